@@ -1,0 +1,70 @@
+"""Files as a node sees them: positioned reads, appended writes, explicit durability. Paths are plain strings.
+
+Every call may raise OSError (ENOSPC, EIO, ...): the world failing is an exception, and the caller decides what it means.
+``write`` and friends reach the page cache only; ``sync`` (fdatasync) makes file data durable, ``sync_dir`` makes creation,
+renaming and removal durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class File(Protocol):
+    """One open file. Not shared between threads, save that ``pread`` and ``sync`` may run off the loop."""
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
+
+    def pwrite(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
+        """Write all the buffers, one after the other, at ``offset`` in one vectored write; bytes written (all, or OSError)."""
+
+    def size(self) -> int: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """fdatasync: data and size are durable when this returns."""
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A file system. Directories are created with parents; removing what is not there is not an error."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing; FileNotFoundError when absent and not ``create``."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def mtime_ms(self, path: str) -> int: ...
+
+    def list_dir(self, path: str) -> list[str]:
+        """Names (not paths) in a directory, sorted; FileNotFoundError when absent."""
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def make_dirs(self, path: str) -> None: ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic replacement; durable only after ``sync_dir`` of the parent."""
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def sync_dir(self, path: str) -> None: ...
+
+    def read(self, path: str) -> bytes:
+        """A whole small file."""
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        """Replace a small file durably: temporary file, fsync, rename, fsync of the directory."""
+
+    def free_bytes(self, path: str) -> int: ...
+
+    def lock(self, path: str) -> bool:
+        """Take an exclusive lock file for the life of the process; False when another process holds it."""

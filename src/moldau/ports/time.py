@@ -1,0 +1,46 @@
+"""Time, chance and later: the ports through which a node waits, rolls dice and moves slow work off its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """Two clocks. Deadlines use the monotonic one only; the wall clock stamps records and logs."""
+
+    def monotonic_ms(self) -> int: ...
+
+    def wall_ms(self) -> int: ...
+
+
+class Random(Protocol):
+    """Chance, seeded in the simulator."""
+
+    def below(self, n: int) -> int:
+        """A whole number in [0, n)."""
+
+    def uuid(self) -> bytes:
+        """A fresh 16-byte random id, never zero."""
+
+
+class Handle(Protocol):
+    """A timer that can be called off."""
+
+    def cancel(self) -> None: ...
+
+
+class Tasks(Protocol):
+    """Work for later. A task that raises stops the node (law X7): failures never vanish in the background."""
+
+    def call_soon(self, call: Callable[[], object]) -> Handle: ...
+
+    def call_later(self, delay_ms: float, call: Callable[[], object]) -> Handle: ...
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> Handle:
+        """Run a coroutine on the loop; cancel by the handle."""
+
+    def off_loop(self, call: Callable[[], T]) -> Awaitable[T]:
+        """Run slow, thread-safe work (fsync, compression, big reads) off the loop."""

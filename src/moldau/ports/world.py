@@ -1,0 +1,20 @@
+"""All ports in one value, handed to a node by the entry point that built them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moldau.ports.disk import Disk
+from moldau.ports.net import Net
+from moldau.ports.time import Clock, Random, Tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Clock, chance, disk, net and tasks: everything outside the process, real or simulated."""
+
+    clock: Clock
+    random: Random
+    disk: Disk
+    net: Net
+    tasks: Tasks
