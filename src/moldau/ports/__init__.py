@@ -11,6 +11,17 @@ from moldau.ports.time import Clock, Handle, Random, Tasks
 from moldau.ports.world import World
 
 __all__ = [
-    "Clock", "ControlPlane", "Disk", "File", "Handle", "Listener", "Net", "PlaneEvents", "Random", "Receiver", "Tasks",
-    "Transport", "World",
+    "Clock",
+    "ControlPlane",
+    "Disk",
+    "File",
+    "Handle",
+    "Listener",
+    "Net",
+    "PlaneEvents",
+    "Random",
+    "Receiver",
+    "Tasks",
+    "Transport",
+    "World",
 ]

@@ -1,0 +1,143 @@
+"""Frames and headers: what stands around a message on a connection.
+
+A frame is an int32 size and that many bytes: header, then body. Sizes are checked by whoever reads the socket, before
+memory is taken. Source: protocol guide; KIP-482 (header versions).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from moldau.wire.apis import APIS
+from moldau.wire.codec import Buffer, Cuts, Malformed, decode_from, encode, put_uvarint, uvarint
+from moldau.wire.schema import Message
+
+_REQUEST = struct.Struct(">hhi")
+_SIZE = struct.Struct(">i")
+_INT16 = struct.Struct(">h")
+
+
+class RequestHeader(NamedTuple):
+    """Who asks what. ``body`` is where the message starts in the frame."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+
+
+def read_request_header(frame: memoryview) -> RequestHeader:
+    """Read the header of a request frame (without the size). Malformed when it is no header at all.
+
+    An unknown key or version is not an error here: the header's own shape up to the client id is the same in all.
+    """
+    if len(frame) < 8:
+        raise Malformed(f"a request header needs 8 bytes, the frame has {len(frame)}")
+    key, version, correlation_id = _REQUEST.unpack_from(frame)
+    api = APIS.get(key)
+    kind = api.request_header(version) if api is not None else 1
+    if kind == 0:
+        return RequestHeader(key, version, correlation_id, None, 8)
+    if len(frame) < 10:
+        raise Malformed("the request header ends before its client id")
+    (length,) = _INT16.unpack_from(frame, 8)
+    p = 10 + max(length, 0)
+    if p > len(frame):
+        raise Malformed(f"client id of {length} bytes in a frame of {len(frame)}")
+    try:
+        client_id = str(frame[10:p], "utf-8") if length >= 0 else None
+    except UnicodeDecodeError:
+        raise Malformed("the client id is not UTF-8") from None
+    if kind == 2:
+        p = _skip_tags(frame, p)
+    return RequestHeader(key, version, correlation_id, client_id, p)
+
+
+def read_request(frame: memoryview, header: RequestHeader) -> Message:
+    """The message behind a header; the caller has checked that key and version are served."""
+    message, end = decode_from(APIS[header.api_key].request, frame, header.body, header.api_version)
+    if end != len(frame):
+        raise Malformed(f"{type(message).__name__} v{header.api_version}: {len(frame) - end} bytes left over")
+    return message
+
+
+def request_frame(message: Message, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
+    """A whole request frame as buffers to write one after the other."""
+    api = APIS[message.api_key]
+    out = bytearray(4)
+    out += _REQUEST.pack(message.api_key, version, correlation_id)
+    kind = api.request_header(version)
+    if kind:
+        name = client_id.encode() if client_id is not None else b""
+        out += _INT16.pack(len(name) if client_id is not None else -1)
+        out += name
+    if kind == 2:
+        out.append(0)
+    return _close(message, version, out)
+
+
+def response_frame(message: Message, version: int, correlation_id: int) -> list[Buffer]:
+    """A whole response frame as buffers to write one after the other."""
+    out = bytearray(4)
+    out += _SIZE.pack(correlation_id)
+    if APIS[message.api_key].response_header(version):
+        out.append(0)
+    return _close(message, version, out)
+
+
+def read_response_body(frame: memoryview, key: int, version: int) -> Message:
+    """The response in a frame whose correlation id (first four bytes) the caller has matched."""
+    api = APIS[key]
+    p = 4
+    if api.response_header(version):
+        p = _skip_tags(frame, p)
+    message, end = decode_from(api.response, frame, p, version)
+    if end != len(frame):
+        raise Malformed(f"{type(message).__name__} v{version}: {len(frame) - end} bytes left over")
+    return message
+
+
+def _close(message: Message, version: int, out: bytearray) -> list[Buffer]:
+    cuts: Cuts = []
+    encode(message, version, out, cuts)
+    if not cuts:
+        _SIZE.pack_into(out, 0, len(out) - 4)
+        return [out]
+    _SIZE.pack_into(out, 0, len(out) - 4 + sum(len(piece) for _, piece in cuts))
+    whole = memoryview(out)
+    parts: list[Buffer] = []
+    at = 0
+    for position, piece in cuts:
+        parts.append(whole[at:position])
+        parts.append(piece)
+        at = position
+    if at < len(out):
+        parts.append(whole[at:])
+    return parts
+
+
+def _skip_tags(frame: Buffer, p: int) -> int:
+    try:
+        count, p = uvarint(frame, p)
+        for _ in range(count):
+            _, p = uvarint(frame, p)
+            size, p = uvarint(frame, p)
+            p += size
+            if p > len(frame):
+                raise Malformed("a tagged field of the header ends past the frame")
+    except IndexError:
+        raise Malformed("the header's tagged fields end past the frame") from None
+    return p
+
+
+__all__ = [
+    "RequestHeader",
+    "put_uvarint",
+    "read_request",
+    "read_request_header",
+    "read_response_body",
+    "request_frame",
+    "response_frame",
+]

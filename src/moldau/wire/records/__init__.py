@@ -1,0 +1,1 @@
+"""Messages that live inside records: metadata, quorum control, groups and offsets."""
