@@ -1,7 +1,7 @@
 """One configuration key: its name, type, default, bounds, and how a text becomes its value.
 
-Decides only whether a text is a good value for a key. The tables of keys are ``topic_config.py`` and ``broker_config.py``;
-which of several settings wins (topic over cluster over file over default) is decided by ``moldau.image.configs``.
+Decides only whether a text is a good value for a key. The tables of keys: ``topic_config.py``, ``broker_config.py``.
+Which of several settings wins (topic over cluster over file over default) is decided by ``moldau.image.configs``.
 Types and their wire numbers: Kafka's ConfigDef.Type and DescribeConfigs (KIP-569).
 """
 

@@ -1,4 +1,4 @@
-"""Every topic configuration key: name, type, default, bounds, the broker keys that set it cluster-wide, one line of doc.
+"""Every topic configuration key: name, type, default, bounds, the broker keys that set it, one line of doc.
 
 A pure table. Facts (names, types, defaults, bounds, synonyms) are those of Apache Kafka 4.3; the words are ours.
 Read next: ``config_key.py`` (what a key is), ``moldau.storage`` (what the log does with them).
@@ -85,7 +85,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = table(
         LONG_MAX,
         low=1,
         synonyms=_broker("log.flush.interval.messages"),
-        doc="Force the log to disk after this many records. The default leaves it to the system: replicas are the safety.",
+        doc="Force the log to disk after this many records. By default replicas are the safety, not the disk.",
     ),
     ConfigKey(
         "flush.ms",
@@ -286,6 +286,6 @@ TOPIC_KEYS: dict[str, ConfigKey] = table(
         Kind.BOOLEAN,
         False,
         synonyms=_broker("unclean.leader.election.enable"),
-        doc="Whether a replica outside the ISR may lead when no other is left: available again, but records may be lost.",
+        doc="Whether a replica outside the ISR may lead when no other is left; records may be lost.",
     ),
 )
