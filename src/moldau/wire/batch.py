@@ -212,7 +212,7 @@ class Builder:
         control: bool = False,
         transactional: bool = False,
     ) -> bytes:
-        """The batch's bytes; ValueError when it has no record. The builder stays as it is: a batch can be re-stamped."""
+        """The batch's bytes; ValueError when it has no record. The builder stays, so it can be re-stamped."""
         if not self.count:
             raise ValueError("a batch needs at least one record")
         payload = b"".join(self._parts)
@@ -296,16 +296,21 @@ def records(buffer: Buffer, pos: int = 0) -> Iterator[Record]:
 def _read(header: BatchHeader, data: bytes) -> Iterator[Record]:
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     appended = header.max_timestamp if header.is_log_append_time else None
+    varint, make = _read_varint, Record._make
     pos, size = 0, len(data)
     try:
         for _ in range(header.count):
-            length, pos = _read_varint(data, pos)
+            length, pos = varint(data, pos)
             end = pos + length
             if length < 0 or end > size:
                 raise BatchError(f"a record of {length} bytes in a batch with {size - pos} left")
-            since, pos = _read_varint(data, pos + 1, 70)
-            delta, pos = _read_varint(data, pos)
-            key, pos = _read_bytes(data, pos, end)
+            since, pos = varint(data, pos + 1, 70)
+            delta, pos = varint(data, pos)
+            if data[pos] == 1:  # the zigzag of -1, spelled out: most keys are null
+                key = None
+                pos += 1
+            else:
+                key, pos = _read_bytes(data, pos, end)
             value, pos = _read_bytes(data, pos, end)
             if data[pos] == 0:
                 found: list[Header] = []
@@ -315,7 +320,7 @@ def _read(header: BatchHeader, data: bytes) -> Iterator[Record]:
             if pos != end:
                 raise BatchError(f"a record's fields end {end - pos} bytes before the record")
             stamp = base_timestamp + since if appended is None else appended
-            yield Record(base_offset + delta, stamp, key, value, found)
+            yield make((base_offset + delta, stamp, key, value, found))
     except IndexError:
         raise BatchError("a batch's records are cut short") from None
     if pos != size:
@@ -325,10 +330,16 @@ def _read(header: BatchHeader, data: bytes) -> Iterator[Record]:
 def _read_varint(data: bytes, pos: int, bits: int = 35) -> tuple[int, int]:
     """A zigzag varint and the position after it; BatchError beyond ``bits`` of payload, IndexError beyond the data."""
     byte = data[pos]
-    pos += 1
     if byte < 128:
-        return (byte >> 1) ^ -(byte & 1), pos
-    raw, shift = byte & 127, 7
+        return (byte >> 1) ^ -(byte & 1), pos + 1
+    raw = byte & 127
+    byte = data[pos + 1]
+    pos += 2
+    if byte < 128:
+        raw |= byte << 7
+        return (raw >> 1) ^ -(raw & 1), pos
+    raw |= (byte & 127) << 7
+    shift = 14
     while True:
         byte = data[pos]
         pos += 1

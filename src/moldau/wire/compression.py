@@ -2,7 +2,7 @@
 
 Decides how large an unpacked payload may grow before it is refused (bytes and ratio). Knows nothing of records.
 The codec wheels are imported on first use: a broker that only moves batches never loads them.
-Framings: gzip (RFC 1952), snappy in snappy-java's ("xerial") blocks, LZ4 frames with independent blocks, zstd (KIP-110).
+Framings: gzip (RFC 1952), snappy in snappy-java's ("xerial") blocks, LZ4 frames with independent blocks, zstd.
 Read next: batch.py.
 """
 
@@ -23,7 +23,6 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 _XERIAL_BLOCK = 32 << 10
 _SNAPPY_MAX_RATIO = 22  # a three-byte copy element yields at most 64 bytes
-
 
 
 class Codec(IntEnum):
