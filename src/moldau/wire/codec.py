@@ -237,7 +237,8 @@ def _decode_bytes(src: _Source, type: str, target: str, nullable: bool) -> None:
         src.add(f"{target}, = {src.bind('S', struct.Struct('>' + letter).unpack_from)}(b, p); p += {size}")
         return
     _decode_length(src, wide=type != "string")
-    value = "str(b[p:q], 'utf-8')" if type == "string" else "b[p:q]"
+    # Only records stay views: other bytes may outlive the receive buffer (a parked JoinGroup keeps its metadata).
+    value = {"string": "str(b[p:q], 'utf-8')", "bytes": "bytes(b[p:q])"}.get(type, "b[p:q]")
     name = target.removeprefix("m.")
     src.add("if n < 0:")
     src.add(f"    {target} = None" if nullable else f"    raise Malformed({name!r} + ' is null')")

@@ -176,7 +176,7 @@ class Message(Struct):
 
     @classmethod
     def decode(cls: type[M], buffer: Buffer, version: int) -> M:
-        """The message in ``buffer`` (exactly its bytes), or Malformed. Bytes fields of it are views into the buffer."""
+        """The message in ``buffer`` (exactly its bytes), or Malformed. Records fields are views into the buffer."""
         from moldau.wire.codec import decode
 
         return decode(cls, buffer, version)

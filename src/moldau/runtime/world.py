@@ -1,0 +1,134 @@
+"""The real world in one value, and the way to run a coroutine in it.
+
+``run`` chooses uvloop where it is installed and plain asyncio elsewhere; both give the same ports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from moldau.ports import Handle, Listener, Receiver, Transport, World
+from moldau.runtime.disk import RealDisk
+
+T = TypeVar("T")
+
+BACKLOG = 512
+
+
+class RealClock:
+    """This machine's clocks, in milliseconds."""
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class RealRandom:
+    """The operating system's chance."""
+
+    def __init__(self) -> None:
+        self._dice = random.SystemRandom()
+
+    def below(self, n: int) -> int:
+        return self._dice.randrange(n)
+
+    def uuid(self) -> bytes:
+        # Version 4 bits as Java's UUID.randomUUID sets them; never a text that starts with a dash (KIP-516), which
+        # command lines would take for an option.
+        while True:
+            id = bytearray(os.urandom(16))
+            id[6] = (id[6] & 0x0F) | 0x40
+            id[8] = (id[8] & 0x3F) | 0x80
+            if id[0] >> 2 != 62:  # '-' in base64url
+                return bytes(id)
+
+
+class RealTasks:
+    """Work for later on the running loop; ``on_failure`` hears of every task that raised (law X7)."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_failure: Callable[[str, BaseException], None]) -> None:
+        self._loop = loop
+        self._on_failure = on_failure
+        self._running: set[asyncio.Task[None]] = set()
+        self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="off-loop")
+
+    def call_soon(self, call: Callable[[], object]) -> Handle:
+        return self._loop.call_soon(call)
+
+    def call_later(self, delay_ms: float, call: Callable[[], object]) -> Handle:
+        return self._loop.call_later(max(delay_ms, 0) / 1000, call)
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> Handle:
+        task = self._loop.create_task(work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._finished)
+        return task  # type: ignore[return-value]  # Task.cancel returns a bool that nobody needs
+
+    def off_loop(self, call: Callable[[], T]) -> Awaitable[T]:
+        return self._loop.run_in_executor(self._threads, call)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_failure(task.get_name(), error)
+
+
+class RealListener:
+    """A bound server socket."""
+
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+
+    @property
+    def port(self) -> int:
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        self._server.close()
+
+
+class RealNet:
+    """TCP by the running loop. Small answers must not wait for more: Nagle is off on both sides."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
+        server = await self._loop.create_server(accept, host or None, port, backlog=BACKLOG, reuse_address=True)  # type: ignore[arg-type]
+        return RealListener(server)
+
+    async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
+        transport, _ = await self._loop.create_connection(lambda: receiver, host, port)  # type: ignore[arg-type,return-value]
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return transport  # type: ignore[return-value]
+
+
+def real_world(loop: asyncio.AbstractEventLoop, on_failure: Callable[[str, BaseException], None]) -> World:
+    """This machine's ports on a loop; ``on_failure(task name, error)`` is told of background failures."""
+    return World(
+        clock=RealClock(),
+        random=RealRandom(),
+        disk=RealDisk(),
+        net=RealNet(loop),
+        tasks=RealTasks(loop, on_failure),
+    )
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's loop where it builds, asyncio's otherwise."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
