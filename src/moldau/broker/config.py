@@ -1,0 +1,202 @@
+"""A node's settings: server.properties read, checked and made into values.
+
+Every key and bound comes from ``moldau.terms.broker_config``; this file knows only how they hang together (roles,
+listeners, voters, folders). Bad values stop the start with the key, the value and what is allowed; unknown keys are
+named in a warning. The reference page is generated from the same tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moldau.terms.broker_config import BROKER_KEYS
+from moldau.terms.config_key import ConfigError
+from moldau.terms.properties import read_properties
+
+_LISTENER = re.compile(r"([A-Za-z0-9_]+)://(?:\[(.*)\]|([^:/]*)):(-?\d+)\Z")
+_VOTER = re.compile(r"(\d+)@(?:\[(.*)\]|([^:]+)):(\d+)\Z")
+_ADDRESS = re.compile(r"(?:\[(.*)\]|([^:]+)):(\d+)\Z")
+ROLES = ("broker", "controller")
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One address with its name and security protocol. ``host`` may be empty: all interfaces is never our default."""
+
+    name: str
+    host: str
+    port: int
+    protocol: str = "PLAINTEXT"
+
+
+class NodeConfig:
+    """The settings of one node. ``config["log.segment.bytes"]`` is any key's value; what is derived has a name."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.given = dict(given)
+        self.values: dict[str, Any] = {}
+        self.unknown: list[str] = []
+        for name, text in given.items():
+            key = BROKER_KEYS.get(name)
+            if key is None:
+                self.unknown.append(name)
+            else:
+                self.values[name] = key.parse(text)
+        self.node_id: int = self._node_id()
+        self.roles: frozenset[str] = self._roles()
+        self.controller_listener_names: tuple[str, ...] = self["controller.listener.names"] or ()
+        self.listeners: tuple[Listener, ...] = self._listeners("listeners")
+        self.advertised: tuple[Listener, ...] = self._advertised()
+        self.voters: dict[int, tuple[str, int]] = self._voters()
+        self.bootstrap_controllers: tuple[tuple[str, int], ...] = self._bootstrap()
+        self.log_dirs: tuple[str, ...] = self["log.dirs"] or self["log.dir"]
+        self.metadata_dir: str = self["metadata.log.dir"] or self.log_dirs[0]
+        self._check()
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name] if name in self.values else BROKER_KEYS[name].default
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.roles
+
+    @property
+    def broker_listeners(self) -> tuple[Listener, ...]:
+        return tuple(one for one in self.listeners if one.name not in self.controller_listener_names)
+
+    @property
+    def controller_listeners(self) -> tuple[Listener, ...]:
+        return tuple(one for one in self.listeners if one.name in self.controller_listener_names)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener through which brokers reach each other."""
+        name = self["inter.broker.listener.name"]
+        if name:
+            return str(name)
+        wanted = self["security.inter.broker.protocol"]
+        for one in self.broker_listeners:
+            if one.protocol == wanted:
+                return one.name
+        return str(wanted)
+
+    def static_topic_config(self) -> dict[str, str]:
+        """Broker keys that were given, as text: defaults of topic keys (``log.retention.ms`` and so on)."""
+        return {name: text for name, text in self.given.items() if name in BROKER_KEYS}
+
+    # ---- parts
+
+    def _node_id(self) -> int:
+        node, broker = self.values.get("node.id"), self.values.get("broker.id")
+        if node is None:
+            node = broker if broker is not None and broker >= 0 else None
+        if node is None:
+            raise ConfigError("Missing required configuration node.id: the number of this node, unique in the cluster")
+        if broker is not None and broker >= 0 and broker != node:
+            raise ConfigError(f"Invalid value {broker} for configuration broker.id: it must equal node.id, which is {node}")
+        return int(node)
+
+    def _roles(self) -> frozenset[str]:
+        roles = self.values.get("process.roles")
+        if not roles:
+            raise ConfigError("Missing required configuration process.roles: broker, controller, or broker,controller")
+        return frozenset(roles)
+
+    def _protocol(self, name: str) -> str:
+        protocols = dict(entry.split(":", 1) for entry in self["listener.security.protocol.map"] if ":" in entry)
+        protocol = protocols.get(name, name if name in ("PLAINTEXT",) else None)
+        if protocol is None and name in self.controller_listener_names:
+            protocol = "PLAINTEXT"
+        if protocol is None:
+            raise ConfigError(f"Invalid value {name} for configuration listeners: listener.security.protocol.map does not name it")
+        if protocol != "PLAINTEXT":
+            raise ConfigError(
+                f"Invalid value {protocol} for configuration listener.security.protocol.map: listener {name}"
+                " must be PLAINTEXT, the only protocol this version serves"
+            )
+        return str(protocol)
+
+    def _listeners(self, key: str) -> tuple[Listener, ...]:
+        found = []
+        for text in self[key] or ():
+            match = _LISTENER.match(text)
+            if match is None or not 0 <= int(match[4]) <= 65535:
+                raise ConfigError(f"Invalid value {text} for configuration {key}: NAME://host:port is expected")
+            name = match[1].upper()
+            found.append(Listener(name, match[2] or match[3] or "", int(match[4]), self._protocol(name)))
+        names = [one.name for one in found]
+        if len(set(names)) != len(names):
+            raise ConfigError(f"Invalid value {','.join(self[key])} for configuration {key}: each listener has one name of its own")
+        return tuple(found)
+
+    def _advertised(self) -> tuple[Listener, ...]:
+        given = {one.name: one for one in self._listeners("advertised.listeners")}
+        shown = []
+        for one in self.listeners:
+            other = given.pop(one.name, None)
+            if other is None:
+                host = one.host if one.host not in ("", "0.0.0.0", "::") else "localhost"
+                other = Listener(one.name, host, one.port, one.protocol)
+            if other.host in ("0.0.0.0", "::"):
+                raise ConfigError(f"Invalid value {other.host} for configuration advertised.listeners: clients cannot connect to it")
+            shown.append(other)
+        stray = [name for name in given if name not in self.controller_listener_names]
+        if stray:
+            raise ConfigError(f"Invalid value {stray[0]} for configuration advertised.listeners: listeners does not name it")
+        return tuple(shown)
+
+    def _voters(self) -> dict[int, tuple[str, int]]:
+        voters: dict[int, tuple[str, int]] = {}
+        for text in self["controller.quorum.voters"]:
+            match = _VOTER.match(text)
+            if match is None:
+                raise ConfigError(f"Invalid value {text} for configuration controller.quorum.voters: id@host:port is expected")
+            voters[int(match[1])] = (match[2] or match[3], int(match[4]))
+        return voters
+
+    def _bootstrap(self) -> tuple[tuple[str, int], ...]:
+        found = []
+        for text in self["controller.quorum.bootstrap.servers"]:
+            match = _ADDRESS.match(text)
+            if match is None:
+                raise ConfigError(f"Invalid value {text} for configuration controller.quorum.bootstrap.servers: host:port is expected")
+            found.append((match[1] or match[2], int(match[3])))
+        return tuple(found)
+
+    def _check(self) -> None:
+        if not self.controller_listener_names:
+            raise ConfigError("Missing required configuration controller.listener.names: the listener that controllers answer on")
+        if not self.voters and not self.bootstrap_controllers:
+            raise ConfigError(
+                "Missing required configuration controller.quorum.voters: give the voters as id@host:port,"
+                " or set controller.quorum.bootstrap.servers"
+            )
+        if self.voters and self.is_controller and self.node_id not in self.voters:
+            raise ConfigError(
+                f"Invalid value {','.join(self['controller.quorum.voters'])} for configuration controller.quorum.voters:"
+                f" node.id {self.node_id} is a controller and must be among the voters"
+            )
+        if self.is_controller and not self.controller_listeners:
+            names = ",".join(self.controller_listener_names)
+            raise ConfigError(f"Invalid value {names} for configuration controller.listener.names: listeners has no such listener")
+        if self.is_broker and not self.broker_listeners:
+            raise ConfigError("Invalid value for configuration listeners: a broker needs a listener that is not a controller's")
+        if self.is_broker and self.inter_broker_listener not in {one.name for one in self.broker_listeners}:
+            raise ConfigError(
+                f"Invalid value {self.inter_broker_listener} for configuration inter.broker.listener.name: listeners does not name it"
+            )
+
+
+def load(text: str, overrides: Mapping[str, str] | None = None) -> NodeConfig:
+    """Settings from the text of a server.properties, with overrides on top; ConfigError names what is wrong."""
+    given = read_properties(text)
+    given.update(overrides or {})
+    return NodeConfig(given)
