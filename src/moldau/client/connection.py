@@ -1,0 +1,362 @@
+"""One connection to one node: frames, correlation ids, versions both sides know, timeouts.
+
+Decides which version of a request is sent, and when a silent peer is given up. Does not retry, route or reconnect
+(client.py does) and reads no error code but the handshake's. Requests are pipelined: ``ask`` writes at once and answers
+come back in order. A response and the views in it belong to the caller: a small frame is copied once, out of the reused
+receive buffer; a large one is received straight into memory of its own.
+Sources: protocol guide; KIP-35 and KIP-511 (ApiVersions). Read next: moldau/wire/frames.py, client.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from moldau.ports import Handle, Transport, World
+from moldau.terms import Code
+from moldau.wire.apis import APIS
+from moldau.wire.codec import Malformed
+from moldau.wire.frames import read_response_body, request_frame
+from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+from moldau.wire.schema import Message
+
+T = TypeVar("T")
+
+RECEIVE_BYTES = 64 << 10
+"""The reused buffer. Frames that do not fit get memory of their own."""
+
+_API_VERSIONS = ApiVersionsRequest.api_key
+_UNSUPPORTED_VERSION = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+
+class UnsupportedApi(Exception):
+    """Both sides know no common version of a request, or the peer does not serve it at all."""
+
+    code = Code.UNSUPPORTED_VERSION
+
+
+class RequestTimedOut(ConnectionError):
+    """No answer within the request timeout; the connection is gone, since answers come in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """How to talk. Times in ms."""
+
+    client_id: str | None = "moldau"
+    request_timeout_ms: int = 30_000
+    connect_timeout_ms: int = 10_000
+    max_frame_bytes: int = 256 << 20
+    software_name: str = "moldau"
+    software_version: str = "0.1"
+
+
+DEFAULTS = ConnectionOptions()
+
+
+class _Pending(NamedTuple):
+    answer: asyncio.Future[Any]
+    api_key: int
+    version: int
+    deadline_ms: int
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One connection, open from ``connect`` until ``closed``; the ``Receiver`` of its own transport.
+
+    Derives from asyncio's class because asyncio, unlike uvloop, asks for it by name.
+
+    ``on_close(error)`` is called once when the connection ends, with None when we closed it ourselves.
+    """
+
+    def __init__(self, world: World, options: ConnectionOptions = DEFAULTS) -> None:
+        self.options = options
+        self.on_close: Callable[[Exception | None], object] | None = None
+        self.backlogged = False
+        """More is buffered for sending than the transport likes: a polite sender waits."""
+        self._versions: dict[int, tuple[int, int]] = {_API_VERSIONS: ApiVersionsRequest.versions}
+        self._world = world
+        self._transport: Transport | None = None
+        self._closed: Exception | None = None
+        self._pending: dict[int, _Pending] = {}
+        self._next_id = 0
+        self._timer: Handle | None = None
+        self._timer_at = 0
+        self._buffer = bytearray(RECEIVE_BYTES)
+        self._view = memoryview(self._buffer)
+        self._filled = 0
+        self._large: memoryview | None = None
+        self._large_filled = 0
+
+    @property
+    def closed(self) -> bool:
+        return self._closed is not None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answer."""
+        return len(self._pending)
+
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]:
+        """What the peer serves: api key -> (lowest, highest version), as it said in the handshake."""
+        return self._versions
+
+    def version_for(self, request: type[Message], highest: int | None = None) -> int:
+        """The highest version of ``request`` that both sides know (and that is not above ``highest``).
+
+        Raises UnsupportedApi when there is none.
+        """
+        served = self._versions.get(request.api_key)
+        low, high = request.versions
+        name = request.__name__
+        if served is None:
+            raise UnsupportedApi(f"{self.peer} does not serve {name}")
+        top = min(high, served[1]) if highest is None else min(high, served[1], highest)
+        if top < max(low, served[0]):
+            bound = f" up to {highest}" if highest is not None else ""
+            raise UnsupportedApi(
+                f"{self.peer} serves {name} {served[0]} to {served[1]}, we speak {low} to {high}{bound}"
+            )
+        return top
+
+    @property
+    def peer(self) -> str:
+        """``host:port`` of the other side, for messages."""
+        address = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return f"{address[0]}:{address[1]}" if address else "the peer"
+
+    def ask(
+        self, message: Message, *, version: int | None = None, timeout_ms: int | None = None
+    ) -> asyncio.Future[Any]:
+        """Send a request now; the awaitable gives its response (a message of the same api key).
+
+        Buffers of records in the message are handed to the transport, not copied: leave them alone until the answer is
+        there. Raises UnsupportedApi at once. The awaitable raises ConnectionError when the connection ends first
+        (RequestTimedOut when we ended it for silence). A peer that sends what cannot be read is disconnected.
+        """
+        if version is None:
+            version = self.version_for(type(message))
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._closed is not None:
+            answer.set_exception(_again(self._closed))
+            return answer
+        wait_ms = self.options.request_timeout_ms if timeout_ms is None else timeout_ms
+        deadline_ms = self._world.clock.monotonic_ms() + wait_ms
+        id = self._send(message, version)
+        self._pending[id] = _Pending(answer, message.api_key, version, deadline_ms)
+        if self._timer is None or deadline_ms < self._timer_at:
+            self._arm(deadline_ms, wait_ms)
+        return answer
+
+    def tell(self, message: Message, *, version: int | None = None) -> None:
+        """Send a request that has no answer (Produce with acks=0). ConnectionError when closed."""
+        if self._closed is not None:
+            raise _again(self._closed)
+        self._send(message, self.version_for(type(message)) if version is None else version)
+
+    def close(self) -> None:
+        """Close; what is pending fails with ConnectionError."""
+        self._end(ConnectionError(f"the connection to {self.peer} was closed here"), None)
+
+    def _send(self, message: Message, version: int) -> int:
+        assert self._transport is not None, "a request before the connection was made"
+        id = self._next_id
+        self._next_id = (id + 1) & 0x7FFFFFFF
+        parts = request_frame(message, version, id, self.options.client_id)
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        else:
+            self._transport.writelines(parts)
+        return id
+
+    # -- time
+
+    def _arm(self, deadline_ms: int, wait_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline_ms
+        self._timer = self._world.tasks.call_later(max(wait_ms, 0), self._look_at_deadlines)
+
+    def _look_at_deadlines(self) -> None:
+        """One timer per connection, not per request: most never fire."""
+        self._timer = None
+        if not self._pending:
+            return
+        earliest = min(self._pending.values(), key=lambda p: p.deadline_ms)
+        now_ms = self._world.clock.monotonic_ms()
+        if now_ms < earliest.deadline_ms:
+            self._arm(earliest.deadline_ms, earliest.deadline_ms - now_ms)
+            return
+        error = RequestTimedOut(f"{self.peer} did not answer {APIS[earliest.api_key].name} in time")
+        self._end(error, error)
+
+    # -- the receiving half (asyncio.BufferedProtocol)
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        if self._closed is not None:  # given up while it was being made
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        error = exc if isinstance(exc, ConnectionError) else ConnectionError(f"{self.peer} closed the connection")
+        if exc is not None and error is not exc:
+            error.__cause__ = exc
+        self._end(error, error)
+
+    def eof_received(self) -> bool | None:
+        return False
+
+    def pause_writing(self) -> None:
+        self.backlogged = True
+
+    def resume_writing(self) -> None:
+        self.backlogged = False
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._large is not None:
+            return self._large[self._large_filled :]
+        return self._view[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._large is not None:
+            self._large_filled += nbytes
+            if self._large_filled == len(self._large):
+                frame, self._large = self._large, None
+                self._answer(frame)
+            return
+        self._filled += nbytes
+        if self._closed is None:
+            self._read_frames()
+
+    def _read_frames(self) -> None:
+        start, filled, buffer = 0, self._filled, self._buffer
+        while filled - start >= 4:
+            size = int.from_bytes(buffer[start : start + 4], "big", signed=True)
+            if size < 4 or size > self.options.max_frame_bytes or not self._pending:
+                self._distrust(f"a frame of {size} bytes for {len(self._pending)} requests")
+                return
+            end = start + 4 + size
+            if end > filled:
+                if 4 + size > RECEIVE_BYTES:
+                    self._begin_large(size, start + 4, filled)
+                    return
+                break
+            self._answer(memoryview(bytes(self._view[start + 4 : end])))
+            if self._closed is not None:
+                return
+            start = end
+        if start:
+            rest = filled - start
+            buffer[:rest] = buffer[start:filled]
+            self._filled = rest
+
+    def _begin_large(self, size: int, start: int, filled: int) -> None:
+        large = memoryview(bytearray(size))
+        have = filled - start
+        large[:have] = self._view[start:filled]
+        self._large, self._large_filled, self._filled = large, have, 0
+
+    def _answer(self, frame: memoryview) -> None:
+        id = int.from_bytes(frame[:4], "big", signed=True)
+        pending = self._pending.pop(id, None)
+        if pending is None:
+            self._distrust(f"an answer to request {id}, which was not asked")
+            return
+        try:
+            version = pending.version
+            if pending.api_key == _API_VERSIONS and bytes(frame[4:6]) == _UNSUPPORTED_VERSION:
+                version = 0  # KIP-511: whoever does not know our version says so in version 0
+            response = read_response_body(frame, pending.api_key, version)
+        except Malformed as error:
+            self._pending[id] = pending
+            self._distrust(str(error))
+            return
+        if not pending.answer.done():  # the asker may have gone
+            pending.answer.set_result(response)
+
+    def _distrust(self, why: str) -> None:
+        error = ConnectionError(f"{self.peer} sent what cannot be read: {why}")
+        self._end(error, error)
+
+    def _end(self, error: Exception, seen: Exception | None) -> None:
+        if self._closed is not None:
+            return
+        self._closed = error
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            if seen is None:
+                self._transport.close()
+            else:
+                self._transport.abort()
+        pending, self._pending = self._pending, {}
+        for waiting in pending.values():
+            if not waiting.answer.done():
+                waiting.answer.set_exception(_again(error))
+        if self.on_close is not None:
+            self.on_close(seen)
+
+    # -- the handshake
+
+    async def _learn_versions(self) -> None:
+        version = ApiVersionsRequest.versions[1]
+        request = ApiVersionsRequest(
+            client_software_name=self.options.software_name, client_software_version=self.options.software_version
+        )
+        response: ApiVersionsResponse = await self.ask(request, version=version)
+        if response.error_code == Code.UNSUPPORTED_VERSION:
+            known = {api.api_key: api.max_version for api in response.api_keys}
+            lower = min(known.get(_API_VERSIONS, 0), version - 1)
+            response = await self.ask(request, version=lower)
+        if response.error_code != Code.NONE:
+            raise ConnectionError(f"{self.peer} refused the handshake with error {response.error_code}")
+        self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+
+async def connect(world: World, host: str, port: int, options: ConnectionOptions = DEFAULTS) -> Connection:
+    """Connect and shake hands.
+
+    ConnectionRefusedError comes through unchanged: the host is up and nobody listens, which fast death relies on. Other
+    failures are OSError; ConnectionError (an OSError too) when the handshake fails or time runs out.
+    """
+    connection = Connection(world, options)
+    try:
+        await _within(world, options.connect_timeout_ms, world.net.connect(host, port, connection))
+        await _within(world, options.connect_timeout_ms, connection._learn_versions())
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+async def _within(world: World, limit_ms: int, work: Coroutine[Any, Any, T]) -> T:
+    """``work``, given up after ``limit_ms`` with RequestTimedOut."""
+    task = asyncio.ensure_future(work)
+    late = False
+
+    def give_up() -> None:
+        nonlocal late
+        late = True
+        task.cancel()
+
+    timer = world.tasks.call_later(limit_ms, give_up)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        task.cancel()
+        if late:
+            raise RequestTimedOut(f"no connection within {limit_ms} ms") from None
+        raise
+    finally:
+        timer.cancel()
+
+
+def _again(error: Exception) -> Exception:
+    """A fresh exception of the same kind and text: one raised to many waiters would collect all their tracebacks."""
+    if isinstance(error, (RequestTimedOut, ConnectionRefusedError, ConnectionResetError, BrokenPipeError)):
+        return type(error)(*error.args)
+    return ConnectionError(*error.args)
