@@ -35,7 +35,7 @@ _ZERO: dict[str, object] = {
     "uuid": bytes(16),
     "string": "",
     "bytes": b"",
-    "records": None,
+    "records": b"",
 }
 
 _UNSET: Any = object()
@@ -77,7 +77,7 @@ class Field:
             if isinstance(self.type, list):
                 self.default = ()
             elif self.type in FIXED or self.type in VARIABLE:
-                self.default = _ZERO.get(self.type, 0)
+                self.default = _ZERO.get(self.type, 0) if self.type != "records" or self.null is None else None
             else:
                 self.default = None if self.null is not None else self.type
 

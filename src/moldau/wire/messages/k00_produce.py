@@ -1,6 +1,7 @@
 """Produce: request and response, every version.
 
-Api key 0. Source: protocol guide; KIP-98, KIP-516, KIP-951. What a broker does with it: moldau/broker/api.
+Api key 0. Source: protocol guide; KIP-98, KIP-516, KIP-951.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Fetch: request and response, every version.
 
-Api key 1. Source: protocol guide; KIP-227, KIP-320, KIP-392, KIP-516, KIP-595, KIP-903, KIP-951. What a broker does with it: moldau/broker/api.
+Api key 1. Source: protocol guide; KIP-227, KIP-320, KIP-392, KIP-516, KIP-595, KIP-903, KIP-951.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

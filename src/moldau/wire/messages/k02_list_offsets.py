@@ -1,6 +1,7 @@
 """ListOffsets: request and response, every version.
 
-Api key 2. Source: protocol guide; KIP-79, KIP-207, KIP-734. What a broker does with it: moldau/broker/api.
+Api key 2. Source: protocol guide; KIP-79, KIP-207, KIP-734.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """JoinGroup: request and response, every version.
 
-Api key 11. Source: protocol guide. What a broker does with it: moldau/broker/api.
+Api key 11. Source: protocol guide.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """SyncGroup: request and response, every version.
 
-Api key 14. Source: protocol guide. What a broker does with it: moldau/broker/api.
+Api key 14. Source: protocol guide.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

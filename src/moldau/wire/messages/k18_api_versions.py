@@ -1,6 +1,7 @@
 """ApiVersions: request and response, every version.
 
-Api key 18. Source: protocol guide; KIP-35, KIP-511. What a broker does with it: moldau/broker/api.
+Api key 18. Source: protocol guide; KIP-35, KIP-511.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

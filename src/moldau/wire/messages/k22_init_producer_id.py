@@ -1,6 +1,7 @@
 """InitProducerId: request and response, every version.
 
-Api key 22. Source: protocol guide; KIP-98, KIP-360. What a broker does with it: moldau/broker/api.
+Api key 22. Source: protocol guide; KIP-98, KIP-360.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

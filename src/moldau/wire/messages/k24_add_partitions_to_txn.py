@@ -1,6 +1,7 @@
 """AddPartitionsToTxn: request and response, every version.
 
-Api key 24. Source: protocol guide. What a broker does with it: moldau/broker/api.
+Api key 24. Source: protocol guide.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """EndTxn: request and response, every version.
 
-Api key 26. Source: protocol guide. What a broker does with it: moldau/broker/api.
+Api key 26. Source: protocol guide.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """RenewDelegationToken: request and response, every version.
 
-Api key 39. Source: protocol guide. What a broker does with it: moldau/broker/api.
+Api key 39. Source: protocol guide.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

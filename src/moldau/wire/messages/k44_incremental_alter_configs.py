@@ -1,6 +1,7 @@
 """IncrementalAlterConfigs: request and response, every version.
 
-Api key 44. Source: protocol guide; KIP-339. What a broker does with it: moldau/broker/api.
+Api key 44. Source: protocol guide; KIP-339.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

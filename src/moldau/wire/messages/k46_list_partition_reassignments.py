@@ -1,6 +1,7 @@
 """ListPartitionReassignments: request and response, every version.
 
-Api key 46. Source: protocol guide. What a broker does with it: moldau/broker/api.
+Api key 46. Source: protocol guide.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

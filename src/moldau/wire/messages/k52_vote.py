@@ -1,6 +1,7 @@
 """Vote: request and response, every version.
 
-Api key 52. Source: protocol guide; KIP-595, KIP-853, KIP-996. What a broker does with it: moldau/broker/api.
+Api key 52. Source: protocol guide; KIP-595, KIP-853, KIP-996.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

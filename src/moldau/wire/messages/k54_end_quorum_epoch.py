@@ -1,6 +1,7 @@
 """EndQuorumEpoch: request and response, every version.
 
-Api key 54. Source: protocol guide; KIP-595, KIP-853. What a broker does with it: moldau/broker/api.
+Api key 54. Source: protocol guide; KIP-595, KIP-853.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """DescribeQuorum: request and response, every version.
 
-Api key 55. Source: protocol guide; KIP-595, KIP-836. What a broker does with it: moldau/broker/api.
+Api key 55. Source: protocol guide; KIP-595, KIP-836.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

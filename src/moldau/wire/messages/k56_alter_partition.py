@@ -1,6 +1,7 @@
 """AlterPartition: request and response, every version.
 
-Api key 56. Source: protocol guide; KIP-497, KIP-841, KIP-903. What a broker does with it: moldau/broker/api.
+Api key 56. Source: protocol guide; KIP-497, KIP-841, KIP-903.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """FetchSnapshot: request and response, every version.
 
-Api key 59. Source: protocol guide; KIP-630. What a broker does with it: moldau/broker/api.
+Api key 59. Source: protocol guide; KIP-630.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """DescribeCluster: request and response, every version.
 
-Api key 60. Source: protocol guide; KIP-700. What a broker does with it: moldau/broker/api.
+Api key 60. Source: protocol guide; KIP-700.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """BrokerRegistration: request and response, every version.
 
-Api key 62. Source: protocol guide; KIP-631. What a broker does with it: moldau/broker/api.
+Api key 62. Source: protocol guide; KIP-631.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

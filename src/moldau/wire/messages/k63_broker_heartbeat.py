@@ -1,6 +1,7 @@
 """BrokerHeartbeat: request and response, every version.
 
-Api key 63. Source: protocol guide; KIP-631. What a broker does with it: moldau/broker/api.
+Api key 63. Source: protocol guide; KIP-631.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """DescribeTopicPartitions: request and response, every version.
 
-Api key 75. Source: protocol guide; KIP-966. What a broker does with it: moldau/broker/api.
+Api key 75. Source: protocol guide; KIP-966.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """AddRaftVoter: request and response, every version.
 
-Api key 80. Source: protocol guide. What a broker does with it: moldau/broker/api.
+Api key 80. Source: protocol guide.
+What a broker does with it: moldau/broker/api.
 """
 
 from __future__ import annotations
