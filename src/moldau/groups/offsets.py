@@ -1,0 +1,161 @@
+"""Committing, fetching and deleting offsets.
+
+Only the current generation commits (law S18); a consumer outside group management commits to a group without members.
+What is fetched is committed in the log. Source: KIP-211 (retention), KIP-447 (require stable), KIP-496 (deletion),
+KIP-848 (GROUP_ID_NOT_FOUND). Read next: shard.py, admin.py (expiry).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from moldau.groups.facts import (
+    Commit,
+    CommitReply,
+    DeleteOffsets,
+    DeleteOffsetsReply,
+    FetchedOffset,
+    FetchOffsets,
+    FetchReply,
+    Token,
+    refuse,
+)
+from moldau.groups.group import CONSUMER, Group, State
+from moldau.groups.pending import Pending, SettledOffsets, Waiting
+from moldau.groups.records import OffsetRecord, StoredOffset
+from moldau.groups.staying import keep_alive
+from moldau.terms import Code, TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.groups.shard import Shard
+
+Offsets = tuple[tuple[TopicPartition, StoredOffset | None], ...]
+
+
+def commit(shard: Shard, ask: Commit, token: Token) -> None:
+    """Store offsets; answered when they are committed. Items whose metadata is too long are refused one by one."""
+    group = shard.groups.get(ask.group_id)
+    code = _check_commit(group, ask)
+    if code is not Code.NONE:
+        shard.reply(token, refuse(ask, code))
+        return
+    speaks = group is not None and ask.member_id in group.members
+    if group is not None and speaks and group.state in (State.STABLE, State.PREPARING_REBALANCE):
+        keep_alive(shard, group, ask.member_id)
+    now_ms = shard.now.wall_ms
+    expire_ms = None if ask.retention_ms is None else now_ms + ask.retention_ms
+    longest = shard.config.offset_metadata_max_bytes
+    changes: dict[TopicPartition, StoredOffset | None] = {}
+    codes = []
+    for item in ask.items:
+        if len(item.metadata) > longest:
+            codes.append(Code.OFFSET_METADATA_TOO_LARGE)
+            continue
+        codes.append(Code.NONE)
+        stored = StoredOffset(item.offset, item.leader_epoch, item.metadata, now_ms, expire_ms)
+        changes[TopicPartition(item.topic, item.partition)] = stored
+    if not changes:
+        shard.reply(token, CommitReply(tuple(codes)))
+        return
+    if group is None:
+        group = shard.groups[ask.group_id] = Group(ask.group_id)
+    _change(shard, group, tuple(changes.items()), Waiting(token, ask, CommitReply(tuple(codes))))
+
+
+def _check_commit(group: Group | None, ask: Commit) -> Code:
+    if group is None:
+        return Code.NONE if ask.generation < 0 else ask.unknown_group_code
+    if group.state is State.DEAD:
+        return Code.COORDINATOR_NOT_AVAILABLE
+    if ask.generation < 0 and group.state is State.EMPTY:
+        return Code.NONE
+    if ask.generation >= 0 or ask.member_id or ask.instance_id is not None:
+        code = group.check_member(ask.member_id, ask.instance_id)
+        if code is not Code.NONE:
+            return code
+        if ask.generation != group.generation:
+            return Code.ILLEGAL_GENERATION
+    else:
+        return Code.UNKNOWN_MEMBER_ID  # an outsider, and the group has members
+    # the member knows the new generation but not yet its assignment: it must sync before it commits
+    return Code.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else Code.NONE
+
+
+def fetch(shard: Shard, ask: FetchOffsets, token: Token) -> None:
+    """Committed offsets, asked by name or all; where none is, ``stored`` is None. An unknown group has none."""
+    group = shard.groups.get(ask.group_id)
+    if group is None:
+        items = tuple(FetchedOffset(where.topic, where.partition, None) for where in ask.items or ())
+        shard.reply(token, FetchReply(Code.NONE, items))
+        return
+    wanted: Iterable[TopicPartition] = group.offsets if ask.items is None else ask.items
+    items = tuple(
+        FetchedOffset(where.topic, where.partition, None, Code.UNSTABLE_OFFSET_COMMIT)
+        if ask.require_stable and where in group.in_flight
+        else FetchedOffset(where.topic, where.partition, group.offsets.get(where))
+        for where in wanted
+    )
+    shard.reply(token, FetchReply(Code.NONE, items))
+
+
+def delete(shard: Shard, ask: DeleteOffsets, token: Token) -> None:
+    """Forget offsets of topics that no member reads (KIP-496)."""
+    group = shard.groups.get(ask.group_id)
+    if group is None or group.state is State.DEAD:
+        shard.reply(token, refuse(ask, Code.GROUP_ID_NOT_FOUND))
+        return
+    if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
+        shard.reply(token, refuse(ask, Code.NON_EMPTY_GROUP))
+        return
+    codes = tuple(
+        Code.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(where.topic) else Code.NONE for where in ask.items
+    )
+    gone = [
+        where
+        for where, code in zip(ask.items, codes, strict=True)
+        if code is Code.NONE and (where in group.offsets or where in group.in_flight)
+    ]
+    answer = DeleteOffsetsReply(Code.NONE, codes)
+    if gone:
+        tombstone(shard, group, gone, Waiting(token, ask, answer))
+    else:
+        shard.reply(token, answer)
+
+
+def tombstone(shard: Shard, group: Group, gone: Iterable[TopicPartition], waiting: Waiting | None = None) -> None:
+    """Remove offsets from the log, and from memory when that is committed."""
+    _change(shard, group, tuple((where, None) for where in gone), waiting)
+
+
+def _change(shard: Shard, group: Group, changes: Offsets, waiting: Waiting | None) -> None:
+    records = [OffsetRecord(group.group_id, where.topic, where.partition, stored) for where, stored in changes]
+    change = SettledOffsets(group.group_id, changes)
+    seq = shard.append(records, lambda seq: Pending(seq, change, waiting))
+    for where, _ in changes:
+        group.in_flight[where] = seq
+
+
+def settle(shard: Shard, seq: int, change: SettledOffsets) -> None:
+    """The log has them: let them be read."""
+    group = shard.groups[change.group_id]
+    for where, stored in change.offsets:
+        if stored is None:
+            group.offsets.pop(where, None)
+        else:
+            group.offsets[where] = stored
+    _landed(group, seq, change)
+
+
+def unsettle(shard: Shard, seq: int, change: SettledOffsets) -> None:
+    """The log will never have them. A group that was made only for them goes too."""
+    group = shard.groups[change.group_id]
+    _landed(group, seq, change)
+    if group.state is State.EMPTY and not (group.is_stored or group.offsets or group.in_flight or group.pending_joins):
+        del shard.groups[change.group_id]
+
+
+def _landed(group: Group, seq: int, change: SettledOffsets) -> None:
+    for where, _ in change.offsets:
+        if group.in_flight.get(where) == seq:
+            del group.in_flight[where]

@@ -1,0 +1,302 @@
+"""The group coordinator of one partition of __consumer_offsets: a machine without I/O.
+
+``step`` takes an ask or an event and answers with effects in order. A reply that depends on records leaves only after
+they are committed (law S18); until then the change waits in ``pending``, under a deadline. Group state is changed when
+the record is appended, offsets when it is committed, so that nobody reads an offset that a failover could take back.
+Does not decide who coordinates, nor how a log is read or written. Read next: rebalance.py, offsets.py, admin.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any
+
+from moldau.groups import admin, offsets, rebalance, staying
+from moldau.groups.config import GroupsConfig
+from moldau.groups.facts import (
+    Answer,
+    Append,
+    Ask,
+    Commit,
+    Committed,
+    DeleteGroup,
+    DeleteOffsets,
+    Describe,
+    Effect,
+    Event,
+    Expired,
+    FetchOffsets,
+    Heartbeat,
+    HeartbeatReply,
+    Join,
+    Leave,
+    ListGroups,
+    Now,
+    Refused,
+    Reply,
+    Schedule,
+    Sync,
+    Timer,
+    TimerKey,
+    Token,
+    TopicsDeleted,
+    refuse,
+)
+from moldau.groups.group import Group
+from moldau.groups.pending import DeletedGroup, EmptyGroup, Pending, SettledOffsets, StaticMember, StoredAssignment
+from moldau.groups.records import GroupRecord, OffsetRecord, Record
+from moldau.terms import Code, TopicPartition
+
+
+class Phase(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    UNLOADED = "unloaded"
+
+
+class Shard:
+    """All groups of one partition. One mutator: ``apply`` while loading, ``step`` afterwards."""
+
+    __slots__ = ("_armed", "_effects", "_seq", "config", "deadlines", "groups", "now", "pending", "phase", "sweep")
+
+    def __init__(self, config: GroupsConfig) -> None:
+        self.config = config
+        self.phase = Phase.LOADING
+        self.groups: dict[str, Group] = {}
+        self.pending: dict[int, Pending] = {}
+        self.deadlines: dict[TimerKey, int] = {}
+        self.sweep: list[str] = []
+        self.now = Now(0, 0)
+        self._armed: dict[TimerKey, int] = {}
+        self._effects: list[Effect] = []
+        self._seq = 0
+
+    # --- the life of a shard
+
+    def apply(self, record: Record) -> None:
+        """Replay one record of the log, in order, while loading."""
+        assert self.phase is Phase.LOADING
+        match record:
+            case OffsetRecord(group_id, topic, partition, stored):
+                where = TopicPartition(topic, partition)
+                group = self.groups.get(group_id)
+                if stored is not None:
+                    if group is None:
+                        group = self.groups[group_id] = Group(group_id)
+                    group.offsets[where] = stored
+                elif group is not None:
+                    group.offsets.pop(where, None)
+            case GroupRecord(group_id, None):
+                self.groups.pop(group_id, None)
+            case GroupRecord(group_id, stored) if stored is not None:
+                self.groups.setdefault(group_id, Group(group_id)).load(stored)
+
+    def loaded(self, now: Now) -> list[Effect]:
+        """Everything committed has been applied: start answering, and give each member a session from now."""
+        assert self.phase is Phase.LOADING
+        self.phase = Phase.ACTIVE
+        self._begin(now)
+        for group in list(self.groups.values()):
+            for member in group.members.values():
+                self.schedule(self.session(group, member.member_id), member.session_timeout_ms)
+            if len(group.members) > self.config.max_size:
+                rebalance.prepare(self, group)
+        self.schedule(TimerKey(Timer.EXPIRY), self.config.offsets_retention_check_interval_ms)
+        return self._end()
+
+    def unload(self) -> list[Effect]:
+        """This broker no longer coordinates: everybody who waits hears NOT_COORDINATOR, and everything is forgotten."""
+        self._begin(self.now)
+        for group in self.groups.values():
+            for member_id in list(group.joins):
+                rebalance.answer_join(self, group, member_id, Code.NOT_COORDINATOR)
+            for member_id in list(group.syncs):
+                rebalance.answer_sync(self, group, member_id, Code.NOT_COORDINATOR)
+        for pending in self.pending.values():
+            self.answer_pending(pending, Code.NOT_COORDINATOR)
+        self.phase = Phase.UNLOADED
+        self.groups.clear()
+        self.pending.clear()
+        self.deadlines.clear()
+        self._armed.clear()
+        return self._end()
+
+    def step(self, event: Ask | Event, now: Now, token: Token = None) -> list[Effect]:
+        """Take one ask (with the token of who waits for it) or one event; the effects, to be carried out in order."""
+        self._begin(now)
+        if self.phase is Phase.ACTIVE:
+            _STEPS[type(event)](self, event, token)
+        elif token is not None:
+            self.reply(token, self._not_active(event))
+        return self._end()
+
+    def _not_active(self, ask: Any) -> Answer:
+        if self.phase is Phase.UNLOADED:
+            return refuse(ask, Code.NOT_COORDINATOR)
+        if isinstance(ask, Heartbeat):
+            return HeartbeatReply(Code.NONE)  # a member must not give up its partitions because we are still reading
+        return refuse(ask, Code.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _begin(self, now: Now) -> None:
+        assert not self._effects
+        self.now = now
+
+    def _end(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    # --- what the parts of the machine use
+
+    def reply(self, token: Token, answer: Answer) -> None:
+        self._effects.append(Reply(token, answer))
+
+    def append(self, records: Iterable[Record], pending: Callable[[int], Pending]) -> int:
+        """Write records; ``pending`` makes the change that waits for them, under a deadline."""
+        self._seq += 1
+        self.pending[self._seq] = pending(self._seq)
+        self._effects.append(Append(self._seq, tuple(records)))
+        self.schedule(TimerKey(Timer.APPEND, seq=self._seq), self.config.offset_commit_timeout_ms)
+        return self._seq
+
+    def schedule(self, key: TimerKey, delay_ms: int) -> None:
+        """Set or move a deadline. Later than one already armed costs nothing: the armed one re-arms when it fires."""
+        deadline = self.now.monotonic_ms + delay_ms
+        self.deadlines[key] = deadline
+        armed = self._armed.get(key)
+        if armed is None or deadline < armed:
+            self._armed[key] = deadline
+            self._effects.append(Schedule(deadline, key))
+
+    def cancel(self, key: TimerKey) -> None:
+        self.deadlines.pop(key, None)
+
+    def session(self, group: Group, member_id: str) -> TimerKey:
+        return TimerKey(Timer.SESSION, group.group_id, member_id)
+
+    def answer_pending(self, pending: Pending, code: Code) -> None:
+        """Answer whoever waits for an append: its own value when ``code`` is NONE, else a refusal. At most once."""
+        waiting, pending.waiting = pending.waiting, None
+        if waiting is not None:
+            token, ask, answer = waiting
+            self.reply(token, answer if code is Code.NONE else refuse(ask, code))
+
+    # --- events
+
+    def _committed(self, event: Committed, token: Token) -> None:
+        for seq in [seq for seq in self.pending if seq <= event.seq]:
+            self._settle(self.pending.pop(seq))
+
+    def _settle(self, pending: Pending) -> None:
+        self.cancel(TimerKey(Timer.APPEND, seq=pending.seq))
+        match pending.change:
+            case SettledOffsets():
+                offsets.settle(self, pending.seq, pending.change)
+            case StoredAssignment():
+                rebalance.assignment_stored(self, pending.change)
+            case StaticMember():
+                rebalance.static_member_stored(self, pending.change, Code.NONE)
+            case DeletedGroup():
+                admin.group_deleted(self, pending.change, Code.NONE)
+            case EmptyGroup():
+                pass  # the group is empty in memory already: an empty generation harms nobody if it gets lost
+        self.answer_pending(pending, Code.NONE)
+
+    def _refused(self, event: Refused, token: Token) -> None:
+        pending = self.pending.pop(event.seq)
+        self.cancel(TimerKey(Timer.APPEND, seq=event.seq))
+        code = append_code(event.code)
+        match pending.change:
+            case SettledOffsets():
+                offsets.unsettle(self, pending.seq, pending.change)
+                if event.code in _TOO_LARGE:
+                    code = Code.INVALID_COMMIT_OFFSET_SIZE
+            case StoredAssignment():
+                rebalance.assignment_refused(self, pending.change, code)
+            case StaticMember():
+                rebalance.static_member_stored(self, pending.change, code)
+            case DeletedGroup():
+                admin.group_deleted(self, pending.change, code)
+            case EmptyGroup():
+                pass
+        self.answer_pending(pending, code)
+
+    def _late(self, seq: int) -> None:
+        """An append was not committed in time. It may be yet: the waiting clients are told, the change stays."""
+        pending = self.pending.get(seq)
+        if pending is None:
+            return
+        code = append_code(Code.REQUEST_TIMED_OUT)
+        match pending.change:
+            case StoredAssignment():
+                rebalance.assignment_refused(self, pending.change, code)
+            case StaticMember():
+                rebalance.static_member_late(self, pending.change, code)
+            case _:
+                pass
+        self.answer_pending(pending, code)
+
+    def _expired(self, event: Expired, token: Token) -> None:
+        key = event.key
+        self._armed.pop(key, None)
+        deadline = self.deadlines.get(key)
+        if deadline is None:
+            return
+        if deadline > self.now.monotonic_ms:
+            self.schedule(key, deadline - self.now.monotonic_ms)
+            return
+        del self.deadlines[key]
+        group = self.groups.get(key.group_id)
+        match key.kind:
+            case Timer.APPEND:
+                self._late(key.seq)
+            case Timer.EXPIRY:
+                admin.expire_some(self)
+            case Timer.SESSION if group is not None:
+                staying.session_expired(self, group, key.member_id)
+            case Timer.JOIN if group is not None:
+                rebalance.join_time_over(self, group)
+            case Timer.SYNC if group is not None:
+                rebalance.sync_time_over(self, group)
+
+    def _topics_deleted(self, event: TopicsDeleted, token: Token) -> None:
+        for group in self.groups.values():
+            gone = [where for where in group.offsets.keys() | group.in_flight.keys() if where.topic in event.topics]
+            if gone:
+                offsets.tombstone(self, group, gone)
+
+
+_TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE, Code.INVALID_FETCH_SIZE})
+
+_APPEND_CODES = {
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
+    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+    **dict.fromkeys(_TOO_LARGE, Code.UNKNOWN_SERVER_ERROR),
+}
+
+
+def append_code(code: Code) -> Code:
+    """What a client hears when an append ends in ``code``: codes of the log mean other things to a group's member."""
+    return _APPEND_CODES.get(code, code)
+
+
+_STEPS: dict[type, Callable[[Shard, Any, Token], None]] = {
+    Join: rebalance.join,
+    Sync: rebalance.sync,
+    Heartbeat: staying.heartbeat,
+    Leave: staying.leave,
+    Commit: offsets.commit,
+    FetchOffsets: offsets.fetch,
+    DeleteOffsets: offsets.delete,
+    Describe: admin.describe,
+    ListGroups: admin.list_groups,
+    DeleteGroup: admin.delete,
+    Committed: Shard._committed,
+    Refused: Shard._refused,
+    Expired: Shard._expired,
+    TopicsDeleted: Shard._topics_deleted,
+}

@@ -1,0 +1,216 @@
+"""A coordinator's world for tests: a clock, a log that commits when told to, and members that speak in one line.
+
+Every step runs the laws (moldau.groups.laws), so that a test fails where the machine went wrong, not where it showed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any
+
+from moldau.groups import GroupsConfig, Shard, laws
+from moldau.groups.facts import (
+    Append,
+    Ask,
+    Commit,
+    CommitItem,
+    Committed,
+    DeleteGroup,
+    Describe,
+    Effect,
+    Event,
+    Expired,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    Leaver,
+    Now,
+    Protocol,
+    Refused,
+    Reply,
+    Schedule,
+    Sync,
+    TimerKey,
+    TopicsDeleted,
+)
+from moldau.groups.records import Record
+from moldau.terms import Code, TopicPartition
+
+EPOCH_MS = 1_700_000_000_000
+RANGE = (Protocol("range", b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"),)
+"""One protocol whose metadata subscribes to the topic "t"."""
+
+
+class World:
+    """``answers`` holds every reply by token; ``commit`` and ``refuse_next`` say what becomes of appends."""
+
+    def __init__(
+        self, *, auto_commit: bool = True, log: Iterable[Record] = (), at_ms: int = 1_000, **config: int
+    ) -> None:
+        self.config = GroupsConfig(**config)
+        self.shard = Shard(self.config)
+        self.audit = laws.Audit()
+        self.at_ms = at_ms
+        self.timers: list[tuple[int, int, TimerKey]] = []
+        self.answers: dict[str, Any] = {}
+        self.auto_commit = auto_commit
+        self.refuse_next: Code | None = None
+        self.uncommitted: list[tuple[int, tuple[Record, ...]]] = []
+        self.log = list(log)
+        self.count = 0
+        for record in log:
+            self.shard.apply(record)
+        self.audit.loaded(log)
+        self._carry_out(self.shard.loaded(self.now))
+
+    @property
+    def now(self) -> Now:
+        return Now(self.at_ms, EPOCH_MS + self.at_ms)
+
+    # --- driving
+
+    def ask(self, ask: Ask, name: str | None = None) -> Any:
+        """Ask; the answer when it came at once, else None (look in ``answers[name]`` later)."""
+        self.count += 1
+        token = name if name is not None else f"#{self.count}"
+        self.answers.pop(token, None)
+        self.audit.asked(token)
+        before = deepcopy(self.shard.groups.get(ask.group_id)) if isinstance(ask, Commit) else None
+        effects = self.shard.step(ask, self.now, token)
+        if isinstance(ask, Commit):
+            self.audit.may_commit(before, ask, effects)
+        self._carry_out(effects)
+        return self.answers.get(token)
+
+    def event(self, event: Event) -> None:
+        self._carry_out(self.shard.step(event, self.now))
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        effects = list(effects)
+        self.audit.saw(effects)
+        appends = []
+        for effect in effects:
+            match effect:
+                case Reply(token, value):
+                    self.answers[str(token)] = value
+                case Schedule(deadline_ms, key):
+                    self.count += 1
+                    heapq.heappush(self.timers, (deadline_ms, self.count, key))
+                case Append(seq, records):
+                    appends.append((seq, records))
+        laws.check(self.shard)
+        for seq, records in appends:
+            if self.refuse_next is not None:
+                code, self.refuse_next = self.refuse_next, None
+                self.audit.refused(seq)
+                self.event(Refused(seq, code))
+            else:
+                self.uncommitted.append((seq, records))
+        if self.auto_commit:
+            self.commit()
+        if not self.uncommitted:
+            self.audit.offsets_are_the_logs(self.shard)
+        self.audit.one_assignment_per_generation(self.shard)
+
+    def commit(self, count: int | None = None) -> None:
+        """The high watermark passes the next ``count`` appends (all)."""
+        taken, self.uncommitted = self.uncommitted[:count], self.uncommitted[len(self.uncommitted[:count]) :]
+        if taken:
+            for _, records in taken:
+                self.log.extend(records)
+            self.audit.committed(taken[-1][0])
+            self.event(Committed(taken[-1][0]))
+
+    def wait(self, ms: int) -> None:
+        """Let time pass, firing timers when they are due."""
+        until = self.at_ms + ms
+        while self.timers and self.timers[0][0] <= until:
+            due, _, key = heapq.heappop(self.timers)
+            self.at_ms = max(self.at_ms, due)
+            self.event(Expired(key))
+        self.at_ms = until
+
+    def replayed(self, **config: int) -> World:
+        """The coordinator that takes over: another world with this one's committed log."""
+        return World(log=self.log, at_ms=self.at_ms, **config)
+
+    # --- members in one line
+
+    def join(self, name: str, member_id: str = "", **facts: Any) -> Any:
+        """Join group "g" (or ``group_id``), answered under ``name``."""
+        self.count += 1
+        ask = Join(
+            facts.pop("group_id", "g"),
+            member_id,
+            facts.pop("instance_id", None),
+            facts.pop("protocol_type", "consumer"),
+            facts.pop("protocols", RANGE),
+            facts.pop("session_timeout_ms", 10_000),
+            facts.pop("rebalance_timeout_ms", 60_000),
+            facts.pop("client_id", name),
+            "/127.0.0.1",
+            f"u{self.count}",
+            **facts,
+        )
+        return self.ask(ask, name)
+
+    def sync(self, name: str, joined: Any, assignments: dict[str, bytes] | None = None, **facts: Any) -> Any:
+        ask = Sync(
+            "g",
+            joined.member_id,
+            facts.get("instance_id"),
+            facts.get("generation", joined.generation),
+            facts.get("protocol_type"),
+            facts.get("protocol_name"),
+            tuple((assignments or {}).items()),
+        )
+        return self.ask(ask, name)
+
+    def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> Code:
+        code = self.ask(Heartbeat("g", member_id, instance_id, generation)).code
+        assert isinstance(code, Code)
+        return code
+
+    def leave(self, *leavers: str | Leaver) -> Any:
+        return self.ask(Leave("g", tuple(v if isinstance(v, Leaver) else Leaver(v) for v in leavers)))
+
+    def commit_offset(self, offset: int, member_id: str = "", generation: int = -1, **facts: Any) -> Any:
+        """Commit t-0 (or ``topic``, ``partition``); the code, or None while it is not committed."""
+        item = CommitItem(facts.pop("topic", "t"), facts.pop("partition", 0), offset, -1, facts.pop("metadata", ""))
+        group_id, instance_id = facts.pop("group_id", "g"), facts.pop("instance_id", None)
+        reply = self.ask(Commit(group_id, member_id, instance_id, generation, (item,), **facts))
+        return None if reply is None else reply.codes[0]
+
+    def offset(self, topic: str = "t", partition: int = 0, group_id: str = "g") -> int | None:
+        """The committed offset, or None."""
+        item = self.ask(FetchOffsets(group_id, (TopicPartition(topic, partition),))).items[0]
+        return None if item.stored is None else item.stored.offset
+
+    def describe(self, group_id: str = "g") -> Any:
+        return self.ask(Describe(group_id))
+
+    def delete(self, group_id: str = "g") -> Any:
+        reply = self.ask(DeleteGroup(group_id))
+        return None if reply is None else reply.code
+
+    def topics_deleted(self, *topics: str) -> None:
+        self.event(TopicsDeleted(frozenset(topics)))
+
+    def stable_group(self, *names: str, **facts: Any) -> dict[str, Any]:
+        """A stable group of dynamic members; their JoinGroup answers by name. The first leads."""
+        for name in names:
+            self.join(name, known_member_id_required=False, **facts)
+        self.wait(self.config.initial_rebalance_delay_ms * (len(names) + 1))
+        joined = {name: self.answers[name] for name in names}
+        self.assign(joined)
+        return joined
+
+    def assign(self, joined: dict[str, Any]) -> None:
+        """Everybody syncs; each member's assignment is its name."""
+        leader = next(name for name, reply in joined.items() if reply.leader_id == reply.member_id)
+        given = {reply.member_id: name.encode() for name, reply in joined.items()}
+        for name, reply in joined.items():
+            self.sync(f"sync {name}", reply, given if name == leader else None)
