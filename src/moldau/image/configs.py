@@ -1,0 +1,134 @@
+"""Which setting wins: topic over this broker over the cluster's default over the file over Kafka's default.
+
+Pure look-ups over an image and the static file; names and defaults come from ``moldau.terms``. Who may change a setting
+is decided in ``moldau.controller.configs``. Sources and their numbers: KIP-226, DescribeConfigs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from moldau.image.image import Image
+from moldau.terms.broker_config import BROKER_KEYS
+from moldau.terms.config_key import ConfigKey, Kind
+from moldau.terms.topic_config import TOPIC_KEYS
+
+
+class Resource(IntEnum):
+    """Kinds of things that have settings."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Source(IntEnum):
+    """Where a value comes from."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Setting(NamedTuple):
+    """One value with its source; ``name`` is the key under which it was found there (a synonym, or the key itself)."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+CLUSTER = ""
+"""Name of the broker resource that holds defaults for all brokers."""
+
+Static = Mapping[str, str]
+"""Keys and texts of server.properties."""
+
+
+def topic_setting(image: Image, topic: str, key: str, static: Static, broker_id: int | None = None) -> Setting:
+    """The value of a topic key that counts, as text. ``broker_id``: whose own dynamic settings to look at as well."""
+    return topic_settings(image, topic, key, static, broker_id)[0]
+
+
+def topic_settings(image: Image, topic: str, key: str, static: Static, broker_id: int | None = None) -> list[Setting]:
+    """Every value that a topic key has somewhere, the winning one first, Kafka's default last."""
+    found = []
+    own = image.config(Resource.TOPIC, topic).get(key)
+    if own is not None:
+        found.append(Setting(key, own, Source.DYNAMIC_TOPIC))
+    known = TOPIC_KEYS[key]
+    layers: list[tuple[Source, Static]] = [
+        (Source.DYNAMIC_DEFAULT_BROKER, image.config(Resource.BROKER, CLUSTER)),
+        (Source.STATIC_BROKER, static),
+    ]
+    if broker_id is not None:
+        layers.insert(0, (Source.DYNAMIC_BROKER, image.config(Resource.BROKER, str(broker_id))))
+    for source, layer in layers:
+        for synonym in known.synonyms:
+            text = layer.get(synonym.name)
+            if text is not None:
+                found.append(Setting(synonym.name, _scaled(text, synonym.factor), source))
+    found.append(Setting(known.synonyms[0].name if known.synonyms else key, known.text(known.default), Source.DEFAULT))
+    return found
+
+
+def topic_values(image: Image, topic: str, static: Static, broker_id: int | None = None) -> dict[str, Any]:
+    """Every topic key's effective value, parsed; what a log is configured from."""
+    values = {}
+    for key, known in TOPIC_KEYS.items():
+        text = topic_setting(image, topic, key, static, broker_id).value
+        values[key] = None if text is None else known.parse(text)
+    return values
+
+
+def topic_value(image: Image, topic: str, key: str, static: Static) -> Any:
+    """One topic key's effective value, parsed."""
+    text = topic_setting(image, topic, key, static).value
+    return None if text is None else TOPIC_KEYS[key].parse(text)
+
+
+def broker_setting(image: Image, broker_id: int | None, key: str, static: Static) -> Setting:
+    """The value of a broker key that counts: this broker's, the cluster's, the file's, Kafka's default."""
+    return broker_settings(image, broker_id, key, static)[0]
+
+
+def broker_settings(image: Image, broker_id: int | None, key: str, static: Static) -> list[Setting]:
+    """Every value that a broker key has somewhere, the winning one first."""
+    found = []
+    if broker_id is not None:
+        own = image.config(Resource.BROKER, str(broker_id)).get(key)
+        if own is not None:
+            found.append(Setting(key, own, Source.DYNAMIC_BROKER))
+    shared = image.config(Resource.BROKER, CLUSTER).get(key)
+    if shared is not None:
+        found.append(Setting(key, shared, Source.DYNAMIC_DEFAULT_BROKER))
+    if key in static:
+        found.append(Setting(key, static[key], Source.STATIC_BROKER))
+    known = BROKER_KEYS.get(key)
+    found.append(Setting(key, None if known is None else known.text(known.default), Source.DEFAULT))
+    return found
+
+
+def is_sensitive(key: ConfigKey | None) -> bool:
+    """Whether a value must not be shown; an unknown key's may be anything, so it is hidden (KIP-226)."""
+    return key is None or key.kind is Kind.PASSWORD
+
+
+def visible_topic_keys() -> Iterable[str]:
+    """Topic keys that lists show, by name."""
+    return sorted(name for name, key in TOPIC_KEYS.items() if not key.internal)
+
+
+def _scaled(text: str, factor: int) -> str:
+    """A synonym's text in the topic key's unit; -1 hours is -1 ("no limit"), not minus one hour in milliseconds."""
+    if factor == 1:
+        return text
+    number = int(text.strip())
+    return str(number if number < 0 else number * factor)
