@@ -10,7 +10,6 @@ Read next: tests/live/conftest.py (fixtures), bench/run.py (the measurements).
 from __future__ import annotations
 
 import base64
-import os
 import random
 import shutil
 import signal
@@ -233,9 +232,19 @@ class KafkaPeer:
             for _ in pool.map(self._format_node, self.ports):
                 pass
 
+    def format_command(self, node_id: int) -> list[str]:
+        """What formats one node's storage; leaves formatted storage alone."""
+        wish = ["format", "--ignore-formatted", "-t", self.cluster_id, "-c", self.config_file(node_id)]
+        return java_command("kafka-storage", wish)
+
+    def node_command(self, node_id: int) -> list[str]:
+        """What runs one node in the foreground."""
+        return java_command("kafka.Kafka", [self.config_file(node_id)], NODE_FLAGS)
+
     def _format_node(self, node_id: int) -> None:
-        config = self.config_file(node_id)
-        java_tool("kafka-storage", "format", "--ignore-formatted", "-t", self.cluster_id, "-c", config)
+        done = subprocess.run(self.format_command(node_id), capture_output=True, text=True, timeout=90, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"formatting node {node_id} failed:\n{done.stdout}\n{done.stderr}")
 
     def start(self, timeout_s: float = 90) -> KafkaPeer:
         """Format what is not formatted, start every node that is down and wait until all see all."""
@@ -249,8 +258,7 @@ class KafkaPeer:
         """Start one node and return at once; no effect on a node that is running."""
         if node_id in self._running:
             return
-        command = java_command("kafka.Kafka", [self.config_file(node_id)], NODE_FLAGS)
-        self._running[node_id] = spawn(command, self.log_file(node_id))
+        self._running[node_id] = spawn(self.node_command(node_id), self.log_file(node_id))
 
     def wait_ready(self, timeout_s: float = 90) -> None:
         """Until every running node names all running nodes as live brokers, and a controller."""
@@ -320,8 +328,3 @@ class KafkaPeer:
     def tool(self, name: str, *arguments: object, stdin: str = "", check: bool = True) -> ToolRun:
         """Run one of Kafka's tools against this cluster (adds --bootstrap-server)."""
         return java_tool(name, "--bootstrap-server", self.bootstrap_servers, *arguments, stdin=stdin, check=check)
-
-    def resident_bytes(self) -> dict[int, int]:
-        """Resident memory of each running node, by node id."""
-        page = os.sysconf("SC_PAGE_SIZE")
-        return {one: int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page for one, pid in self.pids.items()}
