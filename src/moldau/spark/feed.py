@@ -1,0 +1,68 @@
+"""What the Spark source asks of a cluster: a handful of questions, so that planning can be tested without one.
+
+``Feed`` is the whole list. ``open_feed`` answers it with Moldau's own client (``client_feed.py``); tests answer it from
+memory. A feed is used by one thread and is never pickled: each Spark task opens its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from moldau.spark.decode import Aborted
+from moldau.terms import TopicPartition
+from moldau.wire.compression import Buffer
+
+
+class Topic(NamedTuple):
+    """A topic as the cluster knows it now; a topic made anew under an old name has another id (KIP-516)."""
+
+    topic_id: bytes
+    partitions: tuple[int, ...]
+    internal: bool = False
+
+
+class Slice(NamedTuple):
+    """An answer to a fetch: whole record batches, perhaps beginning before the asked offset, and where the log stands.
+
+    ``end_offset`` is the high watermark, or the last stable offset when reading committed.
+    """
+
+    records: Buffer
+    log_start_offset: int
+    end_offset: int
+    aborted: Sequence[Aborted] = ()
+
+
+class OffsetLost(Exception):
+    """A fetch found that the asked records are not there: expired, cut off, or of a topic that was made anew."""
+
+
+class Feed(Protocol):
+    """Questions to a cluster. Each raises what the client raises when the cluster cannot be reached."""
+
+    def topics(self, names: Collection[str] | None) -> Mapping[str, Topic]:
+        """The named topics that exist, or all."""
+        ...
+
+    def offsets(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """-2: earliest, -1: latest, else the first offset at or after that time (ms), -1 when there is none."""
+        ...
+
+    def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """What the group has committed; partitions without a commit are left out."""
+        ...
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Publish positions as a group's commits."""
+        ...
+
+    def fetch(self, source: TopicPartition, topic_id: bytes, offset: int, max_bytes: int) -> Slice:
+        """Whole batches from ``offset`` on; empty when there are none yet. OffsetLost when they are gone."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Unreachable(Exception):
+    """The cluster could not answer now; asking again may help."""

@@ -1,0 +1,92 @@
+"""Starts a local Spark session that suits Moldau: the right interpreter for workers, UTC, little memory, a quiet log.
+
+Only a convenience: the source works in any session whose workers can import moldau. Decides nothing about pipelines.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUIET_LOG = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+class NoJava(RuntimeError):
+    """Spark cannot start here; the message says what is missing and how to get it."""
+
+
+def session(
+    app: str = "moldau",
+    *,
+    cores: int = 2,
+    memory: str = "1g",
+    folder: str | None = None,
+    conf: dict[str, str] | None = None,
+) -> SparkSession:
+    """A session with ``local[cores]`` and this interpreter for its workers.
+
+    ``folder`` takes Spark's scratch files (default: a temporary folder); ``conf`` adds or overrides Spark settings.
+    NoJava when no Java 17 or later is found.
+    """
+    find_java()
+    home = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="moldau-spark-"))
+    home.mkdir(parents=True, exist_ok=True)
+    log = home / "log4j2.properties"
+    log.write_text(_QUIET_LOG)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()} -XX:+UseSerialGC",
+        "spark.local.dir": str(home / "scratch"),
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+    }
+    builder = SparkSession.builder.master(f"local[{cores}]").appName(app)
+    for name, value in {**settings, **(conf or {})}.items():
+        builder = builder.config(name, value)
+    found: SparkSession = builder.getOrCreate()
+    return found
+
+
+def find_java() -> str:
+    """The path of a Java of version 17 or later; NoJava when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    program = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    advice = "Spark needs Java 17 or later: apt-get install openjdk-17-jre-headless (or set JAVA_HOME)"
+    if program is None:
+        raise NoJava(f"no java was found. {advice}")
+    told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False).stderr
+    number = told.partition('"')[2].partition('"')[0].split(".")
+    major = int(number[0]) if number[0].isdigit() else 0
+    if major < 17:
+        raise NoJava(f"{program} is version {'.'.join(number) or 'unknown'}. {advice}")
+    return program

@@ -1,0 +1,286 @@
+"""Plans a read: which partitions, from where to where, in how many tasks, and whether records were lost meanwhile.
+
+Pure arithmetic over facts that a ``Feed`` gave; whether to fail or to go on is the reader's choice, by ``onDataLoss``.
+Offsets are next-to-read, as in Spark. A stream's offset is JSON like Spark's own, ``{"topic":{"0":23}}``, plus topic
+ids under a key no topic can have: a topic made anew is not mistaken for a log that went backwards (KIP-516).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from moldau.spark.feed import Feed, Topic
+from moldau.spark.options import Limits, OptionError, Subscription, java_pattern
+from moldau.spark.start import EARLIEST, LATEST, Ago, AtTime, AtTimes, Earliest, Explicit, Latest, OfGroup, Start
+from moldau.terms import NO_UUID, TopicPartition, uuid_bytes, uuid_text
+
+IDS_KEY = "#topicIds"
+Offsets = Mapping[TopicPartition, int]
+
+
+class Positions(NamedTuple):
+    """Offsets of partitions, and the ids of their topics; NO_UUID where the id is not known."""
+
+    offsets: Offsets
+    topic_ids: Mapping[str, bytes]
+
+    def id_of(self, source: TopicPartition) -> bytes:
+        return self.topic_ids.get(source.topic, NO_UUID)
+
+
+class Range(NamedTuple):
+    """The offsets [start, end) of one partition: one Spark task."""
+
+    source: TopicPartition
+    topic_id: bytes
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+class LossKind(StrEnum):
+    """How records got out of reach before they were read."""
+
+    PARTITION_GONE = "the partition is gone"
+    TOPIC_RECREATED = "the topic was deleted and made anew"
+    LOG_WENT_BACK = "the log ends before the position: its end was cut off"
+    RECORDS_EXPIRED = "the log now begins after the position: older records expired"
+    NEW_PARTITION_CUT = "a partition found new does not begin at offset 0: older records expired"
+
+
+class Loss(NamedTuple):
+    """Records lost in one partition: reading stood at ``position``, what is there now begins or ends at ``found``."""
+
+    kind: LossKind
+    source: TopicPartition
+    position: int
+    found: int
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.kind} (position {self.position}, found {self.found})"
+
+
+class DataLossError(RuntimeError):
+    """Records were lost and the options say to stop."""
+
+    def __init__(self, losses: Iterable[Loss | str]) -> None:
+        self.losses = tuple(losses)
+        super().__init__(
+            "some records can no longer be read:\n  "
+            + "\n  ".join(map(str, self.losses))
+            + "\nSet onDataLoss=skip (or failOnDataLoss=false) to go on with what is there."
+        )
+
+
+def encode(positions: Positions) -> dict[str, dict[str, int] | dict[str, str]]:
+    """The stream offset of these positions, always in the same order, since Spark compares its text."""
+    found: dict[str, dict[str, int] | dict[str, str]] = {}
+    for source in sorted(positions.offsets):
+        by_partition: dict[str, int] = found.setdefault(source.topic, {})  # type: ignore[assignment]
+        by_partition[str(source.partition)] = positions.offsets[source]
+    ids = {topic: uuid_text(positions.topic_ids.get(topic, NO_UUID)) for topic in found}
+    known = {topic: text for topic, text in ids.items() if text != uuid_text(NO_UUID)}
+    if known:
+        found[IDS_KEY] = known
+    return found
+
+
+def decode(offset: Mapping[str, Mapping[str, int | str]]) -> Positions:
+    """The positions in a stream offset; an offset that Spark's own connector wrote is read too (it has no ids)."""
+    ids = {topic: uuid_bytes(str(text)) for topic, text in offset.get(IDS_KEY, {}).items()}
+    offsets = {
+        TopicPartition(topic, int(partition)): int(at)
+        for topic, by_partition in offset.items()
+        if topic != IDS_KEY
+        for partition, at in by_partition.items()
+    }
+    return Positions(offsets, ids)
+
+
+def select(subscription: Subscription, topics: Mapping[str, Topic]) -> dict[TopicPartition, bytes]:
+    """The partitions a subscription names among ``topics``, with their topic's id; a missing topic is simply absent."""
+    if subscription.partitions:
+        return {
+            each: topics[each.topic].topic_id
+            for each in subscription.partitions
+            if each.topic in topics and each.partition in topics[each.topic].partitions
+        }
+    if subscription.pattern is not None:
+        matches = java_pattern(subscription.pattern).search  # unanchored, as Spark's
+        names = [name for name, topic in topics.items() if not topic.internal and matches(name)]
+    else:
+        names = [name for name in subscription.topics if name in topics]
+    return {TopicPartition(name, each): topics[name].topic_id for name in names for each in topics[name].partitions}
+
+
+def missing(subscription: Subscription, found: Collection[TopicPartition]) -> list[str]:
+    """The topics and partitions a subscription names that are not there; a pattern names none."""
+    if subscription.partitions:
+        return [str(each) for each in subscription.partitions if each not in found]
+    there = {each.topic for each in found}
+    return [each for each in subscription.topics if each not in there]
+
+
+def resolve(
+    start: Start, partitions: Collection[TopicPartition], feed: Feed, when: Moment
+) -> dict[TopicPartition, int]:
+    """The offsets a position comes to now. OptionError when it names other partitions, or a time without records."""
+    match start:
+        case Earliest():
+            return dict(feed.offsets(dict.fromkeys(partitions, EARLIEST)))
+        case Latest():
+            return dict(feed.offsets(dict.fromkeys(partitions, LATEST)))
+        case Explicit(offsets):
+            _same_partitions(when.option, offsets, partitions)
+            special = {source: at for source, at in offsets.items() if at < 0}
+            return {**offsets, **(feed.offsets(special) if special else {})}
+        case AtTime(timestamp_ms):
+            return _at_times(dict.fromkeys(partitions, timestamp_ms), feed, when)
+        case AtTimes(timestamps_ms):
+            _same_partitions(when.option, timestamps_ms, partitions)
+            return _at_times(timestamps_ms, feed, when)
+        case Ago(duration_ms):
+            moment = max(0, when.now_ms - duration_ms)
+            return _at_times(dict.fromkeys(partitions, moment), feed, when._replace(latest_on_no_match=True))
+        case OfGroup(group_id):
+            committed = feed.committed(group_id, partitions)
+            rest = [each for each in partitions if each not in committed]
+            return {**committed, **(feed.offsets(dict.fromkeys(rest, EARLIEST)) if rest else {})}
+
+
+class Moment(NamedTuple):
+    """When, and for which option, a position is resolved; what a time after the last record means."""
+
+    option: str
+    now_ms: int
+    latest_on_no_match: bool
+
+
+def _at_times(timestamps_ms: Offsets, feed: Feed, when: Moment) -> dict[TopicPartition, int]:
+    found = dict(feed.offsets(timestamps_ms))
+    none = [source for source in timestamps_ms if found.get(source, LATEST) < 0]
+    if none and not when.latest_on_no_match:
+        source = none[0]
+        raise OptionError(
+            when.option,
+            str(timestamps_ms[source]),
+            f"{source} has no record from then on; startingOffsetsByTimestampStrategy=latest starts at its end",
+        )
+    if none:
+        found.update(feed.offsets(dict.fromkeys(none, LATEST)))
+    return found
+
+
+def _same_partitions(option: str, named: Collection[TopicPartition], partitions: Collection[TopicPartition]) -> None:
+    absent, unknown = sorted(set(partitions) - set(named)), sorted(set(named) - set(partitions))
+    if absent or unknown:
+        parts = [f"{word} {', '.join(map(str, group))}" for word, group in
+                 (("it lacks", absent), ("it has the unknown", unknown)) if group]  # fmt: skip
+        raise OptionError(
+            option, ", ".join(map(str, sorted(named))), f"every partition must be named: {'; '.join(parts)}"
+        )
+
+
+def find_losses(position: Positions, earliest: Positions, latest: Positions) -> list[Loss]:
+    """What was lost between ``position`` and what the cluster holds now, partition by partition."""
+    losses: list[Loss] = []
+    for source in sorted(set(position.offsets) | set(latest.offsets)):
+        at, end = position.offsets.get(source), latest.offsets.get(source)
+        begin = earliest.offsets.get(source, 0)
+        if end is None:
+            losses.append(Loss(LossKind.PARTITION_GONE, source, at or 0, 0))
+        elif at is None:
+            if begin > 0:
+                losses.append(Loss(LossKind.NEW_PARTITION_CUT, source, 0, begin))
+        elif recreated(position, latest, source):
+            losses.append(Loss(LossKind.TOPIC_RECREATED, source, at, begin))
+        elif end < at:
+            losses.append(Loss(LossKind.LOG_WENT_BACK, source, at, end))
+        elif begin > at:
+            losses.append(Loss(LossKind.RECORDS_EXPIRED, source, at, begin))
+    return losses
+
+
+def recreated(before: Positions, after: Positions, source: TopicPartition) -> bool:
+    """Whether the partition belongs to another topic of the same name; unknown ids say no."""
+    old, new = before.id_of(source), after.id_of(source)
+    return old != NO_UUID and new != NO_UUID and old != new
+
+
+def begin_at(position: Positions, earliest: Positions, end: Positions) -> dict[TopicPartition, int]:
+    """Where to read each partition of ``end`` from: on from ``position``, or from the earliest record there.
+
+    New partitions and topics made anew begin at their earliest record. Expired records are stepped over; a log that was
+    cut off before the position yields nothing (its range ends where it begins).
+    """
+    found: dict[TopicPartition, int] = {}
+    for source, last in end.offsets.items():
+        first = earliest.offsets.get(source, 0)
+        at = position.offsets.get(source)
+        if at is None or recreated(position, end, source):
+            at = first
+        found[source] = min(max(at, first), max(last, first))
+    return found
+
+
+def limit_weight(
+    limit: float, start: Offsets, end: Offsets, weights: Mapping[TopicPartition, float]
+) -> dict[TopicPartition, int]:
+    """The end offsets that take at most about ``limit`` of weight, shared among partitions by their backlog.
+
+    ``weights``: of one offset, per partition (1 to count offsets, bytes per offset to count bytes). Spark's rule: a
+    share below one offset is rounded up, so that a small partition never starves, and any other is rounded down.
+    """
+    backlog = {source: last - start[source] for source, last in end.items() if last > start[source]}
+    total = sum(size * weights.get(source, 1.0) for source, size in backlog.items())
+    if total <= limit:
+        return dict(end)
+    found = dict(end)
+    for source, size in backlog.items():
+        share = limit * (size / total)
+        step = math.ceil(share) if share < 1 else math.floor(share)
+        found[source] = min(start[source] + step, end[source])
+    return found
+
+
+def too_few(limits: Limits, start: Offsets, end: Offsets, waited_ms: int) -> bool:
+    """Whether to wait for more: fewer offsets than ``minOffsetsPerTrigger``, and ``maxTriggerDelay`` not yet over."""
+    if limits.min_offsets is None or waited_ms >= limits.max_delay_ms:
+        return False
+    return sum(max(0, last - start[source]) for source, last in end.items()) < limits.min_offsets
+
+
+def split(ranges: Iterable[Range], limits: Limits) -> list[Range]:
+    """The ranges as Spark tasks: none empty, none above ``maxRecordsPerPartition``, about ``minPartitions`` of them.
+
+    Larger ranges are cut into more parts; small ones are left whole, so that the number is approximate, as in Spark.
+    """
+    tasks = [each for each in ranges if each.size > 0]
+    if limits.max_records_per_partition is not None:
+        most = limits.max_records_per_partition
+        tasks = [part for each in tasks for part in _cut(each, math.ceil(each.size / most))]
+    wanted = limits.min_partitions
+    if wanted is None or len(tasks) >= wanted:
+        return tasks
+    total = sum(each.size for each in tasks)
+    small = [each for each in tasks if each.size * wanted <= total]  # a fair share or less stays whole
+    large_total = total - sum(each.size for each in small)
+    parts = wanted - len(small)
+    return [
+        part
+        for each in tasks
+        for part in _cut(each, 1 if each in small else max(1, round(each.size / large_total * parts)))
+    ]
+
+
+def _cut(whole: Range, count: int) -> list[Range]:
+    """``count`` parts of nearly equal size, none empty."""
+    count = min(count, whole.size)
+    edges = [whole.start + whole.size * index // count for index in range(count + 1)]
+    return [whole._replace(start=first, end=last) for first, last in zip(edges, edges[1:], strict=False)]

@@ -1,0 +1,467 @@
+"""Reads the options of ``format("moldau")``: every option of Spark's own Kafka connector, and Moldau's additions.
+
+Decides what a user may ask and refuses the rest with an error naming the option, the value and what is allowed. Makes
+values; asks no cluster. Spark hands option names over in lower case, so names are matched without regard to case.
+Source of names and defaults: Spark's structured-streaming-kafka-integration guide.
+Read next: offsets.py (what the positions come to), source.py (who uses them).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from moldau.spark.rows import ALL_COLUMNS
+from moldau.spark.start import (
+    EARLIEST,
+    LATEST,
+    Ago,
+    AtTime,
+    AtTimes,
+    Earliest,
+    Explicit,
+    Latest,
+    OfGroup,
+    Start,
+    moves,
+)
+from moldau.terms import TopicPartition
+
+Mode = Literal["batch", "stream"]
+T = TypeVar("T")
+
+
+class OptionError(ValueError):
+    """An option that cannot be honoured; the message names it, its value and what is allowed."""
+
+    def __init__(self, name: str, value: str | None, allowed: str) -> None:
+        given = "is missing" if value is None else f"is {value!r}"
+        super().__init__(f"option {name} {given}: {allowed}")
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which partitions to read: exactly one of the three is set."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+    def __str__(self) -> str:
+        if self.pattern is not None:
+            return f"subscribePattern {self.pattern}"
+        if self.partitions:
+            return "assign " + ", ".join(map(str, self.partitions))
+        return "subscribe " + ", ".join(self.topics)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one trigger may take, and how a range is split among tasks. None: no limit.
+
+    Offsets are counted as offsets, bytes as they lie in the log (compressed), delays in ms.
+    """
+
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_delay_ms: int = 15 * 60 * 1000
+    max_bytes: int | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Everything a reader needs, checked. ``kafka`` holds the ``kafka.*`` options without their prefix."""
+
+    subscription: Subscription
+    start: Start
+    end: Start = Latest()
+    latest_on_no_match: bool = False
+    on_data_loss: Literal["fail", "skip"] = "fail"
+    limits: Limits = Limits()
+    columns: tuple[str, ...] = ALL_COLUMNS[:-1]
+    group_id_prefix: str = "spark-moldau-source"
+    initial_offsets_location: str | None = None
+    publish_group: str | None = None
+    fetch_retries: int = 3
+    fetch_retry_interval_ms: int = 1000
+    poll_timeout_ms: int = 120_000
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.kafka["bootstrap.servers"]
+
+    @property
+    def read_committed(self) -> bool:
+        return self.kafka.get("isolation.level", "read_uncommitted") == "read_committed"
+
+    @property
+    def check_crcs(self) -> bool:
+        return self.kafka.get("check.crcs", "true") == "true"
+
+
+NAMES = (
+    "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp", "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
+    "groupIdPrefix", "includeHeaders", "maxBytesPerTrigger", "initialOffsetsLocation", "columns", "onDataLoss",
+    "publishGroup",
+)  # fmt: skip
+"""What may be set besides ``kafka.*``; the last five are Moldau's own."""
+
+_FORBIDDEN = {
+    "auto.offset.reset": "startingOffsets says where to start",
+    "key.deserializer": "keys are read as bytes; use DataFrame operations to decode them",
+    "value.deserializer": "values are read as bytes; use DataFrame operations to decode them",
+    "key.serializer": "keys are bytes; use DataFrame operations to encode them",
+    "value.serializer": "values are bytes; use DataFrame operations to encode them",
+    "enable.auto.commit": "Spark keeps positions in its checkpoint; publishGroup shows them to group tools",
+    "interceptor.classes": "no interceptors run in this source",
+}
+_STREAM_REFUSES = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+_BATCH_IGNORES = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger",
+                  "publishGroup", "initialOffsetsLocation")  # fmt: skip
+_UNIT_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNIT_BYTES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+
+
+def parse(raw: Mapping[str, str], mode: Mode) -> Options:
+    """The checked options of a batch or a stream read; OptionError otherwise."""
+    given = _Given(raw)
+    given.refuse_unknown()
+    kafka = _kafka(given)
+    if mode == "stream":
+        for name in _STREAM_REFUSES:
+            given.refuse(name, "a stream has no end; it is allowed in batch reads only")
+    warnings = [f"option {name} has no meaning in a batch read and is ignored" for name in _BATCH_IGNORES
+                if mode == "batch" and given.get(name) is not None]  # fmt: skip
+    if "group.id" in kafka:
+        warnings.append("option kafka.group.id is set: readers of one group id may disturb each other's positions")
+    strategy = given.choice("startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
+    start = _start(given, mode)
+    location = _location(given, mode, moves(start, latest_on_no_match=strategy == "latest"))
+    return Options(
+        subscription=_subscription(given),
+        start=start,
+        end=_end(given),
+        latest_on_no_match=strategy == "latest",
+        on_data_loss=_on_data_loss(given),
+        limits=_limits(given) if mode == "stream" else _split_limits(given),
+        columns=_columns(given),
+        group_id_prefix=given.get("groupIdPrefix") or "spark-moldau-source",
+        initial_offsets_location=location,
+        publish_group=given.get("publishGroup") if mode == "stream" else None,
+        fetch_retries=given.number("fetchOffset.numRetries", 3, at_least=0),
+        fetch_retry_interval_ms=given.number("fetchOffset.retryIntervalMs", 1000, at_least=0),
+        poll_timeout_ms=given.number("kafkaConsumer.pollTimeoutMs", 120_000, at_least=1),
+        kafka=kafka,
+        warnings=tuple(warnings),
+    )
+
+
+def columns(raw: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns these options ask for, before it is known whether a batch or a stream is read."""
+    return _columns(_Given(raw))
+
+
+class _Given:
+    """The options as they came, found without regard to case and complained about under their own name."""
+
+    def __init__(self, raw: Mapping[str, str]) -> None:
+        self.values = {name.lower(): value for name, value in raw.items()}
+
+    def get(self, name: str) -> str | None:
+        value = self.values.get(name.lower())
+        return None if value is None else value.strip()
+
+    def refuse(self, name: str, why: str) -> None:
+        value = self.get(name)
+        if value is not None:
+            raise OptionError(name, value, why)
+
+    def refuse_unknown(self) -> None:
+        known = {name.lower(): name for name in NAMES}
+        for name, value in self.values.items():
+            if name in known or name.startswith("kafka."):
+                continue
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {known[near[0]]}?" if near else "allowed are " + ", ".join(NAMES) + " and kafka.*"
+            raise OptionError(name, value, f"no such option; {hint}")
+
+    def number(self, name: str, default: int, *, at_least: int) -> int:
+        value = self.get(name)
+        return default if value is None else _integer(name, value, at_least)
+
+    def maybe(self, name: str, read: Callable[[str, str], T]) -> T | None:
+        value = self.get(name)
+        return None if value is None else read(name, value)
+
+    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        value = (self.get(name) or default).lower()
+        if value not in allowed:
+            raise OptionError(name, self.get(name), "allowed are " + ", ".join(allowed))
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self.choice(name, str(default).lower(), ("true", "false")) == "true"
+
+
+def _kafka(given: _Given) -> dict[str, str]:
+    kafka = {name[6:]: value.strip() for name, value in given.values.items() if name.startswith("kafka.")}
+    for name, why in _FORBIDDEN.items():
+        if name in kafka:
+            raise OptionError(f"kafka.{name}", kafka[name], f"not supported: {why}")
+    if not kafka.get("bootstrap.servers"):
+        raise OptionError(
+            "kafka.bootstrap.servers", kafka.get("bootstrap.servers"), "host:port[,host:port...] is required"
+        )
+    for name, allowed in (
+        ("isolation.level", ("read_uncommitted", "read_committed")),
+        ("check.crcs", ("true", "false")),
+    ):
+        if kafka.get(name, allowed[0]) not in allowed:
+            raise OptionError(f"kafka.{name}", kafka[name], "allowed are " + ", ".join(allowed))
+    return kafka
+
+
+def _subscription(given: _Given) -> Subscription:
+    names = ("subscribe", "subscribePattern", "assign")
+    chosen = [(name, value) for name in names if (value := given.get(name)) is not None]
+    if len(chosen) != 1:
+        got = " and ".join(name for name, _ in chosen) or "none"
+        raise OptionError("subscribe", given.get("subscribe"), f"set exactly one of {', '.join(names)} (got {got})")
+    name, value = chosen[0]
+    if name == "subscribe":
+        topics = tuple(dict.fromkeys(topic.strip() for topic in value.split(",") if topic.strip()))
+        if not topics:
+            raise OptionError(name, value, "a comma-separated list of topics is expected")
+        return Subscription(topics=topics)
+    if name == "subscribePattern":
+        java_pattern(value)
+        return Subscription(pattern=value)
+    return Subscription(partitions=_assigned(name, value))
+
+
+def _assigned(name: str, value: str) -> tuple[TopicPartition, ...]:
+    allowed = 'JSON like {"topicA":[0,1],"topicB":[2,4]} is expected'
+    found: list[TopicPartition] = []
+    for topic, numbers in _object(name, value, allowed).items():
+        if not isinstance(numbers, list) or not all(type(each) is int and each >= 0 for each in numbers):
+            raise OptionError(name, value, allowed)
+        found += [TopicPartition(topic, each) for each in numbers]
+    if not found:
+        raise OptionError(name, value, allowed)
+    return tuple(sorted(set(found)))
+
+
+def java_pattern(text: str, name: str = "subscribePattern") -> re.Pattern[str]:
+    """A Java regular expression as Python's, searched for anywhere in a topic's name; OptionError if it is not one."""
+    if not text:
+        raise OptionError(name, text, "a regular expression is expected")
+    python = re.sub(r"\\Q(.*?)(?:\\E|$)", lambda quoted: re.escape(quoted.group(1)), text, flags=re.DOTALL)
+    python = re.sub(r"\(\?<([A-Za-z]\w*)>", r"(?P<\1>", python)
+    python = re.sub(r"\\k<(\w+)>", r"(?P=\1)", python)
+    for java, own in (
+        ("Alpha", "A-Za-z"),
+        ("Digit", "0-9"),
+        ("Alnum", "A-Za-z0-9"),
+        ("Lower", "a-z"),
+        ("Upper", "A-Z"),
+    ):
+        python = re.sub(rf"\[([^\]\\]*)\\p\{{{java}\}}", rf"[\g<1>{own}", python)
+        python = python.replace(f"\\p{{{java}}}", f"[{own}]")
+    try:
+        return re.compile(python.replace(r"\z", r"\Z"))
+    except re.error as error:
+        raise OptionError(name, text, f"not a regular expression this source can read: {error}") from None
+
+
+def _start(given: _Given, mode: Mode) -> Start:
+    """startingTimestamp beats startingOffsetsByTimestamp beats startingOffsets, as in Spark."""
+    if (moment := given.maybe("startingTimestamp", _timestamp)) is not None:
+        return AtTime(moment)
+    if (moments := given.maybe("startingOffsetsByTimestamp", _per_partition)) is not None:
+        return AtTimes(_not_negative("startingOffsetsByTimestamp", moments))
+    start = given.maybe("startingOffsets", _position) or (Latest() if mode == "stream" else Earliest())
+    last = isinstance(start, Latest) or (isinstance(start, Explicit) and LATEST in start.offsets.values())
+    if mode == "batch" and last:
+        raise OptionError("startingOffsets", given.get("startingOffsets"), "a batch read cannot start at latest (-1)")
+    return start
+
+
+def _end(given: _Given) -> Start:
+    if (moment := given.maybe("endingTimestamp", _timestamp)) is not None:
+        return AtTime(moment)
+    if (moments := given.maybe("endingOffsetsByTimestamp", _per_partition)) is not None:
+        return AtTimes(_not_negative("endingOffsetsByTimestamp", moments))
+    end = given.maybe("endingOffsets", _position) or Latest()
+    if isinstance(end, Earliest) or (isinstance(end, Explicit) and EARLIEST in end.offsets.values()):
+        raise OptionError("endingOffsets", given.get("endingOffsets"), "reading cannot end at earliest (-2)")
+    if isinstance(end, OfGroup):
+        raise OptionError("endingOffsets", given.get("endingOffsets"), "group: is allowed in startingOffsets only")
+    return end
+
+
+def _position(name: str, value: str) -> Start:
+    lower = value.lower()
+    if lower == "earliest":
+        return Earliest()
+    if lower == "latest":
+        return Latest()
+    if lower.startswith("group:") and value[6:].strip():
+        return OfGroup(value[6:].strip())
+    if ago := re.fullmatch(r"-(\d+)(ms|s|m|min|h|d)", lower):
+        return Ago(int(ago[1]) * _UNIT_MS[ago[2]])
+    if value.startswith("{"):
+        offsets = _per_partition(name, value)
+        if min(offsets.values(), default=0) < EARLIEST:
+            raise OptionError(name, value, "an offset is -2 (earliest), -1 (latest), or 0 and above")
+        return Explicit(offsets)
+    allowed = (
+        'earliest, latest, "-10m" (ms, s, m, h, d ago), "group:ID" or JSON like {"topicA":{"0":23,"1":-2}} is expected'
+    )
+    raise OptionError(name, value, allowed)
+
+
+def _per_partition(name: str, value: str) -> dict[TopicPartition, int]:
+    allowed = 'JSON like {"topicA":{"0":23,"1":345},"topicB":{"0":7}} is expected'
+    found: dict[TopicPartition, int] = {}
+    for topic, numbers in _object(name, value, allowed).items():
+        if not isinstance(numbers, dict):
+            raise OptionError(name, value, allowed)
+        for partition, number in numbers.items():
+            if not partition.isdigit() or type(number) is not int:
+                raise OptionError(name, value, allowed)
+            found[TopicPartition(topic, int(partition))] = number
+    if not found:
+        raise OptionError(name, value, allowed)
+    return found
+
+
+def _not_negative(name: str, moments: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    for source, moment in moments.items():
+        if moment < 0:
+            raise OptionError(name, str(moment), f"the timestamp of {source} is ms since the epoch, 0 or above")
+    return moments
+
+
+def _object(name: str, value: str, allowed: str) -> dict[str, object]:
+    try:
+        found = json.loads(value)
+    except ValueError:
+        raise OptionError(name, value, allowed) from None
+    if not isinstance(found, dict):
+        raise OptionError(name, value, allowed)
+    return found
+
+
+def _integer(name: str, value: str, at_least: int) -> int:
+    if not re.fullmatch(r"-?\d+", value) or not at_least <= int(value) < 1 << 63:
+        raise OptionError(name, value, f"a whole number, {at_least} or above, is expected")
+    return int(value)
+
+
+def _positive(name: str, value: str) -> int:
+    return _integer(name, value, 1)
+
+
+def _timestamp(name: str, value: str) -> int:
+    if not re.fullmatch(r"\d+", value):
+        raise OptionError(name, value, "a timestamp in ms since the epoch is expected")
+    return int(value)
+
+
+def _duration_ms(name: str, value: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", value.lower())
+    if not match or match[2] not in _UNIT_MS:
+        raise OptionError(name, value, "a duration like 500ms, 30s, 15m, 1h or 1d is expected")
+    return int(match[1]) * _UNIT_MS[match[2]]
+
+
+def _size_bytes(name: str, value: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", value.lower())
+    if not match or match[2] not in _UNIT_BYTES or not int(match[1]):
+        raise OptionError(name, value, "a size like 1048576, 512k, 64m or 1g is expected")
+    return int(match[1]) * _UNIT_BYTES[match[2]]
+
+
+def _split_limits(given: _Given) -> Limits:
+    return Limits(
+        min_partitions=given.maybe("minPartitions", _positive),
+        max_records_per_partition=given.maybe("maxRecordsPerPartition", _positive),
+    )
+
+
+def _limits(given: _Given) -> Limits:
+    most, least = given.maybe("maxOffsetsPerTrigger", _positive), given.maybe("minOffsetsPerTrigger", _positive)
+    if most is not None and least is not None and least > most:
+        raise OptionError(
+            "minOffsetsPerTrigger", str(least), f"at most maxOffsetsPerTrigger, which is {most}, is allowed"
+        )
+    split = _split_limits(given)
+    delay_ms = given.maybe("maxTriggerDelay", _duration_ms)
+    return Limits(
+        max_offsets=most,
+        min_offsets=least,
+        max_delay_ms=Limits().max_delay_ms if delay_ms is None else delay_ms,
+        max_bytes=given.maybe("maxBytesPerTrigger", _size_bytes),
+        min_partitions=split.min_partitions,
+        max_records_per_partition=split.max_records_per_partition,
+    )
+
+
+def _columns(given: _Given) -> tuple[str, ...]:
+    with_headers = given.flag("includeHeaders", False)
+    value = given.get("columns")
+    if value is None:
+        return ALL_COLUMNS if with_headers else ALL_COLUMNS[:-1]
+    by_name = {name.lower(): name for name in ALL_COLUMNS}
+    wanted = [each.strip().lower() for each in value.split(",") if each.strip()]
+    if not wanted or any(each not in by_name for each in wanted):
+        raise OptionError("columns", value, "a comma-separated list of " + ", ".join(ALL_COLUMNS) + " is expected")
+    if with_headers:
+        wanted.append("headers")
+    return tuple(name for name in ALL_COLUMNS if name.lower() in wanted)
+
+
+def _on_data_loss(given: _Given) -> Literal["fail", "skip"]:
+    fail = given.flag("failOnDataLoss", True)
+    value = given.get("onDataLoss")
+    if value is None:
+        return "fail" if fail else "skip"
+    chosen = given.choice("onDataLoss", "fail", ("fail", "skip"))
+    if given.get("failOnDataLoss") is not None and fail != (chosen == "fail"):
+        raise OptionError("onDataLoss", value, f"failOnDataLoss is {str(fail).lower()} and says the opposite")
+    return "fail" if chosen == "fail" else "skip"
+
+
+def _location(given: _Given, mode: Mode, start_moves: bool) -> str | None:
+    """Where the first position is pinned; None for nowhere. A stream whose start moves must say one or the other."""
+    value = given.get("initialOffsetsLocation")
+    if mode == "batch":
+        return None
+    if value is None and start_moves:
+        raise OptionError(
+            "initialOffsetsLocation",
+            None,
+            "this start (startingOffsets is latest unless set) moves while a first batch is retried, which would lose "
+            "records; set a file in the query's checkpoint folder (<checkpointLocation>/initial-offsets.json), or "
+            "startingOffsets=earliest or explicit offsets, or initialOffsetsLocation=none to take the risk",
+        )
+    if value is None or value.lower() == "none":
+        return None
+    path = value.removeprefix("file://") if value.startswith("file://") else value.removeprefix("file:")
+    if not path or re.match(r"[a-z][a-z0-9+.-]*://", path):
+        raise OptionError(
+            "initialOffsetsLocation", value, "a path or file: URI that every driver of the query can reach, or none"
+        )
+    return path

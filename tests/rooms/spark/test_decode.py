@@ -1,0 +1,174 @@
+"""The Arrow decoder gives what the record reader gives, for every codec and any cut, and refuses what is corrupt."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moldau.spark.decode import ALL_COLUMNS, Aborted, Decoder, next_offset
+from moldau.terms import TopicPartition
+from moldau.wire.batch import ControlType, build, control_key, headers, records
+from moldau.wire.compression import BatchError, Codec
+
+SOURCE = TopicPartition("orders", 3)
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+maybe_bytes = st.none() | st.binary(max_size=300)
+header = st.tuples(st.text(max_size=8), maybe_bytes)
+entry = st.tuples(st.integers(-(1 << 45), 1 << 45), maybe_bytes, maybe_bytes, st.lists(header, max_size=4))
+batch = st.tuples(st.lists(entry, min_size=1, max_size=20), st.sampled_from(Codec))
+
+
+def log_of(batches: list[tuple[list, Codec]], gap: int = 0) -> bytes:
+    parts, offset = [], 0
+    for entries, codec in batches:
+        parts.append(build(entries, codec=codec, base_offset=offset))
+        offset += len(entries) + gap
+    return b"".join(parts)
+
+
+def rows_of(data: bytes, start: int = 0, end: int = 1 << 60, **how: object) -> list[dict]:
+    decoder = Decoder(SOURCE, ALL_COLUMNS)._replace(**how)
+    return [row for each in decoder.decode(data, start, end) for row in each.to_pylist()]
+
+
+def expected(data: bytes) -> list[tuple]:
+    return [
+        (each.offset, each.timestamp, each.key, each.value, each.headers or None)
+        for pos, _ in headers(data)
+        for each in records(data, pos)
+    ]
+
+
+def seen(rows: list[dict]) -> list[tuple]:
+    return [
+        (
+            row["offset"],
+            (row["timestamp"] - EPOCH) // datetime.timedelta(milliseconds=1),
+            row["key"],
+            row["value"],
+            None if row["headers"] is None else [(each["key"], each["value"]) for each in row["headers"]],
+        )
+        for row in rows
+    ]
+
+
+@settings(max_examples=30)
+@given(st.lists(batch, min_size=1, max_size=5), st.integers(0, 3))
+def test_every_field_of_every_record_is_what_the_record_reader_says(batches, gap):
+    data = log_of(batches, gap)
+    assert seen(rows_of(data)) == expected(data)
+
+
+@settings(max_examples=30)
+@given(st.lists(batch, min_size=1, max_size=4), st.integers(0, 60), st.integers(0, 60))
+def test_only_offsets_of_the_asked_range_come_out(batches, start, end):
+    data = log_of(batches)
+    assert seen(rows_of(data, start, end)) == [each for each in expected(data) if start <= each[0] < end]
+
+
+@settings(max_examples=30)
+@given(st.lists(batch, min_size=1, max_size=3), st.integers(1, 2000))
+def test_bounded_batches_hold_the_same_rows_and_are_bounded(batches, target):
+    data = log_of(batches)
+    decoder = Decoder(SOURCE, ALL_COLUMNS, target_bytes=target)
+    found = list(decoder.decode(data, 0, 1 << 60))
+    assert seen([row for each in found for row in each.to_pylist()]) == expected(data)
+    assert all(each.schema == decoder.schema for each in found)
+    assert all(each.num_rows == 1 or weight(each) <= 2 * target for each in found)
+
+
+def weight(rows: pa.RecordBatch) -> int:
+    return sum(64 + len(row["key"] or b"") + len(row["value"] or b"") for row in rows.to_pylist())
+
+
+@settings(max_examples=30)
+@given(st.lists(batch, min_size=1, max_size=2), st.data())
+def test_a_flipped_bit_is_refused_by_name_or_harmless_never_a_crash(batches, data):
+    log = bytearray(log_of(batches))
+    at = data.draw(st.integers(0, len(log) - 1))
+    log[at] ^= 1 << data.draw(st.integers(0, 7))
+    for crcs in (True, False):
+        with contextlib.suppress(BatchError):
+            rows_of(bytes(log), check_crcs=crcs)
+
+
+@settings(max_examples=30)
+@given(batch, st.data())
+def test_garbled_records_behind_a_switched_off_checksum_never_crash(one, data):
+    log = bytearray(build(one[0]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        log[data.draw(st.integers(61, len(log) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(BatchError):
+        rows_of(bytes(log), check_crcs=False)
+
+
+def test_a_flipped_bit_in_a_value_is_caught_by_the_checksum():
+    log = bytearray(build([(1, b"k", b"value", ())]))
+    log[-3] ^= 1
+    with pytest.raises(BatchError, match=r"orders-3, read from offset 0: the batch at offset 0 is corrupt"):
+        rows_of(bytes(log))
+
+
+def test_a_partial_last_batch_is_left_alone():
+    whole, partial = build([(1, b"k", b"v", ())]), build([(1, b"k", b"w", ())], base_offset=1)
+    for cut in range(len(partial)):
+        data = whole + partial[:cut]
+        assert [row["value"] for row in rows_of(data)] == [b"v"]
+        assert next_offset(data, 0) == 1
+    assert next_offset(b"", 17) == 17
+
+
+def test_log_append_time_is_the_batch_time_of_every_record():
+    data = bytearray(build([(5, None, b"a", ()), (9, None, b"b", ())]))
+    data[22] |= 8
+    rows = rows_of(bytes(data), check_crcs=False)
+    assert [row["timestampType"] for row in rows] == [1, 1]
+    assert {row["timestamp"] for row in rows} == {EPOCH + datetime.timedelta(milliseconds=9)}
+
+
+def transaction(kind: int, offset: int, producer: int) -> bytes:
+    marker = [(1, control_key(kind), b"\0\0\0\0\0\0", ())]
+    return build(marker, base_offset=offset, producer_id=producer, producer_epoch=0, control=True, transactional=True)
+
+
+def test_control_batches_and_aborted_transactions_are_left_out():
+    def of(producer: int, offset: int, value: bytes) -> bytes:
+        return build(
+            [(1, None, value, ())], base_offset=offset, producer_id=producer, producer_epoch=0, transactional=True
+        )
+
+    data = b"".join([
+        of(1, 0, b"aborted"),
+        of(2, 1, b"kept"),
+        build([(1, None, b"plain", ())], base_offset=2),
+        transaction(ControlType.ABORT, 3, 1),
+        of(1, 4, b"second try"),
+        transaction(ControlType.COMMIT, 5, 1),
+        transaction(ControlType.COMMIT, 6, 2),
+    ])  # fmt: skip
+    decoder = Decoder(SOURCE, ("value",))
+
+    def values(aborted: list[Aborted]) -> list[bytes]:
+        return [row["value"] for each in decoder.decode(data, 0, 99, aborted) for row in each.to_pylist()]
+
+    assert values([Aborted(1, 0)]) == [b"kept", b"plain", b"second try"]
+    assert values([]) == [b"aborted", b"kept", b"plain", b"second try"]
+
+
+def test_only_the_chosen_columns_are_made():
+    rows = rows_of(build([(1, b"k", b"v", [("h", b"1")])]), columns=("partition", "offset"))
+    assert rows == [{"partition": 3, "offset": 0}]
+
+
+def test_the_schema_is_the_one_that_spark_derives():
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from moldau.spark.rows import schema
+
+    assert to_arrow_schema(schema(ALL_COLUMNS), timezone="UTC") == Decoder(SOURCE, ALL_COLUMNS).schema
