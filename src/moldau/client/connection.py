@@ -11,49 +11,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from moldau.client.lines import (
+    DEFAULTS,
+    ConnectionOptions,
+    RequestTimedOut,
+    Served,
+    UnsupportedApi,
+    answer_version,
+    shake_hands,
+)
 from moldau.ports import Handle, Transport, World
-from moldau.terms import Code
 from moldau.wire.apis import APIS
 from moldau.wire.codec import Malformed
 from moldau.wire.frames import read_response_body, request_frame
-from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.schema import Message
 
 T = TypeVar("T")
 
 RECEIVE_BYTES = 64 << 10
 """The reused buffer. Frames that do not fit get memory of their own."""
-
-_API_VERSIONS = ApiVersionsRequest.api_key
-_UNSUPPORTED_VERSION = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
-
-
-class UnsupportedApi(Exception):
-    """Both sides know no common version of a request, or the peer does not serve it at all."""
-
-    code = Code.UNSUPPORTED_VERSION
-
-
-class RequestTimedOut(ConnectionError):
-    """No answer within the request timeout; the connection is gone, since answers come in order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionOptions:
-    """How to talk. Times in ms."""
-
-    client_id: str | None = "moldau"
-    request_timeout_ms: int = 30_000
-    connect_timeout_ms: int = 10_000
-    max_frame_bytes: int = 256 << 20
-    software_name: str = "moldau"
-    software_version: str = "0.1"
-
-
-DEFAULTS = ConnectionOptions()
 
 
 class _Pending(NamedTuple):
@@ -76,7 +54,8 @@ class Connection(asyncio.BufferedProtocol):
         self.on_close: Callable[[Exception | None], object] | None = None
         self.backlogged = False
         """More is buffered for sending than the transport likes: a polite sender waits."""
-        self._versions: dict[int, tuple[int, int]] = {_API_VERSIONS: ApiVersionsRequest.versions}
+        self.versions = Served()
+        """What the peer serves, as it said in the handshake."""
         self._world = world
         self._transport: Transport | None = None
         self._closed: Exception | None = None
@@ -99,28 +78,12 @@ class Connection(asyncio.BufferedProtocol):
         """Requests that wait for their answer."""
         return len(self._pending)
 
-    @property
-    def versions(self) -> dict[int, tuple[int, int]]:
-        """What the peer serves: api key -> (lowest, highest version), as it said in the handshake."""
-        return self._versions
-
     def version_for(self, request: type[Message], highest: int | None = None) -> int:
         """The highest version of ``request`` that both sides know (and that is not above ``highest``).
 
         Raises UnsupportedApi when there is none.
         """
-        served = self._versions.get(request.api_key)
-        low, high = request.versions
-        name = request.__name__
-        if served is None:
-            raise UnsupportedApi(f"{self.peer} does not serve {name}")
-        top = min(high, served[1]) if highest is None else min(high, served[1], highest)
-        if top < max(low, served[0]):
-            bound = f" up to {highest}" if highest is not None else ""
-            raise UnsupportedApi(
-                f"{self.peer} serves {name} {served[0]} to {served[1]}, we speak {low} to {high}{bound}"
-            )
-        return top
+        return self.versions.pick(request, highest, self.peer)
 
     @property
     def peer(self) -> str:
@@ -266,9 +229,7 @@ class Connection(asyncio.BufferedProtocol):
             self._distrust(f"an answer to request {id}, which was not asked")
             return
         try:
-            version = pending.version
-            if pending.api_key == _API_VERSIONS and bytes(frame[4:6]) == _UNSUPPORTED_VERSION:
-                version = 0  # KIP-511: whoever does not know our version says so in version 0
+            version = answer_version(pending.api_key, pending.version, frame)
             response = read_response_body(frame, pending.api_key, version)
         except Malformed as error:
             self._pending[id] = pending
@@ -300,22 +261,6 @@ class Connection(asyncio.BufferedProtocol):
         if self.on_close is not None:
             self.on_close(seen)
 
-    # -- the handshake
-
-    async def _learn_versions(self) -> None:
-        version = ApiVersionsRequest.versions[1]
-        request = ApiVersionsRequest(
-            client_software_name=self.options.software_name, client_software_version=self.options.software_version
-        )
-        response: ApiVersionsResponse = await self.ask(request, version=version)
-        if response.error_code == Code.UNSUPPORTED_VERSION:
-            known = {api.api_key: api.max_version for api in response.api_keys}
-            lower = min(known.get(_API_VERSIONS, 0), version - 1)
-            response = await self.ask(request, version=lower)
-        if response.error_code != Code.NONE:
-            raise ConnectionError(f"{self.peer} refused the handshake with error {response.error_code}")
-        self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
-
 
 async def connect(world: World, host: str, port: int, options: ConnectionOptions = DEFAULTS) -> Connection:
     """Connect and shake hands.
@@ -326,7 +271,9 @@ async def connect(world: World, host: str, port: int, options: ConnectionOptions
     connection = Connection(world, options)
     try:
         await _within(world, options.connect_timeout_ms, world.net.connect(host, port, connection))
-        await _within(world, options.connect_timeout_ms, connection._learn_versions())
+        connection.versions = await _within(
+            world, options.connect_timeout_ms, shake_hands(connection, options, connection.peer)
+        )
     except BaseException:
         connection.close()
         raise
@@ -360,3 +307,6 @@ def _again(error: Exception) -> Exception:
     if isinstance(error, (RequestTimedOut, ConnectionRefusedError, ConnectionResetError, BrokenPipeError)):
         return type(error)(*error.args)
     return ConnectionError(*error.args)
+
+
+__all__ = ["Connection", "ConnectionOptions", "RequestTimedOut", "UnsupportedApi", "connect"]

@@ -1,0 +1,378 @@
+"""A client of a cluster: one connection per broker, a view of the metadata, requests sent to whoever must answer them.
+
+Decides where a request goes (any broker, one node, the controller, a coordinator, partition leaders), when the view is
+asked for again, and when a refusal or a lost connection is worth another try: retriable codes and OSErrors, with
+growing pauses, until the api timeout. A refusal that stands is returned in the response, as the broker gave it.
+Written once for both ways of waiting (lines.py). Sources: KIP-580 (backoff), KIP-320, KIP-516.
+Read next: reading.py, groups.py, admin.py, producer.py, consumer.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeVar
+
+from moldau.client.lines import Line, Lines
+from moldau.client.view import View, code_of
+from moldau.terms import Code, TopicPartition
+from moldau.wire.messages.k03_metadata import MetadataRequest
+from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
+from moldau.wire.schema import Message
+
+R = TypeVar("R")
+
+
+class CoordinatorKind(IntEnum):
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Node(NamedTuple):
+    """A request for one broker and no other."""
+
+    node_id: int
+
+
+class Coordinator(NamedTuple):
+    """A request for whoever coordinates a group or a transactional id."""
+
+    kind: CoordinatorKind
+    key: str
+
+
+class Anyone(NamedTuple):
+    """A request that any broker answers."""
+
+
+class Controller(NamedTuple):
+    """A request for the controller; a KRaft broker forwards it."""
+
+
+ANYONE, CONTROLLER = Anyone(), Controller()
+Target = Node | Coordinator | Anyone | Controller
+
+
+class Unreachable(ConnectionError):
+    """Nobody answered in time; the text says who was tried and what came of it."""
+
+
+class Refused(Exception):
+    """A refusal where no response can carry it: no coordinator was named, or a blocking call has no value to return."""
+
+    def __init__(self, code: Code, what: str) -> None:
+        super().__init__(f"{what}: {code.name}")
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """How long to try. Times in ms."""
+
+    api_timeout_ms: int = 60_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    unknown_topic_grace_ms: int = 1_500
+    """How long a topic may be unknown before we believe it: one made a moment ago has not reached every broker."""
+
+
+def addresses(bootstrap: str) -> list[tuple[str, int]]:
+    """``host:port,[::1]:port`` as pairs; ValueError names what is not one."""
+    found = []
+    for one in filter(None, (part.strip() for part in bootstrap.split(","))):
+        host, colon, port = one.rpartition(":")
+        if not colon or not port.isdecimal() or not host:
+            raise ValueError(f"{one!r} is not an address: host:port is expected")
+        found.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    if not found:
+        raise ValueError("no bootstrap address is given")
+    return found
+
+
+def top_codes(response: Any) -> Iterable[int]:
+    """The error code at the top of a response."""
+    return (response.error_code,)
+
+
+class _Patience:
+    """How often to try again: pauses double up to a bound, with a fifth of chance, until time is up (KIP-580)."""
+
+    def __init__(self, lines: Lines, options: ClientOptions, timeout_ms: int | None) -> None:
+        self._lines = lines
+        self._options = options
+        self._tries = 0
+        self._start_ms = lines.now_ms()
+        self.deadline_ms = lines.now_ms() + (options.api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    @property
+    def has_seen_enough(self) -> bool:
+        """Whether a topic that is not there may be believed not to exist."""
+        return self._lines.now_ms() - self._start_ms >= self._options.unknown_topic_grace_ms
+
+    async def wait(self) -> bool:
+        """Pause; False when there is no time for another try."""
+        options = self._options
+        pause = min(options.retry_backoff_max_ms, options.retry_backoff_ms << min(self._tries, 20))
+        pause = pause * (80 + self._lines.below(41)) // 100
+        self._tries += 1
+        if self._lines.now_ms() + pause >= self.deadline_ms:
+            return False
+        await self._lines.pause(pause)
+        return True
+
+
+class Client:
+    """Asks a cluster. Owns its connections; ``close`` ends them."""
+
+    def __init__(self, lines: Lines, bootstrap: str, options: ClientOptions | None = None) -> None:
+        self.lines = lines
+        self.options = options if options is not None else ClientOptions()
+        self.view = View()
+        self._bootstrap = addresses(bootstrap)
+        self._open: dict[tuple[str, int], Line] = {}
+        self._coordinators: dict[Coordinator, int] = {}
+        self._learnt_ms: dict[str, int] = {}
+
+    def close(self) -> None:
+        """End all connections; the client may be used again, it opens new ones."""
+        lines, self._open = self._open, {}
+        for line in lines.values():
+            line.close()
+
+    # -- connections
+
+    async def line(self, node_id: int) -> Line:
+        """A connection to a broker of the view; Unreachable when the view does not know it, OSError when it is down."""
+        broker = self.view.brokers.get(node_id)
+        if broker is None:
+            raise Unreachable(f"broker {node_id} is not known")
+        return await self._line_to((broker.host, broker.port))
+
+    async def any_line(self) -> Line:
+        """A connection to any broker: an open one, a known one, or a bootstrap address; Unreachable without one."""
+        for line in self._open.values():
+            if not line.closed:
+                return line
+        known = [(b.host, b.port) for b in self.view.brokers.values()]
+        places = list(dict.fromkeys(self._shuffled(known) + self._shuffled(self._bootstrap)))
+        problems = []
+        for host, port in places:
+            try:
+                return await self._line_to((host, port))
+            except OSError as error:
+                problems.append(f"{host}:{port}: {error or type(error).__name__}")
+        raise Unreachable("no broker can be reached (" + "; ".join(problems) + ")")
+
+    async def _line_to(self, place: tuple[str, int]) -> Line:
+        line = self._open.get(place)
+        if line is None or line.closed:
+            line = await self.lines.connect(*place)
+            other = self._open.get(place)
+            if other is not None and not other.closed:  # another caller was faster
+                line.close()
+                return other
+            self._open[place] = line
+        return line
+
+    def _shuffled(self, places: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+        rest, out = list(places), []
+        while rest:
+            out.append(rest.pop(self.lines.below(len(rest))))
+        return out
+
+    async def _line_for(self, target: Target) -> Line:
+        if isinstance(target, Node):
+            if target.node_id not in self.view.brokers:
+                await self.refresh([])
+            return await self.line(target.node_id)
+        if isinstance(target, Coordinator):
+            return await self.line(await self._coordinator(target))
+        if isinstance(target, Controller):
+            if self.view.controller_id is None:
+                await self.refresh([])
+            if self.view.controller_id is not None:
+                return await self.line(self.view.controller_id)
+        return await self.any_line()
+
+    async def _coordinator(self, target: Coordinator) -> int:
+        node_id = self._coordinators.get(target)
+        if node_id is not None and node_id in self.view.brokers:
+            return node_id
+        request = FindCoordinatorRequest(key=target.key, key_type=target.kind, coordinator_keys=[target.key])
+        response = await (await self.any_line()).ask(request)
+        found = response.coordinators[0] if response.coordinators else response
+        if found.error_code != Code.NONE:
+            raise Refused(code_of(found.error_code), f"no coordinator for {target.key!r}")
+        if found.node_id not in self.view.brokers:
+            await self.refresh([])
+        self._coordinators[target] = found.node_id
+        return int(found.node_id)
+
+    # -- metadata
+
+    async def refresh(self, topics: Collection[str] | None) -> Mapping[str, Code]:
+        """Ask for metadata once: the named topics, all (None), or only the brokers (empty). Codes of refused topics."""
+        request = MetadataRequest(
+            topics=None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
+            allow_auto_topic_creation=False,
+        )
+        response = await (await self.any_line()).ask(request)
+        troubles = self.view.learn(response, topics is None)
+        now_ms = self.lines.now_ms()
+        for name in self.view.topics if topics is None else topics:
+            self._learnt_ms[name] = now_ms
+        return troubles
+
+    async def know(self, topics: Collection[str] | None, *, timeout_ms: int | None = None) -> Mapping[str, Code]:
+        """Ask for metadata until it is had: like ``refresh``, over broken connections and elections of a moment.
+
+        Topics that do not exist are in the codes, not waited for.
+        """
+        patience = self.patience(timeout_ms)
+        while True:
+            try:
+                troubles = await self.refresh(topics)
+            except OSError:
+                if not await patience.wait():
+                    raise
+                continue
+            if not any(c is Code.LEADER_NOT_AVAILABLE for c in troubles.values()) or not await patience.wait():
+                return troubles
+
+    async def know_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        """Refresh the topics of partitions whose leader is unknown, or known too long."""
+        now_ms, oldest_ms = self.lines.now_ms(), self.options.metadata_max_age_ms
+        stale = {
+            p.topic
+            for p in partitions
+            if self.view.leader(p) is None or now_ms - self._learnt_ms.get(p.topic, -oldest_ms) >= oldest_ms
+        }
+        if stale:
+            await self.refresh(sorted(stale))
+
+    # -- asking
+
+    def patience(self, timeout_ms: int | None = None) -> _Patience:
+        """A fresh measure of time for one operation."""
+        return _Patience(self.lines, self.options, timeout_ms)
+
+    async def ask(
+        self,
+        message: Message,
+        to: Target = ANYONE,
+        *,
+        codes: Callable[[Any], Iterable[int]] = top_codes,
+        highest: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> Any:
+        """The response of whoever ``to`` names.
+
+        Tried again while any of ``codes(response)`` is retriable or the connection fails; when time is up the last
+        response is returned with its codes, or the last OSError raised. ``highest`` bounds the version.
+        """
+        patience = self.patience(timeout_ms)
+        while True:
+            response: Any = None
+            problem: Exception | None = None
+            try:
+                line = await self._line_for(to)
+                response = await line.ask(message, version=line.version_for(type(message), highest))
+            except (OSError, Refused) as error:
+                if isinstance(error, Refused) and not error.code.retriable:
+                    raise
+                problem = error
+            if problem is None and not any(retriable(code) for code in codes(response)):
+                return response
+            if not await patience.wait():
+                if problem is None:
+                    return response
+                if isinstance(problem, Refused):
+                    raise problem
+                raise Unreachable(f"{type(message).__name__}: {problem or type(problem).__name__}") from problem
+            await self._look_again(to)
+
+    async def _look_again(self, to: Target) -> None:
+        """What was believed about ``to`` did not hold."""
+        if isinstance(to, Coordinator):
+            self._coordinators.pop(to, None)
+        with suppress(OSError):  # the next try says so itself
+            await self.refresh([])
+
+    async def per_leader(
+        self,
+        partitions: Collection[TopicPartition],
+        build: Callable[[list[TopicPartition]], Message],
+        read: Callable[[Any], Mapping[TopicPartition, tuple[int, R]]],
+        *,
+        highest: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, tuple[Code, R | None]]:
+        """Ask the leader of each partition, one request per leader, until each partition has an answer that stands.
+
+        ``build`` makes the request for a leader's partitions, ``read`` takes (error code, answer) per partition from a
+        response. In the result an answer is None where nobody could be asked in time (LEADER_NOT_AVAILABLE, or
+        NETWORK_EXCEPTION when the leader was lost).
+        """
+        done: dict[TopicPartition, tuple[Code, R | None]] = {}
+        left = set(partitions)
+        patience = self.patience(timeout_ms)
+        while left:
+            for partition, (number, answer) in (await self._round(left, build, read, highest)).items():
+                code = code_of(number)
+                done[partition] = (code, answer)
+                if not code.retriable:
+                    left.discard(partition)
+            if not left or not await patience.wait():
+                break
+            try:
+                troubles = await self.refresh(sorted({p.topic for p in left}))
+            except OSError:
+                continue
+            if patience.has_seen_enough:
+                missing = {p for p in left if troubles.get(p.topic) is Code.UNKNOWN_TOPIC_OR_PARTITION}
+                done |= dict.fromkeys(missing, (Code.UNKNOWN_TOPIC_OR_PARTITION, None))
+                left -= missing
+        return done
+
+    async def _round(
+        self,
+        partitions: Collection[TopicPartition],
+        build: Callable[[list[TopicPartition]], Message],
+        read: Callable[[Any], Mapping[TopicPartition, tuple[int, R]]],
+        highest: int | None,
+    ) -> dict[TopicPartition, tuple[int, R | None]]:
+        """One try: all leaders are asked before the first answer is awaited."""
+        answers: dict[TopicPartition, tuple[int, R | None]] = {}
+        try:
+            await self.know_leaders(partitions)
+        except OSError:
+            return dict.fromkeys(partitions, (Code.NETWORK_EXCEPTION, None))
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition in sorted(partitions):
+            leader = self.view.leader(partition)
+            if leader is None:
+                answers[partition] = (Code.LEADER_NOT_AVAILABLE, None)
+            else:
+                by_leader.setdefault(leader, []).append(partition)
+        asked = []
+        for leader, theirs in by_leader.items():
+            answers |= dict.fromkeys(theirs, (Code.NETWORK_EXCEPTION, None))
+            try:
+                line = await self.line(leader)
+            except OSError:
+                continue
+            request = build(theirs)
+            asked.append(line.ask(request, version=line.version_for(type(request), highest)))
+        for answer in asked:
+            try:
+                answers |= read(await answer)
+            except OSError:
+                continue
+        return answers
+
+
+def retriable(number: int) -> bool:
+    return code_of(number).retriable

@@ -1,0 +1,150 @@
+"""What the client needs of a connection and of the world around it, so that one client serves both ways of waiting.
+
+A ``Line`` is a connection; ``Lines`` opens them and waits. ``WorldLines`` does so on the event loop with connection.py;
+``sockets.SocketLines`` does so with blocking sockets and no loop at all: every await in the client then returns at
+once, because the wait has happened inside. Also here: the version table a peer shows in its handshake.
+Source: KIP-35, KIP-511. Read next: client.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from moldau.ports import World
+from moldau.terms import Code
+from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+from moldau.wire.schema import Message
+
+API_VERSIONS = ApiVersionsRequest.api_key
+
+
+class UnsupportedApi(Exception):
+    """Both sides know no common version of a request, or the peer does not serve it at all."""
+
+    code = Code.UNSUPPORTED_VERSION
+
+
+class RequestTimedOut(ConnectionError):
+    """No answer within the request timeout; the connection is gone, since answers come in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """How to talk. Times in ms."""
+
+    client_id: str | None = "moldau"
+    request_timeout_ms: int = 30_000
+    connect_timeout_ms: int = 10_000
+    max_frame_bytes: int = 256 << 20
+    software_name: str = "moldau"
+    software_version: str = "0.1"
+
+
+DEFAULTS = ConnectionOptions()
+
+
+class Line(Protocol):
+    """One connection to one node."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def version_for(self, request: type[Message], highest: int | None = None) -> int: ...
+
+    def ask(self, message: Message, *, version: int | None = None, timeout_ms: int | None = None) -> Awaitable[Any]:
+        """Send now; the awaitable gives the response or raises ConnectionError."""
+
+    def tell(self, message: Message, *, version: int | None = None) -> None:
+        """Send a request that has no answer; ConnectionError when the line is closed."""
+
+    def close(self) -> None: ...
+
+
+class Lines(Protocol):
+    """How lines are opened and time is spent."""
+
+    async def connect(self, host: str, port: int) -> Line:
+        """A line that has shaken hands; ConnectionRefusedError unchanged, OSError otherwise."""
+        ...
+
+    def now_ms(self) -> int:
+        """The monotonic clock."""
+
+    async def pause(self, wait_ms: float) -> None: ...
+
+    def below(self, n: int) -> int:
+        """A random number in [0, n)."""
+
+
+class WorldLines:
+    """Lines on the event loop, over the ports of a world."""
+
+    def __init__(self, world: World, options: ConnectionOptions = DEFAULTS) -> None:
+        self.world = world
+        self.options = options
+
+    async def connect(self, host: str, port: int) -> Line:
+        from moldau.client.connection import connect
+
+        return await connect(self.world, host, port, self.options)
+
+    def now_ms(self) -> int:
+        return self.world.clock.monotonic_ms()
+
+    async def pause(self, wait_ms: float) -> None:
+        over = asyncio.get_running_loop().create_future()
+        timer = self.world.tasks.call_later(wait_ms, partial(over.set_result, None))
+        try:
+            await over
+        finally:
+            timer.cancel()
+
+    def below(self, n: int) -> int:
+        return self.world.random.below(n)
+
+
+class Served(dict[int, tuple[int, int]]):
+    """What a peer serves: api key -> (lowest, highest version)."""
+
+    def pick(self, request: type[Message], highest: int | None, peer: str) -> int:
+        """The highest version of ``request`` that both sides know, not above ``highest``; UnsupportedApi if none."""
+        served = self.get(request.api_key)
+        low, high = request.versions
+        name = request.__name__
+        if served is None:
+            raise UnsupportedApi(f"{peer} does not serve {name}")
+        top = min(high, served[1]) if highest is None else min(high, served[1], highest)
+        if top < max(low, served[0]):
+            bound = f" up to {highest}" if highest is not None else ""
+            raise UnsupportedApi(f"{peer} serves {name} {served[0]} to {served[1]}, we speak {low} to {high}{bound}")
+        return top
+
+
+def answer_version(api_key: int, version: int, frame: memoryview) -> int:
+    """The version a response is written in: the request's, save that a peer which does not know our version of the
+    handshake says so in version 0 (KIP-511). ``frame`` starts at the correlation id."""
+    if api_key == API_VERSIONS and bytes(frame[4:6]) == _UNSUPPORTED:
+        return 0
+    return version
+
+
+_UNSUPPORTED = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+
+async def shake_hands(line: Line, options: ConnectionOptions, peer: str) -> Served:
+    """Ask what the peer serves, first with our newest request, then with what it says it knows."""
+    version = ApiVersionsRequest.versions[1]
+    request = ApiVersionsRequest(
+        client_software_name=options.software_name, client_software_version=options.software_version
+    )
+    response: ApiVersionsResponse = await line.ask(request, version=version)
+    if response.error_code == Code.UNSUPPORTED_VERSION:
+        known = {api.api_key: api.max_version for api in response.api_keys}
+        response = await line.ask(request, version=min(known.get(API_VERSIONS, 0), version - 1))
+    if response.error_code != Code.NONE:
+        raise ConnectionError(f"{peer} refused the handshake with error {response.error_code}")
+    return Served({api.api_key: (api.min_version, api.max_version) for api in response.api_keys})

@@ -1,0 +1,278 @@
+"""Offsets and records of partitions: ListOffsets, Fetch of one partition, OffsetForLeaderEpoch.
+
+Gives whole record batches as one view of the response, never records: whoever needs those has moldau.wire.batch.
+Knows no groups (groups.py) and keeps no position beyond one ``fetch_range``.
+Sources: KIP-79, KIP-98 (aborted transactions), KIP-320, KIP-392 (nearest replica), KIP-516. Read next: sync.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from moldau.client.client import Client
+from moldau.client.view import code_of
+from moldau.terms import NO_UUID, Code, TopicPartition
+from moldau.wire import batch
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest
+from moldau.wire.messages.k23_offset_for_leader_epoch import OffsetForLeaderEpochRequest
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+"""Timestamps that are none: the end of the log (for read committed: the last stable offset), its start, and the record
+with the largest timestamp (KIP-734)."""
+
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+_LAST_WITHOUT_IDS = 12  # of Fetch: from 13 on topics are named by id only
+
+
+class Offset(NamedTuple):
+    """An answer of ListOffsets; offset -1 when no record is that young. ``timestamp`` is that of the found record."""
+
+    code: Code
+    offset: int = -1
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+class EpochEnd(NamedTuple):
+    """Where an epoch's records end on the leader (-1: it does not know the epoch)."""
+
+    code: Code
+    leader_epoch: int = -1
+    end_offset: int = -1
+
+
+class Fetched(NamedTuple):
+    """An answer of Fetch: whole batches, which may begin before the asked offset, and where the log stands.
+
+    ``aborted`` are (producer id, first offset) of aborted transactions in ``records``, with read committed only.
+    ``next_offset`` is where to go on.
+    """
+
+    code: Code
+    records: memoryview
+    next_offset: int
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOptions:
+    """How to fetch one partition. ``topic_id``, when given, must be the topic's id still (else UNKNOWN_TOPIC_ID)."""
+
+    max_bytes: int = 4 << 20
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    isolation: int = READ_UNCOMMITTED
+    rack: str = ""
+    topic_id: bytes | None = None
+
+
+FETCH = FetchOptions()
+
+
+async def list_offsets(
+    client: Client,
+    asked: Mapping[TopicPartition, int],
+    *,
+    isolation: int = READ_UNCOMMITTED,
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, Offset]:
+    """For each partition the offset of the first record at least as young as a timestamp (ms), or LATEST, EARLIEST."""
+
+    def build(partitions: list[TopicPartition]) -> ListOffsetsRequest:
+        topics: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
+        for p in partitions:
+            part = ListOffsetsRequest.ListOffsetsPartition(partition_index=p.partition, timestamp=asked[p])
+            topics.setdefault(p.topic, []).append(part)
+        return ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=isolation,
+            topics=[ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=ps) for name, ps in topics.items()],
+            timeout_ms=client.options.api_timeout_ms,
+        )
+
+    def read(response: Any) -> dict[TopicPartition, tuple[int, Offset]]:
+        return {
+            TopicPartition(topic.name, p.partition_index): (
+                p.error_code,
+                Offset(code_of(p.error_code), p.offset, p.timestamp, p.leader_epoch),
+            )
+            for topic in response.topics
+            for p in topic.partitions
+        }
+
+    answers = await client.per_leader(asked, build, read, timeout_ms=timeout_ms)
+    return {p: found if found is not None else Offset(code) for p, (code, found) in answers.items()}
+
+
+async def epoch_ends(client: Client, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+    """For each partition where the given leader epoch ends: how a reader notices that its records were truncated."""
+
+    def build(partitions: list[TopicPartition]) -> OffsetForLeaderEpochRequest:
+        kind = OffsetForLeaderEpochRequest
+        topics: dict[str, list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition]] = {}
+        for p in partitions:
+            part = kind.OffsetForLeaderPartition(partition=p.partition, leader_epoch=asked[p])
+            topics.setdefault(p.topic, []).append(part)
+        return kind(
+            replica_id=-1, topics=[kind.OffsetForLeaderTopic(topic=name, partitions=ps) for name, ps in topics.items()]
+        )
+
+    def read(response: Any) -> dict[TopicPartition, tuple[int, EpochEnd]]:
+        return {
+            TopicPartition(topic.topic, p.partition): (
+                p.error_code,
+                EpochEnd(code_of(p.error_code), p.leader_epoch, p.end_offset),
+            )
+            for topic in response.topics
+            for p in topic.partitions
+        }
+
+    answers = await client.per_leader(asked, build, read)
+    return {p: found if found is not None else EpochEnd(code) for p, (code, found) in answers.items()}
+
+
+def fetch_request(client: Client, source: TopicPartition, offset: int, options: FetchOptions) -> FetchRequest:
+    """A Fetch of one partition, outside any session, that names the topic both ways."""
+    topic_id = client.view.topic_id(source.topic) if options.topic_id is None else options.topic_id
+    part = FetchRequest.FetchPartition(
+        partition=source.partition, fetch_offset=offset, partition_max_bytes=options.max_bytes
+    )
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=options.max_wait_ms,
+        min_bytes=options.min_bytes,
+        max_bytes=options.max_bytes,
+        isolation_level=options.isolation,
+        topics=[FetchRequest.FetchTopic(topic=source.topic, topic_id=topic_id, partitions=[part])],
+        rack_id=options.rack,
+    )
+
+
+class _Reader:
+    """Fetches one partition, from its leader or from the replica that the leader recommends."""
+
+    def __init__(self, client: Client, source: TopicPartition, options: FetchOptions) -> None:
+        self.client = client
+        self.source = source
+        self.options = options
+        self.replica: int | None = None
+
+    async def send(self, offset: int, max_bytes: int | None = None) -> Awaitable[Any]:
+        """Ask; OSError when the one to ask is unknown or cannot be reached."""
+        client, options = self.client, self.options
+        if max_bytes is not None:
+            options = replace(options, max_bytes=max_bytes)
+        await client.know_leaders([self.source])
+        node_id = self.replica if self.replica is not None else client.view.leader(self.source)
+        if node_id is None:
+            raise ConnectionError(f"{self.source} has no leader that is known")
+        line = await client.line(node_id)
+        request = fetch_request(client, self.source, offset, options)
+        bound = None if request.topics[0].topic_id != NO_UUID else _LAST_WITHOUT_IDS
+        version = line.version_for(FetchRequest, bound)
+        return line.ask(request, version=version)
+
+    def read(self, response: FetchResponse, offset: int) -> Fetched | int:
+        """What came; or, as a number, the size of a first batch that did not fit."""
+        if response.error_code != Code.NONE or not response.responses:
+            code = code_of(response.error_code) if response.error_code else Code.UNKNOWN_SERVER_ERROR
+            return Fetched(code, _NOTHING, offset)
+        part = response.responses[0].partitions[0]
+        records = part.records if part.records is not None else _NOTHING
+        end, following = _whole(records, offset)
+        if not end and len(records) >= batch.HEADER_SIZE:
+            return batch.read_header(records).size
+        aborted = tuple((a.producer_id, a.first_offset) for a in part.aborted_transactions or ())
+        if part.preferred_read_replica >= 0 and not end:
+            self.replica = part.preferred_read_replica
+        return Fetched(
+            code_of(part.error_code), memoryview(records)[:end], following, part.high_watermark,
+            part.last_stable_offset, part.log_start_offset, aborted,
+        )  # fmt: skip
+
+    async def settle(self, asked: Awaitable[Any] | None, offset: int) -> Fetched:
+        """The answer to ``asked``; asks again until one stands. Codes that no other try will mend are in the answer."""
+        patience = self.client.patience()
+        answer: Fetched | int = Fetched(Code.NETWORK_EXCEPTION, _NOTHING, offset)
+        while True:
+            before = self.replica
+            try:
+                if asked is None:
+                    asked = await self.send(offset, answer if isinstance(answer, int) else None)
+                answer = self.read(await asked, offset)
+            except OSError:
+                answer = Fetched(Code.NETWORK_EXCEPTION, _NOTHING, offset)
+            asked = None
+            if isinstance(answer, int) or self.replica != before:
+                continue
+            if not _again(answer.code, self.options) or not await patience.wait():
+                return answer
+            self.replica = None
+            try:
+                troubles = await self.client.refresh([self.source.topic])
+            except OSError:
+                continue
+            if troubles.get(self.source.topic) is Code.UNKNOWN_TOPIC_OR_PARTITION and patience.has_seen_enough:
+                return Fetched(Code.UNKNOWN_TOPIC_OR_PARTITION, _NOTHING, offset)
+
+
+async def fetch(client: Client, source: TopicPartition, offset: int, options: FetchOptions = FETCH) -> Fetched:
+    """Whole batches from ``offset`` on; empty when nothing came within ``max_wait_ms``.
+
+    Retriable refusals are tried again until the api timeout. A first batch larger than ``max_bytes`` comes whole.
+    """
+    return await _Reader(client, source, options).settle(None, offset)
+
+
+async def fetch_range(
+    client: Client, source: TopicPartition, start: int, end: int, options: FetchOptions = FETCH
+) -> AsyncIterator[Fetched]:
+    """All batches that hold offsets from ``start`` to before ``end``; the next fetch is under way while one is used.
+
+    Ends at ``end``, where the log ends before it, or after an answer with a code that is not NONE.
+    """
+    reader = _Reader(client, source, options)
+    offset = start
+    asked: Awaitable[Any] | None = None
+    while offset < end:
+        got = await reader.settle(asked, offset)
+        asked = None
+        stable = got.last_stable_offset if options.isolation == READ_COMMITTED else got.high_watermark
+        if got.code is not Code.NONE or (not got.records and got.next_offset >= min(end, stable)):
+            if got.code is not Code.NONE:
+                yield got
+            return
+        offset = got.next_offset
+        if offset < end:
+            try:
+                asked = await reader.send(offset)
+            except OSError:
+                asked = None
+        if got.records:
+            yield got
+
+
+_NOTHING = memoryview(b"")
+
+
+def _again(code: Code, options: FetchOptions) -> bool:
+    """Whether a refusal may pass. Not when the caller insists on a topic id that is not the topic's any more."""
+    if options.topic_id is not None and code in (Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID):
+        return False
+    return code.retriable
+
+
+def _whole(records: Any, offset: int) -> tuple[int, int]:
+    """Where the last whole batch ends in the buffer, and the offset after it."""
+    end, following = 0, offset
+    for position, header in batch.headers(records):
+        end = position + header.size
+        following = max(following, header.next_offset)
+    return end, following

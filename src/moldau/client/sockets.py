@@ -1,0 +1,211 @@
+"""Lines over blocking sockets: for scripts and Spark workers, which have no event loop and want none.
+
+``drive`` runs a coroutine of the client to its end without a loop: what it awaits is read from the socket inside the
+await. Faster than a loop for one connection, and safe in any thread, as long as one thread uses it at a time.
+Does not route or retry (client.py). Read next: sync.py.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+from collections.abc import Coroutine, Generator
+from typing import Any, TypeVar
+
+from moldau.client.lines import DEFAULTS, ConnectionOptions, Line, RequestTimedOut, Served, answer_version, shake_hands
+from moldau.wire.codec import Buffer, Malformed
+from moldau.wire.frames import read_response_body, request_frame
+from moldau.wire.schema import Message
+
+T = TypeVar("T")
+
+RECEIVE_BYTES = 4 << 20
+"""Asked of the kernel for each socket: a fetched megabyte should arrive while the last one is decoded."""
+
+
+class _Answer:
+    """What ``ask`` gives: awaiting it reads the socket until the answer is there."""
+
+    __slots__ = ("api_key", "deadline", "error", "line", "response", "version")
+
+    def __init__(self, line: SocketLine, api_key: int, version: int, deadline: float) -> None:
+        self.line = line
+        self.api_key = api_key
+        self.version = version
+        self.deadline = deadline
+        self.response: Message | None = None
+        self.error: Exception | None = None
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self.take()
+        yield  # makes this a generator, which never waits
+
+    def take(self) -> Any:
+        """The response, read now if need be; ConnectionError when the line ends first."""
+        if self.response is None and self.error is None:
+            self.line.receive_until(self)
+        if self.error is not None:
+            raise self.error
+        return self.response
+
+
+class SocketLine:
+    """One connection; answers come in the order of the requests."""
+
+    def __init__(self, host: str, port: int, options: ConnectionOptions = DEFAULTS) -> None:
+        self.options = options
+        self.versions = Served()
+        self.peer = f"{host}:{port}"
+        self._pending: dict[int, _Answer] = {}
+        self._next_id = 0
+        self._socket: socket.socket | None = socket.create_connection((host, port), options.connect_timeout_ms / 1000)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+
+    @property
+    def closed(self) -> bool:
+        return self._socket is None
+
+    def version_for(self, request: type[Message], highest: int | None = None) -> int:
+        return self.versions.pick(request, highest, self.peer)
+
+    def ask(self, message: Message, *, version: int | None = None, timeout_ms: int | None = None) -> _Answer:
+        """Send a request now; UnsupportedApi at once. See ``Connection.ask``."""
+        if version is None:
+            version = self.version_for(type(message))
+        wait_ms = self.options.request_timeout_ms if timeout_ms is None else timeout_ms
+        answer = _Answer(self, message.api_key, version, time.monotonic() + wait_ms / 1000)
+        id = self._next_id
+        self._next_id = (id + 1) & 0x7FFFFFFF
+        if self._socket is None:
+            answer.error = ConnectionError(f"the connection to {self.peer} is closed")
+            return answer
+        self._pending[id] = answer
+        try:
+            self._socket.settimeout(wait_ms / 1000)
+            _send(self._socket, request_frame(message, version, id, self.options.client_id))
+        except OSError as error:
+            self._end(self._named(error))
+        return answer
+
+    def tell(self, message: Message, *, version: int | None = None) -> None:
+        """Send a request that has no answer (Produce with acks=0). ConnectionError when closed."""
+        answer = self.ask(message, version=version)
+        self._pending = {id: pending for id, pending in self._pending.items() if pending is not answer}
+        if answer.error is not None:
+            raise answer.error
+
+    def receive_until(self, answer: _Answer) -> None:
+        """Read frames until ``answer`` is settled, one way or the other."""
+        try:
+            while answer.response is None and answer.error is None:
+                self._receive(answer.deadline)
+        except (OSError, Malformed) as error:
+            self._end(self._named(error))
+
+    def close(self) -> None:
+        self._end(ConnectionError(f"the connection to {self.peer} was closed here"))
+
+    def _receive(self, deadline: float) -> None:
+        head = self._read(4, deadline)
+        size = int.from_bytes(head, "big", signed=True)
+        if size < 4 or size > self.options.max_frame_bytes:
+            raise Malformed(f"a frame of {size} bytes")
+        frame = self._read(size, deadline)
+        (id,) = _ID.unpack_from(frame)
+        pending = self._pending.pop(id, None)
+        if pending is None:
+            raise Malformed(f"an answer to request {id}, which was not asked")
+        try:
+            version = answer_version(pending.api_key, pending.version, frame)
+            pending.response = read_response_body(frame, pending.api_key, version)
+        except Malformed:
+            self._pending[id] = pending
+            raise
+
+    def _read(self, size: int, deadline: float) -> memoryview:
+        view = memoryview(bytearray(size))
+        got = 0
+        while got < size:
+            if self._socket is None:
+                raise ConnectionError(f"the connection to {self.peer} is closed")
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
+            count = self._socket.recv_into(view[got:])
+            if not count:
+                raise ConnectionResetError(f"{self.peer} closed the connection")
+            got += count
+        return view
+
+    def _named(self, error: Exception) -> Exception:
+        if isinstance(error, TimeoutError):
+            return RequestTimedOut(f"{self.peer} did not answer in time")
+        if isinstance(error, ConnectionError):
+            return error
+        return ConnectionError(f"{self.peer}: {error}")
+
+    def _end(self, error: Exception) -> None:
+        if self._socket is None:
+            return
+        self._socket.close()
+        self._socket = None
+        pending, self._pending = self._pending, {}
+        for answer in pending.values():
+            answer.error = ConnectionError(*error.args) if type(error) is ConnectionError else error
+
+
+_ID = struct.Struct(">i")
+
+
+def _send(line: socket.socket, parts: list[Buffer]) -> None:
+    """All the parts, without joining them: records go to the kernel from where they are."""
+    for part in parts[:-1] if len(parts) > 1 else parts:
+        line.sendall(part, socket.MSG_MORE if len(parts) > 1 else 0)
+    if len(parts) > 1:
+        line.sendall(parts[-1])
+
+
+class SocketLines:
+    """Opens socket lines; waits by sleeping."""
+
+    def __init__(self, options: ConnectionOptions = DEFAULTS) -> None:
+        self.options = options
+        self._dice = random.Random()
+
+    async def connect(self, host: str, port: int) -> Line:
+        try:
+            line = SocketLine(host, port, self.options)
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"no connection to {host}:{port} within {self.options.connect_timeout_ms} ms"
+            ) from None
+        try:
+            line.versions = await shake_hands(line, self.options, line.peer)
+        except BaseException:
+            line.close()
+            raise
+        return line
+
+    def now_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    async def pause(self, wait_ms: float) -> None:
+        time.sleep(max(wait_ms, 0) / 1000)  # noqa: ASYNC251  # there is no loop to hold up
+
+    def below(self, n: int) -> int:
+        return self._dice.randrange(n)
+
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits inside its awaits, and so never hands control back."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise AssertionError("a coroutine on blocking lines handed control back")

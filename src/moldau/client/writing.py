@@ -1,0 +1,121 @@
+"""Record batches to partitions: Produce of one batch at a time, and producer ids.
+
+Sends what it is given: building batches, sequence numbers and batching belong to producer.py or to the caller. A batch
+with a producer id may be sent again after a lost connection, the broker drops the second copy (KIP-98); one without is
+sent again only when the broker said that it did not take it.
+Read next: producer.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from moldau.client.client import ANYONE, Client, Coordinator, CoordinatorKind, Refused
+from moldau.client.view import code_of
+from moldau.terms import NO_UUID, Code, TopicPartition
+from moldau.wire import batch
+from moldau.wire.codec import Buffer
+from moldau.wire.messages.k00_produce import ProduceRequest
+from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest
+
+LAST_WITHOUT_IDS = 12
+"""Of Produce: from 13 on topics are named by id only."""
+
+
+class Written(NamedTuple):
+    """What became of a batch: the offset of its first record (-1 when it is not known)."""
+
+    code: Code
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    message: str | None = None
+
+
+def produce_request(
+    client: Client, parts: list[tuple[TopicPartition, Buffer]], acks: int, timeout_ms: int
+) -> tuple[ProduceRequest, int | None]:
+    """A request for batches of different partitions, and the highest version it can be sent in."""
+    topics: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
+    for target, records in parts:
+        part = ProduceRequest.PartitionProduceData(index=target.partition, records=records)
+        topics.setdefault(target.topic, []).append(part)
+    ids = {name: client.view.topic_id(name) for name in topics}
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[
+            ProduceRequest.TopicProduceData(name=name, topic_id=ids[name], partition_data=data)
+            for name, data in topics.items()
+        ],
+    )
+    return request, LAST_WITHOUT_IDS if NO_UUID in ids.values() else None
+
+
+def read_written(client: Client, response: Any) -> dict[TopicPartition, Written]:
+    """What a response says of each partition."""
+    return {
+        TopicPartition(topic.name or client.view.names.get(topic.topic_id, ""), p.index): Written(
+            code_of(p.error_code), p.base_offset, p.log_append_time_ms, p.error_message
+        )
+        for topic in response.responses
+        for p in topic.partition_responses
+    }
+
+
+async def produce(
+    client: Client, target: TopicPartition, records: Buffer, *, acks: int = -1, timeout_ms: int = 30_000
+) -> Written:
+    """Append one batch to a partition.
+
+    With acks=0 nobody answers: the code is NONE once the bytes are on their way. A batch without a producer id that was
+    on its way when the connection was lost is not sent again: NETWORK_EXCEPTION, it may or may not be in the log.
+    """
+    careful = batch.read_header(records).producer_id < 0
+    patience = client.patience()
+    while True:
+        sent = False
+        written = Written(Code.LEADER_NOT_AVAILABLE)
+        try:
+            await client.know_leaders([target])
+            leader = client.view.leader(target)
+            if leader is not None:
+                line = await client.line(leader)
+                request, highest = produce_request(client, [(target, records)], acks, timeout_ms)
+                version = line.version_for(ProduceRequest, highest)
+                sent = True
+                if acks == 0:
+                    line.tell(request, version=version)
+                    return Written(Code.NONE)
+                answer = await line.ask(request, version=version, timeout_ms=timeout_ms + 5_000)
+                written = read_written(client, answer).get(target, Written(Code.UNKNOWN_SERVER_ERROR))
+        except OSError as error:
+            written = Written(Code.NETWORK_EXCEPTION, message=str(error))
+            if sent and careful:
+                return written
+        if not written.code.retriable or (careful and written.code is Code.REQUEST_TIMED_OUT):
+            return written
+        if not await patience.wait():
+            return written
+        try:
+            troubles = await client.refresh([target.topic])
+        except OSError:
+            continue
+        if troubles.get(target.topic) is Code.UNKNOWN_TOPIC_OR_PARTITION and patience.has_seen_enough:
+            return Written(Code.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+async def producer_id(
+    client: Client, transactional_id: str | None = None, *, transaction_timeout_ms: int = 60_000
+) -> tuple[int, int]:
+    """(producer id, epoch). Refused when the broker gives none."""
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=transaction_timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    to = ANYONE if transactional_id is None else Coordinator(CoordinatorKind.TRANSACTION, transactional_id)
+    response = await client.ask(request, to)
+    if response.error_code != Code.NONE:
+        raise Refused(code_of(response.error_code), "no producer id")
+    return response.producer_id, response.producer_epoch
