@@ -101,7 +101,9 @@ class NodeConfig:
         if node is None:
             raise ConfigError("Missing required configuration node.id: the number of this node, unique in the cluster")
         if broker is not None and broker >= 0 and broker != node:
-            raise ConfigError(f"Invalid value {broker} for configuration broker.id: it must equal node.id, which is {node}")
+            raise ConfigError(
+                f"Invalid value {broker} for configuration broker.id: it must equal node.id, which is {node}"
+            )
         return int(node)
 
     def _roles(self) -> frozenset[str]:
@@ -116,7 +118,9 @@ class NodeConfig:
         if protocol is None and name in self.controller_listener_names:
             protocol = "PLAINTEXT"
         if protocol is None:
-            raise ConfigError(f"Invalid value {name} for configuration listeners: listener.security.protocol.map does not name it")
+            raise ConfigError(
+                f"Invalid value {name} for configuration listeners: listener.security.protocol.map does not name it"
+            )
         if protocol != "PLAINTEXT":
             raise ConfigError(
                 f"Invalid value {protocol} for configuration listener.security.protocol.map: listener {name}"
@@ -134,7 +138,9 @@ class NodeConfig:
             found.append(Listener(name, match[2] or match[3] or "", int(match[4]), self._protocol(name)))
         names = [one.name for one in found]
         if len(set(names)) != len(names):
-            raise ConfigError(f"Invalid value {','.join(self[key])} for configuration {key}: each listener has one name of its own")
+            raise ConfigError(
+                f"Invalid value {','.join(self[key])} for configuration {key}: each listener has one name of its own"
+            )
         return tuple(found)
 
     def _advertised(self) -> tuple[Listener, ...]:
@@ -146,11 +152,15 @@ class NodeConfig:
                 host = one.host if one.host not in ("", "0.0.0.0", "::") else "localhost"
                 other = Listener(one.name, host, one.port, one.protocol)
             if other.host in ("0.0.0.0", "::"):
-                raise ConfigError(f"Invalid value {other.host} for configuration advertised.listeners: clients cannot connect to it")
+                raise ConfigError(
+                    f"Invalid value {other.host} for configuration advertised.listeners: clients cannot connect to it"
+                )
             shown.append(other)
         stray = [name for name in given if name not in self.controller_listener_names]
         if stray:
-            raise ConfigError(f"Invalid value {stray[0]} for configuration advertised.listeners: listeners does not name it")
+            raise ConfigError(
+                f"Invalid value {stray[0]} for configuration advertised.listeners: listeners does not name it"
+            )
         return tuple(shown)
 
     def _voters(self) -> dict[int, tuple[str, int]]:
@@ -158,7 +168,9 @@ class NodeConfig:
         for text in self["controller.quorum.voters"]:
             match = _VOTER.match(text)
             if match is None:
-                raise ConfigError(f"Invalid value {text} for configuration controller.quorum.voters: id@host:port is expected")
+                raise ConfigError(
+                    f"Invalid value {text} for configuration controller.quorum.voters: id@host:port is expected"
+                )
             voters[int(match[1])] = (match[2] or match[3], int(match[4]))
         return voters
 
@@ -167,13 +179,17 @@ class NodeConfig:
         for text in self["controller.quorum.bootstrap.servers"]:
             match = _ADDRESS.match(text)
             if match is None:
-                raise ConfigError(f"Invalid value {text} for configuration controller.quorum.bootstrap.servers: host:port is expected")
+                raise ConfigError(
+                    f"Invalid value {text} for configuration controller.quorum.bootstrap.servers: host:port is expected"
+                )
             found.append((match[1] or match[2], int(match[3])))
         return tuple(found)
 
     def _check(self) -> None:
         if not self.controller_listener_names:
-            raise ConfigError("Missing required configuration controller.listener.names: the listener that controllers answer on")
+            raise ConfigError(
+                "Missing required configuration controller.listener.names: the listener that controllers answer on"
+            )
         if not self.voters and not self.bootstrap_controllers:
             raise ConfigError(
                 "Missing required configuration controller.quorum.voters: give the voters as id@host:port,"
@@ -186,9 +202,13 @@ class NodeConfig:
             )
         if self.is_controller and not self.controller_listeners:
             names = ",".join(self.controller_listener_names)
-            raise ConfigError(f"Invalid value {names} for configuration controller.listener.names: listeners has no such listener")
+            raise ConfigError(
+                f"Invalid value {names} for configuration controller.listener.names: listeners has no such listener"
+            )
         if self.is_broker and not self.broker_listeners:
-            raise ConfigError("Invalid value for configuration listeners: a broker needs a listener that is not a controller's")
+            raise ConfigError(
+                "Invalid value for configuration listeners: a broker needs a listener that is not a controller's"
+            )
         if self.is_broker and self.inter_broker_listener not in {one.name for one in self.broker_listeners}:
             raise ConfigError(
                 f"Invalid value {self.inter_broker_listener} for configuration inter.broker.listener.name: listeners does not name it"

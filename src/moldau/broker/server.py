@@ -218,7 +218,9 @@ class Connection(asyncio.BufferedProtocol):
     def _unsupported(self, header: RequestHeader) -> None:
         """ApiVersions of a version we lack is answered in version 0 (KIP-511); any other ends the connection."""
         if header.api_key != 18:
-            raise Malformed(f"api key {header.api_key} version {header.api_version} is not served on {self.door.listener}")
+            raise Malformed(
+                f"api key {header.api_key} version {header.api_version} is not served on {self.door.listener}"
+            )
         from moldau.broker.api.k18_api_versions import unsupported
 
         self._slots.append([response_frame(unsupported(self.door), 0, header.correlation_id)])

@@ -1,0 +1,59 @@
+"""ApiVersions, 0-4: what this listener answers, and the cluster's features.
+
+A version that we lack is answered in version 0 with error 35 and the list (KIP-511). Client software names are checked as
+KIP-511 says. Features are shown from version 3 on (KIP-584).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from moldau.terms import Code
+from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
+SUPPORTED = (
+    ("group.version", 0, 0),
+    ("kraft.version", 0, 1),
+    ("metadata.version", 7, 29),
+    ("transaction.version", 0, 0),
+)
+
+
+def _keys(door: Any) -> list[ApiVersionsResponse.ApiVersion]:
+    return [
+        ApiVersionsResponse.ApiVersion(api_key=a.key, min_version=a.shown, max_version=a.high)
+        for a in door.answers.values()
+    ]
+
+
+def unsupported(door: Any) -> ApiVersionsResponse:
+    """The answer to a version we lack."""
+    return ApiVersionsResponse(error_code=Code.UNSUPPORTED_VERSION, api_keys=_keys(door))
+
+
+def handle(node: Any, request: ApiVersionsRequest, context: Any) -> ApiVersionsResponse:
+    """The table of this listener."""
+    if context.api_version >= 3 and not (
+        _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=Code.INVALID_REQUEST)
+    answer = ApiVersionsResponse(api_keys=_keys(context.connection.door))
+    image = node.metadata.image
+    lowest = 0 if context.api_version >= 4 else 1  # version 3 cannot show a range from 0 (KAFKA-17011)
+    answer.supported_features = [
+        ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
+        for name, low, high in SUPPORTED
+        if low >= lowest
+    ]
+    answer.finalized_features_epoch = node.metadata.offset
+    answer.finalized_features = [
+        ApiVersionsResponse.FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+        for name, level in sorted(image.features.items())
+        if level >= lowest
+    ]
+    return answer
+
+
+control = handle

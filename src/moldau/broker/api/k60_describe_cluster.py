@@ -1,0 +1,67 @@
+"""DescribeCluster, 0-2: brokers or controllers with their addresses, cluster id, controller (KIP-700, KIP-919, KIP-1073).
+
+A broker listener answers endpoint type 1 (brokers), a controller listener type 2 (controllers). Fenced brokers are shown
+when asked for (version 2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.broker.api.operations import CLUSTER_OPERATIONS
+from moldau.terms import Code
+from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+def handle(node: Any, request: DescribeClusterRequest, context: Any) -> DescribeClusterResponse:
+    """The brokers, at the addresses of the listener that was asked."""
+    if (refusal := _refusal(request.endpoint_type, BROKERS)) is not None:
+        return refusal
+    image = node.metadata.image
+    answer = _answer(node, request, BROKERS)
+    answer.controller_id = node.controller_shown()
+    for broker in image.brokers.values():
+        endpoint = broker.endpoint(context.listener)
+        if endpoint is None or (broker.fenced and not request.include_fenced_brokers):
+            continue
+        answer.brokers.append(
+            DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack, is_fenced=broker.fenced
+            )
+        )
+    return answer
+
+
+def control(node: Any, request: DescribeClusterRequest, context: Any) -> DescribeClusterResponse:
+    """The controllers."""
+    if (refusal := _refusal(request.endpoint_type, CONTROLLERS)) is not None:
+        return refusal
+    answer = _answer(node, request, CONTROLLERS)
+    leader, _ = node.plane.leader
+    answer.controller_id = -1 if leader is None else leader
+    answer.brokers = [
+        DescribeClusterResponse.DescribeClusterBroker(broker_id=id, host=host, port=port)
+        for id, (host, port) in sorted(node.voters().items())
+    ]
+    return answer
+
+
+def _refusal(asked: int, served: int) -> DescribeClusterResponse | None:
+    if asked == served:
+        return None
+    if asked in (BROKERS, CONTROLLERS):
+        return DescribeClusterResponse(
+            error_code=Code.MISMATCHED_ENDPOINT_TYPE, error_message="ask the other kind of listener"
+        )
+    return DescribeClusterResponse(
+        error_code=Code.UNSUPPORTED_ENDPOINT_TYPE, error_message=f"endpoint type {asked} is not known"
+    )
+
+
+def _answer(node: Any, request: DescribeClusterRequest, kind: int) -> DescribeClusterResponse:
+    answer = DescribeClusterResponse(endpoint_type=kind, cluster_id=node.cluster_id)
+    if request.include_cluster_authorized_operations:
+        answer.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return answer

@@ -1,0 +1,211 @@
+"""A broker's life with the controller: register, beat, be unfenced, ask leave to go (MD-2, HC-1..3, CS-1).
+
+Registers until it is accepted, beats every broker.heartbeat.interval.ms, and at once whenever a beat could change
+something (metadata caught up, controller changed, shutdown wanted). Beats are gated by the loop and the disk: a node
+whose disk hangs falls silent, and is fenced (fault F16). What the controller makes of it is ``moldau.controller``.
+Source: KIP-631, KIP-841.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+from typing import Any
+
+from moldau.terms import Code
+from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+log = logging.getLogger("moldau.lifecycle")
+
+RETRY_MS = 25
+RETRY_MAX_MS = 1000
+SUPPORTED_METADATA_VERSION = (7, 29)
+
+
+class Stage(enum.Enum):
+    """Where a broker stands: only a RUNNING one is of use to clients."""
+
+    STARTING = "starting"
+    FENCED = "registered, fenced"
+    RUNNING = "running"
+    LEAVING = "in controlled shutdown"
+    GONE = "gone"
+
+
+class RegistrationRefused(Exception):
+    """The cluster will not have this broker: another lives under its id, or it belongs to another cluster."""
+
+
+class Lifecycle:
+    """The conversation of one broker with whoever is the active controller."""
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+        self._world = node.world
+        self.stage = Stage.STARTING
+        self.epoch = -1
+        """Broker epoch: the offset of our registration record; -1 before."""
+        self.incarnation_id: bytes = node.world.random.uuid()
+        self.running = asyncio.Event()
+        self._leave = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._task: Any = None
+
+    def start(self) -> None:
+        self._node.metadata.subscribe(lambda image, delta: self.beat_now() if self.stage is not Stage.RUNNING else None)
+        self._task = self._world.tasks.spawn(self._live(), "lifecycle")
+
+    def beat_now(self) -> None:
+        """Something changed that a beat would tell or learn."""
+        self._wake.set()
+
+    async def leave(self, timeout_ms: int) -> bool:
+        """Ask for a controlled shutdown; whether the controller gave leave in time."""
+        if self.stage in (Stage.STARTING, Stage.GONE):
+            return False
+        self.stage = Stage.LEAVING
+        self.beat_now()
+        try:
+            await asyncio.wait_for(self._leave.wait(), timeout_ms / 1000)
+        except TimeoutError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _live(self) -> None:
+        await self._register()
+        wait_ms: float = 0
+        while not self._leave.is_set():
+            answer = await self._beat()
+            if answer is None:
+                wait_ms = min(max(2 * wait_ms, RETRY_MS), RETRY_MAX_MS)
+            elif answer.error_code in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):
+                log.warning(
+                    "the controller no longer knows this incarnation (%s); registering again",
+                    Code(answer.error_code).name,
+                )
+                await self._register()
+                wait_ms = 0
+            else:
+                wait_ms = self._node.config["broker.heartbeat.interval.ms"] if self._settled(answer) else 2 * RETRY_MS
+            await self._pause(wait_ms)
+        self.stage = Stage.GONE
+
+    async def _pause(self, wait_ms: float) -> None:
+        timer = self._world.tasks.call_later(wait_ms, self._wake.set)
+        await self._wake.wait()
+        timer.cancel()
+        self._wake.clear()
+
+    def _settled(self, answer: BrokerHeartbeatResponse) -> bool:
+        """Take in an answer; whether nothing is pending that a soon beat would move."""
+        if answer.error_code != Code.NONE:
+            return False
+        if answer.should_shut_down and self.stage is Stage.LEAVING:
+            self._leave.set()
+            self._wake.set()
+            return True
+        if self.stage is Stage.LEAVING:
+            return False
+        if answer.is_fenced:
+            if self.stage is Stage.RUNNING:
+                log.warning("this broker was fenced; it goes on asking to be let back in")
+            self.stage = Stage.FENCED
+            return False
+        if self.stage is not Stage.RUNNING:
+            log.info("broker %d is unfenced and serves", self._node.config.node_id)
+        self.stage = Stage.RUNNING
+        self.running.set()
+        return True
+
+    async def _beat(self) -> BrokerHeartbeatResponse | None:
+        node = self._node
+        if not node.healthy():
+            return None  # silence is the right word for a node whose disk hangs
+        request = BrokerHeartbeatRequest(
+            broker_id=node.config.node_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=node.metadata.offset,
+            want_shut_down=self.stage is Stage.LEAVING,
+            offline_log_dirs=node.offline_dirs(),
+        )
+        try:
+            answer: BrokerHeartbeatResponse = await node.ask_controller_once(
+                request, timeout_ms=node.config["broker.session.timeout.ms"] // 2
+            )
+        except OSError as error:
+            log.debug("no answer to a heartbeat: %s", error)
+            return None
+        return None if answer.error_code == Code.NOT_CONTROLLER else answer
+
+    async def _register(self) -> None:
+        """Ask to be registered until we are; RegistrationRefused when it is hopeless."""
+        deadline_ms = self._world.clock.monotonic_ms() + self._node.config["initial.broker.registration.timeout.ms"]
+        wait_ms: float = RETRY_MS
+        why = "no controller was found"
+        while True:
+            try:
+                answer: BrokerRegistrationResponse = await self._node.ask_controller_once(self._request())
+                if answer.error_code == Code.NONE:
+                    self.epoch = answer.broker_epoch
+                    self.stage = Stage.FENCED if self.stage is not Stage.LEAVING else self.stage
+                    log.info("registered with broker epoch %d", self.epoch)
+                    self._node.registered(self.epoch)
+                    return
+                why = self._refusal(Code(answer.error_code))
+            except OSError as error:
+                why = str(error) or type(error).__name__
+            if self._world.clock.monotonic_ms() >= deadline_ms:
+                raise RegistrationRefused(f"not registered within initial.broker.registration.timeout.ms: {why}")
+            await self._pause(wait_ms)
+            wait_ms = min(wait_ms * 1.5, RETRY_MAX_MS)
+
+    def _refusal(self, code: Code) -> str:
+        node = self._node
+        if code is Code.INCONSISTENT_CLUSTER_ID:
+            raise RegistrationRefused(
+                f"the cluster behind controller.quorum.voters is another one: this node's meta.properties names cluster"
+                f" {node.cluster_id}"
+            )
+        if code is Code.DUPLICATE_BROKER_REGISTRATION and self.epoch < 0 and not self._may_be_our_past(node):
+            raise RegistrationRefused(
+                f"another live broker is registered under node.id {node.config.node_id}; stop it, or give this node another id"
+            )
+        if code in (Code.UNSUPPORTED_VERSION, Code.INVALID_REGISTRATION):
+            raise RegistrationRefused(f"the controller refuses this broker: {code.name}")
+        return f"the controller answered {code.name}"
+
+    def _may_be_our_past(self, node: Any) -> bool:
+        """Whether the registration in the way may be that of our own earlier process, which the controller still believes alive."""
+        broker = node.metadata.image.brokers.get(node.config.node_id)
+        mine = {(e.name, e.host, e.port) for e in node.own_endpoints()}
+        return broker is None or {(e.name, e.host, e.port) for e in broker.endpoints} == mine
+
+    def _request(self) -> BrokerRegistrationRequest:
+        node = self._node
+        request = BrokerRegistrationRequest
+        return request(
+            broker_id=node.config.node_id,
+            cluster_id=node.cluster_id,
+            incarnation_id=self.incarnation_id,
+            listeners=[
+                request.Listener(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                for e in node.own_endpoints()
+            ],
+            features=[
+                request.Feature(
+                    name="metadata.version",
+                    min_supported_version=SUPPORTED_METADATA_VERSION[0],
+                    max_supported_version=SUPPORTED_METADATA_VERSION[1],
+                )
+            ],
+            rack=node.config["broker.rack"],
+            log_dirs=node.directory_ids(),
+            previous_broker_epoch=node.previous_broker_epoch(),
+        )

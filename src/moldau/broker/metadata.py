@@ -1,0 +1,82 @@
+"""This node's copy of what the cluster agreed on, kept by the plane's events, and who wants to hear of changes.
+
+Holds the committed image. Hands every committed batch on as one delta, in order: the replicas first, so that a broker
+acts before it tells clients. Decides nothing. The controller's working copy is ``broker/office.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from moldau.image import Delta, Image, image_from
+
+Listener = Callable[[Image, Delta], None]
+
+
+class Metadata:
+    """The committed image of one node; a ``PlaneEvents`` listener."""
+
+    def __init__(self) -> None:
+        self.image = Image()
+        self.offset = -1
+        """Offset of the last committed record that was applied."""
+        self.epoch = 0
+        self.version = 0
+        """Counts applied batches: whoever caches what it made of the image compares this."""
+        self._listeners: list[Listener] = []
+
+    def subscribe(self, listener: Listener) -> None:
+        """``listener(image, delta)`` is called after every batch that changed something."""
+        self._listeners.append(listener)
+
+    def became_active(self, epoch: int) -> None:
+        """The controller's business."""
+
+    def lost_active(self) -> None:
+        """The controller's business."""
+
+    def committed(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+        delta = Delta()
+        self.image.apply_all(records, offset, delta)
+        self._publish(delta, offset, epoch)
+
+    def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+        before, self.image = self.image, image_from(records)
+        self._publish(difference(before, self.image), offset, epoch)
+
+    def _publish(self, delta: Delta, offset: int, epoch: int) -> None:
+        self.offset = offset
+        self.epoch = epoch
+        if delta:
+            self.version += 1
+            for listener in self._listeners:
+                listener(self.image, delta)
+
+
+def difference(before: Image, after: Image) -> Delta:
+    """The delta that leads from one image to another: what a loaded snapshot changed."""
+    delta = Delta()
+    for id in before.topics.keys() | after.topics.keys():
+        old, new = before.topics.get(id), after.topics.get(id)
+        if old is None or new is None:
+            topic = old or new
+            assert topic is not None
+            delta.topics[id] = (topic.name, old is not None)
+        olds = old.partitions if old is not None else {}
+        news = new.partitions if new is not None else {}
+        for number in olds.keys() | news.keys():
+            if olds.get(number) != news.get(number):
+                delta.partitions[(id, number)] = olds.get(number)
+    for broker in before.brokers.keys() | after.brokers.keys():
+        if before.brokers.get(broker) != after.brokers.get(broker):
+            delta.brokers[broker] = before.brokers.get(broker)
+    for resource in before.configs.keys() | after.configs.keys():
+        if before.configs.get(resource) != after.configs.get(resource):
+            delta.configs[resource] = dict(before.configs.get(resource, {}))
+    for name in before.features.keys() | after.features.keys():
+        if before.features.get(name) != after.features.get(name):
+            delta.features[name] = before.features.get(name, 0)
+    if before.next_producer_id != after.next_producer_id:
+        delta.producer_ids = before.next_producer_id
+    return delta

@@ -1,0 +1,86 @@
+"""Connections to other nodes: one link per address and purpose, made on first use, remade after failure.
+
+Decides nothing about what is asked. A long poll must not hold up a vote, so fetches and other requests use links of
+their own. ConnectionRefusedError reaches the asker unchanged: fast death (HC-4, KR-7) reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from moldau.client.connection import Connection, ConnectionOptions, connect
+from moldau.ports import World
+from moldau.wire.schema import Message
+
+FETCH_KEYS = frozenset({1, 59})
+
+
+class Link:
+    """One connection to an address, connected when first asked."""
+
+    def __init__(self, world: World, host: str, port: int, options: ConnectionOptions) -> None:
+        self._world = world
+        self._address = (host, port)
+        self._options = options
+        self._connection: Connection | None = None
+        self._making: asyncio.Future[Connection] | None = None
+
+    async def ask(self, message: Message, timeout_ms: int | None = None) -> Any:
+        """Send and wait; OSError when it cannot be had."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            connection = await self._connected()
+        return await connection.ask(message, timeout_ms=timeout_ms)
+
+    async def _connected(self) -> Connection:
+        """One attempt serves everybody who waits for it."""
+        if self._making is None:
+            self._making = asyncio.ensure_future(connect(self._world, *self._address, self._options))
+            self._making.add_done_callback(self._made)
+        return await asyncio.shield(self._making)
+
+    def _made(self, done: asyncio.Future[Connection]) -> None:
+        self._making = None
+        if not done.cancelled() and done.exception() is None:
+            self._connection = done.result()
+
+    def close(self) -> None:
+        if self._making is not None:
+            self._making.cancel()
+        if self._connection is not None:
+            self._connection.close()
+
+
+class Peers:
+    """All links of a node."""
+
+    def __init__(self, world: World, options: ConnectionOptions) -> None:
+        self._world = world
+        self._options = options
+        self._links: dict[tuple[str, int, bool], Link] = {}
+
+    async def ask(self, host: str, port: int, message: Message, timeout_ms: int | None = None) -> Any:
+        """Ask the node at an address; OSError when it cannot be reached, ConnectionRefusedError when nobody listens."""
+        key = (host, port, message.api_key in FETCH_KEYS)
+        link = self._links.get(key)
+        if link is None:
+            link = self._links[key] = Link(self._world, host, port, self._options)
+        return await link.ask(message, timeout_ms)
+
+    async def refuses(self, host: str, port: int) -> bool:
+        """Whether the address refuses a fresh connection: its host is up and the process is gone (HC-4)."""
+        probe = asyncio.BufferedProtocol()
+        try:
+            transport = await self._world.net.connect(host, port, probe)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False  # silence proves nothing; the session's timeout decides
+        transport.abort()
+        return False
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
