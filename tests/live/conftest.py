@@ -1,0 +1,48 @@
+"""Fixtures of the live tests: one running cluster for all of them, and names that no other test uses.
+
+The environment variable MOLDAU_LIVE_SYSTEM picks the system under test. `kafka` runs the same tests against Apache
+Kafka, which is how the tests themselves are checked.
+Read next: kafka_peer.py (clusters, Java tools), foreign.py (the clients).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from kafka_peer import KafkaPeer
+
+SYSTEMS = {"kafka": KafkaPeer}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder is live."""
+    here = os.path.dirname(__file__)
+    for item in items:
+        if str(item.path).startswith(here):
+            item.add_marker(pytest.mark.live)
+
+
+@pytest.fixture(scope="session")
+def live_cluster() -> Iterator[KafkaPeer]:
+    """Three nodes on loopback, shared by the whole session: a test leaves them running and uses fresh names."""
+    with SYSTEMS[os.environ.get("MOLDAU_LIVE_SYSTEM", "kafka")](nodes=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def bootstrap_servers(live_cluster: KafkaPeer) -> str:
+    """host:port, comma separated, of the shared cluster."""
+    return live_cluster.bootstrap_servers
+
+
+_turns = itertools.count(1)
+
+
+@pytest.fixture
+def fresh(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Makes names for topics and groups: fresh("orders") is used by no other test of the session."""
+    turn = next(_turns)
+    return lambda stem: f"{stem}-{turn}"

@@ -1,0 +1,197 @@
+"""The foreign clients, each reduced to two verbs: write records with a codec, read a number of records from the start.
+
+A record here is (key, value), both bytes. Every reader reads all partitions from the beginning, without a group.
+What a client can do beyond that is tested in the file of its own (test_foreign_*.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as PythonTopicPartition
+from kafka_peer import java_tool, wait_until
+
+Record = tuple[bytes, bytes]
+CODECS = ("gzip", "snappy", "lz4", "zstd")
+PATIENCE_S = 60.0
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int = 1, rf: int = 3, **config: str) -> None:
+    """Create a topic and wait until every partition has a leader and all its replicas in sync."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wish = NewTopic(topic, partitions, rf, config={key.replace("_", "."): value for key, value in config.items()})
+    admin.create_topics([wish])[topic].result(PATIENCE_S)
+
+    def ready() -> bool:
+        shown = admin.list_topics(topic, timeout=5).topics[topic].partitions.values()
+        return len(shown) == partitions and all(one.leader >= 0 and len(one.isrs) == rf for one in shown)
+
+    wait_until(ready, f"{topic} is led and in sync", PATIENCE_S)
+
+
+def kcat() -> str:
+    """The path of kcat, a client that Debian ships."""
+    path = shutil.which("kcat")
+    assert path, "these tests need kcat: apt-get install kcat"
+    return path
+
+
+def run_kcat(*arguments: str, stdin: bytes = b"") -> bytes:
+    """Run kcat to its end; its standard output. Fails with what it said when it exits non-zero."""
+    done = subprocess.run([kcat(), *arguments], input=stdin, capture_output=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, f"kcat {arguments}: {done.stderr.decode()}"
+    return done.stdout
+
+
+# ---- writers: (bootstrap, topic, records, codec) ---------------------------------------------------------------------
+
+
+def write_confluent(bootstrap: str, topic: str, records: Iterable[Record], codec: str = "none") -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 20})
+    problems: list[Any] = []
+    for key, value in records:
+        producer.produce(topic, value, key, on_delivery=lambda error, _: problems.append(error) if error else None)
+    assert producer.flush(PATIENCE_S) == 0
+    assert not problems
+
+
+def write_kafka_python(bootstrap: str, topic: str, records: Iterable[Record], codec: str = "none") -> None:
+    kind = None if codec == "none" else codec
+    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), compression_type=kind, linger_ms=20)
+    with contextlib.closing(producer):
+        sent = [producer.send(topic, value, key=key) for key, value in records]
+        producer.flush(PATIENCE_S)
+        for one in sent:
+            one.get(PATIENCE_S)
+
+
+def write_aiokafka(bootstrap: str, topic: str, records: Iterable[Record], codec: str = "none") -> None:
+    async def write() -> None:
+        kind = None if codec == "none" else codec
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type=kind, linger_ms=20)
+        await producer.start()
+        try:
+            for sent in [await producer.send(topic, value, key) for key, value in records]:
+                await sent
+        finally:
+            await producer.stop()
+
+    asyncio.run(asyncio.wait_for(write(), PATIENCE_S))
+
+
+def write_kcat(bootstrap: str, topic: str, records: Iterable[Record], codec: str = "none") -> None:
+    lines = b"".join(key + b"\t" + value + b"\n" for key, value in records)
+    codec_options = [] if codec == "none" else ["-z", codec]
+    run_kcat("-P", "-b", bootstrap, "-t", topic, "-K", "\t", *codec_options, stdin=lines)
+
+
+def write_java(bootstrap: str, topic: str, records: Iterable[Record], codec: str = "none") -> None:
+    lines = "".join(f"{key.decode()}\t{value.decode()}\n" for key, value in records)
+    where = ("--bootstrap-server", bootstrap, "--topic", topic, "--compression-codec", codec)
+    java_tool("kafka-console-producer", *where, "--reader-property", "parse.key=true", stdin=lines)
+
+
+# ---- readers: (bootstrap, topic, count) -> records -------------------------------------------------------------------
+
+
+def read_confluent(bootstrap: str, topic: str, count: int) -> list[Record]:
+    with consumer_of(bootstrap, f"{topic}-reader") as consumer:
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in partitions])
+        return poll_records(consumer, count)
+
+
+@contextlib.contextmanager
+def consumer_of(bootstrap: str, group: str, **more: object) -> Iterator[Consumer]:
+    """A librdkafka consumer that starts at the beginning, reports errors and is closed at the end."""
+    base = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", "check.crcs": True}
+    consumer = Consumer({**base, **{key.replace("_", "."): value for key, value in more.items()}})
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def poll_records(consumer: Consumer, count: int) -> list[Record]:
+    """Poll until `count` records came (AssertionError after a minute)."""
+    came: list[Record] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while len(came) < count:
+        assert time.monotonic() < deadline, f"{len(came)} of {count} records came"
+        message = consumer.poll(0.2)
+        if message is None:
+            continue
+        assert message.error() is None, message.error()
+        came.append((message.key(), message.value()))
+    return came
+
+
+def read_kafka_python(bootstrap: str, topic: str, count: int) -> list[Record]:
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap.split(","), enable_auto_commit=False)
+    with contextlib.closing(consumer):
+        consumer.assign([PythonTopicPartition(topic, one) for one in sorted(consumer.partitions_for_topic(topic))])
+        consumer.seek_to_beginning()
+        came: list[Record] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while len(came) < count:
+            assert time.monotonic() < deadline, f"{len(came)} of {count} records came"
+            for batch in consumer.poll(timeout_ms=200).values():
+                came.extend((one.key, one.value) for one in batch)
+        return came
+
+
+def read_aiokafka(bootstrap: str, topic: str, count: int) -> list[Record]:
+    async def read() -> list[Record]:
+        consumer = AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+        await consumer.start()
+        try:
+            return [(one.key, one.value) for one in [await consumer.getone() for _ in range(count)]]
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(asyncio.wait_for(read(), PATIENCE_S))
+
+
+def read_kcat(bootstrap: str, topic: str, count: int) -> list[Record]:
+    said = run_kcat("-C", "-b", bootstrap, "-t", topic, "-o", "beginning", "-c", str(count), "-q", "-f", "%k\t%s\n")
+    return [split_line(line) for line in said.splitlines()]
+
+
+def read_java(bootstrap: str, topic: str, count: int) -> list[Record]:
+    where = ("--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning", "--max-messages", count)
+    limit = ("--timeout-ms", int(PATIENCE_S * 1000))
+    said = java_tool("kafka-console-consumer", *where, *limit, "--formatter-property", "print.key=true")
+    return [split_line(line) for line in said.stdout.encode().splitlines()]
+
+
+def split_line(line: bytes) -> Record:
+    key, _, value = line.partition(b"\t")
+    return key, value
+
+
+Write = Callable[..., None]
+Read = Callable[[str, str, int], list[Record]]
+WRITERS: dict[str, Write] = {
+    "confluent-kafka": write_confluent,
+    "kafka-python": write_kafka_python,
+    "aiokafka": write_aiokafka,
+    "kcat": write_kcat,
+    "java": write_java,
+}
+READERS: dict[str, Read] = {
+    "confluent-kafka": read_confluent,
+    "kafka-python": read_kafka_python,
+    "aiokafka": read_aiokafka,
+    "kcat": read_kcat,
+    "java": read_java,
+}
