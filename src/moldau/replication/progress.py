@@ -1,0 +1,48 @@
+"""What a leader knows about one follower, from that follower's fetches in this leader epoch, and nothing older.
+
+Decides: when the follower was last caught up (the time that replica.lag.time.max.ms is counted from). Does not decide
+who is in the ISR; ``partition.py`` does.
+"""
+
+from __future__ import annotations
+
+UNKNOWN = -1
+
+
+class Progress:
+    """One follower as its leader sees it. Born anew with every leader epoch: a fetch of an older one proves nothing."""
+
+    __slots__ = ("broker_epoch", "last_caught_up_ms", "last_fetch_leader_end", "last_fetch_ms", "leo", "log_start")
+
+    def __init__(self, last_caught_up_ms: int | None) -> None:
+        """``last_caught_up_ms`` is the election's time for a member of the ISR, None (never) for others."""
+        self.leo = UNKNOWN
+        self.log_start = UNKNOWN
+        self.broker_epoch = UNKNOWN
+        self.last_caught_up_ms = last_caught_up_ms
+        self.last_fetch_leader_end = UNKNOWN
+        self.last_fetch_ms: int | None = None
+
+    @property
+    def fetched(self) -> bool:
+        """Whether it has fetched in this leader epoch at all."""
+        return self.leo != UNKNOWN
+
+    def fetched_from(self, offset: int, log_start: int, leader_end: int, now_ms: int) -> None:
+        """It asks for ``offset``, so it holds everything below. It is caught up now if that is our end, and was at its
+        previous fetch if it has reached what was our end then: a steady stream of appends must not look like lag."""
+        if offset >= leader_end:
+            self.last_caught_up_ms = now_ms
+        elif self.last_fetch_ms is not None and offset >= self.last_fetch_leader_end:
+            before = self.last_caught_up_ms
+            self.last_caught_up_ms = self.last_fetch_ms if before is None else max(before, self.last_fetch_ms)
+        self.leo = offset
+        self.log_start = log_start
+        self.last_fetch_leader_end = leader_end
+        self.last_fetch_ms = now_ms
+
+    def caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
+        """Whether it holds all we have, or did within the last ``lag_max_ms``."""
+        if self.leo == leader_end:
+            return True
+        return self.last_caught_up_ms is not None and now_ms - self.last_caught_up_ms <= lag_max_ms
