@@ -1,0 +1,16 @@
+"""Logs on disk in Kafka's own format: segments, indexes, checkpoints, recovery, retention, compaction.
+
+Shell room: everything is done through ``moldau.ports.Disk``, so the simulator can lose, tear and refuse what it likes.
+Start reading at ``log.py`` (one partition) or ``log_dirs.py`` (a broker's log.dirs).
+"""
+
+from moldau.storage.config import LogConfig
+from moldau.storage.errors import CorruptLog, DirOffline, DiskFull, LogError, OffsetOutOfRange
+from moldau.storage.folder import LogDir, OpenFiles
+from moldau.storage.log import Appended, Log
+from moldau.storage.log_dirs import LogDirs, open_alone
+
+__all__ = [
+    "Appended", "CorruptLog", "DirOffline", "DiskFull", "Log", "LogConfig", "LogDir", "LogDirs", "LogError",
+    "OffsetOutOfRange", "OpenFiles", "open_alone",
+]  # fmt: skip

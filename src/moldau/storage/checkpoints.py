@@ -1,0 +1,156 @@
+"""Kafka's small text files: offset checkpoints, leader epochs, partition.metadata, meta.properties, the clean-shutdown
+marker.
+
+Pure: bytes to values and back. Anything malformed is a BrokenFile that says where; whoever reads decides whether it is
+rebuilt (epochs, snapshots), ignored (a high watermark) or fatal (meta.properties). Writing durably is
+``Disk.write_atomic``. Formats: Apache Kafka's CheckpointFile version 0, PartitionMetadataFile version 0, KIP-631
+(meta.properties version 1), KIP-966.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from moldau.storage.errors import BrokenFile
+from moldau.terms import TopicPartition, uuid_bytes, uuid_text
+
+
+def _lines(data: bytes, what: str) -> list[list[str]]:
+    """The entries of a checkpoint file as fields; the count line must agree, so that a cut file is noticed."""
+    try:
+        lines = data.decode("utf-8").splitlines()
+        version, count = int(lines[0]), int(lines[1])
+    except (UnicodeDecodeError, ValueError, IndexError):
+        raise BrokenFile(f"{what}: a version line and a count line are expected first") from None
+    if version != 0:
+        raise BrokenFile(f"{what}: version {version} is not known, 0 is expected")
+    entries = [line.split() for line in lines[2:] if line.strip()]
+    if len(entries) != count:
+        raise BrokenFile(f"{what}: {count} entries are announced and {len(entries)} found")
+    return entries
+
+
+def _text(lines: list[str]) -> bytes:
+    return f"0\n{len(lines)}\n{''.join(lines)}".encode()
+
+
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """An offset checkpoint: one line ``topic partition offset`` for each partition."""
+    return _text([f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items()])
+
+
+def parse_offsets(data: bytes, what: str) -> dict[TopicPartition, int]:
+    """The offsets in a checkpoint; BrokenFile names ``what`` and the line."""
+    offsets: dict[TopicPartition, int] = {}
+    for number, fields in enumerate(_lines(data, what), 3):
+        try:
+            topic, partition, offset = fields
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError:
+            raise BrokenFile(f"{what}, line {number}: topic, partition and offset are expected") from None
+    return offsets
+
+
+def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
+    """A leader epoch checkpoint: one line ``epoch start-offset`` for each epoch."""
+    return _text([f"{epoch} {start}\n" for epoch, start in entries])
+
+
+def parse_epochs(data: bytes, what: str) -> list[tuple[int, int]]:
+    """(epoch, start offset) pairs; BrokenFile names ``what`` and the line."""
+    entries = []
+    for number, fields in enumerate(_lines(data, what), 3):
+        try:
+            epoch, start = (int(field) for field in fields)
+        except ValueError:
+            raise BrokenFile(f"{what}, line {number}: an epoch and an offset are expected") from None
+        if epoch < 0 or start < 0:
+            raise BrokenFile(f"{what}, line {number}: neither epoch nor offset can be negative")
+        entries.append((epoch, start))
+    return entries
+
+
+def _properties(data: bytes, separator: str, what: str) -> dict[str, str]:
+    try:
+        lines = data.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise BrokenFile(f"{what} is not a text") from None
+    values = {}
+    for line in lines:
+        line = line.strip()
+        if line and not line.startswith(("#", "!")):
+            name, found, value = line.partition(separator)
+            if not found:
+                raise BrokenFile(f"{what}: {line!r} is not of the form name{separator}value")
+            values[name.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
+    return values
+
+
+def format_partition_metadata(topic_id: bytes) -> bytes:
+    """``partition.metadata``: which topic incarnation a folder belongs to."""
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+
+
+def parse_partition_metadata(data: bytes, what: str) -> bytes:
+    """The topic id (16 bytes)."""
+    values = _properties(data, ":", what)
+    try:
+        topic_id = uuid_bytes(values["topic_id"])
+        if int(values["version"]) != 0 or topic_id == bytes(16):
+            raise ValueError
+    except (KeyError, ValueError):
+        raise BrokenFile(f"{what}: 'version: 0' and a topic_id are expected") from None
+    return topic_id
+
+
+class MetaProperties(NamedTuple):
+    """Whose directory it is. ``directory_id`` is 16 bytes, or None before KIP-858; ``cluster_id`` is the text."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes | None = None
+    version: int = 1
+
+
+def format_meta(meta: MetaProperties) -> bytes:
+    """``meta.properties`` of version 1 (or 0, for a broker that has only ever known ZooKeeper)."""
+    lines = [f"cluster.id={meta.cluster_id}"]
+    if meta.directory_id is not None:
+        lines.append(f"directory.id={uuid_text(meta.directory_id)}")
+    lines.append(f"{'node' if meta.version else 'broker'}.id={meta.node_id}")
+    lines.append(f"version={meta.version}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def parse_meta(data: bytes, what: str) -> MetaProperties:
+    """What ``meta.properties`` says, version 0 or 1."""
+    values = _properties(data, "=", what)
+    try:
+        version = int(values["version"])
+        directory = values.get("directory.id")
+        return MetaProperties(
+            values["cluster.id"],
+            int(values["node.id" if version else "broker.id"]),
+            uuid_bytes(directory) if directory else None,
+            version,
+        )
+    except (KeyError, ValueError) as error:
+        raise BrokenFile(f"{what}: version, cluster.id and node.id are expected ({error})") from None
+
+
+def format_clean_shutdown(broker_epoch: int) -> bytes:
+    """The clean-shutdown marker; it carries the broker epoch that shut down (KIP-966)."""
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+
+
+def parse_clean_shutdown(data: bytes) -> int:
+    """The broker epoch in a marker, -1 when it has none (older brokers left the file empty): its presence is the
+    message.
+    """
+    try:
+        epoch = json.loads(data)["brokerEpoch"]
+    except (ValueError, KeyError, TypeError):
+        return -1
+    return epoch if isinstance(epoch, int) else -1

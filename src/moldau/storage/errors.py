@@ -1,0 +1,54 @@
+"""How the world fails in this room: exceptions that carry the code a client is answered with.
+
+A refused append is a value (``Appended.code``), never one of these. Read next: ``log.py``.
+"""
+
+from __future__ import annotations
+
+from moldau.terms import Code
+
+
+class LogError(Exception):
+    """A read or write that cannot be done; ``code`` is what to answer."""
+
+    code = Code.UNKNOWN_SERVER_ERROR
+
+
+class OffsetOutOfRange(LogError):
+    """An offset below the log's start or above its end."""
+
+    code = Code.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, offset: int, start: int, end: int) -> None:
+        super().__init__(f"offset {offset} is not within {start} and {end}")
+        self.offset, self.start, self.end = offset, start, end
+
+
+class CorruptLog(LogError):
+    """Bytes on disk that were durable once and are not what was written: named, and never served."""
+
+    code = Code.CORRUPT_MESSAGE
+
+    def __init__(self, path: str, position: int, reason: str) -> None:
+        super().__init__(f"{path} is corrupt at byte {position}: {reason}")
+        self.path, self.position, self.reason = path, position, reason
+
+
+class DirOffline(LogError):
+    """The log directory failed (or just did): nothing in it can be read or written until the broker is restarted."""
+
+    code = Code.KAFKA_STORAGE_ERROR
+
+    def __init__(self, path: str, cause: object) -> None:
+        super().__init__(f"log directory {path} is offline: {cause}")
+        self.path = path
+
+
+class DiskFull(LogError):
+    """No space was left for an append; nothing of it is visible, and the log goes on once there is space again."""
+
+    code = Code.KAFKA_STORAGE_ERROR
+
+
+class BrokenFile(LogError):
+    """A checkpoint, snapshot or metadata file that does not parse; the caller rebuilds or ignores it."""

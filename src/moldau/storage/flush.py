@@ -1,0 +1,44 @@
+"""One flush of one log: which files to sync, in a form that a worker thread can run.
+
+Made on the loop by ``Log.begin_flush``, run anywhere, ended on the loop by ``Log.end_flush``. The segments are pinned
+meanwhile, so that nobody closes their files. An error is kept, not raised, and never tried again on the same file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moldau.storage.folder import Folder
+from moldau.storage.segment import Segment
+
+
+class Flush:
+    """Everything below ``up_to`` is durable once ``run`` is through and ``error`` is None."""
+
+    __slots__ = ("_created", "_files", "_folder", "_segments", "error", "up_to")
+
+    def __init__(self, folder: Folder, segments: Sequence[Segment], up_to: int) -> None:
+        self.up_to = up_to
+        self.error: OSError | None = None
+        self._folder = folder
+        self._segments = segments
+        self._files = [segment.open() for segment in segments]
+        self._created, folder.created = folder.created, False
+        for segment in segments:
+            segment.pinned += 1
+
+    def run(self) -> None:
+        """Sync files, then the folder if names in it are new (KAFKA-3968)."""
+        try:
+            for file in self._files:
+                file.sync()
+            if self._created:
+                self._folder.disk.sync_dir(self._folder.path)
+        except OSError as error:
+            self.error = error
+
+    def release(self) -> None:
+        """The run is over (or will not happen): the files may be closed again."""
+        for segment in self._segments:
+            segment.pinned -= 1
+        self._segments = ()

@@ -1,0 +1,125 @@
+"""Where a log lives: a log directory that can fail, a partition's folder in it, and the bounded set of open files.
+
+Decides when a directory is offline (first OSError that is not merely "no space") and which idle file is closed to open
+another. Does not decide what is in the files. Read next: ``segment.py`` (a user of all three), ``log_dirs.py`` (the
+owner).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from moldau.ports import Disk, Random
+from moldau.storage.errors import DirOffline
+
+
+class Opened(Protocol):
+    """Who holds an open file. ``recent`` is set at each use; ``pinned`` counts users off the loop."""
+
+    recent: bool
+    pinned: int
+
+    def close_file(self) -> None: ...
+
+
+class OpenFiles:
+    """At most ``limit`` open files for all logs that share it; second chance instead of exact LRU, so a use costs one
+    store.
+    """
+
+    __slots__ = ("_queue", "limit")
+
+    def __init__(self, limit: int = 1000) -> None:
+        self.limit = limit
+        self._queue: OrderedDict[Opened, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def opened(self, owner: Opened) -> None:
+        """``owner`` just opened its file: make room if there are too many."""
+        queue = self._queue
+        queue[owner] = None
+        spare = 2 * len(queue)  # every file recent or pinned: one full round clears the marks, a second gives up
+        while len(queue) > self.limit and spare:
+            spare -= 1
+            candidate, _ = queue.popitem(last=False)
+            if candidate is owner or candidate.recent or candidate.pinned:
+                candidate.recent = False
+                queue[candidate] = None
+            else:
+                candidate.close_file()
+
+    def closed(self, owner: Opened) -> None:
+        """``owner`` closed its file by itself."""
+        self._queue.pop(owner, None)
+
+
+class LogDir:
+    """One entry of log.dirs: its disk, its open files, and whether it has failed (``offline`` says why)."""
+
+    __slots__ = (
+        "created",
+        "disk",
+        "doomed",
+        "files",
+        "id",
+        "offline",
+        "on_offline",
+        "path",
+        "random",
+        "restart_points",
+        "rolled",
+    )
+
+    def __init__(self, disk: Disk, path: str, files: OpenFiles | None = None, random: Random | None = None) -> None:
+        self.disk = disk
+        self.path = path
+        self.random = random
+        self.files = files if files is not None else OpenFiles()
+        self.id = bytes(16)
+        """The directory id of KIP-858 (16 bytes), zero until ``LogDirs`` has read or made it."""
+        self.offline: str | None = None
+        self.created = False
+        """Partition folders are new, renamed or gone since the directory was last synced."""
+        self.doomed: list[tuple[int, str]] = []
+        """(due ms, path) of files and folders that were taken out of use and wait to be removed."""
+        self.rolled: list[Any] = []
+        """Logs that closed a segment since ``LogDirs.flush_pass`` last looked."""
+        self.on_offline: Callable[[LogDir], None] | None = None
+        self.restart_points: Callable[[], None] | None = None
+        """Write the recovery point checkpoint now: a log was cut below what the file says (see ``Log.truncate_to``)."""
+
+    def fail(self, error: OSError) -> DirOffline:
+        """The directory failed; everything in it is out of use from now on. The exception to raise.
+
+        Never tried again: after a failed fsync the pages are marked clean, and a second one would succeed and mean
+        nothing (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
+        """
+        if self.offline is None:
+            self.offline = str(error)
+            if self.on_offline is not None:
+                self.on_offline(self)
+        return DirOffline(self.path, error)
+
+    def ensure_online(self) -> None:
+        """DirOffline when the directory has failed."""
+        if self.offline is not None:
+            raise DirOffline(self.path, self.offline)
+
+
+class Folder:
+    """A partition's folder. ``created`` says that names in it changed since the folder was last synced (KAFKA-3968)."""
+
+    __slots__ = ("created", "dir", "disk", "path")
+
+    def __init__(self, dir: LogDir, path: str) -> None:
+        self.dir = dir
+        self.disk = dir.disk
+        self.path = path
+        self.created = False
+
+    def file(self, name: str) -> str:
+        return f"{self.path}/{name}"

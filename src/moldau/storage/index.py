@@ -1,0 +1,128 @@
+"""The two sparse indexes of a segment: offset to position, timestamp to offset. Arrays in memory, Kafka's bytes on
+disk.
+
+``.index`` entries are 8 bytes (relative offset, position), ``.timeindex`` entries 12 (timestamp, relative offset),
+big-endian. An offset entry names the *last* offset of the batch at its position. Entries are appended without system
+calls and saved when the segment is flushed, rolled or closed; whatever was not saved can be rebuilt from the log, so
+an index is never a truth.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from struct import iter_unpack, pack
+
+from moldau.storage.errors import BrokenFile
+
+ENTRY_BYTES = 8
+TIME_ENTRY_BYTES = 12
+NO_TIMESTAMP = -1
+
+_SWAP = sys.byteorder == "little"
+_TIME_ENTRY = ">qi"
+
+
+class Index:
+    """Both indexes of one segment; offsets are relative to its base. ``saved``/``times_saved`` entries are on disk."""
+
+    __slots__ = ("offsets", "positions", "saved", "shrunk", "time_offsets", "times", "times_saved")
+
+    def __init__(self) -> None:
+        self.offsets = array("i")
+        self.positions = array("i")
+        self.times = array("q")
+        self.time_offsets = array("i")
+        self.saved = 0
+        self.times_saved = 0
+        self.shrunk = False
+        """The files on disk may hold more (or other) entries than were saved: they must be cut before appending."""
+
+    def append(self, offset: int, position: int) -> None:
+        """The batch at ``position`` ends with relative ``offset``."""
+        self.offsets.append(offset)
+        self.positions.append(position)
+
+    def append_time(self, timestamp: int, offset: int) -> None:
+        """No record up to relative ``offset`` is newer than ``timestamp``; kept only if it says something new."""
+        times = self.times
+        if timestamp >= 0 and (not times or timestamp > times[-1]):
+            times.append(timestamp)
+            self.time_offsets.append(offset)
+
+    def position_before(self, offset: int) -> int:
+        """A batch start at or before the batch that holds relative ``offset``."""
+        at = bisect_right(self.offsets, offset)
+        return self.positions[at - 1] if at else 0
+
+    def offset_before(self, timestamp: int) -> int:
+        """A relative offset before which every record is older than ``timestamp`` (or 0)."""
+        at = bisect_right(self.times, timestamp)
+        return self.time_offsets[at - 1] if at else 0
+
+    def entry_under(self, position: int, offset: int) -> int:
+        """The largest indexed batch start <= ``position`` whose batch ends before relative ``offset``; -1 for none."""
+        at = min(bisect_right(self.positions, position), bisect_left(self.offsets, offset))
+        return self.positions[at - 1] if at else -1
+
+    def truncate(self, offset: int) -> None:
+        """Forget entries at or above relative ``offset``."""
+        keep = bisect_left(self.offsets, offset)
+        del self.offsets[keep:], self.positions[keep:]
+        keep_times = bisect_left(self.time_offsets, offset)
+        del self.times[keep_times:], self.time_offsets[keep_times:]
+        if keep < self.saved or keep_times < self.times_saved:
+            self.saved = min(self.saved, keep)
+            self.times_saved = min(self.times_saved, keep_times)
+            self.shrunk = True
+
+    def clear(self) -> None:
+        """Forget everything, to be rebuilt from the log."""
+        for column in (self.offsets, self.positions, self.times, self.time_offsets):
+            del column[:]
+        self.saved = self.times_saved = 0
+        self.shrunk = True
+
+    def offset_bytes(self, start: int = 0) -> bytes:
+        """``.index`` bytes of the entries from ``start`` on."""
+        mixed = array("i", bytes(ENTRY_BYTES * (len(self.offsets) - start)))
+        mixed[0::2] = self.offsets[start:]
+        mixed[1::2] = self.positions[start:]
+        if _SWAP:
+            mixed.byteswap()
+        return mixed.tobytes()
+
+    def time_bytes(self, start: int = 0) -> bytes:
+        """``.timeindex`` bytes of the entries from ``start`` on."""
+        pairs = zip(self.times[start:], self.time_offsets[start:], strict=True)
+        return b"".join(pack(_TIME_ENTRY, timestamp, offset) for timestamp, offset in pairs)
+
+    @classmethod
+    def parse(cls, offset_data: bytes, time_data: bytes, what: str) -> Index:
+        """From the bytes of both files; BrokenFile when they cannot be an index.
+
+        Kafka reserves a whole index file and cuts it at roll: zeros at the end are no entries.
+        """
+        index = cls()
+        if len(offset_data) % ENTRY_BYTES or len(time_data) % TIME_ENTRY_BYTES:
+            raise BrokenFile(f"{what}: an index is a whole number of entries")
+        mixed = array("i", offset_data)
+        if _SWAP:
+            mixed.byteswap()
+        count = len(mixed) // 2
+        while count and mixed[2 * count - 2] == 0 and mixed[2 * count - 1] == 0:
+            count -= 1
+        index.offsets, index.positions = mixed[0 : 2 * count : 2], mixed[1 : 2 * count : 2]
+        for timestamp, offset in iter_unpack(_TIME_ENTRY, time_data):
+            if timestamp == 0 and offset == 0:
+                break
+            index.times.append(timestamp)
+            index.time_offsets.append(offset)
+        for column, word in ((index.offsets, "offset"), (index.positions, "position"), (index.times, "timestamp")):
+            if any(map(int.__ge__, column[:-1], column[1:])) or (column and column[0] < 0):
+                raise BrokenFile(f"{what}: a {word} is not larger than the one before it")
+        times_kept = len(index.times)
+        index.saved, index.times_saved = count, times_kept
+        index.shrunk = ENTRY_BYTES * count < len(offset_data) or TIME_ENTRY_BYTES * times_kept < len(time_data)
+        return index

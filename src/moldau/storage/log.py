@@ -1,0 +1,525 @@
+"""One partition's log on disk: append, read, truncate, roll, flush. What a replica of a partition is made of.
+
+Decides offsets, when a segment rolls, and that nothing half-written is ever visible. Does not decide replication (high
+watermark and leader epoch are told to it), nor when to flush, clean or delete: callers drive that with a clock of
+their own (``LogDirs`` for a whole broker). Neighbours: ``admission.py`` (what is taken), ``recovery.py`` (what a
+restart finds), ``retention.py``, ``compaction.py``, ``timestamps.py``. One thread; only a ``Flush`` may run elsewhere.
+"""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_right
+from typing import NamedTuple
+
+from moldau.replication.epochs import EpochTable
+from moldau.storage.admission import Admission, Refused
+from moldau.storage.checkpoints import format_epochs, format_partition_metadata
+from moldau.storage.config import LogConfig
+from moldau.storage.errors import DiskFull, LogError, OffsetOutOfRange
+from moldau.storage.flush import Flush
+from moldau.storage.folder import Folder, LogDir
+from moldau.storage.names import EPOCHS, PARTITION_METADATA, SNAPSHOT, offset_name, parse_offset_name
+from moldau.storage.producers import Producers, Written
+from moldau.storage.recovery import Known, Loaded, load, load_producers
+from moldau.storage.retention import doom, removable
+from moldau.storage.segment import Mark, Segment
+from moldau.terms import Code, TopicPartition
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, headers, patch, read_header
+
+Buffer = bytes | bytearray | memoryview
+
+_MAX_RELATIVE = 0x7FFFFFFF
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Appended(NamedTuple):
+    """The outcome of an append. Offsets are -1 when nothing was taken; ``append_time_ms`` is -1 under CreateTime.
+
+    ``duplicate``: a retried batch; the offsets are those it got the first time.
+    """
+
+    code: Code
+    first_offset: int = -1
+    last_offset: int = -1
+    append_time_ms: int = -1
+    log_start_offset: int = -1
+    message: str = ""
+    duplicate: bool = False
+
+
+class Log:
+    """A partition's log. Offsets: ``log_start_offset`` <= ``high_watermark`` <= ``log_end_offset``; next append at the
+    last.
+
+    ``high_watermark`` is the replica's business; it is kept here because retention, compaction and checkpoints go by
+    it. ``epochs`` is the leader epoch table, shared with the replication machine.
+    """
+
+    __slots__ = (
+        "_admission", "_bases", "_producers", "active", "cleaned_to", "config", "dir", "epochs", "epochs_changed",
+        "folder", "high_watermark", "jitter_ms", "last_flush_ms", "log_end_offset", "log_start_offset", "partition",
+        "recovery_point", "restart_point", "segments", "topic_id", "topic_id_saved",
+    )  # fmt: skip
+
+    def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
+        self.folder = folder
+        self.dir: LogDir = folder.dir
+        self.partition = partition
+        self.topic_id = loaded.topic_id
+        self.topic_id_saved = loaded.topic_id is not None
+        self.segments: list[Segment] = loaded.segments
+        self._bases = [segment.base_offset for segment in loaded.segments]
+        self.active = loaded.segments[-1]
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.high_watermark = loaded.log_start_offset
+        self.recovery_point = loaded.recovery_point
+        self.restart_point = loaded.recovery_point
+        """The recovery point that the checkpoint file holds: a restart reads the log from there."""
+        self.epochs: EpochTable = loaded.epochs
+        self.epochs_changed = loaded.epochs_changed
+        self._producers: Producers | None = loaded.producers
+        self.cleaned_to = -1
+        self.last_flush_ms = 0
+        self.jitter_ms = 0
+        self.reconfigure(config)
+
+    @classmethod
+    def create(cls, dir: LogDir, partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: int = 0) -> Log:
+        """A new, empty log in ``dir``. Its folder and topic id become durable with the first flush."""
+        dir.ensure_online()
+        folder = Folder(dir, f"{dir.path}/{partition}")
+        try:
+            dir.disk.make_dirs(folder.path)
+            file = dir.disk.open(folder.file(PARTITION_METADATA), create=True)
+            file.pwrite((format_partition_metadata(topic_id),), 0)
+            file.close()
+            segment = Segment(folder, 0)
+            segment.open(create=True)
+        except OSError as error:
+            raise dir.fail(error) from error
+        folder.created = dir.created = True
+        segment.created_ms = now_ms
+        loaded = Loaded(segments=[segment], topic_id=topic_id, producers=Producers())
+        log = cls(folder, partition, config, loaded)
+        log.topic_id_saved = False
+        return log
+
+    @classmethod
+    def open(cls, dir: LogDir, partition: TopicPartition, config: LogConfig, known: Known) -> tuple[Log, list[str]]:
+        """The log in its folder, recovered as ``known`` demands, and what was found wrong on the way."""
+        dir.ensure_online()
+        folder = Folder(dir, f"{dir.path}/{partition}")
+        try:
+            loaded = load(folder, known, config.index_interval_bytes)
+            return cls(folder, partition, config, loaded), loaded.findings
+        except OSError as error:
+            raise dir.fail(error) from error
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Run under ``config`` from now on."""
+        self.config = config
+        self._admission = Admission(config)
+
+    @property
+    def producers(self) -> Producers:
+        """Idempotent producers' state, read from the newest snapshot and the log after it on first use."""
+        producers = self._producers
+        if producers is None:
+            producers = self._producers = load_producers(self.folder, self.segments, self.log_end_offset)
+        return producers
+
+    @property
+    def size(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.size for segment in self.segments)
+
+    # -- append -----------------------------------------------------------------------------------------------------
+
+    def append_leader(self, records: Buffer, leader_epoch: int, now_ms: int, *, internal: bool = False) -> Appended:
+        """Take batches from a client (or a coordinator: ``internal``), assign offsets and ``leader_epoch``, write them.
+
+        ``records`` is patched in place when it is writable. Refusals are codes; nothing is written then.
+        DirOffline, DiskFull: the disk failed, nothing of the append is visible.
+        """
+        self.dir.ensure_online()
+        data = bytearray(records) if isinstance(records, bytes) else records
+        admitted = self._admission.admit(data, now_ms, internal)
+        if isinstance(admitted, Refused):
+            return Appended(admitted.code, log_start_offset=self.log_start_offset, message=admitted.message)
+        data, batches = admitted
+        if any(header.producer_id >= 0 for header in batches):
+            verdict = self.producers.check_all(batches, internal)
+            if isinstance(verdict, Written):
+                stamp = verdict.timestamp if self.config.log_append_time else -1
+                return Appended(
+                    Code.NONE, verdict.first_offset, verdict.last_offset, stamp, self.log_start_offset, "", True
+                )
+            if verdict is not Code.NONE:
+                return self._out_of_sequence(verdict, batches[0])
+        offset = first = self.log_end_offset
+        position = 0
+        marks = []
+        for header in batches:
+            patch(data, position, offset, leader_epoch)
+            size = header.length + LENGTH_OVERHEAD
+            last = offset + header.last_offset_delta
+            marks.append(Mark(size, offset, last, header.max_timestamp))
+            position += size
+            offset = last + 1
+        if leader_epoch != self.epochs.latest:
+            self.epochs_changed |= self.epochs.assign(leader_epoch, first)
+        self._write(data, marks, now_ms)
+        self._account(batches, marks)
+        append_time = now_ms if self.config.log_append_time else -1
+        return Appended(Code.NONE, first, offset - 1, append_time, self.log_start_offset)
+
+    def append_follower(self, records: Buffer, now_ms: int = 0) -> Appended:
+        """Write batches as a leader sent them: offsets and epochs stand, a torn last batch is left out.
+
+        CORRUPT_MESSAGE for a bad checksum, OFFSET_OUT_OF_RANGE for a batch that begins before the log's end.
+        """
+        self.dir.ensure_online()
+        batches: list[BatchHeader] = []
+        marks: list[Mark] = []
+        end = 0
+        expected = self.log_end_offset
+        for position, header in headers(records):
+            if check(records, position, header) is not Code.NONE:
+                return Appended(Code.CORRUPT_MESSAGE, message=f"the batch at offset {header.base_offset} is corrupt")
+            if header.base_offset < expected:
+                if marks or self.log_end_offset > self.active.base_offset or header.last_offset < expected:
+                    return Appended(
+                        Code.OFFSET_OUT_OF_RANGE, message=f"offset {header.base_offset} is below {expected}"
+                    )
+                # An empty log may begin inside a batch: the leader's log start was moved there by DeleteRecords.
+                self._restart_at(header.base_offset, self.log_start_offset)
+            batches.append(header)
+            end = position + header.length + LENGTH_OVERHEAD
+            marks.append(Mark(end - position, header.base_offset, header.last_offset, header.max_timestamp))
+            expected = header.next_offset
+        if not marks:
+            cut_short = len(records) > HEADER_SIZE and read_header(records).length < HEADER_SIZE - LENGTH_OVERHEAD
+            return Appended(Code.CORRUPT_MESSAGE if cut_short else Code.NONE, log_start_offset=self.log_start_offset)
+        for header in batches:
+            if header.leader_epoch > self.epochs.latest:
+                self.epochs_changed |= self.epochs.assign(header.leader_epoch, header.base_offset)
+        self._write(records if end == len(records) else memoryview(records)[:end], marks, now_ms)
+        self._account(batches, marks)
+        return Appended(Code.NONE, marks[0].base_offset, expected - 1, -1, self.log_start_offset)
+
+    def _out_of_sequence(self, code: Code, header: BatchHeader) -> Appended:
+        id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
+        text = f"producer {id}, epoch {epoch}, sequence {sequence}: {code.name}"
+        return Appended(code, log_start_offset=self.log_start_offset, message=text)
+
+    def _write(self, data: Buffer, marks: list[Mark], now_ms: int) -> None:
+        """Append to the active segment, rolling first if due; all or nothing."""
+        try:
+            if self.restart_point > self.recovery_point:
+                self._settle_truncation()
+            active = self.active
+            beyond = marks[-1].last_offset - active.base_offset > _MAX_RELATIVE
+            if beyond or (active.size and self._roll_due(active, len(data), marks, now_ms)):
+                self.roll(marks[0].base_offset, now_ms)
+                active = self.active
+            active.append(data, marks, self.config.index_interval_bytes)
+        except OSError as error:
+            raise self._failed_append(error) from error
+        self.log_end_offset = marks[-1].last_offset + 1
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush(now_ms=now_ms)
+
+    def _account(self, batches: list[BatchHeader], marks: list[Mark]) -> None:
+        """The batches are in the log: producers are remembered from here on."""
+        producers = self._producers
+        if producers is None:
+            if all(header.producer_id < 0 for header in batches):
+                return  # still on disk: read when someone asks, from the log that now holds these batches too
+            producers = self.producers
+            return
+        for header, mark in zip(batches, marks, strict=True):
+            if header.producer_id >= 0:
+                producers.record(header, mark.base_offset, header.max_timestamp)
+        producers.end_offset = self.log_end_offset
+
+    def _failed_append(self, error: OSError) -> LogError:
+        """Cut what was half written. No space is survivable when that works; anything else takes the directory
+        offline.
+        """
+        if error.errno in _NO_SPACE:
+            try:
+                self.active.open().truncate(self.active.size)
+            except OSError as second:
+                return self.dir.fail(second)
+            return DiskFull(f"no space for {self.partition} in {self.dir.path}: {error}")
+        return self.dir.fail(error)
+
+    def _roll_due(self, active: Segment, size: int, marks: list[Mark], now_ms: int) -> bool:
+        config = self.config
+        if active.size + size > config.roll_bytes:
+            return True
+        began = active.begin_timestamp()
+        if began is not None and began >= 0:
+            waited = (
+                max(mark.max_timestamp for mark in marks) - began if len(marks) > 1 else marks[0].max_timestamp - began
+            )
+        else:
+            waited = now_ms - active.created_ms
+        return waited > config.segment_ms - self.jitter_ms or active.index_full(config.segment_index_bytes)
+
+    def roll(self, base_offset: int | None = None, now_ms: int = 0) -> None:
+        """Close the active segment and begin another at ``base_offset`` (default: the log's end)."""
+        if base_offset is None:
+            base_offset = self.log_end_offset
+        old = self.active
+        if base_offset == old.base_offset:
+            return
+        old.seal()
+        old.save_index()
+        self.save_producers()
+        segment = Segment(self.folder, base_offset)
+        segment.created_ms = now_ms
+        segment.open(create=True)
+        self.jitter_ms = self._jitter()
+        self.folder.created = True
+        self.segments.append(segment)
+        self._bases.append(base_offset)
+        self.active = segment
+        self.dir.rolled.append(self)
+
+    def _jitter(self) -> int:
+        """How much earlier than segment.ms this segment rolls, so that not all partitions roll together."""
+        random, most = self.dir.random, min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return random.below(most) if random is not None and most > 0 else 0
+
+    # -- read -------------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, *, up_to: int | None = None, at_least_one: bool = True) -> bytes:
+        """Whole batches from the one that holds ``offset`` on, none that begins at or above ``up_to`` (default: the
+        end).
+
+        At most ``max_bytes``, save that a larger first batch comes alone when ``at_least_one``. Never crosses a
+        segment. OffsetOutOfRange outside start and end; CorruptLog names file and position; DirOffline.
+        """
+        end = self.log_end_offset
+        if not self.log_start_offset <= offset <= end:
+            raise OffsetOutOfRange(offset, self.log_start_offset, end)
+        if up_to is None or up_to > end:
+            up_to = end
+        if offset >= up_to:
+            return b""
+        self.dir.ensure_online()
+        try:
+            active = self.active
+            if offset >= active.base_offset:
+                return active.read(active.locate(offset), max_bytes, None if up_to == end else up_to, at_least_one)
+            return self._read_older(offset, max_bytes, up_to, at_least_one)
+        except OSError as error:
+            raise self.dir.fail(error) from error
+
+    def _read_older(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> bytes:
+        at = max(bisect_right(self._bases, offset) - 1, 0)
+        for number in range(at, len(self.segments)):
+            segment = self.segments[number]
+            if segment.base_offset >= up_to:
+                break
+            after = self._bases[number + 1] if number + 1 < len(self._bases) else self.log_end_offset
+            position = segment.locate(offset)
+            if position < segment.size:  # compaction may have emptied the rest of this segment
+                return segment.read(position, max_bytes, None if after <= up_to else up_to, at_least_one)
+        return b""
+
+    def segment_at(self, offset: int) -> int:
+        """The number (in ``segments``) of the segment that holds ``offset``."""
+        return max(bisect_right(self._bases, offset) - 1, 0)
+
+    # -- truncate ---------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> bool:
+        """Cut the log so that it ends at ``offset`` (a batch that straddles it goes whole); False when it ends there
+        already.
+
+        The recovery point goes down with it, and is made durable before the next append: otherwise a restart would
+        trust bytes that replaced the ones it knew.
+        """
+        self.dir.ensure_online()
+        if offset >= self.log_end_offset:
+            return False
+        if offset < self._bases[0]:
+            self.truncate_fully_at(offset)
+            return True
+        try:
+            while self.segments[-1].base_offset > offset:
+                self.segments.pop().remove()
+                self._bases.pop()
+            self.active = self.segments[-1]
+            self.active.truncate(offset)
+        except OSError as error:
+            raise self.dir.fail(error) from error
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        self.cleaned_to = min(self.cleaned_to, self.active.base_offset)
+        self.epochs_changed |= self.epochs.truncate_from_end(offset)
+        self._drop_snapshots(above=offset)
+        self._producers = None
+        return True
+
+    def truncate_fully_at(self, offset: int) -> None:
+        """Empty the log; it starts and ends at ``offset``."""
+        self.dir.ensure_online()
+        self._restart_at(offset, offset)
+        self.epochs_changed |= self.epochs.clear()
+
+    def _restart_at(self, offset: int, start: int) -> None:
+        """A log without records whose next offset is ``offset``."""
+        try:
+            while self.segments:  # from the end: what a crash leaves is always a log without gaps
+                self.segments.pop().remove()
+            self._drop_snapshots(above=-1)
+            self.active = Segment(self.folder, offset)
+            self.active.open(create=True)
+        except OSError as error:
+            raise self.dir.fail(error) from error
+        self.folder.created = True
+        self.segments.append(self.active)
+        self._bases = [offset]
+        self.log_end_offset = offset
+        self.log_start_offset = start
+        self.high_watermark = max(offset, start)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.cleaned_to = -1
+        self._producers = Producers(offset)
+
+    def _settle_truncation(self) -> None:
+        if self.dir.restart_points is not None:
+            self.dir.restart_points()
+        self.restart_point = min(self.restart_point, self.recovery_point)
+
+    def _drop_snapshots(self, above: int) -> None:
+        for name in self.folder.disk.list_dir(self.folder.path):
+            found = parse_offset_name(name)
+            if found is not None and found.kind == SNAPSHOT and found.offset > above:
+                self.folder.disk.remove(self.folder.file(name))
+
+    def advance_log_start(self, offset: int) -> Code:
+        """DeleteRecords, or a leader's log start: records below ``offset`` are gone. OFFSET_OUT_OF_RANGE above the
+        high watermark.
+        """
+        if offset > self.high_watermark:
+            return Code.OFFSET_OUT_OF_RANGE
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs_changed |= self.epochs.truncate_from_start(offset)
+        return Code.NONE
+
+    def retention_pass(self, now_ms: int) -> int:
+        """Take away the oldest segments that may go; how many bytes. The log's start moves up with them."""
+        self.dir.ensure_online()
+        try:
+            count = removable(self, now_ms)
+            if not count:
+                return 0
+            if count == len(self.segments):  # everything has expired: a fresh segment keeps the log's end
+                self.roll(now_ms=now_ms)
+            gone = self.segments[:count]
+            del self.segments[:count], self._bases[:count]
+            for segment in gone:
+                doom(segment, now_ms + self.config.file_delete_delay_ms)
+        except OSError as error:
+            raise self.dir.fail(error) from error
+        if self._bases[0] > self.log_start_offset:
+            self.log_start_offset = self._bases[0]
+            self.epochs_changed |= self.epochs.truncate_from_start(self.log_start_offset)
+        return sum(segment.size for segment in gone)
+
+    # -- durability -------------------------------------------------------------------------------------------------
+
+    def assign_epoch(self, epoch: int, start: int) -> None:
+        """This replica leads from ``epoch`` on, beginning at ``start``, even if no record follows (KAFKA-7415)."""
+        self.epochs_changed |= self.epochs.assign(epoch, start)
+
+    def begin_flush(self, up_to: int | None = None) -> Flush | None:
+        """What must be synced so that everything below ``up_to`` (default: the end) is durable; None when it already
+        is.
+
+        ``Flush.run`` may run off the loop; then hand it to ``end_flush``.
+        """
+        self.dir.ensure_online()
+        up_to = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        if up_to <= self.recovery_point and not self.epochs_changed and self.topic_id_saved:
+            return None
+        try:
+            self._save_small_files()
+            first = self.segment_at(self.recovery_point)
+            dirty = [segment for segment in self.segments[first:] if segment.base_offset < up_to]
+            for segment in dirty:
+                segment.save_index()
+            return Flush(self.folder, dirty, up_to)
+        except OSError as error:
+            raise self.dir.fail(error) from error
+
+    def end_flush(self, flush: Flush) -> None:
+        """The flush has run: move the recovery point. DirOffline when it failed."""
+        flush.release()
+        if flush.error is not None:
+            raise self.dir.fail(flush.error) from flush.error
+        # A truncation while the flush ran has lowered the end: what was cut is not durable.
+        self.recovery_point = max(self.recovery_point, min(flush.up_to, self.log_end_offset))
+
+    def flush(self, up_to: int | None = None, now_ms: int = 0) -> None:
+        """Make everything below ``up_to`` (default: the end) durable, here and now."""
+        flush = self.begin_flush(up_to)
+        self.last_flush_ms = now_ms
+        if flush is not None:
+            flush.run()
+            self.end_flush(flush)
+
+    def _save_small_files(self) -> None:
+        """Whose log it is and which epochs it knows must be durable before the recovery point passes them."""
+        disk = self.folder.disk
+        if not self.topic_id_saved and self.topic_id is not None:
+            disk.write_atomic(self.folder.file(PARTITION_METADATA), format_partition_metadata(self.topic_id))
+        self.topic_id_saved = True
+        if self.epochs_changed:
+            disk.write_atomic(self.folder.file(EPOCHS), format_epochs(self.epochs.entries()))
+            self.epochs_changed = False
+
+    def save_producers(self) -> None:
+        """Write the producers' state as of the log's end, if there is no snapshot for it; a torn one is never
+        believed.
+        """
+        producers = self.producers
+        if producers.snapshot_offset == producers.end_offset or not self.log_end_offset:
+            return
+        producers.end_offset = self.log_end_offset
+        file = self.folder.disk.open(self.folder.file(offset_name(self.log_end_offset, SNAPSHOT)), create=True)
+        try:
+            data = producers.snapshot()
+            file.truncate(0)
+            file.pwrite((data,), 0)
+        finally:
+            file.close()
+        producers.snapshot_offset = self.log_end_offset
+
+    def close(self) -> None:
+        """Flush, save what a quick start needs, and close the files. The log can still be used; that opens them
+        again.
+        """
+        if self.dir.offline is None:
+            try:
+                if self.log_end_offset > self.recovery_point or self.epochs_changed or not self.topic_id_saved:
+                    self.active.seal()
+                    self.save_producers()
+                    self.flush()
+                for segment in self.segments:
+                    if segment.file is not None:
+                        segment.close()
+            except OSError as error:
+                raise self.dir.fail(error) from error
+        else:
+            for segment in self.segments:
+                segment.drop()

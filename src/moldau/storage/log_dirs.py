@@ -1,0 +1,353 @@
+"""A broker's log.dirs: every log in them, what a start and a stop do, and the passes a clock drives.
+
+Decides which directory a new log goes to, when checkpoints are due for writing, what a clean stop is. Has no clock,
+task or timer: the broker calls the passes. A directory that fails is offline and named; the others go on. Read next:
+``log.py`` (one log), ``recovery.py`` (how one is loaded), ``folder.py`` (what a directory is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from moldau.ports import Disk, Random
+from moldau.storage import names
+from moldau.storage.checkpoints import (
+    MetaProperties,
+    format_clean_shutdown,
+    format_meta,
+    format_offsets,
+    parse_clean_shutdown,
+    parse_meta,
+    parse_offsets,
+)
+from moldau.storage.config import LogConfig
+from moldau.storage.errors import BrokenFile, DirOffline, LogError
+from moldau.storage.flush import Flush
+from moldau.storage.folder import Folder, LogDir, OpenFiles
+from moldau.storage.log import Log
+from moldau.storage.recovery import Known
+from moldau.terms import TopicPartition
+
+ConfigOf = Callable[[TopicPartition], LogConfig]
+
+
+class LogDirs:
+    """All logs of a broker by partition (``logs``), over one or more log directories (``dirs``).
+
+    ``findings`` tells an operator, in words, what the start repaired, cut or could not use. ``previous_broker_epoch``
+    is the epoch of the broker that stopped cleanly here, -1 after any other end (KIP-966).
+    """
+
+    def __init__(
+        self, disk: Disk, paths: Sequence[str], *, random: Random | None = None, open_files: int = 1000
+    ) -> None:
+        self.disk = disk
+        self.files = OpenFiles(open_files)
+        self.dirs = [LogDir(disk, path.rstrip("/") or "/", self.files, random) for path in paths]
+        self.logs: dict[TopicPartition, Log] = {}
+        self.findings: list[str] = []
+        self.strays: list[str] = []
+        self.previous_broker_epoch = -1
+        self._random = random
+        self._written: dict[str, bytes] = {}
+        for dir in self.dirs:
+            dir.restart_points = lambda dir=dir: self._write_recovery_points(dir)  # type: ignore[misc]
+
+    @property
+    def online(self) -> list[LogDir]:
+        return [dir for dir in self.dirs if dir.offline is None]
+
+    @property
+    def offline(self) -> list[LogDir]:
+        """Failed directories; ``offline`` of each says why."""
+        return [dir for dir in self.dirs if dir.offline is not None]
+
+    # -- start ------------------------------------------------------------------------------------------------------
+
+    def claim(self, cluster_id: str, node_id: int, version: int = 1) -> None:
+        """Lock every directory and check whose it is; write ``meta.properties`` where there is none.
+
+        ValueError when a directory is another cluster's or node's, or another process holds it. A directory that cannot
+        be read is offline, not an error, as long as one is left.
+        """
+        for dir in self.dirs:
+            try:
+                self.disk.make_dirs(dir.path)
+                if not self.disk.lock(f"{dir.path}/{names.LOCK}"):
+                    raise ValueError(f"{dir.path} is in use by another process")
+                self._check_owner(dir, cluster_id, node_id, version)
+            except OSError as error:
+                dir.fail(error)
+        if not self.online:
+            raise DirOffline(
+                ", ".join(dir.path for dir in self.dirs), self.dirs[0].offline if self.dirs else "none given"
+            )
+
+    def _check_owner(self, dir: LogDir, cluster_id: str, node_id: int, version: int) -> None:
+        path = f"{dir.path}/{names.META}"
+        meta = parse_meta(self.disk.read(path), path) if self.disk.exists(path) else None
+        if meta is not None and (meta.cluster_id != cluster_id or meta.node_id != node_id):
+            raise ValueError(
+                f"{dir.path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
+                f"not to node {node_id} of cluster {cluster_id}"
+            )
+        if meta is None or meta.directory_id is None:
+            id = self._random.uuid() if self._random is not None else None
+            meta = MetaProperties(cluster_id, node_id, id, version)
+            self.disk.write_atomic(path, format_meta(meta))
+        dir.id = meta.directory_id or bytes(16)
+
+    def load(self, config_of: ConfigOf, now_ms: int = 0) -> None:
+        """Load every log. After a clean stop this looks at tails only; otherwise it reads from the recovery points
+        on.
+        """
+        epochs = [self._load_dir(dir, config_of, now_ms) for dir in self.online]
+        self.previous_broker_epoch = min(epochs) if epochs and not self.offline else -1
+
+    def _load_dir(self, dir: LogDir, config_of: ConfigOf, now_ms: int) -> int:
+        """Load one directory; the broker epoch of its clean stop, or -1."""
+        marker = f"{dir.path}/{names.CLEAN_SHUTDOWN}"
+        epoch = -1
+        try:
+            self.disk.make_dirs(dir.path)
+            clean = self.disk.exists(marker)
+            if clean:
+                epoch = parse_clean_shutdown(self.disk.read(marker))
+                self.disk.remove(
+                    marker
+                )  # first of all, and durably: a crash from here on is not a clean stop (KAFKA-10471)
+                self.disk.sync_dir(dir.path)
+            recovery = self._read_offsets(dir, names.RECOVERY_POINTS)
+            starts = self._read_offsets(dir, names.LOG_STARTS)
+            marks = self._read_offsets(dir, names.HIGH_WATERMARKS)
+            cleaned = self._read_offsets(dir, names.CLEANED_TO)
+            for name in self.disk.list_dir(dir.path):
+                partition = self._partition_in(dir, name, now_ms)
+                if partition is None:
+                    continue
+                known = Known(clean, recovery.get(partition, 0), starts.get(partition, 0))
+                log, findings = Log.open(dir, partition, config_of(partition), known)
+                self.findings += findings
+                log.high_watermark = min(max(marks.get(partition, 0), log.log_start_offset), log.log_end_offset)
+                log.cleaned_to = cleaned.get(partition, -1)
+                self._add(log)
+        except OSError as error:
+            dir.fail(error)
+        except DirOffline:
+            pass
+        return epoch
+
+    def _read_offsets(self, dir: LogDir, name: str) -> dict[TopicPartition, int]:
+        path = f"{dir.path}/{name}"
+        if not self.disk.exists(path):
+            return {}
+        data = self.disk.read(path)
+        try:
+            offsets = parse_offsets(data, path)
+        except BrokenFile as error:
+            self.findings.append(f"{error}; the file is ignored")
+            return {}
+        self._written[path] = data
+        return offsets
+
+    def _partition_in(self, dir: LogDir, name: str, now_ms: int) -> TopicPartition | None:
+        """The partition whose log the folder ``name`` holds; None for files and for folders that are no live log."""
+        path = f"{dir.path}/{name}"
+        if name.endswith(names.DELETE_FOLDER):
+            dir.doomed.append((now_ms, path))
+            return None
+        if name.endswith(names.STRAY_FOLDER):
+            self.strays.append(path)
+            return None
+        partition = names.parse_folder(name)
+        if partition is None or partition.topic == names.METADATA_TOPIC or not self.disk.is_dir(path):
+            return None
+        return partition
+
+    def _add(self, log: Log) -> None:
+        other = self.logs.get(log.partition)
+        if other is not None:
+            raise LogError(f"{log.partition} is in {other.dir.path} and in {log.dir.path}: remove the wrong one")
+        self.logs[log.partition] = log
+
+    # -- logs -------------------------------------------------------------------------------------------------------
+
+    def create(
+        self, partition: TopicPartition, topic_id: bytes, config: LogConfig, *, now_ms: int = 0, is_new: bool = True
+    ) -> Log:
+        """A new log, in the online directory that holds the fewest. LogError if it exists.
+
+        ``is_new`` False: the replica held data before; with a directory offline it may be there, and an empty log must
+        not take its place (KAFKA-16234): DirOffline.
+        """
+        if partition in self.logs:
+            raise LogError(f"the log of {partition} exists")
+        if not is_new and self.offline:
+            raise DirOffline(self.offline[0].path, self.offline[0].offline)
+        if not self.online:
+            raise DirOffline(self.dirs[0].path, self.dirs[0].offline)
+        counts = dict.fromkeys(map(id, self.online), 0)
+        if len(counts) > 1:
+            for log in self.logs.values():
+                if id(log.dir) in counts:
+                    counts[id(log.dir)] += 1
+        dir = min(self.online, key=lambda dir: counts[id(dir)])
+        log = Log.create(dir, partition, topic_id, config, now_ms)
+        self._add(log)
+        return log
+
+    def delete(self, partition: TopicPartition, now_ms: int, *, stray: bool = False) -> None:
+        """Take a log away: its folder gets another name now and goes after file.delete.delay.ms.
+
+        A ``stray`` (a folder the cluster's metadata does not know) is only set aside, for an operator to look at.
+        """
+        log = self.logs.pop(partition)
+        dir = log.dir
+        for segment in log.segments:
+            segment.drop()
+        unique = self._random.uuid().hex() if self._random is not None else f"{now_ms:032x}"
+        suffix = names.STRAY_FOLDER if stray else names.DELETE_FOLDER
+        path = f"{dir.path}/{names.doomed_folder(partition, unique, suffix)}"
+        if dir.offline is not None:
+            return
+        try:
+            self.disk.rename(log.folder.path, path)
+            self.disk.sync_dir(dir.path)
+        except OSError as error:
+            raise dir.fail(error) from error
+        log.folder.path = path
+        if stray:
+            self.strays.append(path)
+        else:
+            dir.doomed.append((now_ms + log.config.file_delete_delay_ms, path))
+
+    def set_strays_aside(self, wanted: Mapping[TopicPartition, bytes], now_ms: int) -> list[TopicPartition]:
+        """Set aside every log that ``wanted`` (partition to topic id) does not list, or lists under another id; which.
+
+        A log whose folder does not say its topic id is believed if it is empty, or if it holds flushed data (a broker
+        from before KIP-516 wrote it); what was never flushed may be a former topic's of the same name, and goes.
+        """
+        strays = []
+        for partition, log in list(self.logs.items()):
+            topic_id = wanted.get(partition)
+            if topic_id is None or (log.topic_id is not None and log.topic_id != topic_id):
+                strays.append(partition)
+            elif log.topic_id is None:
+                if log.recovery_point or not log.size:
+                    log.topic_id, log.topic_id_saved = topic_id, False
+                else:
+                    strays.append(partition)
+        for partition in strays:
+            self.delete(partition, now_ms, stray=True)
+        return strays
+
+    # -- passes: each returns soon, and the broker calls them by its clock ------------------------------------------
+
+    def _online_logs(self) -> Iterator[Log]:
+        return (log for log in list(self.logs.values()) if log.dir.offline is None)
+
+    def flushes_due(self, now_ms: int) -> list[tuple[Log, Flush]]:
+        """Flushes to run (off the loop) and to end (``log.end_flush``): closed segments, and logs by their flush.ms."""
+        due = []
+        for dir in self.online:
+            rolled, dir.rolled = dir.rolled, []
+            for log in rolled:
+                flush = log.begin_flush(log.active.base_offset) if log.dir.offline is None else None
+                if flush is not None:
+                    due.append((log, flush))
+        for log in self._online_logs():
+            if log.log_end_offset > log.recovery_point and now_ms - log.last_flush_ms >= log.config.flush_ms:
+                log.last_flush_ms = now_ms
+                flush = log.begin_flush()
+                if flush is not None:
+                    due.append((log, flush))
+        return due
+
+    def flush_pass(self, now_ms: int) -> None:
+        """Run what is due, here and now."""
+        for log, flush in self.flushes_due(now_ms):
+            flush.run()
+            log.end_flush(flush)
+
+    def retention_pass(self, now_ms: int) -> int:
+        """Take away segments that retention allows to go; how many bytes."""
+        return sum(log.retention_pass(now_ms) for log in self._online_logs())
+
+    def deletion_pass(self, now_ms: int) -> int:
+        """Remove files and folders whose delay is over; how many."""
+        removed = 0
+        for dir in self.online:
+            later, due = [], []
+            for entry in dir.doomed:
+                (due if entry[0] <= now_ms else later).append(entry)
+            dir.doomed = later
+            try:
+                for _, path in due:
+                    self.disk.remove_tree(path) if self.disk.is_dir(path) else self.disk.remove(path)
+            except OSError as error:
+                dir.fail(error)
+            removed += len(due)
+        return removed
+
+    def checkpoint(self) -> None:
+        """Write the checkpoints of every directory whose content changed: the one periodic write of a broker's logs."""
+        for dir in self.online:
+            logs = [log for log in self.logs.values() if log.dir is dir]
+            try:
+                self._write_recovery_points(dir, logs)
+                starts = {
+                    log.partition: log.log_start_offset
+                    for log in logs
+                    if log.log_start_offset > log.segments[0].base_offset
+                }
+                self._write(dir, names.LOG_STARTS, starts)
+                self._write(dir, names.HIGH_WATERMARKS, {log.partition: log.high_watermark for log in logs})
+                cleaned = {log.partition: log.cleaned_to for log in logs if log.cleaned_to >= 0}
+                self._write(dir, names.CLEANED_TO, cleaned)
+            except OSError as error:
+                dir.fail(error)
+
+    def _write_recovery_points(self, dir: LogDir, logs: Iterable[Log] | None = None) -> None:
+        if logs is None:
+            logs = [log for log in self.logs.values() if log.dir is dir]
+        if dir.created:
+            dir.created = False
+            self.disk.sync_dir(dir.path)
+        self._write(dir, names.RECOVERY_POINTS, {log.partition: log.recovery_point for log in logs})
+        for log in logs:
+            log.restart_point = log.recovery_point
+
+    def _write(self, dir: LogDir, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        path = f"{dir.path}/{name}"
+        data = format_offsets(offsets)
+        if self._written.get(path) != data:
+            self.disk.write_atomic(path, data)
+            self._written[path] = data
+
+    def free_bytes(self) -> dict[str, int]:
+        """Free space by directory, of those online."""
+        return {dir.path: self.disk.free_bytes(dir.path) for dir in self.online}
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Stop cleanly: flush and close every log, write the checkpoints, and last the marker where all went well."""
+        for log in self.logs.values():
+            try:
+                log.close()
+            except DirOffline:
+                continue  # its directory gets no marker (KAFKA-13773); the others are closed all the same
+        self.checkpoint()
+        for dir in self.online:
+            try:
+                self.disk.write_atomic(f"{dir.path}/{names.CLEAN_SHUTDOWN}", format_clean_shutdown(broker_epoch))
+            except OSError as error:
+                dir.fail(error)
+
+
+def open_alone(disk: Disk, path: str, partition: TopicPartition, config: LogConfig, topic_id: bytes) -> Log:
+    """One log outside any LogDirs, recovered in full: the metadata log of the quorum, or a log in a test."""
+    dir = LogDir(disk, path)
+    folder = Folder(dir, f"{path}/{partition}")
+    if disk.exists(folder.path):
+        log, _ = Log.open(dir, partition, config, Known())
+        return log
+    return Log.create(dir, partition, topic_id, config)

@@ -1,0 +1,83 @@
+"""Kafka's names on disk: files of a segment, folders of a partition, files of a log directory.
+
+Pure text. Source: the layout of Apache Kafka's log directories. Read next: ``segment.py``, ``log_dirs.py``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from moldau.terms import TopicPartition
+
+LOG = ".log"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+SNAPSHOT = ".snapshot"
+TXN_INDEX = ".txnindex"
+
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+
+EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+CLEANED_TO = "cleaner-offset-checkpoint"
+META = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+
+DELETE_FOLDER = "-delete"
+STRAY_FOLDER = "-stray"
+FUTURE_FOLDER = "-future"
+METADATA_TOPIC = "__cluster_metadata"
+
+_MAX_NAME = 255
+
+
+def offset_name(offset: int, suffix: str) -> str:
+    """A file of the segment (or snapshot) at ``offset``: 20 digits and a suffix.
+
+    >>> offset_name(42, LOG)
+    '00000000000000000042.log'
+    """
+    return f"{offset:020d}{suffix}"
+
+
+class OffsetFile(NamedTuple):
+    """A file name taken apart: ``00000000000000000042.log.swap`` is (42, ".log", ".swap")."""
+
+    offset: int
+    kind: str
+    state: str
+
+
+def parse_offset_name(name: str) -> OffsetFile | None:
+    """The parts of a segment file's name, or None for any other file."""
+    digits, kind, state = name[:20], name[20:], ""
+    for suffix in (DELETED, CLEANED, SWAP):
+        if kind.endswith(suffix):
+            kind, state = kind[: -len(suffix)], suffix
+            break
+    if kind not in (LOG, INDEX, TIME_INDEX, SNAPSHOT, TXN_INDEX) or not (digits.isascii() and digits.isdigit()):
+        return None
+    return OffsetFile(int(digits), kind, state)
+
+
+def parse_folder(name: str) -> TopicPartition | None:
+    """``topic-0`` as a partition, or None when the name is not a live partition's (deleted, stray, something else)."""
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not (number.isascii() and number.isdigit()):
+        return None
+    return TopicPartition(topic, int(number))
+
+
+def doomed_folder(partition: TopicPartition, unique: str, suffix: str) -> str:
+    """The name a partition's folder takes when it is no longer wanted: ``topic-0.<unique>-delete``, at most 255
+    bytes.
+    """
+    tail = f"-{partition.partition}.{unique}{suffix}"
+    return partition.topic[: _MAX_NAME - len(tail)] + tail

@@ -1,0 +1,351 @@
+"""What a start finds in a partition's folder: half-done swaps are finished or undone, a torn tail is cut, the rest
+trusted.
+
+Decides the log's end. After a clean stop only the tail of the last segment is looked at; after anything else every byte
+from the recovery point on is read and checked, and nothing before it. Whatever is not the log itself (indexes, epochs,
+producer snapshots) is made again when it is missing or broken. What was repaired or lost is named in
+``Loaded.findings``. Rules for ``.deleted``, ``.cleaned`` and ``.swap``: Apache Kafka's LogLoader (KAFKA-6264,
+KAFKA-12520).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from moldau.replication.epochs import EpochTable
+from moldau.storage.checkpoints import parse_epochs, parse_partition_metadata
+from moldau.storage.errors import BrokenFile, CorruptLog
+from moldau.storage.folder import Folder
+from moldau.storage.names import (
+    CLEANED,
+    DELETED,
+    EPOCHS,
+    INDEX,
+    LOG,
+    PARTITION_METADATA,
+    SNAPSHOT,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    OffsetFile,
+    offset_name,
+    parse_offset_name,
+)
+from moldau.storage.producers import Producers
+from moldau.storage.segment import Segment
+from moldau.terms import Code
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, check, read_header
+
+_SCAN_BYTES = 4 << 20
+
+
+class Known(NamedTuple):
+    """What the log directory's checkpoints say of a log before it is loaded."""
+
+    clean: bool = False
+    recovery_point: int = 0
+    log_start_offset: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Loaded:
+    """A log's parts as loaded. ``producers`` None: read them when first needed."""
+
+    segments: list[Segment]
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    recovery_point: int = 0
+    epochs: EpochTable = field(default_factory=EpochTable)
+    epochs_changed: bool = False
+    producers: Producers | None = None
+    topic_id: bytes | None = None
+    findings: list[str] = field(default_factory=list)
+
+
+def load(folder: Folder, known: Known, interval: int) -> Loaded:
+    """Load the log in ``folder``; OSError when the disk fails. ``interval``: bytes between index entries made again."""
+    findings: list[str] = []
+    names = _tidy(folder, folder.disk.list_dir(folder.path))
+    segments = _segments(folder, names)
+    loaded = Loaded(segments=segments, findings=findings, topic_id=_topic_id(folder, names, findings))
+    loaded.epochs = _epochs(folder, segments, names, findings)
+    before = loaded.epochs.copy()
+    end = _trusted_end(segments, known, findings) if known.clean else None
+    if end is None:
+        end = _recover(loaded, known.recovery_point, interval)
+        _drop_snapshots(folder, names, above=known.recovery_point)
+    start = max(known.log_start_offset, segments[0].base_offset if segments else 0)
+    if end < start:
+        if segments:
+            findings.append(f"{folder.path}: the log ends at {end}, below its start {start}; it begins again empty")
+        while segments:
+            segments.pop().remove()
+        end = start
+    if not segments:
+        segments.append(Segment(folder, start))
+        segments[0].open(create=True)
+        folder.created = True
+    segments[-1].created_ms = folder.disk.mtime_ms(segments[-1].path())
+    loaded.log_start_offset, loaded.log_end_offset = start, end
+    loaded.recovery_point = end if known.clean and not findings else min(known.recovery_point, end)
+    loaded.epochs.truncate_from_end(end)
+    loaded.epochs.truncate_from_start(start)
+    loaded.epochs_changed = loaded.epochs != before
+    for segment in segments:
+        if segment.file is not None:
+            segment.close()
+    return loaded
+
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+
+def _tidy(folder: Folder, names: list[str]) -> list[str]:
+    """Finish or undo what compaction and deletion left half-done; the names that remain."""
+    found = [(name, parsed) for name in names if (parsed := parse_offset_name(name)) is not None]
+    if not any(parsed.state for _, parsed in found):
+        return names
+    cleaned_from = min((parsed.offset for _, parsed in found if parsed.state == CLEANED), default=None)
+    swaps: list[tuple[str, OffsetFile]] = []
+    for name, parsed in found:
+        # A swap at or above a .cleaned file belongs to a replacement that was not complete (KAFKA-6264).
+        undone = parsed.state == SWAP and cleaned_from is not None and parsed.offset >= cleaned_from
+        if parsed.state in (DELETED, CLEANED) or undone:
+            folder.disk.remove(folder.file(name))
+        elif parsed.state == SWAP:
+            swaps.append((name, parsed))
+    _finish_swaps(folder, found, swaps)
+    folder.created = True
+    return folder.disk.list_dir(folder.path)
+
+
+def _finish_swaps(folder: Folder, found: list[tuple[str, OffsetFile]], swaps: list[tuple[str, OffsetFile]]) -> None:
+    """The swapped-in segments are whole: delete what they replace, then give them their names."""
+    for name, parsed in swaps:
+        if parsed.kind != LOG:
+            continue
+        segment = Segment(folder, parsed.offset, folder.disk.size(folder.file(name)), SWAP)
+        end = parsed.offset
+        for _, header in segment.walk(0):
+            end = header.next_offset
+        segment.drop()
+        for other, old in found:
+            if not old.state and old.kind != SNAPSHOT and parsed.offset <= old.offset < max(end, parsed.offset + 1):
+                folder.disk.remove(folder.file(other))
+    for name, parsed in sorted(swaps, key=lambda swap: swap[1].kind == LOG):  # the log last: it makes the segment real
+        folder.disk.rename(folder.file(name), folder.file(offset_name(parsed.offset, parsed.kind)))
+
+
+def _segments(folder: Folder, names: list[str]) -> list[Segment]:
+    """A segment for each .log file, in order; index files without one are removed."""
+    logs = set()
+    others = []
+    for name in names:
+        parsed = parse_offset_name(name)
+        if parsed is not None and not parsed.state:
+            if parsed.kind == LOG:
+                logs.add(parsed.offset)
+            elif parsed.kind in (INDEX, TIME_INDEX, TXN_INDEX):
+                others.append((parsed.offset, name))
+    for offset, name in others:
+        if offset not in logs:
+            folder.disk.remove(folder.file(name))
+    size = folder.disk.size
+    return [Segment(folder, base, size(folder.file(offset_name(base, LOG)))) for base in sorted(logs)]
+
+
+def _topic_id(folder: Folder, names: list[str], findings: list[str]) -> bytes | None:
+    if PARTITION_METADATA not in names:
+        return None
+    path = folder.file(PARTITION_METADATA)
+    try:
+        return parse_partition_metadata(folder.disk.read(path), path)
+    except BrokenFile as error:
+        findings.append(str(error))
+        return None
+
+
+def _epochs(folder: Folder, segments: list[Segment], names: list[str], findings: list[str]) -> EpochTable:
+    """The epoch table from its file, or from the batches of the whole log when the file is missing or broken."""
+    path = folder.file(EPOCHS)
+    try:
+        if EPOCHS in names:
+            return EpochTable(parse_epochs(folder.disk.read(path), path))
+    except BrokenFile as error:
+        findings.append(f"{error}; the epochs are read from the log again")
+    table = EpochTable()
+    try:
+        for segment in segments:
+            for _, header in segment.walk(0):
+                if header.leader_epoch > table.latest:
+                    table.assign(header.leader_epoch, header.base_offset)
+    except CorruptLog:
+        pass  # a torn tail: what follows decides where the log ends
+    return table
+
+
+# -- the end of the log ---------------------------------------------------------------------------------------------
+
+
+def _trusted_end(segments: list[Segment], known: Known, findings: list[str]) -> int | None:
+    """The end after a clean stop, from the last batches alone; None when they do not end where the file does."""
+    if not segments:
+        return known.log_start_offset
+    last = segments[-1]
+    if not last.size:
+        return last.base_offset
+    end = last.base_offset
+    try:
+        start = last.index.positions[-1] if last.index.positions else 0
+        for _, header in last.walk(start):
+            end = header.next_offset
+    except CorruptLog as error:
+        findings.append(f"{error}, in spite of a clean stop")
+        return None
+    return end
+
+
+def _recover(loaded: Loaded, recovery_point: int, interval: int) -> int:
+    """Read and check everything from the recovery point on, cut at the first batch that is not sound; the log's end."""
+    segments = loaded.segments
+    loaded.epochs.truncate_from_end(recovery_point)
+    end = segments[0].base_offset if segments else 0
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        if following is not None and following <= recovery_point:
+            end = following
+            continue
+        torn = _recover_segment(loaded, segment, recovery_point, interval)
+        end = max(segment.base_offset, torn.end)
+        if torn.reason:
+            where = f"{segment.path()}: {torn.lost} bytes from byte {segment.size} on are cut: {torn.reason}"
+            loaded.findings.append(where + (", though they were flushed" if end < recovery_point else ""))
+            for later in reversed(segments[number + 1 :]):
+                loaded.findings.append(f"{later.path()}: removed, it follows the cut")
+                segments.pop().remove()
+            break
+    return end
+
+
+class _Torn(NamedTuple):
+    end: int
+    lost: int = 0
+    reason: str = ""
+
+
+def _recover_segment(loaded: Loaded, segment: Segment, recovery_point: int, interval: int) -> _Torn:
+    """Check one segment from the recovery point (or its start) and make its index again from there."""
+    start = _position_of(segment, recovery_point) if segment.base_offset < recovery_point else 0
+    if start:
+        index = segment.index
+        index.truncate(recovery_point - segment.base_offset)
+        segment.max_timestamp = index.times[-1] if index.times else -1
+        segment.max_timestamp_offset = segment.base_offset + (index.time_offsets[-1] if index.times else 0)
+        end = _end_before(segment, start)
+    else:
+        segment.reset_index()
+        end = segment.base_offset
+    segment.bytes_since_entry = 0
+    return _scan(loaded, segment, start, end, interval)
+
+
+def _position_of(segment: Segment, recovery_point: int) -> int:
+    """Where the first batch not known to be durable begins; 0 when index and log do not agree, so that all is read."""
+    try:
+        position = segment.index.position_before(recovery_point - segment.base_offset)
+    except CorruptLog:
+        return 0
+    end = -1
+    try:
+        for position, header in segment.walk(position):
+            if header.last_offset >= recovery_point:
+                return position
+            position, end = position + header.length + LENGTH_OVERHEAD, header.next_offset
+    except CorruptLog:
+        pass  # a torn tail just behind the recovery point is no reason to doubt what is before it
+    return position if end >= recovery_point else 0
+
+
+def _end_before(segment: Segment, position: int) -> int:
+    """The next offset after the batch that ends at ``position``."""
+    end = segment.base_offset
+    positions = segment.index.positions
+    for _, header in segment.walk(positions[-1] if positions else 0, position):
+        if header.max_timestamp > segment.max_timestamp:
+            segment.max_timestamp, segment.max_timestamp_offset = header.max_timestamp, header.last_offset
+        end = header.next_offset
+    return end
+
+
+def _scan(loaded: Loaded, segment: Segment, position: int, end: int, interval: int) -> _Torn:
+    """Check batch by batch from ``position`` to the end of the file, and cut the file where a batch is not sound."""
+    epochs = loaded.epochs
+    file = segment.open()
+    size = segment.size
+    start, chunk, reason = position, b"", ""
+    while position < size:
+        header = None
+        for _ in range(2):  # a batch larger than a chunk is read whole the second time
+            at = position - start
+            if at + HEADER_SIZE <= len(chunk):
+                header = read_header(chunk, at)
+                if at + header.length + LENGTH_OVERHEAD <= len(chunk):
+                    break
+            wanted = max(_SCAN_BYTES, header.length + LENGTH_OVERHEAD if header is not None else 0)
+            chunk, start = file.pread(min(wanted, size - position), position), position
+        if header is None:
+            reason = "the last batch is cut short"
+        elif check(chunk, position - start, header) is not Code.NONE:
+            reason = "length, format or checksum of a batch is wrong"
+        elif header.base_offset < end or header.last_offset_delta < 0:
+            reason = f"a batch at offset {header.base_offset} where {end} or more is expected"
+        if reason or header is None:
+            break
+        segment.note(position, header, interval)
+        if header.leader_epoch > epochs.latest:
+            epochs.assign(header.leader_epoch, header.base_offset)
+        position += header.length + LENGTH_OVERHEAD
+        end = header.next_offset
+    if position < size:
+        file.truncate(position)
+        segment.size = position
+    segment.checked_from = min(segment.checked_from, position)
+    return _Torn(end, size - position, reason)
+
+
+# -- producers ------------------------------------------------------------------------------------------------------
+
+
+def _drop_snapshots(folder: Folder, names: list[str], above: int) -> None:
+    """Snapshots above the recovery point may describe a log that was cut and written again: they go."""
+    for name in names:
+        parsed = parse_offset_name(name)
+        if parsed is not None and parsed.kind == SNAPSHOT and parsed.offset > above:
+            folder.disk.remove(folder.file(name))
+
+
+def load_producers(folder: Folder, segments: list[Segment], end: int) -> Producers:
+    """The producers' state at offset ``end``: the newest readable snapshot, then the batch headers after it."""
+    offsets = []
+    for name in folder.disk.list_dir(folder.path):
+        parsed = parse_offset_name(name)
+        if parsed is not None and parsed.kind == SNAPSHOT and not parsed.state and parsed.offset <= end:
+            offsets.append(parsed.offset)
+    producers = Producers(segments[0].base_offset)
+    for offset in sorted(offsets, reverse=True):
+        path = folder.file(offset_name(offset, SNAPSHOT))
+        try:
+            producers = Producers.parse(folder.disk.read(path), offset, path)
+            break
+        except BrokenFile:
+            folder.disk.remove(path)
+    begin = producers.end_offset
+    for number, segment in enumerate(segments):
+        if begin >= end or (number + 1 < len(segments) and segments[number + 1].base_offset <= begin):
+            continue
+        for _, header in segment.walk(segment.locate(begin)):
+            if header.producer_id >= 0 and header.base_offset >= begin:
+                producers.record(header, header.base_offset, header.max_timestamp)
+    producers.end_offset = end
+    return producers

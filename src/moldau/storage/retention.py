@@ -1,0 +1,53 @@
+"""Which old segments go: by age, by size, or because the log's start has passed them (DeleteRecords, KIP-107).
+
+Decides from the log's configuration and the caller's clock. Nothing at or above the high watermark goes. The files are
+renamed at once and removed by ``LogDirs.deletion_pass`` after file.delete.delay.ms. Read next: ``compaction.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.storage.names import DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, offset_name
+
+if TYPE_CHECKING:
+    from moldau.storage.log import Log
+    from moldau.storage.segment import Segment
+
+
+def removable(log: Log, now_ms: int) -> int:
+    """How many of the oldest segments may go now. All of them, when even the active one has expired."""
+    config = log.config
+    segments = log.segments
+    by_age = config.retention_ms if config.delete else -1
+    spare = log.size - config.retention_bytes if config.delete and config.retention_bytes >= 0 else -1
+    for number, segment in enumerate(segments):
+        last = number + 1 == len(segments)
+        after = log.log_end_offset if last else segments[number + 1].base_offset
+        if after > log.high_watermark or (last and not segment.size):
+            return number
+        passed = not last and after <= log.log_start_offset
+        old = by_age >= 0 and now_ms - age_stamp(segment) > by_age
+        surplus = not last and spare >= segment.size
+        if not (passed or old or surplus):
+            return number
+        spare -= segment.size
+    return len(segments)
+
+
+def age_stamp(segment: Segment) -> int:
+    """The newest record's timestamp, or when the file was last written if its records have none."""
+    newest = segment.largest_timestamp()
+    return newest if newest >= 0 else segment.folder.disk.mtime_ms(segment.path())
+
+
+def doom(segment: Segment, due_ms: int) -> None:
+    """Rename a segment's files out of the log and have them removed at ``due_ms``."""
+    folder = segment.folder
+    segment.drop()
+    for kind in (LOG, INDEX, TIME_INDEX, SNAPSHOT):  # the log first: without it the rest is litter that a start removes
+        path = folder.file(offset_name(segment.base_offset, kind))
+        if folder.disk.exists(path):
+            folder.disk.rename(path, path + DELETED)
+            folder.dir.doomed.append((due_ms, path + DELETED))
+    folder.created = True

@@ -1,0 +1,410 @@
+"""One segment of a log: a run of batches in ``<base offset>.log`` with its two indexes.
+
+Decides where a batch stands in the file, what one read returns (whole batches, never a torn or unchecked one) and when
+an index entry is due. Does not decide offsets, rolling or retention: ``log.py``. Opens its file on first use; the
+shared ``OpenFiles`` may close it again, and the index goes with it. Read next: ``recovery.py`` for what a restart does
+to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from struct import Struct
+from typing import NamedTuple
+
+from moldau.ports import File
+from moldau.storage.errors import BrokenFile, CorruptLog
+from moldau.storage.folder import Folder
+from moldau.storage.index import ENTRY_BYTES, TIME_ENTRY_BYTES, Index
+from moldau.storage.names import INDEX, LOG, TIME_INDEX, offset_name
+from moldau.terms import Code
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, MIN_LENGTH, BatchHeader, check, read_header
+
+_OFFSET_LENGTH = Struct(">qi")
+_WALK_BYTES = 8192
+_REMEMBERED = 512
+_NO_BOUND = 0x7FFFFFFF
+
+
+class Mark(NamedTuple):
+    """A batch about to be appended: its size in bytes, its offsets, its largest timestamp."""
+
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+
+
+class Segment:
+    """A segment file and what is known of it. ``size`` is the end of the last whole batch: nothing beyond is ever read.
+
+    ``first_timestamp`` is the first batch's largest timestamp (rolling goes by it), None until known. ``checked_from``:
+    bytes from here on were checked (appended or recovered) by this process; older bytes are checked when first read.
+    """
+
+    __slots__ = (
+        "_index", "base_offset", "bytes_since_entry", "checked_from", "cold_end", "cold_start", "created_ms", "file",
+        "first_timestamp", "folder", "max_timestamp", "max_timestamp_offset", "pinned", "positions", "recent", "size",
+        "suffix",
+    )  # fmt: skip
+
+    def __init__(self, folder: Folder, base_offset: int, size: int = 0, suffix: str = "") -> None:
+        self.folder = folder
+        self.base_offset = base_offset
+        self.size = size
+        self.suffix = suffix
+        self.file: File | None = None
+        self.recent = False
+        self.pinned = 0
+        self.created_ms = 0
+        self.first_timestamp: int | None = None
+        self.max_timestamp = -1
+        self.max_timestamp_offset = -1
+        self.bytes_since_entry = 0
+        self._index: Index | None = Index() if size == 0 else None
+        self.positions: dict[int, int] = {}
+        """Exact positions of a few offsets: batches just appended, and where readers stopped."""
+        self.checked_from = size
+        self.cold_start = self.cold_end = 0
+
+    def path(self, kind: str = LOG) -> str:
+        return self.folder.file(offset_name(self.base_offset, kind) + self.suffix)
+
+    def open(self, *, create: bool = False) -> File:
+        """The open file; a new one is counted against the limit of the log directory's open files."""
+        file = self.file
+        if file is None:
+            file = self.file = self.folder.disk.open(self.path(), create=create)
+            self.folder.dir.files.opened(self)
+        self.recent = True
+        return file
+
+    def close_file(self) -> None:
+        """Give back the file, and the index's memory once it is on disk."""
+        with suppress(OSError):  # an index is never a truth: what is missing on disk is made again from the log
+            self.save_index()
+        file, self.file = self.file, None
+        if file is not None:
+            file.close()
+        self._index = None
+
+    def close(self) -> None:
+        """Save the index and close; OSError when the index cannot be written."""
+        self.save_index()
+        self.folder.dir.files.closed(self)
+        self.close_file()
+
+    def remove(self) -> None:
+        """Close and delete the files, now."""
+        self.drop()
+        for kind in (INDEX, TIME_INDEX, LOG):  # the log last: a crash leaves a segment without index, not the reverse
+            self.folder.disk.remove(self.path(kind))
+
+    def drop(self) -> None:
+        """Close without saving: the files are about to be renamed or removed."""
+        self._index = Index()
+        self.folder.dir.files.closed(self)
+        self.close_file()
+
+    # -- index ------------------------------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> Index:
+        """Both indexes: from memory, from the files, or from the log if those are missing or broken."""
+        index = self._index
+        if index is None:
+            try:
+                index = self._load_index()
+            except (FileNotFoundError, BrokenFile):
+                index = self.rebuild_index()
+            self._index = index
+        return index
+
+    def _load_index(self) -> Index:
+        disk, path = self.folder.disk, self.path(INDEX)
+        index = Index.parse(disk.read(path), disk.read(self.path(TIME_INDEX)), path)
+        if index.positions and index.positions[-1] >= self.size:
+            raise BrokenFile(f"{path} points beyond the log")
+        return index
+
+    def rebuild_index(self, interval: int = 4096) -> Index:
+        """Make the indexes again from the batch headers of the whole log file; CorruptLog where it does not parse."""
+        index = self.reset_index()
+        for position, header in self.walk(0):
+            self.note(position, header, interval)
+        index.append_time(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+        return index
+
+    def reset_index(self) -> Index:
+        """Empty indexes, in memory and (at the next save) on disk: everything is going to be noted again."""
+        index = self._index = Index()
+        index.shrunk = True
+        self.max_timestamp = self.max_timestamp_offset = -1
+        self.bytes_since_entry = 0
+        return index
+
+    def note(self, position: int, header: BatchHeader, interval: int) -> None:
+        """Take account of the batch at ``position`` in largest timestamp and indexes."""
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        if self.bytes_since_entry > interval:
+            index = self.index
+            index.append(header.last_offset - self.base_offset, position)
+            index.append_time(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+            self.bytes_since_entry = 0
+        self.bytes_since_entry += header.length + LENGTH_OVERHEAD
+
+    def save_index(self) -> None:
+        """Write index entries that are only in memory; not synced, since what is lost is made again."""
+        index = self._index
+        if index is None:
+            return
+        count, times = len(index.offsets), len(index.times)
+        if index.saved < count or index.shrunk:
+            self._write_index(INDEX, index.offset_bytes(index.saved), index.saved * ENTRY_BYTES, index.shrunk)
+        if index.times_saved < times or index.shrunk:
+            self._write_index(
+                TIME_INDEX, index.time_bytes(index.times_saved), index.times_saved * TIME_ENTRY_BYTES, index.shrunk
+            )
+        index.saved, index.times_saved, index.shrunk = count, times, False
+
+    def _write_index(self, kind: str, data: bytes, at: int, cut: bool) -> None:
+        file = self.folder.disk.open(self.path(kind), create=True)
+        try:
+            if cut:
+                file.truncate(at)
+            if data:
+                file.pwrite((data,), at)
+        finally:
+            file.close()
+        if at == 0:
+            self.folder.created = True
+
+    def seal(self) -> None:
+        """No more batches will come: the last time entry holds the largest timestamp, as retention will ask for it."""
+        self.index.append_time(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+        self.positions.clear()
+
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of any record, -1 when there is none."""
+        if self.max_timestamp < 0 and self.size:
+            index = self.index
+            if index.times:
+                self.max_timestamp = index.times[-1]
+                self.max_timestamp_offset = self.base_offset + index.time_offsets[-1]
+        return self.max_timestamp
+
+    def begin_timestamp(self) -> int | None:
+        """The first batch's largest timestamp, -1 when it has none; None while the segment is empty."""
+        if self.first_timestamp is None and self.size:
+            self.first_timestamp = next(self.walk(0))[1].max_timestamp
+        return self.first_timestamp
+
+    def index_full(self, max_bytes: int) -> bool:
+        """Whether either index has grown to ``segment.index.bytes``."""
+        index = self._index
+        return index is not None and (
+            (len(index.offsets) + 1) * ENTRY_BYTES > max_bytes or (len(index.times) + 1) * TIME_ENTRY_BYTES > max_bytes
+        )
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def append(self, data: bytes | bytearray | memoryview, marks: Sequence[Mark], interval: int) -> None:
+        """Write whole batches at the end in one vectored write and account for them. OSError: nothing of it is
+        visible.
+        """
+        position = self.size
+        file = self.file
+        if file is None:
+            file = self.open(create=True)
+        self.recent = True
+        file.pwrite((data,), position)
+        self.size = position + len(data)
+        if self.first_timestamp is None and position == 0:
+            self.first_timestamp = marks[0].max_timestamp
+        base, positions, since = self.base_offset, self.positions, self.bytes_since_entry
+        for size, base_offset, last_offset, timestamp in marks:
+            positions[base_offset] = position
+            if timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
+            if since > interval:
+                index = self.index
+                index.append(last_offset - base, position)
+                index.append_time(self.max_timestamp, self.max_timestamp_offset - base)
+                since = 0
+            since += size
+            position += size
+        self.bytes_since_entry = since
+        if len(positions) > _REMEMBERED:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drop the older half of the remembered positions: they are only a short cut."""
+        kept = list(self.positions.items())[-_REMEMBERED // 2 :]
+        self.positions = dict(kept)
+
+    def truncate(self, offset: int) -> int:
+        """Cut the batch that holds ``offset`` and all after it; the bytes removed."""
+        position = self.locate(offset)
+        removed = self.size - position
+        file = self.open(create=True)
+        self.index.truncate(offset - self.base_offset)
+        file.truncate(position)
+        self.size = position
+        self.positions.clear()
+        self.checked_from = min(self.checked_from, position)
+        self.cold_end = min(self.cold_end, position)
+        self.bytes_since_entry = 0
+        if not position:
+            self.first_timestamp = None
+        self.max_timestamp = self.max_timestamp_offset = -1
+        index = self.index
+        start = index.positions[-1] if index.positions else 0
+        if index.times:
+            self.max_timestamp = index.times[-1]
+            self.max_timestamp_offset = self.base_offset + index.time_offsets[-1]
+        for _, header in self.walk(start):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        return removed
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def walk(self, position: int, end: int | None = None, step: int = _WALK_BYTES) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each batch from a batch start on; CorruptLog at the first that cannot be one."""
+        if end is None:
+            end = self.size
+        if position >= end:
+            return
+        file = self.open()
+        expected = self.base_offset if position == 0 else -1
+        chunk, start = b"", position
+        while position < end:
+            if position + HEADER_SIZE > start + len(chunk):
+                chunk, start = file.pread(min(step, end - position), position), position
+                if len(chunk) < HEADER_SIZE:
+                    raise CorruptLog(self.path(), position, f"{len(chunk)} bytes are too few for a batch")
+            header = read_header(chunk, position - start)
+            reason = self._unsound(header, position, end, expected)
+            if reason:
+                raise CorruptLog(self.path(), position, reason)
+            yield position, header
+            expected = header.next_offset
+            position += header.length + LENGTH_OVERHEAD
+
+    def _unsound(self, header: BatchHeader, position: int, end: int, expected: int) -> str:
+        if header.magic != 2:
+            return f"a batch of format {header.magic} where format 2 is expected"
+        if header.length < MIN_LENGTH or position + header.length + LENGTH_OVERHEAD > end:
+            return f"a batch of {header.length + LENGTH_OVERHEAD} bytes with {end - position} left"
+        if header.base_offset < max(expected, self.base_offset) or header.last_offset_delta < 0:
+            return f"a batch at offset {header.base_offset} where {max(expected, self.base_offset)} or more is expected"
+        return ""
+
+    def locate(self, offset: int) -> int:
+        """The position of the first batch that ends at or after ``offset``; ``size`` when there is none."""
+        position = self.positions.get(offset)
+        if position is not None:
+            return position
+        start = self.index.position_before(offset - self.base_offset)
+        if start:
+            try:
+                return self._search(start, offset)
+            except CorruptLog:
+                start = 0
+                self.rebuild_index()  # the index lied, or the log is broken: then this raises
+        return self._search(start, offset)
+
+    def _search(self, start: int, offset: int) -> int:
+        for position, header in self.walk(start):
+            if header.last_offset >= offset:
+                if position == start and start and header.base_offset > offset:
+                    raise CorruptLog(self.path(INDEX), 0, f"an entry points beyond offset {offset}")
+                return position
+        return self.size
+
+    def read(self, position: int, max_bytes: int, up_to: int | None, at_least_one: bool) -> bytes:
+        """Whole batches from the batch start ``position``: those below ``up_to`` (None: all) that ``max_bytes`` holds.
+
+        With ``at_least_one`` a first batch larger than ``max_bytes`` is returned alone. One read from disk in the
+        common cases: the reader is at the tail, or many batches fit.
+        """
+        cap = position + max_bytes
+        if position < self.checked_from:
+            return self._read_cold(position, cap, up_to, at_least_one)
+        end = self.size if up_to is None else self.positions.get(up_to, -1)
+        if end < 0 or end > cap:
+            bound = _NO_BOUND if up_to is None else up_to - self.base_offset
+            end = self.index.entry_under(cap, bound)
+            if end <= position:
+                end = self._walk_end(position, cap, up_to, at_least_one)
+        if end <= position:
+            return b""
+        file = self.file
+        if file is None:
+            file = self.open()
+        self.recent = True
+        data = file.pread(end - position, position)
+        if len(data) != end - position:
+            raise CorruptLog(self.path(), position, f"{end - position} bytes are expected and {len(data)} are there")
+        return data
+
+    def _walk_end(self, position: int, cap: int, up_to: int | None, at_least_one: bool) -> int:
+        """Where the last batch ends that fits; also remembers it, since that is where the reader comes back to."""
+        end, next_offset = position, -1
+        for at, header in self.walk(position):
+            after = at + header.length + LENGTH_OVERHEAD
+            if up_to is not None and header.base_offset >= up_to:
+                break
+            if after > cap and not (at_least_one and at == position):
+                break
+            end, next_offset = after, header.next_offset
+        if next_offset >= 0:
+            self._remember(next_offset, end)
+        return end
+
+    def _remember(self, offset: int, position: int) -> None:
+        self.positions[offset] = position
+        if len(self.positions) > _REMEMBERED:
+            self._forget()
+
+    def _read_cold(self, position: int, cap: int, up_to: int | None, at_least_one: bool) -> bytes:
+        """As ``read``, for bytes older than this process: every header is looked at, every checksum once, no index
+        trusted.
+        """
+        file = self.open()
+        end = min(cap, self.size)
+        data = file.pread(max(end - position, HEADER_SIZE), position)
+        at, next_offset = 0, -1
+        while position + at < end and at + HEADER_SIZE <= len(data):
+            header = read_header(data, at)
+            reason = self._unsound(header, position + at, self.size, next_offset)
+            if reason:
+                raise CorruptLog(self.path(), position + at, reason)
+            if up_to is not None and header.base_offset >= up_to:
+                break
+            after = at + header.length + LENGTH_OVERHEAD
+            if position + after > end:
+                if at or not at_least_one:
+                    break
+                end = position + after
+                data = file.pread(after, position)
+            known = self.cold_start <= position + at and position + after <= self.cold_end
+            if not known and check(data, at, header) is not Code.NONE:
+                raise CorruptLog(self.path(), position + at, "the checksum of the batch is wrong")
+            at, next_offset = after, header.next_offset
+        if not at:
+            if at_least_one and up_to is None:
+                raise CorruptLog(self.path(), position, "the file is shorter than it was")
+            return b""
+        self._checked(position, position + at)
+        self._remember(next_offset, position + at)
+        return data if at == len(data) else data[:at]
+
+    def _checked(self, start: int, end: int) -> None:
+        """The checksums between these positions are good: grow the known range if it touches, else begin another."""
+        if start > self.cold_end or end < self.cold_start:
+            self.cold_start, self.cold_end = start, end
+        else:
+            self.cold_start, self.cold_end = min(self.cold_start, start), max(self.cold_end, end)
