@@ -88,7 +88,7 @@ def _delete(shard: Shard, group: Group, waiting: Waiting | None) -> None:
     # offsets still on their way need a tombstone too, or they would stand in the log after the group's own
     gone = group.offsets.keys() | group.in_flight.keys()
     records: list[Record] = [OffsetRecord(group.group_id, where.topic, where.partition, None) for where in sorted(gone)]
-    if group.is_stored:
+    if records or group.is_stored:
         records.append(GroupRecord(group.group_id, None))
     if not records:
         _forget(shard, group)

@@ -91,10 +91,10 @@ class Group:
     """The generation whose assignment is being appended, while it is."""
     subscribed: frozenset[str] | None = None
     is_stored: bool = False
-    """Whether the log may hold a record of the group itself, so that forgetting it takes a tombstone."""
+    """Whether a replay of the log might make this group, so that forgetting it takes a tombstone."""
     offsets: dict[TopicPartition, StoredOffset] = field(default_factory=dict)
     in_flight: dict[TopicPartition, int] = field(default_factory=dict)
-    """The newest append under way for an offset."""
+    """How many appends are under way for an offset."""
 
     # --- states
 
@@ -198,7 +198,7 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """The protocol that everybody offers and most prefer; ties go by the leader's order (Kafka leaves them open)."""
+        """The protocol that everybody offers and most prefer; ties go to the leader's order (open in Kafka)."""
         assert self.leader_id is not None
         everybody = len(self.members)
         candidates = [p.name for p in self.members[self.leader_id].protocols if self.offered[p.name] == everybody]

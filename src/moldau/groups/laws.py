@@ -145,6 +145,8 @@ class Audit:
 
     def offsets_are_the_logs(self, shard: Shard) -> None:
         """S18: what can be fetched is exactly what was committed, no more (S6) and no less (S1)."""
+        if shard.phase is not Phase.ACTIVE:
+            return
         held = {
             (group.group_id, where): stored
             for group in shard.groups.values()

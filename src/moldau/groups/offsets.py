@@ -131,31 +131,33 @@ def tombstone(shard: Shard, group: Group, gone: Iterable[TopicPartition], waitin
 def _change(shard: Shard, group: Group, changes: Offsets, waiting: Waiting | None) -> None:
     records = [OffsetRecord(group.group_id, where.topic, where.partition, stored) for where, stored in changes]
     change = SettledOffsets(group.group_id, changes)
-    seq = shard.append(records, lambda seq: Pending(seq, change, waiting))
+    shard.append(records, lambda seq: Pending(seq, change, waiting))
     for where, _ in changes:
-        group.in_flight[where] = seq
+        group.in_flight[where] = group.in_flight.get(where, 0) + 1
 
 
-def settle(shard: Shard, seq: int, change: SettledOffsets) -> None:
+def settle(shard: Shard, change: SettledOffsets) -> None:
     """The log has them: let them be read."""
     group = shard.groups[change.group_id]
+    group.is_stored = True
     for where, stored in change.offsets:
         if stored is None:
             group.offsets.pop(where, None)
         else:
             group.offsets[where] = stored
-    _landed(group, seq, change)
+    _landed(group, change)
 
 
-def unsettle(shard: Shard, seq: int, change: SettledOffsets) -> None:
+def unsettle(shard: Shard, change: SettledOffsets) -> None:
     """The log will never have them. A group that was made only for them goes too."""
     group = shard.groups[change.group_id]
-    _landed(group, seq, change)
+    _landed(group, change)
     if group.state is State.EMPTY and not (group.is_stored or group.offsets or group.in_flight or group.pending_joins):
         del shard.groups[change.group_id]
 
 
-def _landed(group: Group, seq: int, change: SettledOffsets) -> None:
+def _landed(group: Group, change: SettledOffsets) -> None:
     for where, _ in change.offsets:
-        if group.in_flight.get(where) == seq:
+        group.in_flight[where] -= 1
+        if not group.in_flight[where]:
             del group.in_flight[where]

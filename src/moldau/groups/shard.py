@@ -43,7 +43,7 @@ from moldau.groups.facts import (
     TopicsDeleted,
     refuse,
 )
-from moldau.groups.group import Group
+from moldau.groups.group import Group, State
 from moldau.groups.pending import DeletedGroup, EmptyGroup, Pending, SettledOffsets, StaticMember, StoredAssignment
 from moldau.groups.records import GroupRecord, OffsetRecord, Record
 from moldau.terms import Code, TopicPartition
@@ -85,6 +85,7 @@ class Shard:
                     if group is None:
                         group = self.groups[group_id] = Group(group_id)
                     group.offsets[where] = stored
+                    group.is_stored = True
                 elif group is not None:
                     group.offsets.pop(where, None)
             case GroupRecord(group_id, None):
@@ -191,7 +192,7 @@ class Shard:
         self.cancel(TimerKey(Timer.APPEND, seq=pending.seq))
         match pending.change:
             case SettledOffsets():
-                offsets.settle(self, pending.seq, pending.change)
+                offsets.settle(self, pending.change)
             case StoredAssignment():
                 rebalance.assignment_stored(self, pending.change)
             case StaticMember():
@@ -208,7 +209,7 @@ class Shard:
         code = append_code(event.code)
         match pending.change:
             case SettledOffsets():
-                offsets.unsettle(self, pending.seq, pending.change)
+                offsets.unsettle(self, pending.change)
                 if event.code in _TOO_LARGE:
                     code = Code.INVALID_COMMIT_OFFSET_SIZE
             case StoredAssignment():
@@ -261,6 +262,8 @@ class Shard:
 
     def _topics_deleted(self, event: TopicsDeleted, token: Token) -> None:
         for group in self.groups.values():
+            if group.state is State.DEAD:
+                continue  # all its offsets are on their way out already
             gone = [where for where in group.offsets.keys() | group.in_flight.keys() if where.topic in event.topics]
             if gone:
                 offsets.tombstone(self, group, gone)

@@ -1,26 +1,25 @@
 """Turns fetched record batches (format v2) into Arrow record batches, a column at a time.
 
-One Python loop walks record lengths; every other field is read by numpy over the whole buffer, and keys and values are
-gathered by one Arrow kernel: an array over the very same bytes whose offsets alternate (field, gap, field, gap...), of
-which the even slots are taken. No Python object is made per record. Control batches and records of aborted transactions
-are left out (KIP-98). What comes out is bounded in bytes, because Spark's JVM holds a whole Arrow batch at once.
-Does not fetch and does not know Spark. Read next: feed.py (where the bytes come from), source.py (who asks).
+Fields are read by numpy over the whole buffer, and keys and values are gathered by one Arrow kernel: an array over the
+very same bytes whose offsets alternate (field, gap, field, gap...), of which the even slots are taken. No Python object
+is made per record. What comes out is bounded in bytes, because Spark's JVM holds a whole Arrow batch at once.
+Does not fetch and does not know Spark. Read next: frames.py (where records lie), source.py (who asks).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from moldau.spark.frames import Aborted, Bytes, Frames, Ints, find_batches, find_records, groups, varints, wanted
 from moldau.spark.rows import ALL_COLUMNS
-from moldau.terms import Code, TopicPartition
-from moldau.wire.batch import HEADER_SIZE, MIN_RECORD_SIZE, BatchHeader, control_type, headers, records
-from moldau.wire.batch import check as check_batch
-from moldau.wire.compression import BatchError, Buffer, decompress
+from moldau.terms import TopicPartition
+from moldau.wire.batch import headers
+from moldau.wire.compression import BatchError, Buffer
 
 TARGET_BYTES = 8 << 20
 """An Arrow batch holds about this much, and at most twice as much unless a single record is larger."""
@@ -39,30 +38,11 @@ _TYPES: dict[str, pa.DataType] = {
     "headers": _HEADER_TYPE,
 }
 
-Ints = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-
-
-class Aborted(NamedTuple):
-    """An aborted transaction as a fetch answer names it: the producer, and where its transaction began."""
-
-    producer_id: int
-    first_offset: int
-
-
-class _Section(NamedTuple):
-    """The unpacked records of one batch: ``data[start:end]``."""
-
-    header: BatchHeader
-    data: bytes
-    start: int
-    end: int
-
 
 class _Rows(NamedTuple):
     """Where the fields of a run of records lie in ``data``; a length of -1 is null. ``header_count`` may be 0."""
 
-    data: bytes
+    data: Buffer
     offset: Ints
     timestamp: Ints
     timestamp_type: Ints
@@ -105,36 +85,16 @@ class Decoder(NamedTuple):
         A partial last batch is left alone. ``aborted``: transactions to leave out, from the fetch answer's list; empty
         reads uncommitted. BatchError names what is corrupt, with topic, partition and offset.
         """
-        data = buffer if isinstance(buffer, bytes) else bytes(buffer)
         try:
-            for group in _groups(self._sections(data, start, end, aborted), self.target_bytes):
-                rows = _parse(group, data, "headers" in self.columns)
+            batches = wanted(find_batches(buffer, check_crcs=self.check_crcs), start, end, aborted)
+            for group in groups(batches, self.target_bytes):
+                rows = _parse(find_records(group), "headers" in self.columns)
                 if rows.offset.size and (rows.offset[0] < start or rows.offset[-1] >= end):
                     rows = rows.take((rows.offset >= start) & (rows.offset < end))
                 if rows.offset.size:
                     yield from self._bounded(rows)
         except BatchError as error:
             raise BatchError(f"{self.source}, read from offset {start}: {error}") from error
-
-    def _sections(self, data: bytes, start: int, end: int, aborted: Sequence[Aborted]) -> Iterator[_Section]:
-        """The batches that hold wanted records, unpacked."""
-        dropped = _DroppedTransactions(aborted)
-        for pos, header in headers(data):
-            if self.check_crcs and check_batch(data, pos, header) is not Code.NONE:
-                raise BatchError(f"the batch at offset {header.base_offset} is corrupt (length, format or checksum)")
-            if header.magic != 2:
-                raise BatchError(f"the batch at offset {header.base_offset} has format {header.magic}: only 2 is read")
-            unwanted = dropped.drops(data, pos, header)
-            if unwanted or header.is_control or header.last_offset < start:
-                continue
-            if header.base_offset >= end:
-                return
-            at, after = pos + HEADER_SIZE, pos + header.size
-            if header.codec:
-                payload = decompress(header.codec, memoryview(data)[at:after])
-                yield _Section(header, payload, 0, len(payload))
-            else:
-                yield _Section(header, data, at, after)
 
     def _bounded(self, rows: _Rows) -> Iterator[pa.RecordBatch]:
         """One Arrow batch per ``target_bytes`` of keys, values and headers (more when a single record is larger)."""
@@ -177,25 +137,6 @@ class Decoder(NamedTuple):
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-class _DroppedTransactions:
-    """Which batches belong to aborted transactions, told while walking the log in order (KIP-98)."""
-
-    def __init__(self, aborted: Iterable[Aborted]) -> None:
-        self._coming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
-        self._open: set[int] = set()
-
-    def drops(self, data: bytes, pos: int, header: BatchHeader) -> bool:
-        while self._coming and self._coming[-1].first_offset <= header.last_offset:
-            self._open.add(self._coming.pop().producer_id)
-        if not self._open or header.producer_id not in self._open or not header.is_transactional:
-            return False
-        if header.is_control:
-            if any(control_type(record.key) == 0 for record in records(data, pos)):
-                self._open.discard(header.producer_id)
-            return False
-        return True
-
-
 def arrow_schema(columns: Sequence[str]) -> pa.Schema:
     """The Arrow schema of these columns, exactly as Spark derives it from the source's schema."""
     return pa.schema([pa.field(name, _TYPES[name]) for name in columns])
@@ -208,117 +149,36 @@ def next_offset(buffer: Buffer, default: int) -> int:
     return default
 
 
-def _groups(sections: Iterable[_Section], target_bytes: int) -> Iterator[list[_Section]]:
-    """Neighbouring sections, about ``target_bytes`` at a time."""
-    group: list[_Section] = []
-    size = 0
-    for section in sections:
-        group.append(section)
-        size += section.end - section.start
-        if size >= target_bytes:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
-def _parse(group: list[_Section], buffer: bytes, with_headers: bool) -> _Rows:
-    """The fields of every record of the group, over one buffer: the fetched one, or the joined payloads."""
-    if any(section.data is not buffer for section in group):
-        buffer = b"".join([memoryview(each.data)[each.start : each.end] for each in group])
-        at = 0
-        for index, each in enumerate(group):
-            size = each.end - each.start
-            group[index] = each._replace(data=buffer, start=at, end=at + size)
-            at += size
-    bodies, ends = _frames(group, buffer)
-    counts = np.array([each.header.count for each in group], np.int64)
-
-    def spread(values: list[int]) -> Ints:
-        return np.repeat(np.array(values, np.int64), counts)
-
-    data = np.frombuffer(buffer, np.uint8)
-    since, at_delta = _varints(data, bodies + 1)
-    delta, at_key = _varints(data, at_delta)
-    key, at_value_size = _field(data, at_key, ends)
-    value, at_headers = _field(data, at_value_size, ends)
-    header_count, after = _varints(data, at_headers)
-    if bool(((header_count < 0) | ((header_count == 0) & (after != ends))).any()):
+def _parse(frames: Frames, with_headers: bool) -> _Rows:
+    """The fields of every record."""
+    data, batches, count = np.frombuffer(frames.data, np.uint8), frames.batches, frames.batches.counts
+    since, at_delta = varints(data, frames.body + 1)
+    delta, at_key = varints(data, at_delta)
+    key, at_value = _field(data, at_key, frames.end)
+    value, at_headers = _field(data, at_value, frames.end)
+    header_count, after = varints(data, at_headers)
+    if bool(((header_count < 0) | ((header_count == 0) & (after != frames.end))).any()):
         raise BatchError("a record's fields do not end where the record ends")
-    appended = spread([each.header.is_log_append_time for each in group])
-    base = spread([each.header.base_timestamp for each in group])
-    newest = spread([each.header.max_timestamp for each in group])
+    timestamp = np.repeat(batches.base_timestamp, count) + since
+    appended = batches.log_append_time
+    if appended.any():
+        timestamp = np.where(np.repeat(appended, count) == 1, np.repeat(batches.max_timestamp, count), timestamp)
     return _Rows(
-        buffer,
-        spread([each.header.base_offset for each in group]) + delta,
-        np.where(appended == 1, newest, base + since),
-        appended,
+        frames.data,
+        np.repeat(batches.first_offset, count) + delta,
+        timestamp,
+        np.repeat(appended, count),
         key,
         value,
         after,
         header_count if with_headers else np.zeros_like(header_count),
-        ends,
+        frames.end,
     )
-
-
-def _frames(group: list[_Section], data: bytes) -> tuple[Ints, Ints]:
-    """Where each record's attributes byte stands and where the record ends: the one loop over records."""
-    bodies: list[int] = []
-    ends: list[int] = []
-    put_body, put_end = bodies.append, ends.append
-    try:
-        for section in group:
-            pos, count = section.start, section.header.count
-            if count < 0 or count * MIN_RECORD_SIZE > section.end - pos:
-                raise BatchError(f"a batch claims {count} records in {section.end - pos} bytes")
-            for _ in range(count):
-                size = data[pos]
-                pos += 1
-                if size > 127:
-                    size &= 127
-                    shift = 7
-                    while True:
-                        byte = data[pos]
-                        pos += 1
-                        size |= (byte & 127) << shift
-                        if byte < 128:
-                            break
-                        shift += 7
-                put_body(pos)
-                pos += size >> 1  # zigzag; the sign bit is looked at where fields must fill their record
-                put_end(pos)
-            if pos != section.end:
-                raise BatchError(f"the records of the batch at offset {section.header.base_offset} do not fill it")
-    except IndexError:
-        raise BatchError("a batch's records are cut short") from None
-    return np.array(bodies, np.int64), np.array(ends, np.int64)
-
-
-def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """The zigzag varints at these positions, and the positions after them."""
-    try:
-        first = data[at]
-        after = at + 1
-        raw = (first & 127).astype(np.uint64)
-        more = np.flatnonzero(first > 127)
-        shift = 7
-        while more.size:
-            if shift > 63:
-                raise BatchError("a varint is too long")
-            byte = data[after[more]]
-            raw[more] |= (byte & 127).astype(np.uint64) << np.uint64(shift)
-            after[more] += 1
-            more = more[byte > 127]
-            shift += 7
-    except IndexError:
-        raise BatchError("a record's fields are cut short") from None
-    one = np.uint64(1)
-    return ((raw >> one) ^ (~(raw & one) + one)).view(np.int64), after
 
 
 def _field(data: Bytes, at: Ints, ends: Ints) -> tuple[tuple[Ints, Ints], Ints]:
     """((start, length) of keys or values, position after them); -1 is null, and nothing may reach beyond its record."""
-    length, start = _varints(data, at)
+    length, start = varints(data, at)
     after = start + np.maximum(length, 0)
     if bool(((length < -1) | (after > ends)).any()):
         raise BatchError("a field reaches beyond its record")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from moldau.spark.decode import Aborted
+from moldau.spark.frames import Aborted
 from moldau.terms import TopicPartition
 from moldau.wire.compression import Buffer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
-from moldau.spark.decode import Aborted
 from moldau.spark.feed import OffsetLost, Slice, Topic
+from moldau.spark.frames import Aborted
 from moldau.terms import TopicPartition
 from moldau.wire.batch import build, read_header
 

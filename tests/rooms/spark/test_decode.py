@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.spark.decode import ALL_COLUMNS, Aborted, Decoder, next_offset
+from moldau.spark import frames
+from moldau.spark.decode import Decoder, next_offset
+from moldau.spark.frames import Aborted
+from moldau.spark.rows import ALL_COLUMNS
 from moldau.terms import TopicPartition
 from moldau.wire.batch import ControlType, build, control_key, headers, records
 from moldau.wire.compression import BatchError, Codec
@@ -172,3 +175,13 @@ def test_the_schema_is_the_one_that_spark_derives():
     from moldau.spark.rows import schema
 
     assert to_arrow_schema(schema(ALL_COLUMNS), timezone="UTC") == Decoder(SOURCE, ALL_COLUMNS).schema
+
+
+@settings(max_examples=30)
+@given(st.lists(batch, min_size=1, max_size=6))
+def test_both_ways_through_the_records_find_the_same_places(batches):
+    data = log_of([(entries, Codec.NONE) for entries, _ in batches])
+    found = frames.find_batches(data, check_crcs=True)
+    together, alone = frames._walk_all(found), frames._walk_each(found)
+    assert together[0].tolist() == alone[0].tolist()
+    assert together[1].tolist() == alone[1].tolist()

@@ -1,0 +1,341 @@
+"""``moldau.Cluster``: a whole cluster of real brokers over TCP on this machine, for tests, demos and study.
+
+Decides layout (folders, ports, properties) and waits for conditions; every node is a process of its own. What a process
+is, is ``nodes.py``. Kill is SIGKILL, pause is SIGSTOP; restart uses the same port and folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, free_ports, is_alive, last_words, launch, send, wait_gone
+
+START_TIMEOUT_S = 60.0
+COMBINED = "combined"
+
+
+class ClusterError(Exception):
+    """Something did not come about; the text says what, and which node said what last."""
+
+
+class Cluster:
+    """Real brokers over TCP.
+
+    Args:
+        brokers: how many; their ids are 1 to ``brokers``.
+        controllers: ``"combined"`` (the first three brokers are controllers too), or a number of controller-only nodes.
+        data: folder of the cluster; a temporary one, removed at the end, when None.
+        config: keys for every node's server.properties, over our own.
+        ports: first client port (then counting up); 0 for any free ones.
+
+    >>> with Cluster(brokers=1) as cluster:      # doctest: +SKIP
+    ...     cluster.bootstrap_servers
+    '127.0.0.1:41001'
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        controllers: int | str = COMBINED,
+        data: str | os.PathLike[str] | None = None,
+        config: Mapping[str, str] | None = None,
+        port: int = 0,
+    ) -> None:
+        if brokers < 1:
+            raise ValueError(f"a cluster needs at least one broker, not {brokers}")
+        self._config = {key: str(value) for key, value in (config or {}).items()}
+        self._temporary = data is None
+        self.folder = Path(tempfile.mkdtemp(prefix="moldau-")) if data is None else Path(data)
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._client: Any = None
+        try:
+            self.spec = ClusterSpec.load(self.folder)
+        except FileNotFoundError:
+            self.spec = self._lay_out(brokers, controllers, port)
+
+    # ---- life
+
+    def __enter__(self) -> Cluster:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> Cluster:
+        """Start every node that does not run, and wait until all brokers serve."""
+        for node in self.spec.nodes:
+            if not is_alive(node.pid):
+                self._processes[node.id] = launch(node)
+        self.spec.save(self.folder)
+        self.wait_for_brokers([n.id for n in self.spec.nodes if n.is_broker], timeout_s)
+        return self
+
+    def stop(self, timeout_s: float = 60.0) -> None:
+        """Stop every node by controlled shutdown, one after the other; whoever does not end is killed."""
+        self._close_client()
+        live = [node for node in self.spec.nodes if is_alive(node.pid)]
+        for node in live:
+            send(node, signal.SIGCONT)
+            send(node, signal.SIGTERM)
+        deadline = time.monotonic() + timeout_s
+        for node in live:
+            if not wait_gone(node, self._processes.get(node.id), max(deadline - time.monotonic(), 0.1)):
+                send(node, signal.SIGKILL)
+                wait_gone(node, self._processes.get(node.id), 10)
+        self.spec.save(self.folder)
+
+    def close(self) -> None:
+        """End everything at once; a temporary folder is removed."""
+        self._close_client()
+        for node in self.spec.nodes:
+            if is_alive(node.pid) and node.id in self._processes:
+                send(node, signal.SIGKILL)
+        for node in self.spec.nodes:
+            if node.id in self._processes:
+                wait_gone(node, self._processes[node.id], 10)
+        if self._temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- who
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port,...`` of all brokers, for any Kafka client."""
+        return ",".join(f"{HOST}:{node.port}" for node in self.spec.nodes if node.is_broker)
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        """``host:port,...`` of all controllers."""
+        return ",".join(f"{HOST}:{node.controller_port}" for node in self.spec.nodes if node.controller_port)
+
+    @property
+    def cluster_id(self) -> str:
+        return self.spec.cluster_id
+
+    def node(self, id: int) -> NodeSpec:
+        """A node by number; KeyError names one that is not there."""
+        for node in self.spec.nodes:
+            if node.id == id:
+                return node
+        raise KeyError(f"no node {id}: this cluster has {[node.id for node in self.spec.nodes]}")
+
+    def pid(self, id: int) -> int:
+        """The process of a running node."""
+        pid = self.node(id).pid
+        if pid is None or not is_alive(pid):
+            raise ClusterError(f"node {id} does not run\n{last_words(self.node(id))}")
+        return pid
+
+    def alive(self) -> list[int]:
+        """Numbers of nodes whose process runs."""
+        return [node.id for node in self.spec.nodes if is_alive(node.pid)]
+
+    # ---- faults
+
+    def kill(self, id: int) -> None:
+        """kill -9: the process is gone when this returns."""
+        send(self._running(id), signal.SIGKILL)
+        wait_gone(self.node(id), self._processes.get(id), 10)
+        self.spec.save(self.folder)
+
+    def terminate(self, id: int, timeout_s: float = 60.0) -> None:
+        """SIGTERM: a controlled shutdown, waited for."""
+        send(self._running(id), signal.SIGTERM)
+        if not wait_gone(self.node(id), self._processes.get(id), timeout_s):
+            raise ClusterError(f"node {id} did not shut down within {timeout_s} s\n{last_words(self.node(id))}")
+        self.spec.save(self.folder)
+
+    def restart(self, id: int, *, wait: bool = True, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start a stopped or killed node again, on the same port and folder."""
+        node = self.node(id)
+        if is_alive(node.pid):
+            self.terminate(id)
+        self._processes[id] = launch(node)
+        self.spec.save(self.folder)
+        if wait and node.is_broker:
+            self.wait_for_brokers([id], timeout_s)
+
+    def pause(self, id: int) -> None:
+        """SIGSTOP: alive and silent."""
+        send(self._running(id), signal.SIGSTOP)
+
+    def resume(self, id: int) -> None:
+        """SIGCONT."""
+        send(self._running(id), signal.SIGCONT)
+
+    # ---- looking and waiting
+
+    def client(self) -> Any:
+        """A blocking client of this cluster (``moldau.client.sync.Cluster``), kept until the cluster stops."""
+        if self._client is None:
+            from moldau.client import sync
+
+            self._client = sync.Cluster(self.bootstrap_servers)
+        return self._client
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, replication_factor: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic and wait until every partition has a leader."""
+        from moldau.client.admin import NewTopic
+
+        self.client().create_topics([NewTopic(name, partitions, replication_factor, configs=dict(config or {}))])
+        self.wait_until(lambda: self._led(name, partitions), f"topic {name} has leaders")
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition; ClusterError when none does."""
+        leader = self._partition(topic, partition).leader
+        if leader is None or leader < 0:
+            raise ClusterError(f"{topic}-{partition} has no leader")
+        return int(leader)
+
+    def controller(self) -> int:
+        """The node that is the active controller, by the quorum's own word."""
+        from moldau.client.admin import describe_quorum
+
+        return int(self.client().run(describe_quorum(self.client().client)).leader_id)
+
+    def wait_until_in_sync(self, timeout_s: float = 60.0) -> None:
+        """Wait until every replica of every partition is in its ISR."""
+
+        def in_sync() -> bool:
+            topics = self.client().topics()
+            return all(
+                p.leader is not None and p.leader >= 0 and set(p.isr) == set(p.replicas)
+                for topic in topics.values()
+                for p in topic.partitions.values()
+            )
+
+        self.wait_until(in_sync, "every replica is in sync", timeout_s)
+
+    def wait_for_brokers(self, ids: list[int], timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until brokers are registered and unfenced; ClusterError with a node's last words when its process ends."""
+
+        def serving() -> bool:
+            for node in self.spec.nodes:
+                if node.id in ids and not is_alive(node.pid):
+                    raise ClusterError(f"node {node.id} ended while it was starting:\n{last_words(node)}")
+            return set(ids) <= set(self.client().brokers())
+
+        self.wait_until(serving, f"brokers {ids} serve", timeout_s)
+
+    def wait_until(self, condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+        """Wait for a condition, asked again and again; ClusterError names what did not come about."""
+        deadline = time.monotonic() + timeout_s
+        last: Exception | None = None
+        while time.monotonic() < deadline:
+            try:
+                if condition():
+                    return
+                last = None
+            except (OSError, LookupError) as error:  # nobody answers yet
+                last = error
+            time.sleep(0.005)
+        words = "\n".join(f"--- node {node.id}:\n{last_words(node, 6)}" for node in self.spec.nodes)
+        raise ClusterError(f"not within {timeout_s:g} s: {what}" + (f" ({last!r})" if last else "") + f"\n{words}")
+
+    def reset(self) -> None:
+        """Delete every topic that is not internal, and start what was stopped: a clean cluster for the next test."""
+        for node in self.spec.nodes:
+            if is_alive(node.pid):
+                send(node, signal.SIGCONT)
+            else:
+                self._processes[node.id] = launch(node)
+        self.wait_for_brokers([n.id for n in self.spec.nodes if n.is_broker])
+        names = [name for name in self.client().topics() if not name.startswith("__")]
+        if names:
+            self.client().delete_topics(names)
+            self.wait_until(lambda: not set(names) & set(self.client().topics()), "topics are gone")
+
+    # ---- parts
+
+    def _running(self, id: int) -> NodeSpec:
+        self.pid(id)
+        return self.node(id)
+
+    def _partition(self, topic: str, partition: int) -> Any:
+        found = self.client().topics([topic]).get(topic)
+        if found is None or partition not in found.partitions:
+            raise ClusterError(f"no partition {topic}-{partition}")
+        return found.partitions[partition]
+
+    def _led(self, name: str, partitions: int) -> bool:
+        topic = self.client().topics([name]).get(name)
+        return (
+            topic is not None
+            and len(topic.partitions) >= partitions
+            and all(p.leader is not None and p.leader >= 0 for p in topic.partitions.values())
+        )
+
+    def _close_client(self) -> None:
+        if self._client is not None:
+            with contextlib.suppress(OSError):
+                self._client.close()
+            self._client = None
+
+    def _lay_out(self, brokers: int, controllers: int | str, port: int) -> ClusterSpec:
+        from moldau.broker.config import load
+        from moldau.broker.formatting import format_storage
+        from moldau.runtime.disk import RealDisk
+        from moldau.runtime.world import RealRandom
+        from moldau.terms import uuid_text
+
+        random, disk = RealRandom(), RealDisk()
+        spec = ClusterSpec(uuid_text(random.uuid()))
+        for id, roles in _roles(brokers, controllers):
+            spec.nodes.append(NodeSpec(id, roles, str(self.folder / f"node-{id}")))
+        ports = iter(free_ports(2 * len(spec.nodes)))
+        for n, node in enumerate(spec.nodes):
+            if node.is_broker:
+                node.port = port + n if port else next(ports)
+            if "controller" in node.roles:
+                node.controller_port = next(ports)
+        for node in spec.nodes:
+            Path(node.folder).mkdir(parents=True, exist_ok=True)
+            text = "".join(f"{key}={value}\n" for key, value in self._properties(spec, node))
+            node.properties.write_text(text)
+            format_storage(load(text), spec.cluster_id, disk, random)
+        spec.save(self.folder)
+        return spec
+
+    def _properties(self, spec: ClusterSpec, node: NodeSpec) -> Iterator[tuple[str, str]]:
+        voters = [f"{n.id}@{HOST}:{n.controller_port}" for n in spec.nodes if n.controller_port]
+        listeners = []
+        if node.is_broker:
+            listeners.append(f"PLAINTEXT://{HOST}:{node.port}")
+        if node.controller_port:
+            listeners.append(f"CONTROLLER://{HOST}:{node.controller_port}")
+        settings = {
+            "process.roles": node.roles,
+            "node.id": str(node.id),
+            "controller.quorum.voters": ",".join(voters),
+            "listeners": ",".join(listeners),
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(Path(node.folder) / "data"),
+        }
+        yield from (settings | self._config).items()
+
+
+def _roles(brokers: int, controllers: int | str) -> list[tuple[int, str]]:
+    """(node id, process.roles) of every node: brokers first."""
+    if controllers == COMBINED:
+        return [(id, "broker,controller" if id <= min(brokers, 3) else "broker") for id in range(1, brokers + 1)]
+    count = int(controllers)
+    if count < 1:
+        raise ValueError(f"a cluster needs at least one controller, not {count}")
+    return [(id, "broker") for id in range(1, brokers + 1)] + [(100 + id, "controller") for id in range(1, count + 1)]

@@ -1,0 +1,144 @@
+"""The processes of a cluster on this machine: a folder, a properties file and a process per node.
+
+Starts real nodes with ``python -m moldau node``; kills only what it started. A folder describes its cluster in
+``cluster.json``, so that another process can find, look at and stop it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+HOST = "127.0.0.1"
+
+
+@dataclass
+class NodeSpec:
+    """One node: its number, ports, folder, and the process when it runs."""
+
+    id: int
+    roles: str
+    folder: str
+    port: int = 0
+    controller_port: int = 0
+    pid: int | None = None
+
+    @property
+    def properties(self) -> Path:
+        return Path(self.folder) / "server.properties"
+
+    @property
+    def logs(self) -> Path:
+        return Path(self.folder) / "logs"
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.roles
+
+
+@dataclass
+class ClusterSpec:
+    """What a cluster folder says of its cluster."""
+
+    cluster_id: str
+    nodes: list[NodeSpec] = field(default_factory=list)
+
+    def save(self, folder: Path) -> None:
+        text = json.dumps({"cluster_id": self.cluster_id, "nodes": [asdict(node) for node in self.nodes]}, indent=2)
+        temporary = folder / "cluster.json.tmp"
+        temporary.write_text(text)
+        temporary.replace(folder / "cluster.json")
+
+    @classmethod
+    def load(cls, folder: Path) -> ClusterSpec:
+        """FileNotFoundError when no cluster was made in the folder."""
+        data = json.loads((folder / "cluster.json").read_text())
+        return cls(data["cluster_id"], [NodeSpec(**node) for node in data["nodes"]])
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody holds right now, all different, below the range from which the kernel gives out its own."""
+    held: list[socket.socket] = []
+    ports: list[int] = []
+    try:
+        while len(ports) < count:
+            sock = socket.socket()
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((HOST, 0))
+            held.append(sock)
+            ports.append(sock.getsockname()[1])
+    finally:
+        for sock in held:
+            sock.close()
+    return ports
+
+
+def is_alive(pid: int | None) -> bool:
+    """Whether a process is there and no zombie."""
+    if pid is None:
+        return False
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        if os.path.isdir("/proc/self"):
+            return False
+    except OSError:
+        return False
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def launch(spec: NodeSpec) -> subprocess.Popen[bytes]:
+    """Start a node's process; its words go to ``logs/out.log``. It is a child of ours in a group of its own."""
+    spec.logs.mkdir(parents=True, exist_ok=True)
+    with open(spec.logs / "out.log", "ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "moldau", "node", str(spec.properties), "--logs", str(spec.logs)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    spec.pid = process.pid
+    return process
+
+
+def last_words(spec: NodeSpec, lines: int = 15) -> str:
+    """The end of what a node said: for errors about it."""
+    try:
+        text = (spec.logs / "out.log").read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return ""
+    return "\n".join(text[-lines:])
+
+
+def send(spec: NodeSpec, number: signal.Signals) -> None:
+    """Signal a node that we know to be alive."""
+    assert spec.pid is not None, f"node {spec.id} does not run"
+    os.kill(spec.pid, number)
+
+
+def wait_gone(spec: NodeSpec, process: subprocess.Popen[bytes] | None, timeout_s: float) -> bool:
+    """Wait until a node's process has ended; whether it did in time."""
+    deadline = time.monotonic() + timeout_s
+    while is_alive(spec.pid):
+        if process is not None and process.poll() is not None:
+            break
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    if process is not None:
+        process.poll()
+    spec.pid = None
+    return True

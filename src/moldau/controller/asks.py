@@ -1,0 +1,260 @@
+"""Everything that a controller can be asked, one frozen value each. Answers are in ``replies.py``, decisions in ``ledger.py``.
+
+Fields are named as in Kafka's requests; the request files of the broker translate. Lists are tuples. Asks that end in a
+clock's or a socket's observation (Tick, BrokerRefused, RebalanceLeaders ...) come from the node itself, not from a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from moldau.image.partition import Key
+from moldau.image.registration import Endpoint, FeatureRange
+
+# ---- brokers and controllers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBroker:
+    """A broker process presents itself. ``previous_is_gone``: the node knows that the earlier incarnation is dead."""
+
+    broker_id: int
+    cluster_id: str
+    incarnation_id: bytes
+    endpoints: tuple[Endpoint, ...] = ()
+    features: tuple[FeatureRange, ...] = ()
+    rack: str | None = None
+    log_dirs: tuple[bytes, ...] = ()
+    previous_broker_epoch: int = -1
+    is_migrating_zk_broker: bool = False
+    previous_is_gone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterController:
+    """A controller process presents itself (KIP-919)."""
+
+    controller_id: int
+    incarnation_id: bytes
+    endpoints: tuple[Endpoint, ...] = ()
+    features: tuple[FeatureRange, ...] = ()
+    zk_migration_ready: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """A broker says that it lives, how far it has read, and what it wants."""
+
+    broker_id: int
+    broker_epoch: int
+    metadata_offset: int
+    want_fence: bool = False
+    want_shut_down: bool = False
+    offline_log_dirs: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRefused:
+    """A broker's connection closed and its address refuses a new one: fast death (HC-4)."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time went by: fence brokers whose session ran out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing was written for a while: write a no-op, so that lag can be measured (KIP-835)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBroker:
+    """Forget a broker for good."""
+
+    broker_id: int
+
+
+# ---- topics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to create. ``assignments``: partition -> brokers, in place of numbers; -1 is "the default"."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopics:
+    topics: tuple[NewTopic, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopics:
+    """Topics by name or id; each item has exactly one of them."""
+
+    topics: tuple[str | bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MorePartitions:
+    """A topic's new number of partitions. ``assignments``: brokers of each added partition, in order."""
+
+    name: str
+    count: int
+    assignments: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePartitions:
+    topics: tuple[MorePartitions, ...]
+    validate_only: bool = False
+
+
+# ---- partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrChange:
+    """A leader's wish for one partition. ``isr``: (broker id, broker epoch or -1 for "not told") (KIP-903)."""
+
+    key: Key
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]
+    recovery: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartition:
+    """A leader asks for ISR changes. ``version``: of the request, on which some codes depend."""
+
+    broker_id: int
+    broker_epoch: int
+    changes: tuple[IsrChange, ...]
+    version: int = 3
+
+
+class ElectionType(IntEnum):
+    """As in the ElectLeaders request."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectLeaders:
+    """``partitions``: (topic, partition); None asks for all that need it."""
+
+    election_type: int
+    partitions: tuple[tuple[str, int], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceLeaders:
+    """The periodic look at imbalance (PE-1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectUncleanLeaders:
+    """The periodic look at leaderless partitions of topics that allow an unclean election."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A partition's new replicas, or None to cancel the move under way."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionReassignments:
+    moves: tuple[Move, ...]
+    allow_replication_factor_change: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPartitionReassignments:
+    """``partitions``: (topic, partition); None asks for all."""
+
+    partitions: tuple[tuple[str, int], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignReplicasToDirs:
+    """A broker tells in which directories replicas lie (KIP-858): directory id -> partitions."""
+
+    broker_id: int
+    broker_epoch: int
+    directories: Mapping[bytes, tuple[Key, ...]] = field(default_factory=dict)
+
+
+# ---- settings
+
+
+class Operation(IntEnum):
+    """What an incremental change does to a key."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChange:
+    """Changes of one resource: (key, operation, value)."""
+
+    resource_type: int
+    resource_name: str
+    changes: tuple[tuple[str, int, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncrementalAlterConfigs:
+    resources: tuple[ConfigChange, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfigs:
+    """The old request: every key that is not named goes. Operations are all SET."""
+
+    resources: tuple[ConfigChange, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureUpdate:
+    """A feature's new level. ``upgrade_type``: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade."""
+
+    feature: str
+    level: int
+    upgrade_type: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateFeatures:
+    updates: tuple[FeatureUpdate, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocateProducerIds:
+    """A broker needs a block of producer ids (KIP-730)."""
+
+    broker_id: int
+    broker_epoch: int

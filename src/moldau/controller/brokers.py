@@ -1,0 +1,234 @@
+"""Registration, heartbeats, fencing by silence or refusal, controlled shutdown, unregistration. One broker at a time.
+
+Decides who is registered, fenced or leaving; what that means for partitions is in ``failures.py``. Sessions are soft
+state: what a decision remembers of them stands in ``Decision.sessions``.
+Rules: KIP-631, KIP-841, KIP-858, KIP-966, KAFKA-16952 (same incarnation, same epoch); HC-1, HC-3, HC-4, CS-1; laws C7, C12.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.controller import failures
+from moldau.controller.asks import (
+    BrokerRefused,
+    Heartbeat,
+    Idle,
+    RegisterBroker,
+    RegisterController,
+    Tick,
+    UnregisterBroker,
+)
+from moldau.controller.facts import Decision, Session, View
+from moldau.controller.replies import Done, Heartbeaten, Moved, Refused, Registered
+from moldau.image.partition import NO_LEADER
+from moldau.image.registration import Broker, Controller, broker_record, controller_record
+from moldau.terms import Code
+from moldau.wire.records.metadata import NoOpRecord, UnregisterBrokerRecord
+
+
+def register_broker(view: View, ask: RegisterBroker) -> Decision:
+    """Take a broker in, fenced, under a new epoch; the same incarnation again keeps epoch and standing (KAFKA-16952)."""
+    problem = _refusal(view, ask)
+    if problem is not None:
+        return Decision([], problem)
+    existing = view.image.brokers.get(ask.broker_id)
+    again = existing is not None and existing.incarnation_id == ask.incarnation_id
+    records: list[Any] = []
+    if existing is not None and not again:
+        if not existing.fenced:
+            records += failures.fence(view, [ask.broker_id])
+        elif ask.previous_broker_epoch != existing.epoch:
+            records += failures.distrust(view, ask.broker_id)
+        if not existing.fenced and view.elr:
+            records = _once_per_partition(records, failures.distrust(view, ask.broker_id))
+    # The epoch is the offset of its record: unique, growing, and known to all (KIP-631).
+    epoch = existing.epoch if existing is not None and again else view.facts.next_offset + len(records)
+    broker = Broker(
+        id=ask.broker_id,
+        epoch=epoch,
+        incarnation_id=ask.incarnation_id,
+        endpoints=ask.endpoints,
+        features=ask.features,
+        rack=ask.rack,
+        fenced=existing.fenced if existing is not None and again else True,
+        in_controlled_shutdown=existing.in_controlled_shutdown if existing is not None and again else False,
+        log_dirs=ask.log_dirs,
+    )
+    records.append(broker_record(broker))
+    session = view.soft.sessions.get(ask.broker_id) if again else None
+    renewed = Session(view.facts.now_ms) if session is None else session._replace(contact_ms=view.facts.now_ms)
+    return Decision(records, Registered(broker_epoch=epoch), {ask.broker_id: renewed})
+
+
+def _once_per_partition(fencing: list[Any], distrust: list[Any]) -> list[Any]:
+    """Fencing with the changes of distrust in place of its own: a partition may change once in a decision."""
+    return distrust + fencing[-1:]
+
+
+def _refusal(view: View, ask: RegisterBroker) -> Refused | None:
+    if ask.cluster_id != view.settings.cluster_id:
+        return Refused(
+            Code.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {view.settings.cluster_id}, but got {ask.cluster_id}"
+        )
+    if ask.is_migrating_zk_broker:
+        return Refused(Code.BROKER_ID_NOT_REGISTERED, "A broker in migration from ZooKeeper cannot register here.")
+    existing = view.image.brokers.get(ask.broker_id)
+    if existing is not None and existing.incarnation_id != ask.incarnation_id:
+        gone = ask.previous_is_gone or ask.previous_broker_epoch == existing.epoch
+        if not gone and has_valid_session(view, existing):
+            return Refused(Code.DUPLICATE_BROKER_REGISTRATION, f"Another broker is registered with id {ask.broker_id}.")
+    return _bad_directories(view, ask) or _bad_features(view, ask)
+
+
+def _bad_directories(view: View, ask: RegisterBroker) -> Refused | None:
+    if len(set(ask.log_dirs)) != len(ask.log_dirs):
+        return Refused(Code.INVALID_REGISTRATION, "A directory id is given twice.")
+    for directory in ask.log_dirs:
+        if not any(directory[:15]):
+            return Refused(Code.INVALID_REGISTRATION, "A reserved directory id cannot be registered.")
+        for other in view.image.brokers.values():
+            if other.id != ask.broker_id and directory in other.log_dirs:
+                return Refused(Code.INVALID_REGISTRATION, f"Broker {other.id} has registered that directory.")
+    return None
+
+
+def _bad_features(view: View, ask: RegisterBroker) -> Refused | None:
+    offered = {feature.name: feature for feature in ask.features}
+    if not offered:
+        return None  # a broker that says nothing of features takes what there is
+    for name, level in view.image.features.items():
+        range_ = offered.get(name)
+        low, high = (range_.low, range_.high) if range_ is not None else (0, 0)
+        if not low <= level <= high:
+            return Refused(
+                Code.UNSUPPORTED_VERSION, f"The cluster is at level {level} of {name}; the broker supports {low} to {high}."
+            )
+    return None
+
+
+def register_controller(view: View, ask: RegisterController) -> Decision:
+    """Note a controller's addresses and features; the same again changes nothing."""
+    controller = Controller(
+        ask.controller_id, ask.incarnation_id, ask.endpoints, ask.features, ask.zk_migration_ready
+    )
+    if view.image.controllers.get(ask.controller_id) == controller:
+        return Decision([], Done())
+    return Decision([controller_record(controller)], Done())
+
+
+def unregister_broker(view: View, ask: UnregisterBroker) -> Decision:
+    """Forget a broker: out of every ISR and ELR, then out of the registrations."""
+    broker = view.image.brokers.get(ask.broker_id)
+    if broker is None:
+        return Decision([], Refused(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {ask.broker_id} is not registered"))
+    records = failures.distrust(view, ask.broker_id, forever=True)
+    records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
+    return Decision(records, Done(), {broker.id: None})
+
+
+def has_valid_session(view: View, broker: Broker) -> bool:
+    """Whether a broker counts as there: unfenced, and heard of within the session timeout."""
+    session = view.soft.sessions.get(broker.id)
+    if broker.fenced or session is None:
+        return False
+    return session.contact_ms + view.settings.session_timeout_ms >= view.facts.now_ms
+
+
+def heartbeat(view: View, ask: Heartbeat) -> Decision:
+    """Renew a session; fence, unfence or let go as the broker wants and its state allows."""
+    if view.stale(ask.broker_id, ask.broker_epoch):
+        return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
+    broker = view.image.brokers[ask.broker_id]
+    caught_up = ask.metadata_offset >= view.image.registered_at.get(broker.id, -1)
+    session = Session(view.facts.now_ms, ask.metadata_offset, _shutdown_offset(view, broker))
+    records: list[Any] = []
+    reply = Heartbeaten(
+        is_caught_up=caught_up,
+        is_fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        should_shut_down=False,
+    )
+    if broker.fenced:
+        if ask.want_shut_down:
+            return Decision([], _leaving(caught_up), {broker.id: session})
+        if not ask.want_fence and caught_up and not broker.in_controlled_shutdown:
+            records = failures.unfence(view, broker.id)
+            reply = _standing(caught_up, fenced=False)
+    elif ask.want_fence or (ask.want_shut_down and _may_go(view, broker, session)):
+        records = failures.fence(view, [broker.id])
+        reply = _leaving(caught_up) if ask.want_shut_down else _standing(caught_up, fenced=True)
+    elif ask.want_shut_down and not broker.in_controlled_shutdown:
+        records = failures.begin_shutdown(view, broker.id)
+        session = session._replace(shutdown_offset=view.facts.next_offset + len(records) - 1)
+        reply = _standing(caught_up, fenced=False, shutting_down=True)
+    elif broker.in_controlled_shutdown:
+        # A reassignment may have given it a lead since; it is on its way out all the same.
+        records = failures.leave(view, frozenset({broker.id}))
+    if ask.offline_log_dirs and not records:
+        records = failures.lose_directories(view, broker.id, ask.offline_log_dirs)
+    return Decision(records, reply, {broker.id: session})
+
+
+def _shutdown_offset(view: View, broker: Broker) -> int:
+    """Where the log ended when the shutdown began; a new controller, which cannot know, takes where it ends now."""
+    session = view.soft.sessions.get(broker.id)
+    if session is not None and session.shutdown_offset >= 0:
+        return session.shutdown_offset
+    return view.facts.next_offset - 1 if broker.in_controlled_shutdown else -1
+
+
+def _may_go(view: View, broker: Broker, session: Session) -> bool:
+    """Whether a broker may stop (C12): it leads nothing, and every active broker has read who leads in its place.
+
+    What the quorum saw a broker fetch counts as well as its heartbeats, so that nobody waits for one (KAFKA-14292).
+    """
+    if view.image.index.led.get(broker.id):
+        return False
+    if not broker.in_controlled_shutdown:
+        return True
+    for other in view.image.brokers.values():
+        if other.active and other.id != broker.id:
+            heard = view.soft.sessions.get(other.id)
+            read = max(-1 if heard is None else heard.metadata_offset, view.facts.observed.get(other.id, -1))
+            if read < session.shutdown_offset:
+                return False
+    return True
+
+
+def _standing(caught_up: bool, *, fenced: bool, shutting_down: bool = False) -> Heartbeaten:
+    return Heartbeaten(
+        is_caught_up=caught_up, is_fenced=fenced, in_controlled_shutdown=shutting_down, should_shut_down=False
+    )
+
+
+def _leaving(caught_up: bool) -> Heartbeaten:
+    return Heartbeaten(is_caught_up=caught_up, is_fenced=True, in_controlled_shutdown=False, should_shut_down=True)
+
+
+def broker_refused(view: View, ask: BrokerRefused) -> Decision:
+    """Fence a broker whose address refuses connections, at once: epochs make a wrong guess cost one election (HC-4)."""
+    broker = view.image.brokers.get(ask.broker_id)
+    if broker is None or broker.epoch != ask.broker_epoch or broker.fenced:
+        return Decision([], Moved(count=0))
+    return Decision(failures.fence(view, [broker.id]), Moved(count=1))
+
+
+def tick(view: View, ask: Tick) -> Decision:
+    """Fence every broker whose session ran out, in one decision, so that none is elected that is about to go as well."""
+    silent = [
+        broker.id
+        for broker in view.image.brokers.values()
+        if not broker.fenced and not has_valid_session(view, broker)
+    ]
+    if not silent:
+        return Decision([], Moved(count=0))
+    return Decision(failures.fence(view, silent), Moved(count=len(silent)))
+
+
+def idle(view: View, ask: Idle) -> Decision:
+    return Decision([NoOpRecord()], Done())
+
+
+def has_leaderless(view: View) -> bool:
+    return bool(view.image.index.led.get(NO_LEADER))

@@ -1,0 +1,200 @@
+"""One partition's change: from what it is and what is wished to the record that says so, or to nothing.
+
+The only place where leader, ISR, ELR, epochs' bumps and the end of a reassignment are put together; every decision that
+touches a partition comes through ``change``. Who wishes what is in the subject files (``failures.py``, ``isr.py`` ...).
+Rules: KIP-631, KIP-455 (reassignment), KIP-841, KIP-858 (directories), KIP-966 (eligible leader replicas).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from moldau.controller.facts import View
+from moldau.controller.selectors import Candidates, Election, elect
+from moldau.image.partition import NO_LEADER, Partition, Recovery
+from moldau.wire.records.metadata import PartitionChangeRecord
+
+Replicas = tuple[int, ...]
+
+
+class How(Enum):
+    """The kind of election that a change may hold."""
+
+    ONLINE = "keep it online from the ISR"
+    PREFERRED = "give it its preferred leader, else keep it online"
+    UNCLEAN = "keep it online even from outside the ISR"
+
+
+class Wish(NamedTuple):
+    """What should become of a partition; None leaves a thing as it is."""
+
+    isr: Replicas | None = None
+    replicas: Replicas | None = None
+    adding: Replicas | None = None
+    removing: Replicas | None = None
+    recovery: int | None = None
+    directories: Mapping[int, bytes] | None = None
+    how: How | None = None
+    """None: ONLINE, or UNCLEAN where the topic allows it."""
+
+
+class Standing:
+    """Who may lead, as a decision sees it that is itself about to fence, unfence or distrust brokers."""
+
+    __slots__ = ("arriving", "leaving", "lost_tail", "view")
+
+    def __init__(
+        self,
+        view: View,
+        *,
+        leaving: frozenset[int] = frozenset(),
+        arriving: frozenset[int] = frozenset(),
+        lost_tail: frozenset[int] = frozenset(),
+    ) -> None:
+        """``lost_tail``: brokers back from an unclean shutdown, whose last records may be gone (KIP-966)."""
+        self.view = view
+        self.leaving = leaving
+        self.arriving = arriving
+        self.lost_tail = lost_tail
+
+    def active(self, broker_id: int) -> bool:
+        if broker_id in self.leaving or broker_id in self.lost_tail:
+            return False
+        return broker_id in self.arriving or self.view.image.is_active(broker_id)
+
+    def live(self, partition: Partition) -> Callable[[int], bool]:
+        """Whether a broker may lead this partition: active, and with the replica's directory online."""
+        brokers = self.view.image.brokers
+
+        def may_lead(broker_id: int) -> bool:
+            return self.active(broker_id) and brokers[broker_id].has_online_dir(partition.directory(broker_id))
+
+        return may_lead
+
+
+class _Target(NamedTuple):
+    """Where a change leads to, while it is worked out."""
+
+    replicas: Replicas
+    isr: Replicas
+    adding: Replicas
+    removing: Replicas
+    elr: Replicas
+    last_known: Replicas
+    leader: int
+    recovery: int
+
+
+def change(partition: Partition, topic: str, wish: Wish, standing: Standing) -> PartitionChangeRecord | None:
+    """The record that makes ``wish`` come true for a partition of ``topic``, or None when nothing changes."""
+    view = standing.view
+    target = _completed(_wished(partition, wish))
+    live = standing.live(partition)
+    active_isr = tuple(r for r in target.isr if standing.active(r))
+    # An ISR of the dead is all we know without an ELR: it is kept, so that one of its members may lead on return.
+    if active_isr or view.elr:
+        target = target._replace(isr=active_isr)
+    if view.elr:
+        target = _with_elr(partition, target, min(view.min_isr(topic), len(target.replicas)), standing.lost_tail)
+    else:
+        target = target._replace(elr=(), last_known=())
+    how = wish.how or (How.UNCLEAN if view.unclean(topic) else How.ONLINE)
+    target = _elected(partition, target, live, how)
+    if view.elr:
+        target = _with_last_known(partition, target)
+    return _record(partition, target, _directories(partition, target.replicas, wish, view))
+
+
+def _wished(partition: Partition, wish: Wish) -> _Target:
+    return _Target(
+        replicas=partition.replicas if wish.replicas is None else wish.replicas,
+        isr=partition.isr if wish.isr is None else wish.isr,
+        adding=partition.adding if wish.adding is None else wish.adding,
+        removing=partition.removing if wish.removing is None else wish.removing,
+        elr=partition.elr,
+        last_known=partition.last_known_elr,
+        leader=partition.leader,
+        recovery=partition.recovery if wish.recovery is None else wish.recovery,
+    )
+
+
+def _completed(target: _Target) -> _Target:
+    """End a reassignment once every replica that stays is in the ISR: an earlier end would shrink it (KAFKA-15665, C10)."""
+    if not (target.adding or target.removing):
+        return target
+    replicas = tuple(r for r in target.replicas if r not in target.removing)
+    isr = tuple(r for r in target.isr if r not in target.removing)
+    if not replicas or not set(replicas) <= set(isr):
+        return target
+    return target._replace(replicas=replicas, isr=isr, adding=(), removing=())
+
+
+def _with_elr(partition: Partition, target: _Target, min_isr: int, lost_tail: frozenset[int]) -> _Target:
+    """Below min ISR, those who leave the ISR stay eligible: nothing was committed without them since (KIP-966)."""
+    if len(target.isr) >= min_isr:
+        return target._replace(elr=(), last_known=())
+    known = [*target.elr, *(r for r in partition.isr if r not in target.elr)]
+    elr = tuple(r for r in known if r not in target.isr and r not in lost_tail and r in target.replicas)
+    return target._replace(elr=elr)
+
+
+def _elected(partition: Partition, target: _Target, live: Callable[[int], bool], how: How) -> _Target:
+    among = Candidates(current=partition.leader, elr=target.elr, last_known=partition.last_known_elr)
+    if how is How.PREFERRED:
+        among = among._replace(current=target.replicas[0])
+        result = elect(target.replicas, target.isr, live, unclean=False, among=among)
+        if isinstance(result, Election) and result.leader != target.replicas[0]:
+            among = among._replace(current=partition.leader)  # no preferred one to be had: do not move it elsewhere
+            result = elect(target.replicas, target.isr, live, unclean=False, among=among)
+    else:
+        result = elect(target.replicas, target.isr, live, unclean=how is How.UNCLEAN, among=among)
+    if not isinstance(result, Election):
+        return target._replace(leader=NO_LEADER)
+    if result.unclean:
+        return target._replace(
+            leader=result.leader, isr=result.isr, elr=(), last_known=(), recovery=Recovery.RECOVERING.value
+        )
+    elr = tuple(r for r in target.elr if r not in result.isr)
+    return target._replace(leader=result.leader, isr=result.isr, elr=elr)
+
+
+def _with_last_known(partition: Partition, target: _Target) -> _Target:
+    """Remember who led when a partition loses its whole ISR; forget it once somebody leads."""
+    if target.leader != NO_LEADER:
+        return target._replace(last_known=())
+    if partition.leader != NO_LEADER and not target.isr:
+        return target._replace(last_known=(partition.leader,))
+    return target._replace(last_known=partition.last_known_elr)
+
+
+def _directories(partition: Partition, replicas: Replicas, wish: Wish, view: View) -> tuple[bytes, ...]:
+    placed = dict(zip(partition.replicas, partition.directories, strict=True))
+    placed.update(wish.directories or {})
+    return tuple(placed[r] if r in placed else view.default_directory(r) for r in replicas)
+
+
+def _record(partition: Partition, target: _Target, directories: tuple[bytes, ...]) -> PartitionChangeRecord | None:
+    """What differs, as a record. A replica that goes bumps the leader epoch, so that it can be told stray (KAFKA-13972)."""
+    record = PartitionChangeRecord(partition_id=partition.id, topic_id=partition.topic_id)
+    changed = False
+    if target.leader != partition.leader or not set(partition.replicas) <= set(target.replicas):
+        record.leader = target.leader
+        changed = True
+    for field, now, then in (
+        ("isr", target.isr, partition.isr),
+        ("replicas", target.replicas, partition.replicas),
+        ("adding_replicas", target.adding, partition.adding),
+        ("removing_replicas", target.removing, partition.removing),
+        ("eligible_leader_replicas", target.elr, partition.elr),
+        ("last_known_elr", target.last_known, partition.last_known_elr),
+        ("directories", directories, partition.directories),
+    ):
+        if now != then:
+            setattr(record, field, list(now))
+            changed = True
+    if target.recovery != partition.recovery:
+        record.leader_recovery_state = target.recovery
+        changed = True
+    return record if changed else None

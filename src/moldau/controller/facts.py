@@ -1,0 +1,180 @@
+"""What a decision is made from and made of: settings, facts of the moment, chance, and the decision itself.
+
+Time, chance and log offsets are facts handed in; nothing here asks the world. Read next: ``ledger.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from moldau.image import Image
+from moldau.image.configs import Static, broker_setting, topic_value
+from moldau.terms import Code
+from moldau.terms.broker_config import BROKER_KEYS
+
+T = TypeVar("T")
+
+ELR_FEATURE = "eligible.leader.replicas.version"
+
+
+class Problem(NamedTuple):
+    """How an item of an ask went: a code, and words for the human who asked."""
+
+    code: Code
+    message: str | None = None
+
+
+FINE = Problem(Code.NONE)
+
+
+class Session(NamedTuple):
+    """What the active controller remembers of a broker's heartbeats; lost with the office, and rightly so."""
+
+    contact_ms: int
+    metadata_offset: int = -1
+    shutdown_offset: int = -1
+    """Where the log ended when its controlled shutdown began; others must have read so far before it may go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Static settings of the controller, each beside Kafka's key."""
+
+    cluster_id: str = ""
+    node_id: int = 0
+    static: Static = field(default_factory=dict)
+    """Keys and texts of server.properties; topic defaults are looked up here."""
+    session_timeout_ms: int = 9000  # broker.session.timeout.ms
+    rebalance_enable: bool = True  # auto.leader.rebalance.enable
+    imbalance_percentage: int = 10  # leader.imbalance.per.broker.percentage
+    delete_topic_enable: bool = True  # delete.topic.enable
+    max_elections: int = 1000
+    """Leaders moved in one pass of the background rebalance."""
+    max_records: int = 10_000
+    """Records that one ask of a client may cause; more is refused (POLICY_VIOLATION)."""
+
+    def number(self, image: Image, key: str) -> int:
+        """A broker key's effective whole number (num.partitions, default.replication.factor)."""
+        text = broker_setting(image, self.node_id, key, self.static).value
+        return int(BROKER_KEYS[key].parse(text or ""))
+
+
+class Soft:
+    """State of the office that is in no record: sessions and the clock of the last tick. Changed by the office only."""
+
+    __slots__ = ("last_tick_ms", "sessions", "settings")
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.sessions: dict[int, Session] = {}
+        self.last_tick_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The moment of an ask.
+
+    now_ms: monotonic. next_offset: where the first record of the decision will stand in the log. seed: bytes of chance.
+    observed: broker id -> metadata offset that the quorum saw it fetch, when it knows better than heartbeats.
+    """
+
+    now_ms: int
+    next_offset: int
+    seed: bytes = b""
+    observed: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Records to append atomically (maybe none), the reply once they are committed, and soft state to remember."""
+
+    records: Sequence[Any]
+    reply: Any
+    sessions: Mapping[int, Session | None] = field(default_factory=dict)
+
+
+class Chance:
+    """Rolls that follow from a seed: SHA-256 in counter mode, so that a decision is a function of its facts."""
+
+    __slots__ = ("_count", "_seed")
+
+    def __init__(self, seed: bytes) -> None:
+        self._seed = seed
+        self._count = 0
+
+    def _block(self) -> bytes:
+        self._count += 1
+        return hashlib.sha256(self._seed + self._count.to_bytes(8, "big")).digest()
+
+    def below(self, n: int) -> int:
+        """A whole number in [0, n)."""
+        return int.from_bytes(self._block()[:8], "big") % n
+
+    def shuffle(self, items: list[T]) -> None:
+        """Fisher-Yates, in place."""
+        for last in range(len(items) - 1, 0, -1):
+            other = self.below(last + 1)
+            items[last], items[other] = items[other], items[last]
+
+    def uuid(self) -> bytes:
+        """A random (version 4) id, as Kafka draws them: not one of the reserved, and its text does not start with "-"."""
+        while True:
+            id = bytearray(self._block()[:16])
+            id[6] = id[6] & 0x0F | 0x40
+            id[8] = id[8] & 0x3F | 0x80
+            if id[0] >> 2 != 62:  # base64 digit 62 is "-", which reads as an option on a command line
+                return bytes(id)
+
+
+class View:
+    """One look at the world for one decision: image, soft state, facts, and per-topic settings looked up once."""
+
+    __slots__ = ("_min_isr", "_unclean", "chance", "facts", "image", "settings", "soft")
+
+    def __init__(self, image: Image, soft: Soft, facts: Facts) -> None:
+        self.image = image
+        self.soft = soft
+        self.facts = facts
+        self.settings = soft.settings
+        self.chance = Chance(facts.seed)
+        self._min_isr: dict[str, int] = {}
+        self._unclean: dict[str, bool] = {}
+
+    @property
+    def elr(self) -> bool:
+        """Whether eligible leader replicas are kept (KIP-966)."""
+        return self.image.features.get(ELR_FEATURE, 0) > 0
+
+    def min_isr(self, topic: str) -> int:
+        """min.insync.replicas of a topic, not yet capped by the number of its replicas."""
+        return _once(self._min_isr, topic, lambda: int(self._value(topic, "min.insync.replicas")))
+
+    def unclean(self, topic: str) -> bool:
+        """Whether unclean elections are allowed for a topic."""
+        return _once(self._unclean, topic, lambda: bool(self._value(topic, "unclean.leader.election.enable")))
+
+    def _value(self, topic: str, key: str) -> Any:
+        return topic_value(self.image, topic, key, self.settings.static)
+
+    def stale(self, broker_id: int, epoch: int) -> bool:
+        """Whether an ask comes from a broker that is not, or no longer, registered under that epoch."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is None or broker.epoch != epoch
+
+    def default_directory(self, broker_id: int) -> bytes:
+        """Where a new replica goes: the broker's one directory, or undecided when it has several (KIP-858)."""
+        from moldau.image.partition import MIGRATING, UNASSIGNED
+
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or not broker.log_dirs:
+            return MIGRATING
+        return broker.log_dirs[0] if len(broker.log_dirs) == 1 else UNASSIGNED
+
+
+def _once(table: dict[str, T], key: str, look_up: Callable[[], T]) -> T:
+    if key not in table:
+        table[key] = look_up()
+    return table[key]

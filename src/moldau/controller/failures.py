@@ -1,0 +1,98 @@
+"""Brokers that go and come: what it means for every partition they have a part in. One decision for all partitions.
+
+Fencing takes brokers out of ISRs and leads; unfencing gives leaderless partitions another chance. Who must be fenced is
+decided in ``brokers.py``. Cost is linear in the partitions of the brokers concerned (``Image.index``).
+Rules: KIP-631, KIP-841 (a fenced or leaving broker is in no ISR), KIP-858 (lost directories), KIP-966 (unclean shutdown).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from moldau.controller.change import Standing, Wish, change
+from moldau.controller.facts import View
+from moldau.image.partition import NO_LEADER, Key, Partition
+from moldau.wire.records.metadata import BrokerRegistrationChangeRecord
+
+FENCE, UNFENCE = 1, -1
+_AS_IS = Wish()
+
+
+def fence(view: View, broker_ids: Iterable[int]) -> list[Any]:
+    """Records that fence brokers: first their partitions move, then their registrations change."""
+    gone = frozenset(broker_ids)
+    records = leave(view, gone)
+    for id in sorted(gone):
+        epoch = view.image.brokers[id].epoch
+        records.append(BrokerRegistrationChangeRecord(broker_id=id, broker_epoch=epoch, fenced=FENCE))
+    return records
+
+
+def unfence(view: View, broker_id: int) -> list[Any]:
+    """Records that unfence a broker, and elect for partitions that had nobody."""
+    epoch = view.image.brokers[broker_id].epoch
+    records: list[Any] = [BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, fenced=UNFENCE)]
+    standing = Standing(view, arriving=frozenset({broker_id}))
+    records += _changes(standing, (p.key for p in view.image.leaderless()))
+    return records
+
+
+def begin_shutdown(view: View, broker_id: int) -> list[Any]:
+    """Records that put a broker into controlled shutdown: it leaves every ISR, and others lead (CS-1)."""
+    epoch = view.image.brokers[broker_id].epoch
+    mark = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, in_controlled_shutdown=1)
+    return [mark, *leave(view, frozenset({broker_id}))]
+
+
+def leave(view: View, gone: frozenset[int]) -> list[Any]:
+    """Changes that take brokers out of the ISRs that they are in and the leads that they hold."""
+    keys: set[Key] = set()
+    for id in gone:
+        keys.update(p.key for p in view.image.partitions_on_broker(id) if id in p.isr or p.leader == id)
+    return _changes(Standing(view, leaving=gone), keys)
+
+
+def distrust(view: View, broker_id: int, *, forever: bool = False) -> list[Any]:
+    """Changes after an unclean shutdown: its last records may be gone, so it is in no ISR and in no ELR (KIP-966).
+
+    ``forever``: the broker is unregistered, and may not be an ISR's last memory either.
+    """
+    here = view.image.partitions_on_broker(broker_id)
+    if not view.elr and not forever:
+        return leave(view, frozenset({broker_id})) if view.image.is_active(broker_id) else []
+    keys = [p.key for p in here if broker_id in p.isr or broker_id in p.elr or p.leader == broker_id]
+    return _changes(Standing(view, leaving=frozenset({broker_id}), lost_tail=frozenset({broker_id})), keys)
+
+
+def lose_directories(view: View, broker_id: int, offline: Iterable[bytes]) -> list[Any]:
+    """Records for log directories that failed: their replicas leave ISRs and leads, the registration forgets them."""
+    broker = view.image.brokers[broker_id]
+    lost = frozenset(offline) & frozenset(broker.log_dirs)
+    if not lost:
+        return []
+    keys = [p.key for p in view.image.partitions_on_broker(broker_id) if p.directory(broker_id) in lost and _part(p, broker_id)]
+    records = _changes(Standing(view, leaving=frozenset({broker_id})), keys)
+    left = [d for d in broker.log_dirs if d not in lost]
+    if left:  # with none left the broker stops itself; an empty list means "no change" in this record
+        records.append(BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.epoch, log_dirs=left))
+    return records
+
+
+def elect_leaderless(view: View, keys: Iterable[Key]) -> list[Any]:
+    """Changes for leaderless partitions among ``keys``, by whatever election their topics allow now."""
+    return _changes(Standing(view), (key for key in keys if view.image.at(key).leader == NO_LEADER))
+
+
+def _part(partition: Partition, broker_id: int) -> bool:
+    return broker_id in partition.isr or partition.leader == broker_id
+
+
+def _changes(standing: Standing, keys: Iterable[Key]) -> list[Any]:
+    image = standing.view.image
+    records: list[Any] = []
+    for key in sorted(keys):  # sets have no order that two processes share, and a decision must be repeatable
+        record = change(image.at(key), image.topics[key[0]].name, _AS_IS, standing)
+        if record is not None:
+            records.append(record)
+    return records

@@ -1,0 +1,91 @@
+"""AlterPartition: a leader asks to change its ISR. All the fences of KIP-497, KIP-841 and KIP-903, in Kafka's order.
+
+Taking a change may end a reassignment and elect another leader; the asker is then told NEW_LEADER_ELECTED. What the
+leader itself may ask is decided in ``moldau.replication``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.controller.asks import AlterPartition, IsrChange
+from moldau.controller.change import Standing, Wish, change
+from moldau.controller.facts import Decision, View
+from moldau.controller.replies import IsrResult, PartitionsAltered, Refused
+from moldau.image.partition import NO_LEADER_CHANGE, Key, Partition, Recovery, merged
+from moldau.terms import Code
+
+_BY_TOPIC_ID = 2
+"""Version of AlterPartition from which topics go by id; the codes changed with it."""
+
+
+def alter_partition(view: View, ask: AlterPartition) -> Decision:
+    """Check each change against the partition as it is now, and take those that stand."""
+    if view.stale(ask.broker_id, ask.broker_epoch):
+        return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
+    records: list[Any] = []
+    results = []
+    standing = Standing(view)
+    done: set[Key] = set()
+    for wish in ask.changes:
+        code = Code.INVALID_REQUEST if wish.key in done else _refusal(view, ask, wish)
+        done.add(wish.key)
+        if code is not Code.NONE:
+            results.append(IsrResult(key=wish.key, code=code))
+            continue
+        partition = view.image.at(wish.key)
+        isr = tuple(broker_id for broker_id, _ in wish.isr)
+        topic = view.image.topics[wish.key[0]].name
+        record = change(partition, topic, Wish(isr=isr, recovery=wish.recovery), standing)
+        if record is None:
+            results.append(IsrResult(key=wish.key, code=Code.NONE, partition=partition))
+            continue
+        records.append(record)
+        if record.leader not in (ask.broker_id, NO_LEADER_CHANGE):
+            # The change ended a reassignment that the asker is no longer part of, or must not lead.
+            code = Code.NEW_LEADER_ELECTED if ask.version >= _BY_TOPIC_ID else Code.FENCED_LEADER_EPOCH
+            results.append(IsrResult(key=wish.key, code=code))
+        else:
+            results.append(IsrResult(key=wish.key, code=Code.NONE, partition=merged(partition, record)))
+    return Decision(records, PartitionsAltered(partitions=tuple(results)))
+
+
+def _refusal(view: View, ask: AlterPartition, wish: IsrChange) -> Code:
+    """The first fence that the change runs into. The order matters: an asker ahead of us means that we are deposed."""
+    topic = view.image.topics.get(wish.key[0])
+    if topic is None:
+        return Code.UNKNOWN_TOPIC_ID if ask.version >= _BY_TOPIC_ID else Code.UNKNOWN_TOPIC_OR_PARTITION
+    partition = topic.partitions.get(wish.key[1])
+    if partition is None:
+        return Code.UNKNOWN_TOPIC_OR_PARTITION
+    if wish.leader_epoch > partition.leader_epoch or wish.partition_epoch > partition.partition_epoch:
+        return Code.NOT_CONTROLLER  # KAFKA-14154: FENCED would make a leader that is ahead of us give up
+    if wish.leader_epoch < partition.leader_epoch:
+        return Code.FENCED_LEADER_EPOCH
+    if ask.broker_id != partition.leader:
+        return Code.INVALID_REQUEST
+    if wish.partition_epoch < partition.partition_epoch:
+        return Code.INVALID_UPDATE_VERSION
+    if not _well_formed(partition, wish):
+        return Code.INVALID_REQUEST
+    if not all(_eligible(view, broker_id, epoch) for broker_id, epoch in wish.isr):
+        return Code.INELIGIBLE_REPLICA if ask.version >= _BY_TOPIC_ID else Code.OPERATION_NOT_ATTEMPTED
+    return Code.NONE
+
+
+def _well_formed(partition: Partition, wish: IsrChange) -> bool:
+    isr = [broker_id for broker_id, _ in wish.isr]
+    if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or partition.leader not in isr:
+        return False
+    if wish.recovery not in (Recovery.RECOVERED, Recovery.RECOVERING):
+        return False
+    if wish.recovery == Recovery.RECOVERING:
+        # Recovering alone, and never again once recovered (KIP-704).
+        return len(isr) == 1 and partition.recovery == Recovery.RECOVERING
+    return True
+
+
+def _eligible(view: View, broker_id: int, epoch: int) -> bool:
+    """Active, and the very incarnation that the leader saw fetch: another one may have an empty disk (KIP-903)."""
+    broker = view.image.brokers.get(broker_id)
+    return broker is not None and broker.active and epoch in (-1, broker.epoch)

@@ -1,0 +1,126 @@
+"""Reassignment of replicas, KRaft style: union first, then the target once it is in sync; cancel restores (RA-1, RA-2).
+
+The steps after the first follow from ISR changes: ``change.py`` ends a reassignment when every replica that stays is in
+the ISR. Law C10: current -> union -> target, or back. Source: KIP-455, KIP-860 (changing the replication factor).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.controller.asks import AlterPartitionReassignments, AssignReplicasToDirs, ListPartitionReassignments, Move
+from moldau.controller.change import Standing, Wish, change
+from moldau.controller.facts import FINE, Decision, Problem, View
+from moldau.controller.placement import bad_assignment
+from moldau.controller.replies import DirsAssigned, ReassignmentsAltered, ReassignmentsListed, Refused
+from moldau.image.partition import Key, Partition, merged
+from moldau.terms import Code
+
+
+def alter_reassignments(view: View, ask: AlterPartitionReassignments) -> Decision:
+    """Begin, change or cancel moves; each item stands for itself."""
+    records: list[Any] = []
+    results: list[tuple[str, int, Problem]] = []
+    done: set[tuple[str, int]] = set()
+    for move in ask.moves:
+        name = (move.topic, move.partition)
+        if name in done:
+            problem = Problem(Code.INVALID_REQUEST, "The partition is named twice in one request.")
+        else:
+            problem = _move(view, move, records, ask.allow_replication_factor_change)
+        done.add(name)
+        results.append((*name, problem))
+    return Decision(records, ReassignmentsAltered(partitions=tuple(results)))
+
+
+def _move(view: View, move: Move, records: list[Any], any_factor: bool) -> Problem:
+    topic = view.image.topic(move.topic)
+    partition = None if topic is None else topic.partitions.get(move.partition)
+    if partition is None:
+        return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {move.topic}:{move.partition}.")
+    if move.replicas is None:
+        return _cancel(view, move.topic, partition, records)
+    problem = bad_assignment(view.image, move.replicas)
+    if problem is None and not any_factor and len(move.replicas) != len(partition.original_replicas):
+        problem = Problem(
+            Code.INVALID_REPLICATION_FACTOR,
+            f"The replication factor would change from {len(partition.original_replicas)} to {len(move.replicas)}.",
+        )
+    if problem is not None:
+        return problem
+    record = change(partition, move.topic, _wish(partition, move.replicas), Standing(view))
+    if record is not None:
+        records.append(record)
+    return FINE
+
+
+def _wish(partition: Partition, target: tuple[int, ...]) -> Wish:
+    """Union of target and what is there. Those that an earlier move was adding and this one does not want, just leave."""
+    removing = tuple(sorted(r for r in partition.replicas if r not in target))
+    adding = tuple(sorted(r for r in target if r not in partition.replicas or r in partition.adding))
+    dropped = tuple(r for r in removing if r in partition.adding and r not in partition.isr)
+    removing = tuple(r for r in removing if r not in dropped)
+    return Wish(replicas=(*target, *removing), adding=adding, removing=removing)
+
+
+def _cancel(view: View, topic: str, partition: Partition, records: list[Any]) -> Problem:
+    """Back to the original replicas; refused when none of them is in sync and the topic does not allow the loss."""
+    if not partition.reassigning:
+        return Problem(Code.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+    replicas = partition.original_replicas
+    isr = tuple(r for r in partition.isr if r in replicas)
+    if not isr:
+        if not view.unclean(topic):
+            return Problem(
+                Code.INVALID_REPLICA_ASSIGNMENT,
+                f"Unable to revert {topic}:{partition.id}: it would require an unclean leader election.",
+            )
+        isr = replicas[:1]
+    wish = Wish(isr=isr, replicas=replicas, adding=(), removing=())
+    record = change(partition, topic, wish, Standing(view))
+    if record is not None:
+        records.append(record)
+    return FINE
+
+
+def list_reassignments(view: View, ask: ListPartitionReassignments) -> Decision:
+    """Moves under way, by topic name and partition."""
+    image = view.image
+    moving = sorted((image.topics[key[0]].name, image.at(key)) for key in image.index.moving)
+    if ask.partitions is not None:
+        wanted = set(ask.partitions)
+        moving = [(topic, partition) for topic, partition in moving if (topic, partition.id) in wanted]
+    return Decision([], ReassignmentsListed(partitions=tuple(moving)))
+
+
+def assign_directories(view: View, ask: AssignReplicasToDirs) -> Decision:
+    """Note in which directories a broker's replicas lie; a replica on a failed directory leaves ISR and lead (KIP-858)."""
+    if view.stale(ask.broker_id, ask.broker_epoch):
+        return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
+    broker = view.image.brokers[ask.broker_id]
+    records: list[Any] = []
+    results: list[tuple[bytes, Key, Code]] = []
+    for directory, keys in ask.directories.items():
+        online = directory in broker.log_dirs
+        standing = Standing(view, leaving=frozenset() if online else frozenset({broker.id}))
+        for key in keys:
+            code = _not_there(view, key, broker.id)
+            results.append((directory, key, code))
+            if code is Code.NONE:
+                topic = view.image.topics[key[0]].name
+                record = change(view.image.at(key), topic, Wish(directories={broker.id: directory}), standing)
+                if record is not None:
+                    records.append(record)
+    return Decision(records, DirsAssigned(partitions=tuple(results)))
+
+
+def _not_there(view: View, key: Key, broker_id: int) -> Code:
+    if key[0] not in view.image.topics:
+        return Code.UNKNOWN_TOPIC_ID
+    partition = view.image.partition(*key)
+    if partition is None:
+        return Code.UNKNOWN_TOPIC_OR_PARTITION
+    return Code.NONE if broker_id in partition.replicas else Code.NOT_LEADER_OR_FOLLOWER
+
+
+__all__ = ["alter_reassignments", "assign_directories", "list_reassignments", "merged"]

@@ -1,0 +1,230 @@
+"""What must never be, whatever happens: laws of the metadata quorum, to be run after every event of a simulation.
+
+Ids R1..R8, R10 and C1 are those of the project's list of invariants (docs). ``History`` is what the checker remembers of the
+whole cluster; it is not part of any replica. Each law looks at the one replica that has just moved. R9 (voter changes) has
+nothing to check while the voter set is fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from moldau.quorum import effects as do
+from moldau.quorum.messages import VoteAnswer
+from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned
+from moldau.quorum.state import ElectionState, Quorum
+from moldau.quorum.tally import majority, reached_by_majority
+
+Entry = tuple[int, Any]
+"""A record as the checker sees it: its epoch and what it says."""
+
+
+class Sight(NamedTuple):
+    """One replica just after an event: its machine (None: down), its disk, and what the event made it do."""
+
+    id: int
+    quorum: Quorum | None
+    persisted: ElectionState
+    flushed: int
+    entry: Callable[[int], Entry]
+    snapshots: Mapping[int, list[Entry]]
+    effects: list[do.Effect]
+    now_ms: int
+    awake_ms: int
+
+
+@dataclass
+class History:
+    """What has been seen so far. ``committed`` is the truth: entry by offset, as first exposed by a leader."""
+
+    voters: tuple[int, ...]
+    fetch_timeout_ms: int
+    committed: list[Entry] = field(default_factory=list)
+    leaders: dict[int, int] = field(default_factory=dict)
+    votes: dict[tuple[int, int], Any] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
+    flushed: dict[int, int] = field(default_factory=dict)
+    fetched_ms: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    elected_ms: dict[int, int] = field(default_factory=dict)
+    exposed: tuple[int, int] = (0, 0)
+
+
+def one_leader_per_epoch(history: History, seen: Sight) -> None:
+    """R1: at most one leader per epoch, over persisted state."""
+    epoch, leader, _ = seen.persisted
+    if leader is not None:
+        first = history.leaders.setdefault(epoch, leader)
+        assert first == leader, f"R1: epoch {epoch} is led by {first} and by {leader} (as {seen.id} has it)"
+
+
+def a_vote_is_never_changed(history: History, seen: Sight) -> None:
+    """R2: within an epoch a persisted vote stays what it is."""
+    epoch, _, voted = seen.persisted
+    before = history.votes.get((seen.id, epoch))
+    assert before is None or before == voted, f"R2: {seen.id} voted for {before} in epoch {epoch}, now for {voted}"
+    if voted is not None:
+        history.votes[seen.id, epoch] = voted
+
+
+def a_vote_is_spoken_after_it_is_persisted(persisted: ElectionState, answer: VoteAnswer, candidate: Any) -> None:
+    """R2: at the moment a granted vote leaves, it is on disk. Called by whoever carries the answer."""
+    if answer.granted:
+        on_disk = (persisted.epoch, persisted.voted)
+        assert on_disk == (answer.epoch, candidate), f"R2: a vote for {candidate} in {answer.epoch} left, disk says {on_disk}"
+
+
+def epochs_never_go_back(history: History, seen: Sight) -> None:
+    """C1: a replica's epoch never decreases, on disk or in memory."""
+    epoch = seen.persisted.epoch if seen.quorum is None else seen.quorum.role.epoch
+    assert epoch >= history.epochs.get(seen.id, 0), f"C1: {seen.id} went back to epoch {epoch}"
+    assert seen.persisted.epoch <= epoch, f"C1: {seen.id} persisted epoch {seen.persisted.epoch} and acts in {epoch}"
+    history.epochs[seen.id] = max(epoch, seen.persisted.epoch)
+
+
+def a_leader_holds_all_that_is_committed(history: History, seen: Sight) -> None:
+    """R3: the newest leader's log holds every committed record (checked when it is elected; it never truncates)."""
+    quorum = seen.quorum
+    if quorum is None or not isinstance(quorum.role, Leader) or quorum.role.epoch in history.elected_ms:
+        return
+    if quorum.role.epoch < max(history.elected_ms, default=0):
+        return
+    history.elected_ms[quorum.role.epoch] = seen.now_ms
+    end = len(history.committed)
+    assert quorum.log.end >= end, f"R3: leader {seen.id} of epoch {quorum.role.epoch} ends at {quorum.log.end}, committed {end}"
+    for offset in range(max(quorum.log.start, end - 50), end):
+        assert seen.entry(offset) == history.committed[offset], f"R3: leader {seen.id} has another record at {offset}"
+
+
+def the_exposed_high_watermark_never_goes_back(history: History, seen: Sight) -> None:
+    """R4: what the newest leader exposes never decreases, across leaders too."""
+    quorum = seen.quorum
+    if quorum is None or not isinstance(quorum.role, Leader) or quorum.role.high_watermark is None:
+        return
+    epoch, exposed = history.exposed
+    now = (quorum.role.epoch, quorum.role.high_watermark)
+    if now[0] >= epoch:
+        assert now[1] >= exposed, f"R4: leader {seen.id} of epoch {now[0]} exposes {now[1]}, epoch {epoch} had exposed {exposed}"
+        history.exposed = now
+
+
+def nothing_committed_is_truncated(history: History, seen: Sight) -> None:
+    """R4: no truncation below what the replica knows committed."""
+    for effect in seen.effects:
+        if isinstance(effect, do.Truncate) and seen.quorum is not None:
+            known = seen.quorum.high_watermark
+            assert effect.end >= known, f"R4: {seen.id} cuts its log to {effect.end}, {known} is committed"
+
+
+def committed_is_the_same_everywhere(history: History, seen: Sight) -> None:
+    """R3, C3: whatever a replica delivers as committed is what everybody else delivers at that offset."""
+    quorum = seen.quorum
+    if quorum is None:
+        return
+    for effect in seen.effects:
+        if isinstance(effect, do.Commit):
+            end = effect.high_watermark
+            assert end <= quorum.log.end, f"R3: {seen.id} commits up to {end}, beyond its log"
+            checked = min(end, len(history.committed)) - 50  # a window: what lies before was compared when it was new
+            for offset in range(max(quorum.log.start, checked), end):
+                entry = seen.entry(offset)
+                if offset < len(history.committed):
+                    assert entry == history.committed[offset], f"R3: {seen.id} commits {entry} at {offset}"
+                else:
+                    assert offset == len(history.committed), f"R3: {seen.id} commits with a gap before {offset}"
+                    history.committed.append(entry)
+
+
+def a_majority_has_flushed_what_is_committed(history: History, seen: Sight) -> None:
+    """R5: at every moment a majority of the voters has everything committed on disk."""
+    history.flushed[seen.id] = seen.flushed
+    reached = reached_by_majority(history.flushed.get(voter, 0) for voter in history.voters)
+    end = len(history.committed)
+    assert reached >= end, f"R5: {end} is committed, a majority has flushed only {reached}: {history.flushed}"
+
+
+def nothing_is_exposed_before_the_leaders_own_record(history: History, seen: Sight) -> None:
+    """R6: no high watermark and no right to decide before the LeaderChange record of the leader's own epoch commits."""
+    quorum = seen.quorum
+    if quorum is None:
+        return
+    role = quorum.role
+    if isinstance(role, Leader) and role.high_watermark is not None:
+        assert role.high_watermark > role.start_offset, f"R6: {seen.id} exposes {role.high_watermark} below its own epoch"
+    for effect in seen.effects:
+        if isinstance(effect, do.BecameActive):
+            assert quorum.active_epoch == effect.epoch, f"R6: {seen.id} decides in {effect.epoch} too early"
+            committed = [done for done in seen.effects if isinstance(done, do.Commit)]
+            assert committed, f"R6: {seen.id} decides in {effect.epoch} before what is committed was delivered"
+
+
+def a_log_that_starts_late_has_its_snapshot(history: History, seen: Sight) -> None:
+    """R7: log start above 0 only with a snapshot that ends there and equals what it replaces; leaders load none."""
+    quorum = seen.quorum
+    if quorum is None:
+        return
+    start = quorum.log.start
+    if start > 0:
+        assert any(point.offset == start for point in quorum.log.snapshots), f"R7: {seen.id} starts at {start}, no snapshot"
+        assert start in seen.snapshots, f"R7: {seen.id} has lost the snapshot that ends at {start}"
+    for effect in seen.effects:
+        if isinstance(effect, do.InstallSnapshot):
+            assert not isinstance(quorum.role, Leader), f"R7: leader {seen.id} loads a snapshot"
+            held = seen.snapshots[effect.snapshot.offset]
+            assert held == history.committed[: effect.snapshot.offset], f"R7: {seen.id} loads a false snapshot"
+
+
+def observers_never_vote(history: History, seen: Sight) -> None:
+    """R8: an observer never votes, stands or counts."""
+    quorum = seen.quorum
+    if quorum is None:
+        return
+    role = quorum.role
+    if seen.id not in history.voters:
+        assert role.voted is None, f"R8: observer {seen.id} voted"
+        assert not isinstance(role, Leader | Candidate | Prospective | Resigned), f"R8: observer {seen.id} is {role}"
+    elif isinstance(role, Leader):
+        assert set(role.voters) | {seen.id} == set(history.voters), f"R8: {seen.id} counts {set(role.voters)}"
+    elif isinstance(role, Candidate):
+        assert role.granted <= set(history.voters), f"R8: {seen.id} counts votes of {role.granted}"
+
+
+def a_leader_without_a_majority_resigns(history: History, seen: Sight) -> None:
+    """R10: nobody still leads when a majority has not fetched for the fetch timeout (KAFKA-15489).
+
+    While paused (until ``awake_ms``) it cannot. ``history.fetched_ms`` is written by the carrier of messages: (leader, epoch, voter) -> when a fetch last arrived.
+    """
+    quorum = seen.quorum
+    if quorum is None or not isinstance(quorum.role, Leader) or len(history.voters) == 1:
+        return
+    epoch = quorum.role.epoch
+    since = history.elected_ms.get(epoch, seen.now_ms)
+    others = [voter for voter in history.voters if voter != seen.id]
+    heard = sorted((history.fetched_ms.get((seen.id, epoch, voter), since) for voter in others), reverse=True)
+    last_ms = heard[majority(len(history.voters)) - 2]
+    silent_ms = seen.now_ms - max(last_ms, seen.awake_ms)
+    assert silent_ms <= history.fetch_timeout_ms, f"R10: {seen.id} leads {epoch} though a majority is silent for {silent_ms} ms"
+
+
+LAWS = (
+    one_leader_per_epoch,
+    a_vote_is_never_changed,
+    epochs_never_go_back,
+    a_leader_holds_all_that_is_committed,
+    committed_is_the_same_everywhere,
+    the_exposed_high_watermark_never_goes_back,
+    nothing_committed_is_truncated,
+    a_majority_has_flushed_what_is_committed,
+    nothing_is_exposed_before_the_leaders_own_record,
+    a_log_that_starts_late_has_its_snapshot,
+    observers_never_vote,
+    a_leader_without_a_majority_resigns,
+)
+"""All of them, in the order in which the checker's memory is built up."""
+
+
+def check(history: History, seen: Sight) -> None:
+    """Run every law on what a replica has just done."""
+    for law in LAWS:
+        law(history, seen)

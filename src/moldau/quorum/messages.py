@@ -1,0 +1,133 @@
+"""What replicas say to each other, as values: an ask and its answer for each of the five requests.
+
+These are nouns, not bytes: the plane translates from and to the wire (Vote 52, BeginQuorumEpoch 53, EndQuorumEpoch
+54, Fetch 1, FetchSnapshot 59) and checks the cluster id there. Every answer carries its sender's epoch and leader.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from moldau.quorum.log_view import OffsetAndEpoch
+from moldau.quorum.voters import ReplicaKey
+from moldau.terms import Code
+
+
+class BatchSpan(NamedTuple):
+    """A record batch seen from outside: offsets ``[base, next)``, all written in ``epoch``."""
+
+    base: int
+    next: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoteAsk:
+    """Vote for ``candidate`` in ``epoch``; with ``pre_vote`` (KIP-996) only "would you", in the present epoch."""
+
+    epoch: int
+    candidate: ReplicaKey
+    voter: ReplicaKey
+    last: OffsetAndEpoch
+    pre_vote: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VoteAnswer:
+    code: Code
+    epoch: int
+    leader: int | None
+    granted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BeginAsk:
+    """``leader`` leads ``epoch``: follow it (BeginQuorumEpoch)."""
+
+    epoch: int
+    leader: int
+    voter: ReplicaKey
+
+
+@dataclass(frozen=True, slots=True)
+class BeginAnswer:
+    code: Code
+    epoch: int
+    leader: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndAsk:
+    """``leader`` gives ``epoch`` up; the successors are those it prefers, best first (EndQuorumEpoch)."""
+
+    epoch: int
+    leader: int
+    successors: tuple[ReplicaKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndAnswer:
+    code: Code
+    epoch: int
+    leader: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAsk:
+    """Records from ``at.offset``, to a log whose last record is of ``at.epoch``.
+
+    A voter asks only at an offset it has flushed: the ask is also its acknowledgement. ``high_watermark`` is what the
+    asker knows (KIP-1166), -1 where the protocol version does not say.
+    """
+
+    serial: int
+    replica: ReplicaKey
+    epoch: int
+    at: OffsetAndEpoch
+    max_wait_ms: int
+    high_watermark: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswer:
+    """``high_watermark`` -1: not exposed yet. At most one of diverging, snapshot and spans; ``data`` is opaque."""
+
+    code: Code
+    epoch: int
+    leader: int | None
+    high_watermark: int = -1
+    log_start: int = -1
+    diverging: OffsetAndEpoch | None = None
+    snapshot: OffsetAndEpoch | None = None
+    spans: tuple[BatchSpan, ...] = ()
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotAsk:
+    """Bytes of a snapshot from ``position`` (FetchSnapshot)."""
+
+    serial: int
+    replica: ReplicaKey
+    epoch: int
+    snapshot: OffsetAndEpoch
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotAnswer:
+    """``length`` bytes of ``data`` from ``position`` of a snapshot of ``size`` bytes."""
+
+    code: Code
+    epoch: int
+    leader: int | None
+    snapshot: OffsetAndEpoch = OffsetAndEpoch(-1, -1)
+    size: int = 0
+    position: int = 0
+    length: int = 0
+    data: Any = None
+
+
+Ask = VoteAsk | BeginAsk | EndAsk | FetchAsk | SnapshotAsk
+Answer = VoteAnswer | BeginAnswer | EndAnswer | FetchAnswer | SnapshotAnswer

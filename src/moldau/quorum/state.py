@@ -1,0 +1,122 @@
+"""One replica's whole state as a value, and the facts that come with every event.
+
+``Quorum`` is what ``step`` folds events into. ``Turn`` is the pencil of a single step: handlers write the next state
+and the effects on it, and nobody keeps it. The rules are in ``step.py`` and the files it names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from moldau.quorum.log_view import LogView
+from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned, Role
+from moldau.quorum.voters import ReplicaKey, VoterSet
+
+if TYPE_CHECKING:
+    from moldau.quorum.effects import Effect
+
+
+class At(NamedTuple):
+    """When it happens (monotonic), and a fresh roll in [0, 2**30) for whatever needs chance."""
+
+    now_ms: int
+    chance: int
+
+
+class ElectionState(NamedTuple):
+    """What must survive a restart (KR-2). ``leader`` and ``voted`` are of ``epoch``."""
+
+    epoch: int = 0
+    leader: int | None = None
+    voted: ReplicaKey | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How long a replica waits, in milliseconds. The defaults are Kafka's; the fast death (KR-7) is ours."""
+
+    election_timeout_ms: int = 1000  # controller.quorum.election.timeout.ms
+    election_backoff_max_ms: int = 1000  # controller.quorum.election.backoff.max.ms
+    fetch_timeout_ms: int = 2000  # controller.quorum.fetch.timeout.ms
+    retry_backoff_ms: int = 20  # controller.quorum.retry.backoff.ms
+    fetch_max_wait_ms: int = 500
+    fast_death_backoff_ms: int = 50
+    observer_session_timeout_ms: int = 300_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quorum:
+    """A replica: who it is, its role, its log, and what it knows to be committed (that never goes back)."""
+
+    me: ReplicaKey
+    voters: VoterSet
+    role: Role
+    timing: Timing = Timing()
+    log: LogView = LogView()
+    high_watermark: int = 0
+    flushes: bool = True  # whether it flushes before it fetches: every voter, and whoever may become one (KAFKA-17332)
+    serial: int = 0
+    closing: bool = False
+
+    @property
+    def is_voter(self) -> bool:
+        return self.voters.holds(self.me)
+
+    @property
+    def election(self) -> ElectionState:
+        return ElectionState(self.role.epoch, self.role.leader, self.role.voted)
+
+    @property
+    def leader(self) -> int | None:
+        """The leader this node would name to others: a resigned or suspected one is not named."""
+        return None if isinstance(self.role, Resigned | Prospective | Candidate) else self.role.leader
+
+    @property
+    def active_epoch(self) -> int | None:
+        """The epoch in which this node may decide, if any (R6)."""
+        role = self.role
+        return role.epoch if isinstance(role, Leader) and role.high_watermark is not None else None
+
+
+class Turn:
+    """The pencil of one step: the state so far and the effects so far."""
+
+    __slots__ = ("at", "effects", "quorum")
+
+    def __init__(self, quorum: Quorum, at: At) -> None:
+        self.quorum = quorum
+        self.at = at
+        self.effects: list[Effect] = []
+
+    @property
+    def role(self) -> Role:
+        return self.quorum.role
+
+    @property
+    def timing(self) -> Timing:
+        return self.quorum.timing
+
+    def say(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def put(self, **changes: Any) -> None:
+        """Change fields of the state."""
+        self.quorum = replace(self.quorum, **changes)
+
+    def carry(self, **changes: Any) -> None:
+        """Change the luggage of the present role."""
+        self.quorum = replace(self.quorum, role=replace(self.quorum.role, **changes))
+
+    def roll(self, below_ms: int) -> int:
+        """This event's roll, brought into [0, below_ms)."""
+        return self.at.chance % below_ms if below_ms > 0 else 0
+
+    def election_timeout(self) -> int:
+        """A deadline for giving up on an election: the timeout and up to as much again, so that ties break."""
+        timeout_ms = self.timing.election_timeout_ms
+        return self.at.now_ms + timeout_ms + self.roll(timeout_ms)
+
+    def short_while(self) -> int:
+        """A moment soon, random: for standing when nobody is known to lead."""
+        return self.at.now_ms + 1 + self.roll(self.timing.fast_death_backoff_ms)

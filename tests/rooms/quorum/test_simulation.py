@@ -1,0 +1,192 @@
+"""Seeded worlds with every law on: Kafka's own raft scenarios, and chaos. ``MOLDAU_SEEDS=2000`` for a long night."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.rooms.quorum.simulation import World
+
+SEEDS = int(os.environ.get("MOLDAU_SEEDS", "12"))
+
+
+def seeded(world_seed: int, **kinds: object) -> World:
+    voters = kinds.pop("voters", (3, 4, 5)[world_seed % 3])
+    observers = kinds.pop("observers", world_seed % 4)
+    return World(world_seed, voters=voters, observers=observers, **kinds)  # type: ignore[arg-type]
+
+
+def warmed_up(world: World) -> int:
+    world.run(world.consistent_leader)
+    world.run(lambda: world.any_reached(10))
+    leader = world.leader()
+    assert leader is not None
+    return leader
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_an_initial_leader_is_elected(seed: int) -> None:
+    world = seeded(seed, voters=1 + seed % 5)
+    world.run(world.consistent_leader)
+    world.run(lambda: world.all_reached(10))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("graceful", [True, False])
+def test_a_new_leader_is_elected_after_the_old_one_is_gone(seed: int, graceful: bool) -> None:
+    world = seeded(seed)
+    leader = warmed_up(world)
+    if graceful:
+        world.shut_down(leader)
+    else:
+        world.kill(leader)
+    world.run(lambda: world.all_reached(20))
+    goal = world.most_committed() + 10
+    world.boot(leader)
+    world.run(lambda: world.all_reached(goal))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_majority_recovers_after_all_were_killed(seed: int) -> None:
+    world = seeded(seed, voters=1 + seed % 5)
+    warmed_up(world)
+    goal = world.most_committed() + 10
+    for id in world.nodes:
+        world.kill(id)
+    for id in range(world.voters // 2 + 1):
+        world.boot(id)
+    world.run(lambda: world.all_reached(goal))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_leader_cut_off_is_replaced(seed: int) -> None:
+    world = seeded(seed)
+    leader = warmed_up(world)
+    world.blocked = lambda source, target: leader in (source, target)
+    rest = set(world.nodes) - {leader}
+    world.run(lambda: world.all_reached(world_goal, rest)) if (world_goal := world.most_committed() + 20) else None
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_progress_is_made_where_a_majority_is_reachable(seed: int) -> None:
+    world = seeded(seed, voters=5, observers=seed % 4)
+    warmed_up(world)
+    few = {0, 1}
+    world.blocked = lambda source, target: (source in few) != (target in few)
+    goal = world.most_committed() + 50
+    world.run(lambda: world.any_reached(goal))
+    assert world.most_committed({2, 3, 4}) > world.most_committed(few)
+    world.blocked = lambda source, target: False
+    goal = world.most_committed() + 50
+    world.run(lambda: world.all_reached(goal))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_progress_goes_on_after_leaders_fail_back_to_back(seed: int) -> None:
+    world = seeded(seed)
+    first = warmed_up(world)
+    world.blocked = lambda source, target: first in (source, target)
+    world.run(lambda: world.leader() not in (None, first))
+    second = world.leader()
+    world.blocked = lambda source, target: second in (source, target)
+    goal = world.most_committed() + 10
+    world.run(lambda: world.any_reached(goal))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_one_voter_that_lost_its_disk_is_healed_once_a_leader_exists(seed: int) -> None:
+    world = seeded(seed, check_majority=False)
+    warmed_up(world)
+    victim = world.rng.randrange(world.voters)
+    world.wipe(victim)
+    world.run(lambda: world.leader() not in (None, victim) and world.consistent_leader())
+    goal = world.most_committed() + 10
+    world.boot(victim)
+    world.run(lambda: world.all_reached(goal))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS * 4))
+def test_chaos_breaks_no_law_and_the_quorum_recovers(seed: int) -> None:
+    """Loss, crashes between effects, kills, pauses, partitions, snapshots; then peace, and everybody catches up."""
+    world = seeded(seed, loss=0.02 * (seed % 3), crash=0.0004 * (seed % 4), snapshot_every=(0, 40)[seed % 2])
+    rng = world.rng
+    for _ in range(6):
+        world.run_for(rng.randrange(100, 1500))
+        victim = rng.randrange(len(world.nodes))
+        match rng.randrange(5):
+            case 0:
+                world.kill(victim)
+                world.after(rng.randrange(3000), lambda id=victim: world.boot(id))
+            case 1:
+                world.pause(victim, rng.randrange(4000))
+            case 2:
+                few = {victim, rng.randrange(len(world.nodes))}
+                world.blocked = lambda source, target, few=few: (source in few) != (target in few)
+            case 3:
+                world.blocked = lambda source, target, cut=victim: source == cut
+            case 4:
+                leader = world.leader()
+                if leader is not None:
+                    world.kill(leader, power=bool(rng.randrange(2)))
+                    world.after(rng.randrange(2000), lambda id=leader: world.boot(id))
+    world.blocked = lambda source, target: False
+    world.loss = world.crash = 0.0
+    world.run_for(5000)
+    for id in world.nodes:
+        world.boot(id)
+    goal = world.most_committed() + 20
+    world.run(lambda: world.all_reached(goal), 30_000)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_follower_far_behind_loads_a_snapshot(seed: int) -> None:
+    world = seeded(seed, voters=3, observers=1, snapshot_every=10)
+    leader = warmed_up(world)
+    victim = next(id for id in (3, 2, 1, 0) if id != leader and (id == 3) == (seed % 2 == 0))
+    world.kill(victim)
+    world.run(lambda: all(node.disk.start > 20 for node in world.nodes.values() if node.id != victim))
+    behind = world.nodes[victim].disk.end
+    world.boot(victim)
+    goal = world.most_committed() + 10
+    world.run(lambda: world.all_reached(goal))
+    assert world.nodes[victim].disk.start > behind
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_dead_leader_is_replaced_long_before_any_timeout(seed: int) -> None:
+    """KR-7: refused connections are news enough; the fetch timeout would be two seconds."""
+    world = seeded(seed, voters=3)
+    world.run_for(3000)
+    leader = world.leader()
+    assert leader is not None
+    killed_at = world.now
+    world.kill(leader, power=False)
+    world.run(lambda: any(node.active is not None for node in world.nodes.values() if node.quorum is not None))
+    assert world.now - killed_at < 500
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_voter_back_from_isolation_deposes_nobody(seed: int) -> None:
+    """KIP-996: it asks before it stands, so the epoch is where it was (L8)."""
+    world = seeded(seed, voters=3)
+    leader = warmed_up(world)
+    epoch = world.history.exposed[0]
+    alone = next(id for id in range(3) if id != leader)
+    world.blocked = lambda source, target: alone in (source, target)
+    world.run_for(10_000)
+    world.blocked = lambda source, target: False
+    goal = world.most_committed() + 20
+    world.run(lambda: world.all_reached(goal))
+    assert (world.leader(), world.history.exposed[0]) == (leader, epoch)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_leadership_is_handed_over_in_a_few_round_trips(seed: int) -> None:
+    """KR-6: the first successor stands at once; nobody waits for a timeout."""
+    world = seeded(seed, voters=3)
+    leader = warmed_up(world)
+    at = world.now
+    world.shut_down(leader)
+    world.run(lambda: any(node.active is not None for node in world.nodes.values() if node.id != leader))
+    assert world.now - at < 150
