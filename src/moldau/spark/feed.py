@@ -6,7 +6,7 @@ memory. A feed is used by one thread and is never pickled: each Spark task opens
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from moldau.spark.frames import Aborted
@@ -59,6 +59,10 @@ class Feed(Protocol):
 
     def fetch(self, source: TopicPartition, topic_id: bytes, offset: int, max_bytes: int) -> Slice:
         """Whole batches from ``offset`` on; empty when there are none yet. OffsetLost when they are gone."""
+        ...
+
+    def slices(self, source: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
+        """As ``fetch``, on and on through ``span``; the next is under way while one is used. May end early."""
         ...
 
     def close(self) -> None: ...

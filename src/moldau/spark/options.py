@@ -104,6 +104,11 @@ class Options:
         return self.kafka.get("isolation.level", "read_uncommitted") == "read_committed"
 
     @property
+    def numbers(self) -> Mapping[str, int]:
+        """The ``kafka.*`` options that are numbers and that this source heeds."""
+        return {name: int(self.kafka[name]) for name in _KAFKA_NUMBERS if name in self.kafka}
+
+    @property
     def check_crcs(self) -> bool:
         return self.kafka.get("check.crcs", "true") == "true"
 
@@ -126,6 +131,15 @@ _FORBIDDEN = {
     "value.serializer": "values are bytes; use DataFrame operations to encode them",
     "enable.auto.commit": "Spark keeps positions in its checkpoint; publishGroup shows them to group tools",
     "interceptor.classes": "no interceptors run in this source",
+}
+_KAFKA_NUMBERS = {
+    "request.timeout.ms": 1, "default.api.timeout.ms": 1, "retry.backoff.ms": 0, "retry.backoff.max.ms": 0,
+    "fetch.max.wait.ms": 0, "fetch.min.bytes": 0, "max.partition.fetch.bytes": 1,
+}  # fmt: skip
+_KAFKA_CHOICES = {
+    "isolation.level": ("read_uncommitted", "read_committed"),
+    "check.crcs": ("true", "false"),
+    "security.protocol": ("PLAINTEXT",),
 }
 _STREAM_REFUSES = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 _BATCH_IGNORES = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger",
@@ -224,12 +238,12 @@ def _kafka(given: _Given) -> dict[str, str]:
         raise OptionError(
             "kafka.bootstrap.servers", kafka.get("bootstrap.servers"), "host:port[,host:port...] is required"
         )
-    for name, allowed in (
-        ("isolation.level", ("read_uncommitted", "read_committed")),
-        ("check.crcs", ("true", "false")),
-    ):
+    for name, allowed in _KAFKA_CHOICES.items():
         if kafka.get(name, allowed[0]) not in allowed:
             raise OptionError(f"kafka.{name}", kafka[name], "allowed are " + ", ".join(allowed))
+    for name, at_least in _KAFKA_NUMBERS.items():
+        if name in kafka:
+            _integer(f"kafka.{name}", kafka[name], at_least)
     return kafka
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from moldau.spark.decode import next_offset
 from moldau.spark.feed import OffsetLost, Slice, Topic
 from moldau.spark.frames import Aborted
 from moldau.terms import TopicPartition
@@ -120,6 +121,15 @@ class MemoryFeed:
                 found.append(batch)
                 size += len(batch)
         return Slice(b"".join(found), log.start, log.end, self.cluster.aborted)
+
+    def slices(self, source: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
+        at = span.start
+        while at < span.stop:
+            found = self.fetch(source, topic_id, at, max_bytes)
+            if not found.records:
+                return
+            yield found
+            at = next_offset(found.records, at)
 
     def close(self) -> None:
         self.cluster.asked.append("close")
