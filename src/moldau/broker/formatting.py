@@ -159,26 +159,19 @@ def _control(records: list[tuple[int, bytes]]) -> list[tuple[int, bytes | None, 
     return [(0, type.to_bytes(4, "big"), value, []) for type, value in records]  # key: int16 version 0, int16 type
 
 
-def describe(config: NodeConfig, disk: Disk) -> str:
-    """What the folders hold, in the words of Kafka's ``storage info``."""
-    folders = list(dict.fromkeys((config.metadata_dir, *config.log_dirs)))
-    lines = [
-        "Found log director" + ("y:" if len(folders) == 1 else "ies:"),
-        *(f"  {folder}" for folder in sorted(folders)),
-        "",
-    ]
+def describe(config: NodeConfig, disk: Disk) -> tuple[str, bool]:
+    """What the folders hold, in the manner of Kafka's ``storage info``, and whether all is well."""
+    folders = sorted({config.metadata_dir, *config.log_dirs})
+    lines = ["Found log director" + ("y:" if len(folders) == 1 else "ies:"), *(f"  {folder}" for folder in folders), ""]
     metas = {folder: read_meta(folder, disk) for folder in folders if disk.exists(f"{folder}/{META}")}
-    missing = [folder for folder in folders if folder not in metas]
-    if metas:
-        meta = next(iter(metas.values()))
-        lines.append(
-            f"Found metadata: {{cluster.id={meta.cluster_id}, directory.id={uuid_text(meta.directory_id or bytes(16))},"
-            f" node.id={meta.node_id}, version=1}}"
-        )
-    if missing:
-        lines += [
-            "",
-            "Found problem:" if len(missing) == 1 else "Found problems:",
-            *(f"  {f} is not formatted." for f in missing),
-        ]
-    return "\n".join(lines)
+    for folder, meta in metas.items():
+        id = uuid_text(meta.directory_id or bytes(16))
+        what = f"{{cluster.id={meta.cluster_id}, directory.id={id}, node.id={meta.node_id}, version={meta.version}}}"
+        lines.append(f"Found metadata in {folder}: {what}")
+    problems = [f"  {folder} is not formatted." for folder in folders if folder not in metas]
+    for name in ("cluster_id", "node_id"):
+        if len({getattr(meta, name) for meta in metas.values()}) > 1:
+            problems.append(f"  The folders differ in {name.replace('_', '.')}.")
+    if problems:
+        lines += ["", "Found problem:" if len(problems) == 1 else "Found problems:", *problems]
+    return "\n".join(lines), not problems

@@ -25,10 +25,20 @@ class Metadata:
         self.version = 0
         """Counts applied batches: whoever caches what it made of the image compares this."""
         self._listeners: list[Listener] = []
+        self._held = True
 
     def subscribe(self, listener: Listener) -> None:
-        """``listener(image, delta)`` is called after every batch that changed something."""
+        """``listener(image, delta)`` is called after every batch that changed something, once released."""
         self._listeners.append(listener)
+
+    def release(self) -> None:
+        """Let listeners act: called once the image is new enough that nothing in it is of an earlier life of this node.
+
+        Old records replayed at start could otherwise make this broker lead under an epoch long gone.
+        """
+        if self._held:
+            self._held = False
+            self._tell(difference(Image(), self.image))
 
     def became_active(self, epoch: int) -> None:
         """The controller's business."""
@@ -48,8 +58,11 @@ class Metadata:
     def _publish(self, delta: Delta, offset: int, epoch: int) -> None:
         self.offset = offset
         self.epoch = epoch
-        if delta:
-            self.version += 1
+        self.version += 1
+        self._tell(delta)
+
+    def _tell(self, delta: Delta) -> None:
+        if delta and not self._held:
             for listener in self._listeners:
                 listener(self.image, delta)
 

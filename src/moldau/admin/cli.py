@@ -1,0 +1,44 @@
+"""The tree of commands. Each noun is a file, loaded only when it is named; this file knows their names and one line each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+COMMANDS = {
+    "up": ("moldau.admin.up:up", "Start a whole cluster on this machine."),
+    "down": ("moldau.admin.up:down", "Stop a cluster that `up` started, by controlled shutdown."),
+    "status": ("moldau.admin.up:status", "Look at a cluster that `up` started."),
+    "node": ("moldau.admin.storage:node", "Run one node, as in production."),
+    "storage": ("moldau.admin.storage:storage", "Format a node's folders, or look at them."),
+    "demo": ("moldau.admin.demo:demo", "The whole story in three minutes: data, a stream, a killed broker, a report."),
+}
+
+
+class _Lazy(click.Group):
+    """A group whose commands are imported when they are used: `moldau status` does not pay for Spark."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, name = entry[0].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="moldau", prog_name="moldau")
+def cli() -> None:
+    """Moldau: a Kafka-compatible streaming cluster in Python.
+
+    Start with `moldau up`, then point any Kafka client at the address it prints.
+    """

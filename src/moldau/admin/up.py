@@ -1,0 +1,136 @@
+"""``moldau up``, ``down``, ``status``: a cluster to play with, in one folder."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from moldau.admin.main import fail
+from moldau.cluster.cluster import COMBINED, Cluster, ClusterError
+from moldau.cluster.nodes import is_alive
+
+DATA = Path("moldau-data")
+
+
+@click.command()
+@click.option("--brokers", default=3, show_default=True, help="How many brokers.")
+@click.option("--controllers", default=COMBINED, show_default=True, metavar="N|combined", help="Controllers of their own, or in the brokers.")
+@click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="Folder of the cluster.")
+@click.option("--port", default=9092, show_default=True, help="Client port of the first broker; the others count up. 0: any.")
+@click.option("--config", "settings", multiple=True, metavar="KEY=VALUE", help="A server.properties key for every node.")
+@click.option("--detach", is_flag=True, help="Leave it running and return; `moldau down` stops it.")
+def up(brokers: int, controllers: str, data: Path, port: int, settings: tuple[str, ...], detach: bool) -> None:
+    """Start a whole cluster on this machine: real processes, TCP on loopback, replicated logs.
+
+    Without --detach it runs until Ctrl-C. The folder keeps everything; `up` on the same folder goes on with it.
+    """
+    pairs = dict(pair.split("=", 1) if "=" in pair else fail(f"--config {pair}: KEY=VALUE is expected", 2) for pair in settings)
+    if controllers != COMBINED and not controllers.isdigit():
+        fail(f"--controllers {controllers}: a number or {COMBINED} is expected", 2)
+    started = time.monotonic()
+    try:
+        cluster = Cluster(brokers, controllers=controllers, data=data.resolve(), config=pairs, port=port)
+        cluster.start()
+    except (ClusterError, ValueError) as error:
+        fail(str(error))
+        return
+    print(f"{len(cluster.spec.nodes)} nodes are up after {time.monotonic() - started:.2f} s.")
+    print(f"bootstrap servers: {cluster.bootstrap_servers}")
+    print(f"folder: {data}    look: moldau status --data {data}    stop: moldau down --data {data}")
+    if detach:
+        return
+    print("Ctrl-C stops the cluster.")
+    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    try:
+        while any(is_alive(node.pid) for node in cluster.spec.nodes):
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        print("\nstopping ...")
+    cluster.stop()
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="Folder of the cluster.")
+def down(data: Path) -> None:
+    """Stop a cluster by controlled shutdown of every node."""
+    cluster = _found(data)
+    if not cluster.alive():
+        print("nothing runs.")
+        return
+    cluster.stop()
+    print("stopped.")
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="Folder of the cluster.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+def status(data: Path, output: str) -> None:
+    """Nodes, who leads how much, what is not in sync."""
+    cluster = _found(data)
+    rows = _rows(cluster)
+    if output == "json":
+        print(json.dumps({"cluster_id": cluster.cluster_id, "bootstrap_servers": cluster.bootstrap_servers, "nodes": rows}, indent=2))
+    else:
+        print(f"cluster {cluster.cluster_id}    bootstrap servers: {cluster.bootstrap_servers}")
+        _table(rows)
+    raise SystemExit(0 if all(row["state"] == "serving" for row in rows) else 1)
+
+
+def _found(data: Path) -> Cluster:
+    if not (data / "cluster.json").exists():
+        fail(f"no cluster in {data}: start one with `moldau up --data {data}`")
+    return Cluster(data=data.resolve())
+
+
+def _rows(cluster: Cluster) -> list[dict[str, Any]]:
+    alive = set(cluster.alive())
+    serving: dict[int, Any] = {}
+    partitions: list[Any] = []
+    controller = None
+    if alive:
+        try:
+            serving = cluster.client().brokers()
+            partitions = [p for topic in cluster.client().topics().values() for p in topic.partitions.values()]
+            controller = cluster.controller()
+        except OSError:
+            pass
+    rows = []
+    for node in cluster.spec.nodes:
+        if node.id not in alive:
+            state = "stopped"
+        elif node.is_broker:
+            state = "serving" if node.id in serving else "starting"
+        else:
+            state = "serving"
+        rows.append(
+            {
+                "node": node.id,
+                "roles": node.roles,
+                "state": state,
+                "pid": node.pid if node.id in alive else None,
+                "port": node.port or None,
+                "controller": node.id == controller,
+                "leads": sum(p.leader == node.id for p in partitions),
+                "replicas": sum(node.id in p.replicas for p in partitions),
+                "out_of_sync": sum(node.id in p.replicas and node.id not in p.isr for p in partitions),
+            }
+        )
+    return rows
+
+
+def _table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for name in rows[0]:
+        table.add_column(name.replace("_", " "), justify="left" if name in ("roles", "state") else "right")
+    for row in rows:
+        values = ("yes" if v is True else "" if v in (None, False) else str(v) for v in row.values())
+        table.add_row(*values, style="" if row["state"] == "serving" else "yellow")
+    Console().print(table)

@@ -1,0 +1,196 @@
+"""One node: its rooms wired together, started, and stopped in order. Two screens; everything else is in the rooms.
+
+Receives its ports (``World``) and never builds any, so that the simulator runs this very file. Roles decide what is
+wired: a controller has a seat in the quorum and an office, a broker has logs, replicas and coordinators; both hold the
+committed metadata. Read next: ``server.py`` (requests), ``lifecycle.py`` (life with the controller), ``replicas.py`` (data).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from moldau.broker.api import BROKER, CONTROLLER
+from moldau.broker.asking import Asking
+from moldau.broker.config import LOOPBACK, Listener, NodeConfig
+from moldau.broker.formatting import FormatRefused, read_meta
+from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
+from moldau.broker.metadata import Metadata
+from moldau.broker.office import ControllerOffice
+from moldau.broker.peers import Peers
+from moldau.broker.quorum_plane import QuorumPlane
+from moldau.broker.server import Door
+from moldau.broker.stewards import Stewards
+from moldau.client.connection import ConnectionOptions
+from moldau.image import Endpoint
+from moldau.ports import Listener as BoundListener
+from moldau.ports import World
+from moldau.storage.errors import LogError
+from moldau.wire.frames import RequestHeader
+
+log = logging.getLogger("moldau.node")
+
+
+class StartRefused(Exception):
+    """The node cannot start; the text says what is in the way and what to do."""
+
+
+class Node:
+    """A broker, a controller, or both. ``ended(exit code)`` is called once, when the process should go."""
+
+    def __init__(self, config: NodeConfig, world: World, ended: Callable[[int], object]) -> None:
+        self.config = config
+        self.world = world
+        self._ended = ended
+        self.cluster_id = ""
+        self.metadata = Metadata()
+        self.doors: list[Door] = []
+        self.bound: dict[str, BoundListener] = {}
+        self.peers = Peers(world, ConnectionOptions(client_id=f"node-{config.node_id}"))
+        self.asking = Asking(self)
+        self.plane: QuorumPlane
+        self.office: ControllerOffice | None = ControllerOffice(self) if config.is_controller else None
+        self.lifecycle: Lifecycle | None = Lifecycle(self) if config.is_broker else None
+        self.stewards: Stewards | None = None
+        self._stopping: asyncio.Future[None] | None = None
+
+    # ---- start
+
+    async def start(self) -> None:
+        """Start; returns when a broker serves or a controller has its seat. StartRefused says why not."""
+        for key in self.config.unknown:
+            log.warning("unknown configuration key %s is ignored", key)
+        try:
+            meta = read_meta(self.config.metadata_dir, self.world.disk)
+            if meta.node_id != self.config.node_id:
+                raise FormatRefused(
+                    f"{self.config.metadata_dir} was formatted for node {meta.node_id}, and node.id is {self.config.node_id}"
+                )
+            self.cluster_id = meta.cluster_id
+            if self.config.is_broker:
+                self.stewards = Stewards(self)
+                self.stewards.load()
+            listeners = [self.metadata, *([self.office] if self.office is not None else [])]
+            self.plane = QuorumPlane(self, meta, listeners)
+            for one in self.config.listeners:
+                await self._listen(one)
+            await self.plane.start()
+            if self.office is not None:
+                self.office.start()
+            if self.lifecycle is not None:
+                self.lifecycle.start()
+                await self.lifecycle.running.wait()
+        except (FormatRefused, LogError) as error:
+            raise StartRefused(str(error)) from error
+
+    async def _listen(self, one: Listener) -> None:
+        is_controllers = one.name in self.config.controller_listener_names
+        if is_controllers and not self.config.is_controller:
+            return
+        kind = CONTROLLER if is_controllers else BROKER
+        door = Door(self, self.world, listener=one.name, kind=kind, frame_bytes_max=self.config["socket.request.max.bytes"])
+        host = one.host or LOOPBACK
+        if not one.host:
+            log.info("listener %s names no host: it binds %s only (write 0.0.0.0 for all interfaces)", one.name, host)
+        try:
+            self.bound[one.name] = await self.world.net.listen(host, one.port, door.accept)
+        except OSError as error:
+            raise StartRefused(f"cannot listen on {host}:{one.port} for listener {one.name}: {error.strerror or error}") from error
+        self.doors.append(door)
+        if self.office is not None and is_controllers:
+            door.closed_hooks.append(self.office.connection_closed)
+
+    def registered(self, epoch: int) -> None:
+        """The controller took us in: act on metadata once it covers our own registration."""
+
+        def caught_up() -> None:
+            if self.metadata.offset >= epoch:
+                self.metadata.release()
+            else:
+                self.world.tasks.call_later(2, caught_up)
+
+        caught_up()
+
+    # ---- stop
+
+    def stop_soon(self) -> None:
+        """Begin a controlled shutdown (SIGTERM); a second call changes nothing."""
+        if self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._stop())
+
+    async def _stop(self) -> None:
+        code = 0
+        try:
+            await self.stop()
+        except Exception as error:
+            log.exception("the shutdown failed: %s", error)
+            code = 1
+        self._ended(code)
+
+    async def stop(self) -> None:
+        """Leave: hand leadership over, flush, write the clean-shutdown marker, hand the quorum over."""
+        if self.lifecycle is not None:
+            await self.lifecycle.leave_in_order()
+        for listener in self.bound.values():
+            listener.close()
+        if self.stewards is not None:
+            await self.stewards.stop(self.lifecycle.epoch if self.lifecycle is not None else -1)
+        if self.office is not None:
+            self.office.stop()
+        if hasattr(self, "plane"):
+            await self.plane.stop()
+        for door in self.doors:
+            door.close()
+        self.peers.close()
+
+    def failed(self, task: str, error: BaseException) -> None:
+        """A background task raised: the node stops rather than live on half dead (law X7)."""
+        if isinstance(error, RegistrationRefused):
+            log.critical("%s", error)
+            print(f"moldau node {self.config.node_id}: {error}", flush=True)
+        else:
+            log.critical("task %s failed: %r; the node stops", task, error, exc_info=error)
+        self._ended(1)
+
+    def handler_failed(self, header: RequestHeader, error: BaseException) -> None:
+        """A request handler raised. A broken assertion is our bug: the node stops. Anything else costs the connection."""
+        log.error("request %d v%d failed: %r", header.api_key, header.api_version, error, exc_info=error)
+        if isinstance(error, AssertionError):
+            self._ended(1)
+
+    # ---- what rooms ask of the node
+
+    @property
+    def image(self) -> Any:
+        return self.metadata.image
+
+    @property
+    def clock(self) -> Any:
+        return self.world.clock
+
+    @property
+    def is_running(self) -> bool:
+        return self.lifecycle is None or self.lifecycle.stage in (Stage.RUNNING, Stage.LEAVING)
+
+    def own_endpoints(self) -> list[Endpoint]:
+        """Where clients and brokers reach this broker: advertised addresses, with the ports that were really bound."""
+        shown = []
+        for one in self.config.advertised:
+            bound = self.bound.get(one.name)
+            if bound is not None and one.name not in self.config.controller_listener_names:
+                shown.append(Endpoint(one.name, one.host, one.port or bound.port))
+        return shown
+
+    def controller_shown(self) -> int:
+        """The controller id for clients: any live broker, since requests are forwarded (KIP-590)."""
+        return self.config.node_id
+
+    def voters(self) -> dict[int, tuple[str, int]]:
+        """Controller id -> address."""
+        return self.plane.voters()
+
+    def healthy(self) -> bool:
+        """Whether a heartbeat may say that we live: no disk call is overdue."""
+        return self.stewards is None or self.stewards.healthy()
