@@ -112,19 +112,27 @@ def vote_answered(turn: Turn, peer: int, ask: VoteAsk, answer: VoteAnswer) -> No
         turn.carry(refused=role.refused | {peer})
         if ask.pre_vote:
             # It may think otherwise in a moment, when it too has noticed that the leader is gone.
-            vote_failed(turn, peer, ask)
+            _ask_again(turn, peer)
     role = turn.role
     assert isinstance(role, Prospective | Candidate)
-    if won(role.granted, voters):
-        if isinstance(role, Prospective):
-            become_candidate(turn, role.retries)
-        elif role.retry_at_ms is None:
-            become_leader(turn)
-    elif lost(role.refused, voters):
-        if isinstance(role, Prospective):
-            give_up(turn)
-        elif role.retry_at_ms is None:
-            turn.carry(retry_at_ms=turn.at.now_ms + _backoff_ms(turn, role.retries + 1))
+    if not won(role.granted, voters):
+        _give_up_if_lost(turn)
+    elif isinstance(role, Prospective):
+        become_candidate(turn, role.retries)
+    elif role.retry_at_ms is None:
+        become_leader(turn)
+
+
+def _give_up_if_lost(turn: Turn) -> None:
+    """When those left cannot be a majority, do not wait for the deadline: gridlock ends by back-off."""
+    role = turn.role
+    assert isinstance(role, Prospective | Candidate)
+    if not lost(role.refused, turn.quorum.voters.ids):
+        return
+    if isinstance(role, Prospective):
+        give_up(turn)
+    elif role.retry_at_ms is None:
+        turn.carry(retry_at_ms=turn.at.now_ms + _backoff_ms(turn, role.retries + 1))
 
 
 def _counts(turn: Turn, ask: VoteAsk) -> bool:
@@ -133,10 +141,19 @@ def _counts(turn: Turn, ask: VoteAsk) -> bool:
     return isinstance(role, wanted) and role.epoch == ask.epoch
 
 
-def vote_failed(turn: Turn, peer: int, ask: VoteAsk) -> None:
-    """No answer: ask again after a back-off, as long as the election lasts."""
+def vote_failed(turn: Turn, peer: int, ask: VoteAsk, *, dead: bool) -> None:
+    """No answer: ask again after a back-off, as long as the election lasts. The dead do not vote."""
     if not _counts(turn, ask):
         return
+    role = turn.role
+    assert isinstance(role, Prospective | Candidate)
+    _ask_again(turn, peer)
+    if dead and peer not in role.granted:
+        turn.carry(refused=role.refused | {peer})
+        _give_up_if_lost(turn)
+
+
+def _ask_again(turn: Turn, peer: int) -> None:
     role = turn.role
     assert isinstance(role, Prospective | Candidate)
     resend_at_ms = role.resend_at_ms

@@ -1,8 +1,8 @@
 """What must never be, whatever happens: laws of the metadata quorum, to be run after every event of a simulation.
 
-Ids R1..R8, R10 and C1 are those of the project's list of invariants (docs). ``History`` is what the checker remembers of the
-whole cluster; it is not part of any replica. Each law looks at the one replica that has just moved. R9 (voter changes) has
-nothing to check while the voter set is fixed.
+Ids R1..R8, R10 and C1 are those of the project's list of invariants (docs). ``History`` is what the checker remembers
+of the whole cluster; it is not part of any replica. Each law looks at the one replica that has just moved. R9 (voter
+changes) has nothing to check while the voter set is fixed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def a_vote_is_spoken_after_it_is_persisted(persisted: ElectionState, answer: Vot
     """R2: at the moment a granted vote leaves, it is on disk. Called by whoever carries the answer."""
     if answer.granted:
         on_disk = (persisted.epoch, persisted.voted)
-        assert on_disk == (answer.epoch, candidate), f"R2: a vote for {candidate} in {answer.epoch} left, disk says {on_disk}"
+        assert on_disk == (answer.epoch, candidate), f"R2: a vote for {candidate} in {answer.epoch} left, not {on_disk}"
 
 
 def epochs_never_go_back(history: History, seen: Sight) -> None:
@@ -92,7 +92,7 @@ def a_leader_holds_all_that_is_committed(history: History, seen: Sight) -> None:
         return
     history.elected_ms[quorum.role.epoch] = seen.now_ms
     end = len(history.committed)
-    assert quorum.log.end >= end, f"R3: leader {seen.id} of epoch {quorum.role.epoch} ends at {quorum.log.end}, committed {end}"
+    assert quorum.log.end >= end, f"R3: leader {seen.id} of {quorum.role.epoch} ends at {quorum.log.end}, not {end}"
     for offset in range(max(quorum.log.start, end - 50), end):
         assert seen.entry(offset) == history.committed[offset], f"R3: leader {seen.id} has another record at {offset}"
 
@@ -105,7 +105,7 @@ def the_exposed_high_watermark_never_goes_back(history: History, seen: Sight) ->
     epoch, exposed = history.exposed
     now = (quorum.role.epoch, quorum.role.high_watermark)
     if now[0] >= epoch:
-        assert now[1] >= exposed, f"R4: leader {seen.id} of epoch {now[0]} exposes {now[1]}, epoch {epoch} had exposed {exposed}"
+        assert now[1] >= exposed, f"R4: leader {seen.id} exposes {now} (epoch, offset) after {history.exposed}"
         history.exposed = now
 
 
@@ -151,7 +151,7 @@ def nothing_is_exposed_before_the_leaders_own_record(history: History, seen: Sig
         return
     role = quorum.role
     if isinstance(role, Leader) and role.high_watermark is not None:
-        assert role.high_watermark > role.start_offset, f"R6: {seen.id} exposes {role.high_watermark} below its own epoch"
+        assert role.high_watermark > role.start_offset, f"R6: {seen.id} exposes {role.high_watermark} too early"
     for effect in seen.effects:
         if isinstance(effect, do.BecameActive):
             assert quorum.active_epoch == effect.epoch, f"R6: {seen.id} decides in {effect.epoch} too early"
@@ -166,7 +166,8 @@ def a_log_that_starts_late_has_its_snapshot(history: History, seen: Sight) -> No
         return
     start = quorum.log.start
     if start > 0:
-        assert any(point.offset == start for point in quorum.log.snapshots), f"R7: {seen.id} starts at {start}, no snapshot"
+        points = [point.offset for point in quorum.log.snapshots]
+        assert start in points, f"R7: {seen.id} starts at {start}, snapshots end at {points}"
         assert start in seen.snapshots, f"R7: {seen.id} has lost the snapshot that ends at {start}"
     for effect in seen.effects:
         if isinstance(effect, do.InstallSnapshot):
@@ -193,7 +194,8 @@ def observers_never_vote(history: History, seen: Sight) -> None:
 def a_leader_without_a_majority_resigns(history: History, seen: Sight) -> None:
     """R10: nobody still leads when a majority has not fetched for the fetch timeout (KAFKA-15489).
 
-    While paused (until ``awake_ms``) it cannot. ``history.fetched_ms`` is written by the carrier of messages: (leader, epoch, voter) -> when a fetch last arrived.
+    While paused (until ``awake_ms``) it cannot. ``history.fetched_ms`` is written by the carrier of messages:
+    (leader, epoch, voter) -> when a fetch last arrived.
     """
     quorum = seen.quorum
     if quorum is None or not isinstance(quorum.role, Leader) or len(history.voters) == 1:
@@ -204,7 +206,7 @@ def a_leader_without_a_majority_resigns(history: History, seen: Sight) -> None:
     heard = sorted((history.fetched_ms.get((seen.id, epoch, voter), since) for voter in others), reverse=True)
     last_ms = heard[majority(len(history.voters)) - 2]
     silent_ms = seen.now_ms - max(last_ms, seen.awake_ms)
-    assert silent_ms <= history.fetch_timeout_ms, f"R10: {seen.id} leads {epoch} though a majority is silent for {silent_ms} ms"
+    assert silent_ms <= history.fetch_timeout_ms, f"R10: {seen.id} leads {epoch}, a majority is silent for {silent_ms}"
 
 
 LAWS = (

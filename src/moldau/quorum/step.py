@@ -165,7 +165,7 @@ def _failed(turn: Turn, peer: int, ask: Ask, *, dead: bool) -> None:
         case FetchAsk() | SnapshotAsk():
             follower.fetch_failed(turn, peer, ask, dead=dead)
         case VoteAsk():
-            election.vote_failed(turn, peer, ask)
+            election.vote_failed(turn, peer, ask, dead=dead)
         case BeginAsk():
             leader.begin_done(turn, peer, ask, reached=False)
         case EndAsk():

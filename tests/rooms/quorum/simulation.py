@@ -1,7 +1,9 @@
-"""A seeded world for quorum machines: a heap of events, a network and disks that misbehave, every law after every event.
+"""A seeded world for quorum machines: a heap of events, a network and disks that misbehave, every law after every
+event.
 
-No asyncio and no bytes: this is the fast tier. Messages are delayed, lost or cut off; a crash loses what was not flushed (and
-may strike between two effects); nodes pause. A value is proposed at the active leader every few milliseconds.
+No asyncio and no bytes: this is the fast tier. Messages are delayed, lost or cut off; a crash loses what was not
+flushed (and may strike between two effects); nodes pause. A value is proposed at the active leader every few
+milliseconds.
 """
 
 from __future__ import annotations
@@ -12,8 +14,24 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from moldau.quorum import At, ElectionState, LogView, OffsetAndEpoch, Quorum, ReplicaKey, Timing, Unattached, VoterSet
-from moldau.quorum import Leader, deadline_ms, effects as do, events as on, laws, start, step
+from moldau.quorum import (
+    At,
+    ElectionState,
+    Leader,
+    LogView,
+    OffsetAndEpoch,
+    Quorum,
+    ReplicaKey,
+    Timing,
+    Unattached,
+    VoterSet,
+    deadline_ms,
+    laws,
+    start,
+    step,
+)
+from moldau.quorum import effects as do
+from moldau.quorum import events as on
 from moldau.quorum.log_view import EpochStart
 from moldau.quorum.messages import BatchSpan, FetchAsk, SnapshotAnswer, VoteAnswer, VoteAsk
 from moldau.terms import Code
@@ -88,7 +106,7 @@ class World:
     loss: float = 0.0
     crash: float = 0.0
     delay_ms: tuple[int, int] = (1, 6)
-    propose_ms: int = 7
+    propose_ms: int = 20
     snapshot_every: int = 0
     check_majority: bool = True
     mutant: str = ""
@@ -160,7 +178,12 @@ class World:
             election = election._replace(voted=None)
         voter = id in self.voter_set.ids
         blank = Quorum(
-            me=ReplicaKey(id), voters=self.voter_set, role=Unattached(0), timing=self.timing, log=node.disk.view(), flushes=voter
+            me=ReplicaKey(id),
+            voters=self.voter_set,
+            role=Unattached(0),
+            timing=self.timing,
+            log=node.disk.view(),
+            flushes=voter,
         )
         quorum, effects = start(blank, election, self._at())
         self._finish(node, quorum, effects, None)
@@ -237,7 +260,15 @@ class World:
         disk = node.disk
         flushed = disk.flushed if self.check_majority else 1 << 60
         seen = laws.Sight(
-            node.id, node.quorum, disk.election, flushed, disk.entry, disk.snapshots, effects, self.now, node.paused_until
+            node.id,
+            node.quorum,
+            disk.election,
+            flushed,
+            disk.entry,
+            disk.snapshots,
+            effects,
+            self.now,
+            node.paused_until,
         )
         laws.check(self.history, seen)
 
@@ -422,7 +453,9 @@ class World:
 
     def running(self, ids: Iterable[int] | None = None) -> list[Quorum]:
         return [
-            node.quorum for node in self.nodes.values() if node.quorum is not None and (ids is None or node.id in set(ids))
+            node.quorum
+            for node in self.nodes.values()
+            if node.quorum is not None and (ids is None or node.id in set(ids))
         ]
 
     def consistent_leader(self) -> bool:
