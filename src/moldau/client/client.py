@@ -55,6 +55,19 @@ ANYONE, CONTROLLER = Anyone(), Controller()
 Target = Node | Coordinator | Anyone | Controller
 
 
+MOVED = frozenset(
+    {
+        Code.NOT_CONTROLLER,
+        Code.NOT_COORDINATOR,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.CONCURRENT_TRANSACTIONS,
+    }
+)
+"""Nothing was done, and another node, or the same a moment later, will do it. Other retriable codes may be about one thing
+of many in a request, and the rest of it has been done: it must not be sent again."""
+
+
 class Unreachable(ConnectionError):
     """Nobody answered in time; the text says who was tried and what came of it."""
 
@@ -132,7 +145,7 @@ class Client:
         self.options = options if options is not None else ClientOptions()
         self.view = View()
         self._bootstrap = addresses(bootstrap)
-        self._open: dict[tuple[str, int], Line] = {}
+        self._open: dict[tuple[str, int, str], Line] = {}
         self._coordinators: dict[Coordinator, int] = {}
         self._learnt_ms: dict[str, int] = {}
 
@@ -144,17 +157,21 @@ class Client:
 
     # -- connections
 
-    async def line(self, node_id: int) -> Line:
-        """A connection to a broker of the view; Unreachable when the view does not know it, OSError when it is down."""
+    async def line(self, node_id: int, purpose: str = "") -> Line:
+        """A connection to a broker of the view; Unreachable when the view does not know it, OSError when it is down.
+
+        Requests that the broker answers late (a long poll, a join) hold up what is behind them on their connection, so
+        each ``purpose`` has a connection of its own.
+        """
         broker = self.view.brokers.get(node_id)
         if broker is None:
             raise Unreachable(f"broker {node_id} is not known")
-        return await self._line_to((broker.host, broker.port))
+        return await self._line_to((broker.host, broker.port), purpose)
 
     async def any_line(self) -> Line:
         """A connection to any broker: an open one, a known one, or a bootstrap address; Unreachable without one."""
-        for line in self._open.values():
-            if not line.closed:
+        for (_, _, purpose), line in self._open.items():
+            if not purpose and not line.closed:
                 return line
         known = [(b.host, b.port) for b in self.view.brokers.values()]
         places = list(dict.fromkeys(self._shuffled(known) + self._shuffled(self._bootstrap)))
@@ -166,15 +183,16 @@ class Client:
                 problems.append(f"{host}:{port}: {error or type(error).__name__}")
         raise Unreachable("no broker can be reached (" + "; ".join(problems) + ")")
 
-    async def _line_to(self, place: tuple[str, int]) -> Line:
-        line = self._open.get(place)
+    async def _line_to(self, place: tuple[str, int], purpose: str = "") -> Line:
+        name = (*place, purpose)
+        line = self._open.get(name)
         if line is None or line.closed:
             line = await self.lines.connect(*place)
-            other = self._open.get(place)
+            other = self._open.get(name)
             if other is not None and not other.closed:  # another caller was faster
                 line.close()
                 return other
-            self._open[place] = line
+            self._open[name] = line
         return line
 
     def _shuffled(self, places: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -189,7 +207,7 @@ class Client:
                 await self.refresh([])
             return await self.line(target.node_id)
         if isinstance(target, Coordinator):
-            return await self.line(await self._coordinator(target))
+            return await self.line(await self._coordinator(target), "group")
         if isinstance(target, Controller):
             if self.view.controller_id is None:
                 await self.refresh([])
@@ -265,13 +283,14 @@ class Client:
         to: Target = ANYONE,
         *,
         codes: Callable[[Any], Iterable[int]] = top_codes,
+        again: frozenset[Code] = MOVED,
         highest: int | None = None,
         timeout_ms: int | None = None,
     ) -> Any:
         """The response of whoever ``to`` names.
 
-        Tried again while any of ``codes(response)`` is retriable or the connection fails; when time is up the last
-        response is returned with its codes, or the last OSError raised. ``highest`` bounds the version.
+        Tried again while any of ``codes(response)`` is one of ``again`` or the connection fails; when time is up the
+        last response is returned with its codes, or Unreachable raised. ``highest`` bounds the version.
         """
         patience = self.patience(timeout_ms)
         while True:
@@ -284,7 +303,7 @@ class Client:
                 if isinstance(error, Refused) and not error.code.retriable:
                     raise
                 problem = error
-            if problem is None and not any(retriable(code) for code in codes(response)):
+            if problem is None and again.isdisjoint(codes(response)):
                 return response
             if not await patience.wait():
                 if problem is None:
@@ -372,7 +391,3 @@ class Client:
             except OSError:
                 continue
         return answers
-
-
-def retriable(number: int) -> bool:
-    return code_of(number).retriable

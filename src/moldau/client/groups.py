@@ -1,7 +1,8 @@
-"""Offsets that groups committed: read, written, deleted, from outside the group.
+"""Groups seen from outside: which there are, who is in them, the offsets they committed; and deleting all that.
 
 Membership is consumer.py's. Answers are values with codes, as the coordinator gave them.
-Sources: protocol guide; KIP-447 (stable offsets), KIP-709 (many groups in one request). Read next: admin.py.
+Sources: protocol guide; KIP-447 (stable offsets), KIP-496 (delete offsets), KIP-518 (states), KIP-709.
+Read next: admin.py.
 """
 
 from __future__ import annotations
@@ -9,12 +10,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from moldau.client.client import Client, Coordinator, CoordinatorKind
-from moldau.client.view import code_of
+from moldau.client.client import MOVED, Client, Coordinator, CoordinatorKind, Node
+from moldau.client.view import Outcome, by_topic, code_of
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest
+from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from moldau.wire.messages.k16_list_groups import ListGroupsRequest
+from moldau.wire.messages.k42_delete_groups import DeleteGroupsRequest
+from moldau.wire.messages.k47_offset_delete import OffsetDeleteRequest
 
+DescribedGroup = DescribeGroupsResponse.DescribedGroup
+
+_UNSTABLE = MOVED | {Code.UNSTABLE_OFFSET_COMMIT}
 _BY_NAME = 9  # of OffsetCommit and OffsetFetch: later versions name topics by id
 
 
@@ -25,6 +33,16 @@ class Committed(NamedTuple):
     leader_epoch: int = -1
     metadata: str = ""
     code: Code = Code.NONE
+
+
+class Listed(NamedTuple):
+    """A group in a list; state and type are empty from brokers that do not say them."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+    coordinator: int
 
 
 class Membership(NamedTuple):
@@ -49,7 +67,7 @@ async def committed(
 
     ``stable`` waits for open transactions' offsets (KIP-447). The code is the group's.
     """
-    topics = None if partitions is None else _by_topic(partitions)
+    topics = None if partitions is None else by_topic(partitions)
     kind = OffsetFetchRequest
     old = (
         None
@@ -67,7 +85,9 @@ async def committed(
         groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=new)],
         require_stable=stable,
     )
-    response = await client.ask(request, coordinator(group_id), codes=_offset_fetch_codes, highest=_BY_NAME)
+    response = await client.ask(
+        request, coordinator(group_id), codes=_offset_fetch_codes, again=_UNSTABLE, highest=_BY_NAME
+    )
     group = response.groups[0] if response.groups else response
     found = {
         TopicPartition(topic.name, p.partition_index): Committed(
@@ -107,6 +127,57 @@ async def commit(
     }
 
 
+async def list_groups(client: Client, states: Collection[str] = (), types: Collection[str] = ()) -> list[Listed]:
+    """All groups of all live brokers, sorted by id; filtered where the broker can (KIP-518, KIP-848)."""
+    await client.know([])
+    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+    found = {}
+    for node_id in sorted(client.view.brokers):
+        response = await client.ask(request, Node(node_id))
+        for g in response.groups:
+            found[g.group_id] = Listed(g.group_id, g.protocol_type, g.group_state, g.group_type, node_id)
+    return [found[group_id] for group_id in sorted(found)]
+
+
+async def describe_groups(client: Client, group_ids: Collection[str]) -> dict[str, DescribedGroup]:
+    """State and members of each group, as its coordinator answered; a group that is not there is in state Dead."""
+    out = {}
+    for group_id in group_ids:
+        request = DescribeGroupsRequest(groups=[group_id], include_authorized_operations=False)
+        response = await client.ask(request, coordinator(group_id), codes=lambda r: [g.error_code for g in r.groups])
+        out[group_id] = response.groups[0]
+    return out
+
+
+async def delete_groups(client: Client, group_ids: Collection[str]) -> dict[str, Outcome]:
+    """Delete groups with all they committed; a group must be empty."""
+    out = {}
+    for group_id in group_ids:
+        request = DeleteGroupsRequest(groups_names=[group_id])
+        response = await client.ask(request, coordinator(group_id), codes=lambda r: [g.error_code for g in r.results])
+        out[group_id] = Outcome(code_of(response.results[0].error_code))
+    return out
+
+
+async def delete_offsets(
+    client: Client, group_id: str, partitions: Collection[TopicPartition]
+) -> tuple[Code, dict[TopicPartition, Code]]:
+    """Forget what a group committed for partitions that it does not read now. The code is the group's."""
+    kind = OffsetDeleteRequest
+    topics = [
+        kind.OffsetDeleteRequestTopic(
+            name=name, partitions=[kind.OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
+        )
+        for name, indexes in by_topic(partitions).items()
+    ]
+    response = await client.ask(kind(group_id=group_id, topics=topics), coordinator(group_id))
+    return code_of(response.error_code), {
+        TopicPartition(topic.name, p.partition_index): code_of(p.error_code)
+        for topic in response.topics
+        for p in topic.partitions
+    }
+
+
 def partition_codes(response: Any) -> Iterator[int]:
     """The codes of a response that has them per partition only."""
     for topic in response.topics:
@@ -118,10 +189,3 @@ def _offset_fetch_codes(response: Any) -> Iterator[int]:
     group = response.groups[0] if response.groups else response
     yield group.error_code
     yield from partition_codes(group)
-
-
-def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for p in sorted(partitions):
-        topics.setdefault(p.topic, []).append(p.partition)
-    return topics

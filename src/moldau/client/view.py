@@ -6,7 +6,7 @@ an older answer (KIP-320). Source: protocol guide, Metadata; KIP-516 (topic ids)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from moldau.terms import NO_UUID, Code, TopicPartition
@@ -41,6 +41,18 @@ class Topic(NamedTuple):
     topic_id: bytes
     partitions: dict[int, Partition]
     internal: bool = False
+
+
+class Outcome(NamedTuple):
+    """What became of one thing."""
+
+    code: Code
+    message: str | None = None
+    topic_id: bytes = NO_UUID
+
+    @property
+    def ok(self) -> bool:
+        return self.code is Code.NONE
 
 
 class View:
@@ -114,3 +126,11 @@ def code_of(number: int) -> Code:
         return Code(number)
     except ValueError:
         return Code.UNKNOWN_SERVER_ERROR
+
+
+def by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, sorted."""
+    topics: dict[str, list[int]] = {}
+    for p in sorted(partitions):
+        topics.setdefault(p.topic, []).append(p.partition)
+    return topics
