@@ -13,9 +13,10 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from moldau.storage.config import LogConfig
+from moldau.storage.segment import Mark
 from moldau.terms import Code
 from moldau.terms.config_key import LONG_MAX
-from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, build, check, read_header, records
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, build, check, headers, read_header, records
 from moldau.wire.compression import BatchError, Codec
 
 Buffer = bytearray | memoryview
@@ -72,7 +73,7 @@ class Admission:
         """Check every batch in ``data`` and stamp append time. ``internal`` appends (coordinators, quorum) may be
         control.
         """
-        headers: list[BatchHeader] = []
+        batches: list[BatchHeader] = []
         position, end = 0, len(data)
         while position < end:
             if position + HEADER_SIZE > end:
@@ -87,15 +88,15 @@ class Admission:
                 return refused
             if self._log_append:
                 header = self._stamp(data, position, header, now_ms)
-            headers.append(header)
+            batches.append(header)
             position += header.length + LENGTH_OVERHEAD
-        if not headers:
+        if not batches:
             return Refused(Code.INVALID_RECORD, "there is no record batch")
         if end > self._segment_bytes:
             return Refused(Code.RECORD_LIST_TOO_LARGE, f"{end} bytes are more than a segment of {self._segment_bytes}")
-        if self._codec is not None and any(h.codec != self._codec and not h.is_control for h in headers):
-            return self._encode_again(data, headers)
-        return Admitted(data, headers)
+        if self._codec is not None and any(h.codec != self._codec and not h.is_control for h in batches):
+            return self._encode_again(data, batches)
+        return Admitted(data, batches)
 
     def _check(self, data: Buffer, position: int, header: BatchHeader, internal: bool) -> Refused | None:
         if header.magic != 2 and header.magic in (0, 1):
@@ -160,7 +161,7 @@ class Admission:
         _CRC.pack_into(data, position + _CRC_AT, crc)
         return header._replace(attributes=attributes, max_timestamp=now_ms, crc=crc)
 
-    def _encode_again(self, data: Buffer, headers: list[BatchHeader]) -> Admitted | Refused:
+    def _encode_again(self, data: Buffer, batches: list[BatchHeader]) -> Admitted | Refused:
         """The topic wants its own codec (compression.type): the one place where a broker builds batches of client
         records.
         """
@@ -168,7 +169,7 @@ class Admission:
         out = bytearray()
         position = 0
         try:
-            for header in headers:
+            for header in batches:
                 size = header.length + LENGTH_OVERHEAD
                 if header.codec == self._codec or header.is_control:
                     out += memoryview(data)[position : position + size]
@@ -185,6 +186,36 @@ class Admission:
             result.append(header)
             position += header.length + LENGTH_OVERHEAD
         return Admitted(out, result)
+
+
+class Taken(NamedTuple):
+    """What a follower writes: the whole batches, as they came."""
+
+    data: bytes | Buffer
+    headers: list[BatchHeader]
+    marks: list[Mark]
+
+
+def take(data: bytes | Buffer, expected: int, empty: bool) -> Taken | Refused:
+    """Check what a leader sent to a log that ends at ``expected``; a torn last batch is left out.
+
+    Offsets may leave gaps (compaction) but not go back; only the first batch of an ``empty`` log may straddle the end.
+    """
+    batches: list[BatchHeader] = []
+    marks: list[Mark] = []
+    end = 0
+    for position, header in headers(data):
+        if check(data, position, header) is not Code.NONE or header.last_offset_delta < 0:
+            return Refused(Code.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
+        if header.base_offset < expected and (marks or not empty or header.last_offset < expected):
+            return Refused(Code.OFFSET_OUT_OF_RANGE, f"offset {header.base_offset} is below {expected}")
+        batches.append(header)
+        end = position + header.length + LENGTH_OVERHEAD
+        marks.append(Mark(end - position, header.base_offset, header.last_offset, header.max_timestamp))
+        expected = header.next_offset
+    if len(data) - end >= HEADER_SIZE and read_header(data, end).length < HEADER_SIZE - LENGTH_OVERHEAD:
+        return Refused(Code.CORRUPT_MESSAGE, "a batch has an impossible length")
+    return Taken(data if end == len(data) else memoryview(data)[:end], batches, marks)
 
 
 def _encoded(data: Buffer, position: int, header: BatchHeader, codec: Codec) -> bytes:

@@ -1,4 +1,4 @@
-"""One flush of one log: which files to sync, in a form that a worker thread can run.
+"""What a log writes besides batches, and one flush of it in a form that a worker thread can run.
 
 Made on the loop by ``Log.begin_flush``, run anywhere, ended on the loop by ``Log.end_flush``. The segments are pinned
 meanwhile, so that nobody closes their files. An error is kept, not raised, and never tried again on the same file.
@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moldau.replication.epochs import EpochTable
+from moldau.storage.checkpoints import format_epochs, format_partition_metadata
 from moldau.storage.folder import Folder
+from moldau.storage.names import EPOCHS, PARTITION_METADATA, SNAPSHOT, offset_name
+from moldau.storage.producers import Producers
 from moldau.storage.segment import Segment
 
 
@@ -42,3 +46,26 @@ class Flush:
         for segment in self._segments:
             segment.pinned -= 1
         self._segments = ()
+
+
+def save_small_files(folder: Folder, topic_id: bytes | None, epochs: EpochTable) -> None:
+    """Whose log it is and which epochs it knows, durably: before the recovery point passes what depends on them."""
+    if topic_id is not None:
+        folder.disk.write_atomic(folder.file(PARTITION_METADATA), format_partition_metadata(topic_id))
+    folder.disk.write_atomic(folder.file(EPOCHS), format_epochs(epochs.entries()))
+
+
+def save_producers(folder: Folder, producers: Producers, end: int) -> None:
+    """A producer snapshot at ``end``, unless there is one. Not synced: its checksum tells a torn one, and then an older
+    snapshot and the log after it say the same."""
+    if not end or producers.snapshot_offset == end:
+        return
+    producers.end_offset = end
+    file = folder.disk.open(folder.file(offset_name(end, SNAPSHOT)), create=True)
+    try:
+        file.truncate(0)
+        file.pwrite((producers.snapshot(),), 0)
+    finally:
+        file.close()
+    producers.snapshot_offset = end
+    folder.created = True

@@ -13,19 +13,22 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from moldau.replication.epochs import EpochTable
-from moldau.storage.admission import Admission, Refused
-from moldau.storage.checkpoints import format_epochs, format_partition_metadata
+from moldau.storage.admission import Admission, Refused, take
+from moldau.storage.checkpoints import format_partition_metadata
+from moldau.storage.compaction import Compaction, install, plan
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import DiskFull, LogError, OffsetOutOfRange
-from moldau.storage.flush import Flush
+from moldau.storage.flush import Flush, save_producers, save_small_files
 from moldau.storage.folder import Folder, LogDir
-from moldau.storage.names import EPOCHS, PARTITION_METADATA, SNAPSHOT, offset_name, parse_offset_name
+from moldau.storage.names import PARTITION_METADATA
 from moldau.storage.producers import Producers, Written
-from moldau.storage.recovery import Known, Loaded, load, load_producers
-from moldau.storage.retention import doom, removable
+from moldau.storage.recovery import Known, Loaded, drop_snapshots, load, load_producers
+from moldau.storage.retention import retain
+from moldau.storage.rolling import Incoming, jitter, roll_due
 from moldau.storage.segment import Mark, Segment
+from moldau.storage.timestamps import TimedOffset, first_since, newest
 from moldau.terms import Code, TopicPartition
-from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, headers, patch, read_header
+from moldau.wire.batch import LENGTH_OVERHEAD, BatchHeader, patch
 
 Buffer = bytes | bytearray | memoryview
 
@@ -181,33 +184,22 @@ class Log:
         CORRUPT_MESSAGE for a bad checksum, OFFSET_OUT_OF_RANGE for a batch that begins before the log's end.
         """
         self.dir.ensure_online()
-        batches: list[BatchHeader] = []
-        marks: list[Mark] = []
-        end = 0
-        expected = self.log_end_offset
-        for position, header in headers(records):
-            if check(records, position, header) is not Code.NONE:
-                return Appended(Code.CORRUPT_MESSAGE, message=f"the batch at offset {header.base_offset} is corrupt")
-            if header.base_offset < expected:
-                if marks or self.log_end_offset > self.active.base_offset or header.last_offset < expected:
-                    return Appended(
-                        Code.OFFSET_OUT_OF_RANGE, message=f"offset {header.base_offset} is below {expected}"
-                    )
-                # An empty log may begin inside a batch: the leader's log start was moved there by DeleteRecords.
-                self._restart_at(header.base_offset, self.log_start_offset)
-            batches.append(header)
-            end = position + header.length + LENGTH_OVERHEAD
-            marks.append(Mark(end - position, header.base_offset, header.last_offset, header.max_timestamp))
-            expected = header.next_offset
+        # An empty log may begin inside a batch: the leader's log start was moved there by DeleteRecords.
+        empty = self.log_end_offset == self.active.base_offset and len(self.segments) == 1
+        taken = take(records, self.log_end_offset, empty)
+        if isinstance(taken, Refused):
+            return Appended(taken.code, log_start_offset=self.log_start_offset, message=taken.message)
+        data, batches, marks = taken
         if not marks:
-            cut_short = len(records) > HEADER_SIZE and read_header(records).length < HEADER_SIZE - LENGTH_OVERHEAD
-            return Appended(Code.CORRUPT_MESSAGE if cut_short else Code.NONE, log_start_offset=self.log_start_offset)
+            return Appended(Code.NONE, log_start_offset=self.log_start_offset)
+        if marks[0].base_offset < self.log_end_offset:
+            self._restart_at(marks[0].base_offset, self.log_start_offset)
         for header in batches:
             if header.leader_epoch > self.epochs.latest:
                 self.epochs_changed |= self.epochs.assign(header.leader_epoch, header.base_offset)
-        self._write(records if end == len(records) else memoryview(records)[:end], marks, now_ms)
+        self._write(data, marks, now_ms)
         self._account(batches, marks)
-        return Appended(Code.NONE, marks[0].base_offset, expected - 1, -1, self.log_start_offset)
+        return Appended(Code.NONE, marks[0].base_offset, marks[-1].last_offset, -1, self.log_start_offset)
 
     def _out_of_sequence(self, code: Code, header: BatchHeader) -> Appended:
         id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
@@ -221,7 +213,9 @@ class Log:
                 self._settle_truncation()
             active = self.active
             beyond = marks[-1].last_offset - active.base_offset > _MAX_RELATIVE
-            if beyond or (active.size and self._roll_due(active, len(data), marks, now_ms)):
+            if beyond or (
+                active.size and roll_due(active, Incoming(len(data), marks, now_ms), self.config, self.jitter_ms)
+            ):
                 self.roll(marks[0].base_offset, now_ms)
                 active = self.active
             active.append(data, marks, self.config.index_interval_bytes)
@@ -256,19 +250,6 @@ class Log:
             return DiskFull(f"no space for {self.partition} in {self.dir.path}: {error}")
         return self.dir.fail(error)
 
-    def _roll_due(self, active: Segment, size: int, marks: list[Mark], now_ms: int) -> bool:
-        config = self.config
-        if active.size + size > config.roll_bytes:
-            return True
-        began = active.begin_timestamp()
-        if began is not None and began >= 0:
-            waited = (
-                max(mark.max_timestamp for mark in marks) - began if len(marks) > 1 else marks[0].max_timestamp - began
-            )
-        else:
-            waited = now_ms - active.created_ms
-        return waited > config.segment_ms - self.jitter_ms or active.index_full(config.segment_index_bytes)
-
     def roll(self, base_offset: int | None = None, now_ms: int = 0) -> None:
         """Close the active segment and begin another at ``base_offset`` (default: the log's end)."""
         if base_offset is None:
@@ -282,17 +263,12 @@ class Log:
         segment = Segment(self.folder, base_offset)
         segment.created_ms = now_ms
         segment.open(create=True)
-        self.jitter_ms = self._jitter()
+        self.jitter_ms = jitter(self.config, self.dir.random)
         self.folder.created = True
         self.segments.append(segment)
         self._bases.append(base_offset)
         self.active = segment
         self.dir.rolled.append(self)
-
-    def _jitter(self) -> int:
-        """How much earlier than segment.ms this segment rolls, so that not all partitions roll together."""
-        random, most = self.dir.random, min(self.config.segment_jitter_ms, self.config.segment_ms)
-        return random.below(most) if random is not None and most > 0 else 0
 
     # -- read -------------------------------------------------------------------------------------------------------
 
@@ -331,6 +307,20 @@ class Log:
                 return segment.read(position, max_bytes, None if after <= up_to else up_to, at_least_one)
         return b""
 
+    def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
+        """The first record not older than ``timestamp`` (ms): time, offset and leader epoch; None if there is none."""
+        try:
+            return first_since(self.segments, timestamp, self.log_start_offset)
+        except OSError as error:
+            raise self.dir.fail(error) from error
+
+    def offset_of_max_timestamp(self) -> TimedOffset | None:
+        """The first record with the largest timestamp of all (ListOffsets -3); None when no record has one."""
+        try:
+            return newest(self.segments, self.log_start_offset)
+        except OSError as error:
+            raise self.dir.fail(error) from error
+
     def segment_at(self, offset: int) -> int:
         """The number (in ``segments``) of the segment that holds ``offset``."""
         return max(bisect_right(self._bases, offset) - 1, 0)
@@ -364,7 +354,7 @@ class Log:
         self.high_watermark = min(self.high_watermark, offset)
         self.cleaned_to = min(self.cleaned_to, self.active.base_offset)
         self.epochs_changed |= self.epochs.truncate_from_end(offset)
-        self._drop_snapshots(above=offset)
+        drop_snapshots(self.folder, above=offset)
         self._producers = None
         return True
 
@@ -379,7 +369,7 @@ class Log:
         try:
             while self.segments:  # from the end: what a crash leaves is always a log without gaps
                 self.segments.pop().remove()
-            self._drop_snapshots(above=-1)
+            drop_snapshots(self.folder, above=-1)
             self.active = Segment(self.folder, offset)
             self.active.open(create=True)
         except OSError as error:
@@ -399,12 +389,6 @@ class Log:
             self.dir.restart_points()
         self.restart_point = min(self.restart_point, self.recovery_point)
 
-    def _drop_snapshots(self, above: int) -> None:
-        for name in self.folder.disk.list_dir(self.folder.path):
-            found = parse_offset_name(name)
-            if found is not None and found.kind == SNAPSHOT and found.offset > above:
-                self.folder.disk.remove(self.folder.file(name))
-
     def advance_log_start(self, offset: int) -> Code:
         """DeleteRecords, or a leader's log start: records below ``offset`` are gone. OFFSET_OUT_OF_RANGE above the
         high watermark.
@@ -416,25 +400,35 @@ class Log:
             self.epochs_changed |= self.epochs.truncate_from_start(offset)
         return Code.NONE
 
+    # -- cleaning ---------------------------------------------------------------------------------------------------
+
+    def replace_segments(self, at: int, count: int, new: list[Segment]) -> None:
+        """``count`` segments from the ``at``-th on give way to ``new`` ones."""
+        self.segments[at : at + count] = new
+        self._bases = [segment.base_offset for segment in self.segments]
+
     def retention_pass(self, now_ms: int) -> int:
         """Take away the oldest segments that may go; how many bytes. The log's start moves up with them."""
         self.dir.ensure_online()
         try:
-            count = removable(self, now_ms)
-            if not count:
-                return 0
-            if count == len(self.segments):  # everything has expired: a fresh segment keeps the log's end
-                self.roll(now_ms=now_ms)
-            gone = self.segments[:count]
-            del self.segments[:count], self._bases[:count]
-            for segment in gone:
-                doom(segment, now_ms + self.config.file_delete_delay_ms)
+            return retain(self, now_ms)
         except OSError as error:
             raise self.dir.fail(error) from error
-        if self._bases[0] > self.log_start_offset:
-            self.log_start_offset = self._bases[0]
-            self.epochs_changed |= self.epochs.truncate_from_start(self.log_start_offset)
-        return sum(segment.size for segment in gone)
+
+    def plan_compaction(self, now_ms: int) -> Compaction | None:
+        """A compaction to run (anywhere) and to end here, or None when there is too little to gain."""
+        self.dir.ensure_online()
+        try:
+            return plan(self, now_ms)
+        except OSError as error:
+            raise self.dir.fail(error) from error
+
+    def end_compaction(self, compaction: Compaction, now_ms: int) -> int:
+        """The compaction has run: put its segments in place; bytes saved. CorruptLog when it met a broken batch."""
+        try:
+            return install(self, compaction, now_ms)
+        except OSError as error:
+            raise self.dir.fail(error) from error
 
     # -- durability -------------------------------------------------------------------------------------------------
 
@@ -453,7 +447,9 @@ class Log:
         if up_to <= self.recovery_point and not self.epochs_changed and self.topic_id_saved:
             return None
         try:
-            self._save_small_files()
+            if not self.topic_id_saved or self.epochs_changed:
+                save_small_files(self.folder, self.topic_id, self.epochs)
+                self.topic_id_saved, self.epochs_changed = True, False
             first = self.segment_at(self.recovery_point)
             dirty = [segment for segment in self.segments[first:] if segment.base_offset < up_to]
             for segment in dirty:
@@ -478,32 +474,9 @@ class Log:
             flush.run()
             self.end_flush(flush)
 
-    def _save_small_files(self) -> None:
-        """Whose log it is and which epochs it knows must be durable before the recovery point passes them."""
-        disk = self.folder.disk
-        if not self.topic_id_saved and self.topic_id is not None:
-            disk.write_atomic(self.folder.file(PARTITION_METADATA), format_partition_metadata(self.topic_id))
-        self.topic_id_saved = True
-        if self.epochs_changed:
-            disk.write_atomic(self.folder.file(EPOCHS), format_epochs(self.epochs.entries()))
-            self.epochs_changed = False
-
     def save_producers(self) -> None:
-        """Write the producers' state as of the log's end, if there is no snapshot for it; a torn one is never
-        believed.
-        """
-        producers = self.producers
-        if producers.snapshot_offset == producers.end_offset or not self.log_end_offset:
-            return
-        producers.end_offset = self.log_end_offset
-        file = self.folder.disk.open(self.folder.file(offset_name(self.log_end_offset, SNAPSHOT)), create=True)
-        try:
-            data = producers.snapshot()
-            file.truncate(0)
-            file.pwrite((data,), 0)
-        finally:
-            file.close()
-        producers.snapshot_offset = self.log_end_offset
+        """Write a producer snapshot as of the log's end, if there is none. OSError."""
+        save_producers(self.folder, self.producers, self.log_end_offset)
 
     def close(self) -> None:
         """Flush, save what a quick start needs, and close the files. The log can still be used; that opens them

@@ -20,8 +20,9 @@ from moldau.storage.checkpoints import (
     parse_meta,
     parse_offsets,
 )
+from moldau.storage.compaction import Compaction, measure
 from moldau.storage.config import LogConfig
-from moldau.storage.errors import BrokenFile, DirOffline, LogError
+from moldau.storage.errors import BrokenFile, CorruptLog, DirOffline, LogError
 from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir, OpenFiles
 from moldau.storage.log import Log
@@ -47,6 +48,8 @@ class LogDirs:
         self.logs: dict[TopicPartition, Log] = {}
         self.findings: list[str] = []
         self.strays: list[str] = []
+        self.uncleanable: dict[TopicPartition, str] = {}
+        """Logs that compaction could not read, and why."""
         self.previous_broker_epoch = -1
         self._random = random
         self._written: dict[str, bytes] = {}
@@ -272,6 +275,36 @@ class LogDirs:
     def retention_pass(self, now_ms: int) -> int:
         """Take away segments that retention allows to go; how many bytes."""
         return sum(log.retention_pass(now_ms) for log in self._online_logs())
+
+    def compaction_due(self, now_ms: int) -> tuple[Log, Compaction] | None:
+        """The log that gains most from compaction, and the compaction to run (off the loop) and to end."""
+        best: tuple[float, Log] | None = None
+        for log in self._online_logs():
+            dirt = measure(log, now_ms) if log.config.compact else None
+            if dirt is not None and (dirt.overdue or dirt.ratio >= log.config.min_cleanable_dirty_ratio):
+                gain = 2.0 if dirt.overdue else dirt.ratio
+                if (best is None or gain > best[0]) and log.partition not in self.uncleanable:
+                    best = gain, log
+        if best is None:
+            return None
+        compaction = best[1].plan_compaction(now_ms)
+        return None if compaction is None else (best[1], compaction)
+
+    def end_compaction(self, log: Log, compaction: Compaction, now_ms: int) -> int:
+        """Put a run's result in place; bytes saved. A log it could not read is left alone from now on, and named."""
+        try:
+            return log.end_compaction(compaction, now_ms)
+        except CorruptLog as error:
+            self.uncleanable[log.partition] = str(error)
+            return 0
+
+    def compaction_pass(self, now_ms: int) -> int:
+        """Compact one log, here and now; bytes saved."""
+        due = self.compaction_due(now_ms)
+        if due is None:
+            return 0
+        due[1].run()
+        return self.end_compaction(*due, now_ms)
 
     def deletion_pass(self, now_ms: int) -> int:
         """Remove files and folders whose delay is over; how many."""

@@ -74,7 +74,7 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
     end = _trusted_end(segments, known, findings) if known.clean else None
     if end is None:
         end = _recover(loaded, known.recovery_point, interval)
-        _drop_snapshots(folder, names, above=known.recovery_point)
+        drop_snapshots(folder, above=known.recovery_point)
     start = max(known.log_start_offset, segments[0].base_offset if segments else 0)
     if end < start:
         if segments:
@@ -253,18 +253,18 @@ def _recover_segment(loaded: Loaded, segment: Segment, recovery_point: int, inte
 def _position_of(segment: Segment, recovery_point: int) -> int:
     """Where the first batch not known to be durable begins; 0 when index and log do not agree, so that all is read."""
     try:
-        position = segment.index.position_before(recovery_point - segment.base_offset)
+        after = segment.index.position_before(recovery_point - segment.base_offset)
     except CorruptLog:
         return 0
     end = -1
     try:
-        for position, header in segment.walk(position):
+        for position, header in segment.walk(after):
             if header.last_offset >= recovery_point:
                 return position
-            position, end = position + header.length + LENGTH_OVERHEAD, header.next_offset
+            after, end = position + header.length + LENGTH_OVERHEAD, header.next_offset
     except CorruptLog:
         pass  # a torn tail just behind the recovery point is no reason to doubt what is before it
-    return position if end >= recovery_point else 0
+    return after if end >= recovery_point else 0
 
 
 def _end_before(segment: Segment, position: int) -> int:
@@ -284,6 +284,7 @@ def _scan(loaded: Loaded, segment: Segment, position: int, end: int, interval: i
     file = segment.open()
     size = segment.size
     start, chunk, reason = position, b"", ""
+    epoch = epochs.epoch_at(end - 1) if position else -1
     while position < size:
         header = None
         for _ in range(2):  # a batch larger than a chunk is read whole the second time
@@ -300,10 +301,13 @@ def _scan(loaded: Loaded, segment: Segment, position: int, end: int, interval: i
             reason = "length, format or checksum of a batch is wrong"
         elif header.base_offset < end or header.last_offset_delta < 0:
             reason = f"a batch at offset {header.base_offset} where {end} or more is expected"
+        elif header.leader_epoch < epoch:
+            reason = f"leader epoch {header.leader_epoch} follows {epoch}: bytes of a tail that was cut before"
         if reason or header is None:
             break
         segment.note(position, header, interval)
-        if header.leader_epoch > epochs.latest:
+        epoch = header.leader_epoch
+        if epoch > epochs.latest:
             epochs.assign(header.leader_epoch, header.base_offset)
         position += header.length + LENGTH_OVERHEAD
         end = header.next_offset
@@ -317,12 +321,13 @@ def _scan(loaded: Loaded, segment: Segment, position: int, end: int, interval: i
 # -- producers ------------------------------------------------------------------------------------------------------
 
 
-def _drop_snapshots(folder: Folder, names: list[str], above: int) -> None:
-    """Snapshots above the recovery point may describe a log that was cut and written again: they go."""
-    for name in names:
+def drop_snapshots(folder: Folder, above: int) -> None:
+    """Remove snapshots above offset ``above``: they may describe a log that was cut and written again."""
+    for name in folder.disk.list_dir(folder.path):
         parsed = parse_offset_name(name)
         if parsed is not None and parsed.kind == SNAPSHOT and parsed.offset > above:
             folder.disk.remove(folder.file(name))
+            folder.created = True
 
 
 def load_producers(folder: Folder, segments: list[Segment], end: int) -> Producers:

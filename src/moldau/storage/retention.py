@@ -15,6 +15,23 @@ if TYPE_CHECKING:
     from moldau.storage.segment import Segment
 
 
+def retain(log: Log, now_ms: int) -> int:
+    """Take away the oldest segments that may go; how many bytes. The log's start moves up with them. OSError."""
+    count = removable(log, now_ms)
+    if not count:
+        return 0
+    if count == len(log.segments):  # everything has expired: a fresh segment keeps the log's end
+        log.roll(now_ms=now_ms)
+    gone = log.segments[:count]
+    log.replace_segments(0, count, [])
+    for segment in gone:
+        doom(segment, now_ms + log.config.file_delete_delay_ms)
+    if log.segments[0].base_offset > log.log_start_offset:
+        log.log_start_offset = log.segments[0].base_offset
+        log.epochs_changed |= log.epochs.truncate_from_start(log.log_start_offset)
+    return sum(segment.size for segment in gone)
+
+
 def removable(log: Log, now_ms: int) -> int:
     """How many of the oldest segments may go now. All of them, when even the active one has expired."""
     config = log.config

@@ -302,6 +302,13 @@ class Segment:
             return f"a batch at offset {header.base_offset} where {max(expected, self.base_offset)} or more is expected"
         return ""
 
+    def batch(self, position: int, header: BatchHeader) -> bytes:
+        """All bytes of the batch that ``walk`` found, checksum checked."""
+        data = self.open().pread(header.length + LENGTH_OVERHEAD, position)
+        if check(data, 0, header) is not Code.NONE:
+            raise CorruptLog(self.path(), position, "the checksum of the batch is wrong")
+        return data
+
     def locate(self, offset: int) -> int:
         """The position of the first batch that ends at or after ``offset``; ``size`` when there is none."""
         position = self.positions.get(offset)
