@@ -5,11 +5,13 @@ Only a convenience: the source works in any session whose workers can import mol
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 _QUIET_LOG = """\
 rootLogger.level = error
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -41,8 +45,8 @@ def session(
 ) -> SparkSession:
     """A session with ``local[cores]`` and this interpreter for its workers.
 
-    ``folder`` takes Spark's scratch files (default: a temporary folder); ``conf`` adds or overrides Spark settings.
-    NoJava when no Java 17 or later is found.
+    ``folder`` takes Spark's scratch files and ``spark.log``, where the JVM's and the workers' messages go (default: a
+    temporary folder); ``conf`` adds or overrides Spark settings. NoJava when no Java 17 or later is found.
     """
     find_java()
     home = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="moldau-spark-"))
@@ -73,8 +77,23 @@ def session(
     builder = SparkSession.builder.master(f"local[{cores}]").appName(app)
     for name, value in {**settings, **(conf or {})}.items():
         builder = builder.config(name, value)
-    found: SparkSession = builder.getOrCreate()
+    with _messages_to(home / "spark.log"):
+        found: SparkSession = builder.getOrCreate()
     return found
+
+
+@contextlib.contextmanager
+def _messages_to(path: Path) -> Iterator[None]:
+    """Processes started meanwhile write their messages to this file, for as long as they live."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def find_java() -> str:
