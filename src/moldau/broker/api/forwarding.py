@@ -1,0 +1,43 @@
+"""Passing requests on to the active controller (KIP-590), and small translations that several request files share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from moldau.broker.asking import pause
+from moldau.controller.replies import Refused
+from moldau.terms import Code
+
+PATIENCE_MS = 30_000
+SETTLE_MS = 2_000
+"""How long an answer waits for this broker's own image to show what was done, so that a client reads its writes."""
+
+
+def forward(node: Any, request: Any, context: Any) -> Awaitable[Any]:
+    """The controller's answer, as it is."""
+    return node.asking.patiently(request, _patience(request))  # type: ignore[no-any-return]
+
+
+async def seen(node: Any, shows: Callable[[Any], bool]) -> None:
+    """Wait until ``shows(image)`` of this broker's own image, for a moment at most."""
+    deadline_ms = node.world.clock.monotonic_ms() + SETTLE_MS
+    while not shows(node.metadata.image) and node.world.clock.monotonic_ms() < deadline_ms:
+        await pause(node.world.tasks, 2)
+
+
+def _patience(request: Any) -> int:
+    return max(getattr(request, "timeout_ms", 0), 0) or PATIENCE_MS
+
+
+def whole(reply: Any) -> tuple[Code, str | None] | None:
+    """Code and words when the ask as a whole was refused; None when items have their own."""
+    return (reply.code, reply.message) if isinstance(reply, Refused) else None
+
+
+def by_topic(items: Iterable[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
+    """Items grouped by their first member, which is left out; order kept."""
+    groups: dict[Any, list[tuple[Any, ...]]] = {}
+    for first, *rest in items:
+        groups.setdefault(first, []).append(tuple(rest))
+    return groups

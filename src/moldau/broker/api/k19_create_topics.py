@@ -1,0 +1,79 @@
+"""CreateTopics, 2-7: new topics by numbers or by assignment, with settings; validate-only honoured.
+
+Any broker takes it and passes it on; the controller decides topic by topic, and answers once its records are committed.
+Numbers and settings are told from version 5 on (KIP-525), topic ids from 7. A name given twice is refused once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from moldau.broker.api.forwarding import forward, seen, whole
+from moldau.controller import asks
+from moldau.controller.replies import TopicResult
+from moldau.image.configs import is_sensitive
+from moldau.terms import Code
+from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+Result = CreateTopicsResponse.CreatableTopicResult
+
+
+async def handle(node: Any, request: CreateTopicsRequest, context: Any) -> CreateTopicsResponse:
+    """Pass on; answer when this broker knows the new topics too."""
+    answer: CreateTopicsResponse = await forward(node, request, context)
+    if not request.validate_only:
+        names = [topic.name for topic in answer.topics if topic.error_code == Code.NONE]
+        await seen(node, lambda image: all(name in image.names for name in names))
+    return answer
+
+
+async def control(node: Any, request: CreateTopicsRequest, context: Any) -> CreateTopicsResponse:
+    """Decide."""
+    twice = {name for name, count in Counter(topic.name for topic in request.topics).items() if count > 1}
+    wanted = tuple(_new_topic(topic) for topic in request.topics if topic.name not in twice)
+    reply = await node.office.ask(asks.CreateTopics(topics=wanted, validate_only=request.validate_only))
+    answer = CreateTopicsResponse()
+    for name in sorted(twice):
+        answer.topics.append(_error(name, Code.INVALID_REQUEST, "Duplicate topic name."))
+    refused = whole(reply)
+    if refused is not None:
+        answer.topics += [_error(topic.name, *refused) for topic in wanted]
+    else:
+        answer.topics += [_result(topic) for topic in reply.topics]
+    return answer
+
+
+def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> asks.NewTopic:
+    return asks.NewTopic(
+        name=topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=tuple((a.partition_index, tuple(a.broker_ids)) for a in topic.assignments),
+        configs=tuple((c.name, c.value) for c in topic.configs),
+    )
+
+
+def _error(name: str, code: Code, message: str | None) -> Result:
+    return Result(name=name, error_code=code, error_message=message)
+
+
+def _result(topic: TopicResult) -> Result:
+    if topic.problem.code is not Code.NONE:
+        return _error(topic.name, *topic.problem)
+    return Result(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        configs=[
+            CreateTopicsResponse.CreatableTopicConfigs(
+                name=key,
+                value=setting.value,
+                config_source=setting.source,
+                is_sensitive=is_sensitive(TOPIC_KEYS.get(key)),
+            )
+            for key, setting in topic.configs
+        ],
+    )

@@ -1,0 +1,58 @@
+"""DeleteTopics, 1-6: topics by name, or by name or id from version 6 on (KIP-516).
+
+Passed on to the controller; answered once the removal is committed and this broker has forgotten the topics.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.broker.api.forwarding import forward, seen, whole
+from moldau.controller import asks
+from moldau.terms import NO_UUID, Code
+from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+
+State = DeleteTopicsRequest.DeleteTopicState
+Result = DeleteTopicsResponse.DeletableTopicResult
+
+
+async def handle(node: Any, request: DeleteTopicsRequest, context: Any) -> DeleteTopicsResponse:
+    """Pass on in the newest shape; answer when the topics are gone here too."""
+    if context.api_version < 6:
+        request.topics = [State(name=name) for name in request.topic_names]
+    ids = {topic.name: node.metadata.image.names.get(topic.name) for topic in request.topics}
+    answer: DeleteTopicsResponse = await forward(node, request, context)
+    gone = {
+        r.topic_id if r.topic_id != NO_UUID else ids.get(r.name) for r in answer.responses if r.error_code == Code.NONE
+    }
+    await seen(node, lambda image: not any(id in image.topics for id in gone))
+    return answer
+
+
+async def control(node: Any, request: DeleteTopicsRequest, context: Any) -> DeleteTopicsResponse:
+    """Decide, topic by topic."""
+    topics = request.topics or [State(name=name) for name in request.topic_names]
+    answer = DeleteTopicsResponse()
+    items: list[str | bytes] = []
+    for topic in topics:
+        if topic.name is not None and topic.topic_id != NO_UUID:
+            answer.responses.append(
+                _error(topic, Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+            )
+        elif topic.name is None and topic.topic_id == NO_UUID:
+            answer.responses.append(_error(topic, Code.INVALID_REQUEST, "Neither topic name nor id were specified."))
+        else:
+            items.append(topic.topic_id if topic.name is None else topic.name)
+    reply = await node.office.ask(asks.DeleteTopics(topics=tuple(items)))
+    refused = whole(reply)
+    if refused is not None:
+        answer.responses += [_error(topic, *refused) for topic in topics]
+        return answer
+    for item in reply.topics:
+        code, message = item.problem
+        answer.responses.append(Result(name=item.name, topic_id=item.topic_id, error_code=code, error_message=message))
+    return answer
+
+
+def _error(topic: State, code: Code, message: str | None) -> Result:
+    return Result(name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=message)

@@ -1,0 +1,46 @@
+"""CreatePartitions, 0-3: more partitions for topics, placed by us or as told; fewer is refused; validate-only honoured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.broker.api.forwarding import forward, seen, whole
+from moldau.controller import asks
+from moldau.terms import Code
+from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+
+Result = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+async def handle(node: Any, request: CreatePartitionsRequest, context: Any) -> CreatePartitionsResponse:
+    """Pass on; answer when this broker knows the new partitions too."""
+    answer: CreatePartitionsResponse = await forward(node, request, context)
+    done = {result.name for result in answer.results if result.error_code == Code.NONE}
+    counts = {topic.name: topic.count for topic in request.topics if topic.name in done}
+
+    def grown(image: Any) -> bool:
+        return all(
+            name not in image.names or len(image.topic(name).partitions) >= count for name, count in counts.items()
+        )
+
+    if not request.validate_only:
+        await seen(node, grown)
+    return answer
+
+
+async def control(node: Any, request: CreatePartitionsRequest, context: Any) -> CreatePartitionsResponse:
+    """Decide, topic by topic."""
+    topics = tuple(
+        asks.MorePartitions(
+            name=topic.name,
+            count=topic.count,
+            assignments=None if topic.assignments is None else tuple(tuple(a.broker_ids) for a in topic.assignments),
+        )
+        for topic in request.topics
+    )
+    reply = await node.office.ask(asks.CreatePartitions(topics=topics, validate_only=request.validate_only))
+    refused = whole(reply)
+    results = [(t.name, refused) for t in topics] if refused is not None else reply.topics
+    return CreatePartitionsResponse(
+        results=[Result(name=name, error_code=code, error_message=message) for name, (code, message) in results]
+    )

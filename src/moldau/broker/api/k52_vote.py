@@ -1,0 +1,15 @@
+"""Vote, 0-2, on controller listeners: a candidate (or one who asks whether it should be) wants our vote (KIP-595, KIP-996).
+
+Answered by this node's seat in the quorum: ``broker/quorum_plane.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.wire.messages.k52_vote import VoteRequest
+
+
+def control(node: Any, request: VoteRequest, context: Any) -> Any:
+    """The quorum's answer."""
+    return node.plane.handle(request, context.api_version)

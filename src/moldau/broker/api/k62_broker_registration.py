@@ -1,0 +1,40 @@
+"""BrokerRegistration, 0-4, on controller listeners: a broker process presents itself (KIP-631).
+
+Its connection stands for it from now on: when it breaks and the address refuses, the broker is fenced at once (HC-4). A
+process that has bound the very address of its predecessor proves that the predecessor is dead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.broker.api.forwarding import whole
+from moldau.controller import asks
+from moldau.image.registration import endpoints_of, features_of
+from moldau.terms import Code
+from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+
+
+async def control(node: Any, request: BrokerRegistrationRequest, context: Any) -> BrokerRegistrationResponse:
+    """Decide; the broker epoch is the offset of the registration's record."""
+    endpoints = endpoints_of(request.listeners)
+    reply = await node.office.ask(
+        asks.RegisterBroker(
+            broker_id=request.broker_id,
+            cluster_id=request.cluster_id,
+            incarnation_id=request.incarnation_id,
+            endpoints=endpoints,
+            features=features_of(request.features),
+            rack=request.rack,
+            log_dirs=tuple(request.log_dirs),
+            previous_broker_epoch=request.previous_broker_epoch,
+            is_migrating_zk_broker=request.is_migrating_zk_broker,
+            previous_is_gone=await node.office.predecessor_is_gone(request.broker_id, endpoints),
+        )
+    )
+    refused = whole(reply)
+    if refused is not None:
+        return BrokerRegistrationResponse(error_code=refused[0])
+    if reply.code is Code.NONE:
+        node.office.stands_for(context.connection, request.broker_id)
+    return BrokerRegistrationResponse(error_code=reply.code, broker_epoch=reply.broker_epoch)

@@ -1,0 +1,33 @@
+"""BrokerHeartbeat, 0-1, on controller listeners: a broker lives, has read so far, wants in or out (KIP-631, KIP-841)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.broker.api.forwarding import whole
+from moldau.controller import asks
+from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+
+async def control(node: Any, request: BrokerHeartbeatRequest, context: Any) -> BrokerHeartbeatResponse:
+    """Decide: fence, unfence, let go."""
+    node.office.stands_for(context.connection, request.broker_id)
+    reply = await node.office.ask(
+        asks.Heartbeat(
+            broker_id=request.broker_id,
+            broker_epoch=request.broker_epoch,
+            metadata_offset=request.current_metadata_offset,
+            want_fence=request.want_fence,
+            want_shut_down=request.want_shut_down,
+            offline_log_dirs=tuple(request.offline_log_dirs),
+        )
+    )
+    refused = whole(reply)
+    if refused is not None:
+        return BrokerHeartbeatResponse(error_code=refused[0])
+    return BrokerHeartbeatResponse(
+        error_code=reply.code,
+        is_caught_up=reply.is_caught_up,
+        is_fenced=reply.is_fenced,
+        should_shut_down=reply.should_shut_down,
+    )

@@ -1,0 +1,22 @@
+"""AllocateProducerIds, 0, on controller listeners: a block of producer ids for a broker (KIP-730)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.broker.api.forwarding import whole
+from moldau.controller import asks
+from moldau.wire.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+
+async def control(node: Any, request: AllocateProducerIdsRequest, context: Any) -> AllocateProducerIdsResponse:
+    """Decide: the next block."""
+    reply = await node.office.ask(
+        asks.AllocateProducerIds(broker_id=request.broker_id, broker_epoch=request.broker_epoch)
+    )
+    refused = whole(reply)
+    if refused is not None:
+        return AllocateProducerIdsResponse(error_code=refused[0])
+    return AllocateProducerIdsResponse(
+        error_code=reply.code, producer_id_start=reply.start, producer_id_len=reply.length
+    )
