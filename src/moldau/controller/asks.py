@@ -1,7 +1,7 @@
-"""Everything that a controller can be asked, one frozen value each. Answers are in ``replies.py``, decisions in ``ledger.py``.
+"""Everything that a controller can be asked, one frozen value each. Answers: ``replies.py``; decisions: ``ledger.py``.
 
-Fields are named as in Kafka's requests; the request files of the broker translate. Lists are tuples. Asks that end in a
-clock's or a socket's observation (Tick, BrokerRefused, RebalanceLeaders ...) come from the node itself, not from a client.
+Fields are named as in Kafka's requests; the request files of the broker translate. Lists are tuples. Asks that
+are a clock's or a socket's observation (Tick, BrokerRefused, RebalanceLeaders ...) come from the node itself.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Decides who is registered, fenced or leaving; what that means for partitions is in ``failures.py``. Sessions are soft
 state: what a decision remembers of them stands in ``Decision.sessions``.
-Rules: KIP-631, KIP-841, KIP-858, KIP-966, KAFKA-16952 (same incarnation, same epoch); HC-1, HC-3, HC-4, CS-1; laws C7, C12.
+Rules: KIP-631, KIP-841, KIP-858, KIP-966, KAFKA-16952; HC-1, HC-3, HC-4, CS-1; laws C7, C12.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from moldau.wire.records.metadata import NoOpRecord, UnregisterBrokerRecord
 
 
 def register_broker(view: View, ask: RegisterBroker) -> Decision:
-    """Take a broker in, fenced, under a new epoch; the same incarnation again keeps epoch and standing (KAFKA-16952)."""
+    """Take a broker in, fenced, under a new epoch; the same incarnation keeps epoch and standing (KAFKA-16952)."""
     problem = _refusal(view, ask)
     if problem is not None:
         return Decision([], problem)
@@ -36,12 +36,10 @@ def register_broker(view: View, ask: RegisterBroker) -> Decision:
     again = existing is not None and existing.incarnation_id == ask.incarnation_id
     records: list[Any] = []
     if existing is not None and not again:
-        if not existing.fenced:
-            records += failures.fence(view, [ask.broker_id])
-        elif ask.previous_broker_epoch != existing.epoch:
+        if ask.previous_broker_epoch == existing.epoch:
+            records += failures.leave(view, frozenset({ask.broker_id}))
+        else:
             records += failures.distrust(view, ask.broker_id)
-        if not existing.fenced and view.elr:
-            records = _once_per_partition(records, failures.distrust(view, ask.broker_id))
     # The epoch is the offset of its record: unique, growing, and known to all (KIP-631).
     epoch = existing.epoch if existing is not None and again else view.facts.next_offset + len(records)
     broker = Broker(
@@ -59,11 +57,6 @@ def register_broker(view: View, ask: RegisterBroker) -> Decision:
     session = view.soft.sessions.get(ask.broker_id) if again else None
     renewed = Session(view.facts.now_ms) if session is None else session._replace(contact_ms=view.facts.now_ms)
     return Decision(records, Registered(broker_epoch=epoch), {ask.broker_id: renewed})
-
-
-def _once_per_partition(fencing: list[Any], distrust: list[Any]) -> list[Any]:
-    """Fencing with the changes of distrust in place of its own: a partition may change once in a decision."""
-    return distrust + fencing[-1:]
 
 
 def _refusal(view: View, ask: RegisterBroker) -> Refused | None:
@@ -102,16 +95,15 @@ def _bad_features(view: View, ask: RegisterBroker) -> Refused | None:
         low, high = (range_.low, range_.high) if range_ is not None else (0, 0)
         if not low <= level <= high:
             return Refused(
-                Code.UNSUPPORTED_VERSION, f"The cluster is at level {level} of {name}; the broker supports {low} to {high}."
+                Code.UNSUPPORTED_VERSION,
+                f"The cluster is at level {level} of {name}; the broker supports {low} to {high}.",
             )
     return None
 
 
 def register_controller(view: View, ask: RegisterController) -> Decision:
     """Note a controller's addresses and features; the same again changes nothing."""
-    controller = Controller(
-        ask.controller_id, ask.incarnation_id, ask.endpoints, ask.features, ask.zk_migration_ready
-    )
+    controller = Controller(ask.controller_id, ask.incarnation_id, ask.endpoints, ask.features, ask.zk_migration_ready)
     if view.image.controllers.get(ask.controller_id) == controller:
         return Decision([], Done())
     return Decision([controller_record(controller)], Done())
@@ -207,7 +199,7 @@ def _leaving(caught_up: bool) -> Heartbeaten:
 
 
 def broker_refused(view: View, ask: BrokerRefused) -> Decision:
-    """Fence a broker whose address refuses connections, at once: epochs make a wrong guess cost one election (HC-4)."""
+    """Fence a broker whose address refuses connections, at once: a wrong guess costs one election (HC-4)."""
     broker = view.image.brokers.get(ask.broker_id)
     if broker is None or broker.epoch != ask.broker_epoch or broker.fenced:
         return Decision([], Moved(count=0))
@@ -215,11 +207,9 @@ def broker_refused(view: View, ask: BrokerRefused) -> Decision:
 
 
 def tick(view: View, ask: Tick) -> Decision:
-    """Fence every broker whose session ran out, in one decision, so that none is elected that is about to go as well."""
+    """Fence every broker whose session ran out, in one decision, so that none is elected that goes as well."""
     silent = [
-        broker.id
-        for broker in view.image.brokers.values()
-        if not broker.fenced and not has_valid_session(view, broker)
+        broker.id for broker in view.image.brokers.values() if not broker.fenced and not has_valid_session(view, broker)
     ]
     if not silent:
         return Decision([], Moved(count=0))

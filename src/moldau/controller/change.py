@@ -121,7 +121,7 @@ def _wished(partition: Partition, wish: Wish) -> _Target:
 
 
 def _completed(target: _Target) -> _Target:
-    """End a reassignment once every replica that stays is in the ISR: an earlier end would shrink it (KAFKA-15665, C10)."""
+    """End a reassignment once every replica that stays is in the ISR, and not before (KAFKA-15665, C10)."""
     if not (target.adding or target.removing):
         return target
     replicas = tuple(r for r in target.replicas if r not in target.removing)
@@ -176,7 +176,7 @@ def _directories(partition: Partition, replicas: Replicas, wish: Wish, view: Vie
 
 
 def _record(partition: Partition, target: _Target, directories: tuple[bytes, ...]) -> PartitionChangeRecord | None:
-    """What differs, as a record. A replica that goes bumps the leader epoch, so that it can be told stray (KAFKA-13972)."""
+    """What differs, as a record. A replica that goes bumps the leader epoch, to be known stray (KAFKA-13972)."""
     record = PartitionChangeRecord(partition_id=partition.id, topic_id=partition.topic_id)
     changed = False
     if target.leader != partition.leader or not set(partition.replicas) <= set(target.replicas):

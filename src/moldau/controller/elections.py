@@ -52,7 +52,7 @@ def _elect(standing: Standing, topic: str, number: int, election_type: int, reco
     if not needed:
         return Problem(Code.ELECTION_NOT_NEEDED, "The partition has the leader asked for.")
     record = change(partition, topic, wish, standing)
-    if record is None:
+    if record is None or record.leader < 0 or (wish is _PREFERRED and record.leader != partition.replicas[0]):
         return Problem(failure, "The replica asked for is not live and in sync.")
     records.append(record)
     return FINE

@@ -120,7 +120,7 @@ class Chance:
             items[last], items[other] = items[other], items[last]
 
     def uuid(self) -> bytes:
-        """A random (version 4) id, as Kafka draws them: not one of the reserved, and its text does not start with "-"."""
+        """A random (version 4) id as Kafka draws them: none of the reserved, and its text does not start with "-"."""
         while True:
             id = bytearray(self._block()[:16])
             id[6] = id[6] & 0x0F | 0x40
@@ -139,7 +139,7 @@ class View:
         self.soft = soft
         self.facts = facts
         self.settings = soft.settings
-        self.chance = Chance(facts.seed)
+        self.chance = Chance(facts.seed + facts.next_offset.to_bytes(8, "big"))
         self._min_isr: dict[str, int] = {}
         self._unclean: dict[str, bool] = {}
 

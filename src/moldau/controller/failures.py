@@ -2,7 +2,7 @@
 
 Fencing takes brokers out of ISRs and leads; unfencing gives leaderless partitions another chance. Who must be fenced is
 decided in ``brokers.py``. Cost is linear in the partitions of the brokers concerned (``Image.index``).
-Rules: KIP-631, KIP-841 (a fenced or leaving broker is in no ISR), KIP-858 (lost directories), KIP-966 (unclean shutdown).
+Rules: KIP-631, KIP-841 (who is fenced or leaves is in no ISR), KIP-858 (lost directories), KIP-966 (unclean shutdown).
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ def fence(view: View, broker_ids: Iterable[int]) -> list[Any]:
     gone = frozenset(broker_ids)
     records = leave(view, gone)
     for id in sorted(gone):
-        epoch = view.image.brokers[id].epoch
-        records.append(BrokerRegistrationChangeRecord(broker_id=id, broker_epoch=epoch, fenced=FENCE))
+        records.append(_mark(view, id, fenced=FENCE))
     return records
 
 
 def unfence(view: View, broker_id: int) -> list[Any]:
     """Records that unfence a broker, and elect for partitions that had nobody."""
-    epoch = view.image.brokers[broker_id].epoch
-    records: list[Any] = [BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, fenced=UNFENCE)]
+    records: list[Any] = [_mark(view, broker_id, fenced=UNFENCE)]
     standing = Standing(view, arriving=frozenset({broker_id}))
     records += _changes(standing, (p.key for p in view.image.leaderless()))
     return records
@@ -40,9 +38,7 @@ def unfence(view: View, broker_id: int) -> list[Any]:
 
 def begin_shutdown(view: View, broker_id: int) -> list[Any]:
     """Records that put a broker into controlled shutdown: it leaves every ISR, and others lead (CS-1)."""
-    epoch = view.image.brokers[broker_id].epoch
-    mark = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, in_controlled_shutdown=1)
-    return [mark, *leave(view, frozenset({broker_id}))]
+    return [_mark(view, broker_id, leaving=True), *leave(view, frozenset({broker_id}))]
 
 
 def leave(view: View, gone: frozenset[int]) -> list[Any]:
@@ -58,9 +54,9 @@ def distrust(view: View, broker_id: int, *, forever: bool = False) -> list[Any]:
 
     ``forever``: the broker is unregistered, and may not be an ISR's last memory either.
     """
-    here = view.image.partitions_on_broker(broker_id)
     if not view.elr and not forever:
-        return leave(view, frozenset({broker_id})) if view.image.is_active(broker_id) else []
+        return leave(view, frozenset({broker_id}))
+    here = view.image.partitions_on_broker(broker_id)
     keys = [p.key for p in here if broker_id in p.isr or broker_id in p.elr or p.leader == broker_id]
     return _changes(Standing(view, leaving=frozenset({broker_id}), lost_tail=frozenset({broker_id})), keys)
 
@@ -71,17 +67,34 @@ def lose_directories(view: View, broker_id: int, offline: Iterable[bytes]) -> li
     lost = frozenset(offline) & frozenset(broker.log_dirs)
     if not lost:
         return []
-    keys = [p.key for p in view.image.partitions_on_broker(broker_id) if p.directory(broker_id) in lost and _part(p, broker_id)]
+    keys = [
+        p.key
+        for p in view.image.partitions_on_broker(broker_id)
+        if p.directory(broker_id) in lost and _part(p, broker_id)
+    ]
     records = _changes(Standing(view, leaving=frozenset({broker_id})), keys)
     left = [d for d in broker.log_dirs if d not in lost]
     if left:  # with none left the broker stops itself; an empty list means "no change" in this record
-        records.append(BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.epoch, log_dirs=left))
+        records.append(_mark(view, broker_id, log_dirs=left))
     return records
 
 
 def elect_leaderless(view: View, keys: Iterable[Key]) -> list[Any]:
     """Changes for leaderless partitions among ``keys``, by whatever election their topics allow now."""
     return _changes(Standing(view), (key for key in keys if view.image.at(key).leader == NO_LEADER))
+
+
+def _mark(
+    view: View, broker_id: int, *, fenced: int = 0, leaving: bool = False, log_dirs: Iterable[bytes] = ()
+) -> BrokerRegistrationChangeRecord:
+    """A change of a registration under its epoch; what is not named stays."""
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker_id,
+        broker_epoch=view.image.brokers[broker_id].epoch,
+        fenced=fenced,
+        in_controlled_shutdown=int(leaving),
+        log_dirs=list(log_dirs),
+    )
 
 
 def _part(partition: Partition, broker_id: int) -> bool:

@@ -13,7 +13,7 @@ from moldau.controller.change import Standing, Wish, change
 from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.placement import bad_assignment
 from moldau.controller.replies import DirsAssigned, ReassignmentsAltered, ReassignmentsListed, Refused
-from moldau.image.partition import Key, Partition, merged
+from moldau.image.partition import Key, Partition
 from moldau.terms import Code
 
 
@@ -55,7 +55,7 @@ def _move(view: View, move: Move, records: list[Any], any_factor: bool) -> Probl
 
 
 def _wish(partition: Partition, target: tuple[int, ...]) -> Wish:
-    """Union of target and what is there. Those that an earlier move was adding and this one does not want, just leave."""
+    """Union of target and what is there. Whom an earlier move was adding and this one does not want just leaves."""
     removing = tuple(sorted(r for r in partition.replicas if r not in target))
     adding = tuple(sorted(r for r in target if r not in partition.replicas or r in partition.adding))
     dropped = tuple(r for r in removing if r in partition.adding and r not in partition.isr)
@@ -68,16 +68,14 @@ def _cancel(view: View, topic: str, partition: Partition, records: list[Any]) ->
     if not partition.reassigning:
         return Problem(Code.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
     replicas = partition.original_replicas
+    standing = Standing(view)
     isr = tuple(r for r in partition.isr if r in replicas)
-    if not isr:
-        if not view.unclean(topic):
-            return Problem(
-                Code.INVALID_REPLICA_ASSIGNMENT,
-                f"Unable to revert {topic}:{partition.id}: it would require an unclean leader election.",
-            )
-        isr = replicas[:1]
-    wish = Wish(isr=isr, replicas=replicas, adding=(), removing=())
-    record = change(partition, topic, wish, Standing(view))
+    if not isr and not (view.unclean(topic) and any(map(standing.live(partition), replicas))):
+        return Problem(
+            Code.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert {topic}:{partition.id}: it would require an unclean leader election.",
+        )
+    record = change(partition, topic, Wish(isr=isr, replicas=replicas, adding=(), removing=()), standing)
     if record is not None:
         records.append(record)
     return FINE
@@ -94,7 +92,7 @@ def list_reassignments(view: View, ask: ListPartitionReassignments) -> Decision:
 
 
 def assign_directories(view: View, ask: AssignReplicasToDirs) -> Decision:
-    """Note in which directories a broker's replicas lie; a replica on a failed directory leaves ISR and lead (KIP-858)."""
+    """Note in which directories a broker's replicas lie; on a failed one a replica leaves ISR and lead (KIP-858)."""
     if view.stale(ask.broker_id, ask.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
     broker = view.image.brokers[ask.broker_id]
@@ -121,6 +119,3 @@ def _not_there(view: View, key: Key, broker_id: int) -> Code:
     if partition is None:
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     return Code.NONE if broker_id in partition.replicas else Code.NOT_LEADER_OR_FOLLOWER
-
-
-__all__ = ["alter_reassignments", "assign_directories", "list_reassignments", "merged"]

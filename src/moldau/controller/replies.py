@@ -1,6 +1,6 @@
-"""What a controller answers, one frozen value for each ask of ``asks.py``; the request files translate them to the wire.
+"""What a controller answers, one frozen value for each ask of ``asks.py``; request files translate them to the wire.
 
-Every reply has ``code``, the answer to the ask as a whole; items carry their own. NOT_CONTROLLER as a whole is ``Refused``.
+Every reply has ``code``, the answer to the ask as a whole; items carry their own. A refusal as a whole is ``Refused``.
 """
 
 from __future__ import annotations

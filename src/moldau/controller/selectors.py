@@ -1,8 +1,8 @@
 """Who leads: pure arithmetic from (assigned, ISR, live) to an election or a named refusal. Nothing else is looked at.
 
-The five selectors of the classic controller (NoOp, Offline, Reassigned, Preferred, ControlledShutdown), and ``elect``, the
-one of a KRaft plane, which adds eligible leader replicas (KIP-966). What an election does to a partition's record is in
-``change.py``. Candidates are tried in the order of ``assigned``: its first is the preferred replica.
+The five selectors of the classic controller (NoOp, Offline, Reassigned, Preferred, ControlledShutdown), and ``elect``,
+the one of a KRaft plane, which adds eligible leader replicas (KIP-966). What an election does to a partition's record
+is in ``change.py``. Candidates are tried in the order of ``assigned``: its first is the preferred replica.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Live = Callable[[int], bool]
 
 
 class Election(NamedTuple):
-    """A leader and the ISR that it starts with. ``unclean``: it may lack committed records (counted and logged: C11)."""
+    """A leader and the ISR that it starts with. ``unclean``: it may lack committed records (C11: counted, logged)."""
 
     leader: int
     isr: tuple[int, ...]
@@ -42,6 +42,9 @@ class Candidates(NamedTuple):
     current: int = NO_LEADER
     elr: Collection[int] = ()
     last_known: Sequence[int] = ()
+
+
+_NOBODY = Candidates()
 
 
 def no_op(leader: int, isr: Sequence[int]) -> Election:
@@ -86,7 +89,7 @@ def elect_preferred(assigned: Sequence[int], isr: Sequence[int], live: Live, *, 
 def elect_for_shutdown(
     assigned: Sequence[int], isr: Collection[int], live: Live, *, leaving: Collection[int]
 ) -> Election | Refusal:
-    """For a partition led by a broker that wants to go: a live ISR member that stays; those that leave, leave the ISR."""
+    """For a partition led by a broker that wants to go: a live ISR member that stays. Who leaves, leaves the ISR."""
     for replica in assigned:
         if replica in isr and live(replica) and replica not in leaving:
             return Election(replica, tuple(r for r in isr if r not in leaving))
@@ -94,12 +97,13 @@ def elect_for_shutdown(
 
 
 def elect(
-    assigned: Sequence[int], isr: Sequence[int], live: Live, *, unclean: bool, among: Candidates = Candidates()
+    assigned: Sequence[int], isr: Sequence[int], live: Live, *, unclean: bool, among: Candidates = _NOBODY
 ) -> Election | Refusal:
     """The leader of a partition on a KRaft plane, and its ISR.
 
-    In this order: the current leader while it qualifies; the first assigned replica in the ISR; when the ISR is empty,
-    the first in the ELR, then the last known leader (unclean: it may have lost its tail); when allowed, any live replica.
+    In this order: the current leader while it qualifies; the first assigned replica in the ISR; when the ISR is
+    empty, the first in the ELR, then the last known leader (unclean: it may have lost its tail); when allowed, any
+    live replica.
     """
 
     def qualifies(replica: int) -> bool:

@@ -78,6 +78,16 @@ class Image:
         twin._transaction = None if self._transaction is None else list(self._transaction)
         return twin
 
+    def with_configs(self, changes: Iterable[records.ConfigRecord]) -> Image:
+        """A look at this image as it would be with other settings. Shares all else: only for reading, and at once."""
+        twin = Image()
+        for name in Image.__slots__:
+            setattr(twin, name, getattr(self, name))
+        twin.configs = {resource: dict(settings) for resource, settings in self.configs.items()}
+        for record in changes:
+            twin._config(record, -1, None)
+        return twin
+
     # ---- look-ups
 
     def topic(self, name: str) -> Topic | None:

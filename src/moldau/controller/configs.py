@@ -1,0 +1,175 @@
+"""Settings that may be changed while the cluster runs: of topics, brokers, groups. Checked against the tables of keys.
+
+A resource's changes are taken as a whole or not at all. Which value wins is decided in ``moldau.image.configs``.
+Changing min.insync.replicas clears eligible leader replicas that the old value made, and allowing unclean elections
+elects for leaderless partitions at once. Source: KIP-226, KIP-339, KIP-966.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from moldau.controller import failures
+from moldau.controller.asks import AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation
+from moldau.controller.change import Standing, Wish, change
+from moldau.controller.facts import FINE, Decision, Problem, View
+from moldau.controller.replies import ConfigsAltered
+from moldau.image import NO_LEADER
+from moldau.image.configs import CLUSTER, Resource
+from moldau.terms import Code
+from moldau.terms.broker_config import BROKER_KEYS
+from moldau.terms.config_key import ConfigError, ConfigKey, Kind
+from moldau.terms.dynamic_config import DYNAMIC_KEYS, PER_BROKER
+from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.wire.records.metadata import ConfigRecord
+
+_MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+
+
+def incremental_alter_configs(view: View, ask: IncrementalAlterConfigs) -> Decision:
+    """Set, delete, append to or subtract from single keys."""
+    return _alter(view, ask.resources, ask.validate_only, whole=False)
+
+
+def alter_configs(view: View, ask: AlterConfigs) -> Decision:
+    """Replace all settings of each resource."""
+    return _alter(view, ask.resources, ask.validate_only, whole=True)
+
+
+def _alter(view: View, resources: Iterable[ConfigChange], validate_only: bool, *, whole: bool) -> Decision:
+    records: list[Any] = []
+    results = []
+    seen: set[tuple[int, str]] = set()
+    for resource in resources:
+        key = (resource.resource_type, resource.resource_name)
+        outcome: list[Any] | Problem
+        if key in seen:
+            outcome = Problem(Code.INVALID_REQUEST, "The resource is named more than once in the request.")
+        else:
+            outcome = _changes(view, resource, whole)
+        seen.add(key)
+        if isinstance(outcome, Problem):
+            results.append((*key, outcome))
+        else:
+            records += outcome
+            results.append((*key, FINE))
+    if validate_only:
+        return Decision([], ConfigsAltered(resources=tuple(results)))
+    return Decision(records + _consequences(view, records), ConfigsAltered(resources=tuple(results)))
+
+
+def _changes(view: View, resource: ConfigChange, whole: bool) -> list[Any] | Problem:
+    """Records of one resource, or what is wrong with it."""
+    keys = _keys_of(view, resource)
+    if isinstance(keys, Problem):
+        return keys
+    now = view.image.config(resource.resource_type, resource.resource_name)
+    wanted: dict[str, str | None] = dict.fromkeys(now) if whole else {}
+    named = [name for name, _, _ in resource.changes]
+    for name, operation, value in resource.changes:
+        if named.count(name) > 1:
+            return Problem(Code.INVALID_REQUEST, f"The key {name} is named more than once.")
+        outcome = _new_value(keys.get(name), name, operation, value, now.get(name))
+        if isinstance(outcome, Problem):
+            return outcome
+        wanted[name] = outcome.get(name)
+    if view.elr and resource.resource_name == CLUSTER and wanted.get(_MIN_ISR, "") is None:
+        why = f"{_MIN_ISR} must stay set for the whole cluster while eligible leader replicas are kept."
+        return Problem(Code.INVALID_CONFIG, why)
+    return [
+        ConfigRecord(resource_type=resource.resource_type, resource_name=resource.resource_name, name=name, value=value)
+        for name, value in sorted(wanted.items())
+        # An unchanged broker setting is written again: it makes brokers reload key and trust stores (KAFKA-14136).
+        if value != now.get(name) or (resource.resource_type == Resource.BROKER and value is not None)
+    ]
+
+
+def _keys_of(view: View, resource: ConfigChange) -> Mapping[str, ConfigKey] | Problem:
+    """The keys that a resource may have, or why it cannot be changed at all."""
+    name = resource.resource_name
+    match resource.resource_type:
+        case Resource.TOPIC:
+            if name not in view.image.names:
+                return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+            return TOPIC_KEYS
+        case Resource.BROKER:
+            if name == CLUSTER:
+                return {key: known for key, known in DYNAMIC_KEYS.items() if key not in PER_BROKER}
+            if not name.isascii() or not name.isdigit():
+                return Problem(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+            if int(name) not in view.image.brokers and int(name) not in view.image.controllers:
+                return Problem(Code.BROKER_ID_NOT_REGISTERED, f"No broker or controller with id {name} is registered.")
+            # With an ELR all must agree on min.insync.replicas, so that one broker cannot have its own (KIP-966).
+            return {key: known for key, known in DYNAMIC_KEYS.items() if not (view.elr and key == _MIN_ISR)}
+        case _:
+            kind = resource.resource_type
+            return Problem(Code.INVALID_REQUEST, f"Settings of resource type {kind} cannot be changed here.")
+
+
+def _new_value(
+    key: ConfigKey | None, name: str, operation: int, value: str | None, now: str | None
+) -> dict[str, str] | Problem:
+    """The text that a key will have ({} when it goes), or what is wrong."""
+    if key is None:
+        if name in BROKER_KEYS:
+            return Problem(Code.INVALID_REQUEST, f"The key {name} cannot be changed dynamically here.")
+        return Problem(Code.INVALID_CONFIG, f"Unknown config name: {name}")
+    if operation == Operation.DELETE:
+        return {}
+    if value is None:
+        return Problem(Code.INVALID_REQUEST, f"Null value not supported for: {name}")
+    if operation in (Operation.APPEND, Operation.SUBTRACT):
+        if key.kind is not Kind.LIST:
+            word = Operation(operation).name
+            return Problem(Code.INVALID_CONFIG, f"Can't {word} to key {name} because its type is not LIST.")
+        members = [m for m in (key.text(key.default) or "" if now is None else now).split(",") if m]
+        if operation == Operation.APPEND:
+            members += [m for m in value.split(",") if m and m not in members]
+        else:
+            members = [m for m in members if m not in value.split(",")]
+        value = ",".join(members)
+    elif operation != Operation.SET:
+        return Problem(Code.INVALID_REQUEST, f"Unknown operation {operation} for key {name}.")
+    try:
+        key.parse(value)
+    except ConfigError as error:
+        return Problem(Code.INVALID_CONFIG, str(error))
+    return {name: value}
+
+
+def checked_new_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, str] | Problem:
+    """Settings of a topic that is being created: known keys, good values."""
+    good: dict[str, str] = {}
+    for name, value in configs:
+        if value is None:
+            return Problem(Code.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
+        key = TOPIC_KEYS.get(name)
+        if key is None:
+            return Problem(Code.INVALID_CONFIG, f"Unknown topic config name: {name}")
+        try:
+            key.parse(value)
+        except ConfigError as error:
+            return Problem(Code.INVALID_CONFIG, str(error))
+        good[name] = value
+    return good
+
+
+def _consequences(view: View, records: list[Any]) -> list[Any]:
+    """What changed settings mean for partitions at once."""
+    names = {record.name for record in records}
+    if not names & {_MIN_ISR, _UNCLEAN}:
+        return []
+    after = view.image.with_configs(records)
+    then = View(after, view.soft, view.facts)
+    changes: list[Any] = []
+    if _MIN_ISR in names and view.elr:
+        for key in sorted(after.index.eligible):
+            partition = after.at(key)
+            if partition.leader != NO_LEADER:
+                record = change(partition, after.topics[key[0]].name, Wish(), Standing(then))
+                if record is not None:
+                    changes.append(record)
+    if _UNCLEAN in names:
+        changes += failures.elect_leaderless(then, after.index.led.get(NO_LEADER, ()))
+    return changes

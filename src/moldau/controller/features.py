@@ -1,0 +1,134 @@
+"""Feature levels: what this version of Moldau supports, what an empty log begins with, updates; and producer id blocks.
+
+Source: KIP-584, KIP-778 (metadata.version), KIP-966 (ELR), KIP-730 (producer ids). Levels are Apache Kafka's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.controller.asks import AllocateProducerIds, FeatureUpdate, UpdateFeatures
+from moldau.controller.facts import ELR_FEATURE, FINE, Decision, Problem, Settings, View
+from moldau.controller.replies import FeaturesUpdated, ProducerIdsAllocated, Refused
+from moldau.image import FeatureRange, Image
+from moldau.image.configs import CLUSTER, Resource
+from moldau.image.snapshot import METADATA_VERSION
+from moldau.terms import Code
+from moldau.terms.broker_config import BROKER_KEYS
+from moldau.wire.records.metadata import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
+
+METADATA_LEVEL = 25
+"""metadata.version 4.0-IV3: the newest whose records are all known here."""
+
+SUPPORTED: tuple[FeatureRange, ...] = (
+    FeatureRange(METADATA_VERSION, 23, METADATA_LEVEL),  # 23 is the first that allows an ELR
+    FeatureRange(ELR_FEATURE, 0, 1),
+)
+"""What a node of this version says it supports when it registers, and in ApiVersions."""
+
+PRODUCER_ID_BLOCK = 1000
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+_LAST_PRODUCER_ID = 2**63 - 1
+
+
+def bootstrap_records(settings: Settings, features: dict[str, int] | None = None) -> list[Any]:
+    """The first records of an empty log: feature levels, and the min.insync.replicas that all must agree on (KIP-966).
+
+    ``features`` overrides levels (``moldau storage format --feature``); level 0 leaves one out.
+    """
+    levels = {METADATA_VERSION: METADATA_LEVEL, ELR_FEATURE: 1, **(features or {})}
+    records: list[Any] = [
+        FeatureLevelRecord(name=name, feature_level=levels[name])
+        for name in sorted(levels, key=lambda name: (name != METADATA_VERSION, name))
+        if levels[name]
+    ]
+    if levels[ELR_FEATURE]:
+        records.append(_agreed_min_isr(settings))
+    return records
+
+
+def _agreed_min_isr(settings: Settings) -> ConfigRecord:
+    name = "min.insync.replicas"
+    value = settings.static.get(name, BROKER_KEYS[name].text(BROKER_KEYS[name].default))
+    return ConfigRecord(resource_type=Resource.BROKER, resource_name=CLUSTER, name=name, value=value)
+
+
+def update_features(view: View, ask: UpdateFeatures) -> Decision:
+    """Raise or lower levels, all or none: one refused update refuses the ask (KIP-584 v2)."""
+    results = []
+    records: list[Any] = []
+    for update in ask.updates:
+        problem = _refusal(view, update)
+        results.append((update.feature, problem))
+        if problem is FINE:
+            records += _update(view, update)
+    bad = next(((name, problem) for name, problem in results if problem is not FINE), None)
+    if bad is not None:
+        name, problem = bad
+        none = Problem(problem.code, f"No update was made: {name}: {problem.message}")
+        results = [(each, p if p is not FINE else none) for each, p in results]
+        return Decision([], FeaturesUpdated(features=tuple(results), code=problem.code, message=problem.message))
+    reply = FeaturesUpdated(features=tuple(results))
+    return Decision([] if ask.validate_only else records, reply)
+
+
+def _update(view: View, update: FeatureUpdate) -> list[Any]:
+    records: list[Any] = []
+    if view.image.features.get(update.feature, 0) == update.level:
+        return records
+    records.append(FeatureLevelRecord(name=update.feature, feature_level=update.level))
+    if update.feature == ELR_FEATURE and update.level:
+        if "min.insync.replicas" not in view.image.config(Resource.BROKER, CLUSTER):
+            records.append(_agreed_min_isr(view.settings))
+        for (kind, name), settings in sorted(view.image.configs.items()):
+            if kind == Resource.BROKER and name != CLUSTER and "min.insync.replicas" in settings:
+                gone = ConfigRecord(resource_type=kind, resource_name=name, name="min.insync.replicas", value=None)
+                records.append(gone)
+    return records
+
+
+def _refusal(view: View, update: FeatureUpdate) -> Problem:
+    """FINE, or why a level cannot be set: nobody may be left behind, and going down must be asked for."""
+    known = {feature.name: feature for feature in SUPPORTED}
+    feature = known.get(update.feature)
+    if feature is None:
+        return Problem(Code.INVALID_UPDATE_VERSION, f"{update.feature} is not a supported feature.")
+    if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        return Problem(Code.INVALID_UPDATE_VERSION, "The controller does not support the given upgrade type.")
+    now = view.image.features.get(update.feature, 0)
+    if update.level < now and update.upgrade_type == _UPGRADE:
+        why = f"Can't downgrade the version of this feature ({now}) without setting the upgrade type to a downgrade."
+        return Problem(Code.INVALID_UPDATE_VERSION, why)
+    if update.level > now and update.upgrade_type != _UPGRADE:
+        return Problem(Code.INVALID_UPDATE_VERSION, "Can't downgrade to a newer version.")
+    if not feature.low <= update.level <= feature.high:
+        why = f"The controller supports {feature.low} to {feature.high} of {update.feature}, not {update.level}."
+        return Problem(Code.INVALID_UPDATE_VERSION, why)
+    for broker in view.image.brokers.values():
+        offered = {f.name: f for f in broker.features}
+        if offered and not _supports(offered.get(update.feature), update.level):
+            why = f"Broker {broker.id} does not support level {update.level} of {update.feature}."
+            return Problem(Code.INVALID_UPDATE_VERSION, why)
+    return FINE
+
+
+def _supports(offered: FeatureRange | None, level: int) -> bool:
+    return level == 0 if offered is None else offered.low <= level <= offered.high
+
+
+def allocate_producer_ids(view: View, ask: AllocateProducerIds) -> Decision:
+    """Hand a broker the next thousand producer ids; none is ever handed out twice."""
+    if view.stale(ask.broker_id, ask.broker_epoch):
+        return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
+    start = view.image.next_producer_id
+    if start > _LAST_PRODUCER_ID - PRODUCER_ID_BLOCK:
+        return Decision([], Refused(Code.UNKNOWN_SERVER_ERROR, "All producer ids have been handed out."))
+    record = ProducerIdsRecord(
+        broker_id=ask.broker_id, broker_epoch=ask.broker_epoch, next_producer_id=start + PRODUCER_ID_BLOCK
+    )
+    return Decision([record], ProducerIdsAllocated(start=start, length=PRODUCER_ID_BLOCK))
+
+
+def is_empty(image: Image) -> bool:
+    """Whether nothing was ever written: the first controller then writes the bootstrap records."""
+    return not image.features

@@ -1,0 +1,195 @@
+"""Laws of the control plane, one function each; tests and the simulator run them after every committed batch.
+
+A law takes the images before and after (``Step``) and raises AssertionError with what is wrong. ``Watch`` keeps the
+image before and runs them all. Here are C1, C2, C3, C7, C8, C10, C11 and C12 of the control plane's invariants; C4, C5
+and C13 are about nodes, and live with the simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from moldau.controller.asks import Heartbeat
+from moldau.controller.facts import Facts, Settings, Soft, View
+from moldau.image import NO_LEADER, Delta, Image, Partition, Recovery, image_from, image_hash, snapshot_records
+from moldau.image.delta import PartitionDelta
+
+
+class Step(NamedTuple):
+    """One committed batch: images around it, what it changed, the ask behind it (where known), topic ids deleted."""
+
+    before: Image
+    after: Image
+    delta: Delta
+    ask: Any
+    settings: Settings
+    deleted: frozenset[bytes]
+
+    @property
+    def changes(self) -> list[PartitionDelta]:
+        return self.delta.partition_changes(self.after)
+
+    def view(self) -> View:
+        return View(self.after, Soft(self.settings), Facts(now_ms=0, next_offset=0))
+
+
+def c1_epochs_never_go_back(step: Step) -> None:
+    """C1: leader, partition and broker epochs never decrease; one leader per leader epoch; every change is counted."""
+    for topic, key, before, after in step.changes:
+        if before is None or after is None:
+            continue
+        where = f"{topic}-{key[1]}: {before} -> {after}"
+        assert after.leader_epoch >= before.leader_epoch, f"leader epoch went back: {where}"
+        assert after.partition_epoch >= before.partition_epoch, f"partition epoch went back: {where}"
+        if after.leader_epoch == before.leader_epoch:
+            assert after.leader == before.leader, f"two leaders in one epoch: {where}"
+        if after != before:
+            assert after.partition_epoch > before.partition_epoch, f"an uncounted change: {where}"
+    for id, broker in step.delta.brokers.items():
+        now = step.after.brokers.get(id)
+        if broker is not None and now is not None:
+            assert now.epoch >= broker.epoch, f"broker epoch went back: {broker} -> {now}"
+
+
+def c2_partitions_are_well_formed(step: Step) -> None:
+    """C2: ISR and ELR are disjoint parts of the replicas; the leader is in the ISR; nobody fenced is in it."""
+    touched = {key for key in step.delta.partitions if step.after.partition(*key) is not None}
+    for id in step.delta.brokers:
+        touched |= step.after.index.assigned.get(id, set())
+    view = step.view()
+    for key in touched:
+        _well_formed(step, view, step.after.at(key))
+
+
+def _well_formed(step: Step, view: View, p: Partition) -> None:
+    image = step.after
+    topic = image.topics[p.topic_id].name
+    where = f"{topic}-{p.id}: {p}"
+    assert p.replicas, f"no replicas: {where}"
+    for group in (p.replicas, p.isr, p.elr, p.adding, p.removing):
+        assert len(set(group)) == len(group), f"a replica twice: {where}"
+    assert set(p.isr) | set(p.elr) | set(p.adding) | set(p.removing) <= set(p.replicas), f"not a replica: {where}"
+    assert not set(p.isr) & set(p.elr), f"in ISR and ELR: {where}"
+    assert len(p.directories) == len(p.replicas), f"directories and replicas differ: {where}"
+    if p.leader != NO_LEADER:
+        assert p.leader in p.isr, f"a leader outside the ISR: {where}"
+        assert image.is_active(p.leader), f"a leader that is fenced or leaving: {where}"
+    if p.recovery == Recovery.RECOVERING:
+        assert len(p.isr) <= 1, f"recovering with company: {where}"
+    inactive = [r for r in p.isr if not image.is_active(r)]
+    if view.elr:
+        assert not inactive, f"fenced or leaving brokers in the ISR: {where}"
+        assert not p.elr or len(p.isr) < min(view.min_isr(topic), len(p.replicas)), f"an ELR without need: {where}"
+        assert p.isr or p.leader == NO_LEADER, f"a leader without an ISR: {where}"
+    else:
+        assert p.isr, f"an empty ISR: {where}"
+        assert not p.elr, f"an ELR that is not kept: {where}"
+        assert not inactive or len(inactive) == len(p.isr), f"fenced brokers beside others in the ISR: {where}"
+
+
+def c3_same_log_same_state(step: Step) -> None:
+    """C3: the image rebuilt from its own snapshot has the same hash, and its look-ups are those of a fresh fold."""
+    again = image_from(list(snapshot_records(step.after)), step.after.offset)
+    assert image_hash(again) == image_hash(step.after), "the snapshot rebuilds another image"
+    for name in type(again.index).__slots__:
+        assert getattr(again.index, name) == getattr(step.after.index, name), f"look-up {name} is wrong"
+
+
+def c7_one_incarnation(step: Step) -> None:
+    """C7: a registration passes to another process only fenced, and under a new epoch."""
+    for id, broker in step.delta.brokers.items():
+        now = step.after.brokers.get(id)
+        if broker is not None and now is not None and now.incarnation_id != broker.incarnation_id:
+            assert now.epoch > broker.epoch, f"two incarnations under one epoch: {broker} -> {now}"
+            assert now.fenced, f"an incarnation that never had to catch up: {now}"
+
+
+def c8_deleted_topics_stay_deleted(step: Step) -> None:
+    """C8: a deleted topic id never returns, and its name's settings go with it."""
+    for id, (name, _) in step.delta.topics.items():
+        if id in step.after.topics:
+            assert id not in step.deleted, f"topic id {id.hex()} ({name}) is back"
+    for kind, name in step.delta.configs:
+        if kind == 2:
+            assert not step.after.config(2, name) or name in step.after.names, f"settings of no topic: {name}"
+
+
+def c10_reassignment_goes_through_the_union(step: Step) -> None:
+    """C10: replicas go from current to union to target, or back; ending a move leaves an ISR of all that stay."""
+    for topic, key, before, after in step.changes:
+        if before is None or after is None or before.replicas == after.replicas:
+            continue
+        where = f"{topic}-{key[1]}: {before} -> {after}"
+        gone = set(before.replicas) - set(after.replicas)
+        come = set(after.replicas) - set(before.replicas)
+        if come:
+            assert come <= set(after.adding) or come <= set(after.isr), f"a replica that is not being added: {where}"
+            assert not come & set(after.isr), f"a newcomer in the ISR: {where}"
+        if gone and not after.reassigning and gone == set(before.removing):
+            assert set(after.replicas) <= set(after.isr), f"a move ended before all were in sync: {where}"
+        assert gone <= set(before.removing) | set(before.adding), f"a replica dropped without a move: {where}"
+        assert after.isr or not before.isr or before.elr, f"a move that leaves nobody in sync: {where}"
+
+
+def c11_elections_are_clean_or_told(step: Step) -> None:
+    """C11: a new leader was in ISR or ELR; else the topic allows it, or it led last, and it is marked recovering."""
+    view = step.view()
+    for topic, key, before, after in step.changes:
+        if before is None or after is None or after.leader in (before.leader, NO_LEADER):
+            continue
+        if after.leader in before.isr or after.leader in before.elr:
+            continue
+        where = f"{topic}-{key[1]}: {before} -> {after}"
+        assert view.unclean(topic) or before.last_known_elr == (after.leader,), f"an unclean election: {where}"
+        assert after.recovery == Recovery.RECOVERING, f"an unclean election that is not told: {where}"
+        assert after.isr == (after.leader,), f"an unclean leader with company: {where}"
+
+
+def c12_brokers_go_when_they_may(step: Step) -> None:
+    """C12: a broker that asked to go, and is told so by being fenced, led nothing when it was."""
+    ask = step.ask
+    if not isinstance(ask, Heartbeat) or not ask.want_shut_down or ask.want_fence:
+        return
+    before, after = step.before.brokers.get(ask.broker_id), step.after.brokers.get(ask.broker_id)
+    if before is not None and after is not None and not before.fenced and after.fenced:
+        led = list(step.before.partitions_led_by(ask.broker_id))
+        assert not led, f"broker {ask.broker_id} may go although it leads {led}"
+
+
+def c15_one_change_for_each_partition(step: Step) -> None:
+    """A decision changes a partition at most once: two changes would each have been made without sight of the other."""
+    for _, key, before, after in step.changes:
+        if before is not None and after is not None:
+            assert after.partition_epoch <= before.partition_epoch + 1, f"changed twice: {key}: {before} -> {after}"
+
+
+LAWS: tuple[Callable[[Step], None], ...] = (
+    c1_epochs_never_go_back,
+    c2_partitions_are_well_formed,
+    c3_same_log_same_state,
+    c7_one_incarnation,
+    c8_deleted_topics_stay_deleted,
+    c10_reassignment_goes_through_the_union,
+    c11_elections_are_clean_or_told,
+    c12_brokers_go_when_they_may,
+    c15_one_change_for_each_partition,
+)
+
+
+class Watch:
+    """Runs the laws over one image as batches are committed to it."""
+
+    def __init__(self, image: Image, laws: tuple[Callable[[Step], None], ...] = LAWS) -> None:
+        self._laws = laws
+        self._before = image.copy()
+        self._deleted: set[bytes] = set()
+
+    def after(self, image: Image, delta: Delta, ask: Any = None, settings: Settings | None = None) -> None:
+        """A batch was applied to ``image``; ``delta`` is what it changed."""
+        step = Step(self._before, image, delta, ask, settings or Settings(), frozenset(self._deleted))
+        for law in self._laws:
+            law(step)
+        self._deleted |= set(delta.deleted_topics(image))
+        if delta:
+            self._before = image.copy()

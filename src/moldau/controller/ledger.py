@@ -1,0 +1,46 @@
+"""The controller as a ledger: ``decide(image, soft, ask, facts) -> Decision(records, reply)``. A pure function.
+
+Nothing changes until the records are applied to an image; the reply is true once they are committed. One subject, one
+file: this table says where. The office (``office.py``) keeps the working image and the replies that wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.controller import asks, brokers, configs, elections, features, isr, reassignment, topics
+from moldau.controller.facts import Decision, Facts, Soft, View
+from moldau.image import Image
+
+DECISIONS: dict[type, Callable[[View, Any], Decision]] = {
+    asks.RegisterBroker: brokers.register_broker,
+    asks.RegisterController: brokers.register_controller,
+    asks.Heartbeat: brokers.heartbeat,
+    asks.BrokerRefused: brokers.broker_refused,
+    asks.Tick: brokers.tick,
+    asks.Idle: brokers.idle,
+    asks.UnregisterBroker: brokers.unregister_broker,
+    asks.CreateTopics: topics.create_topics,
+    asks.DeleteTopics: topics.delete_topics,
+    asks.CreatePartitions: topics.create_partitions,
+    asks.AlterPartition: isr.alter_partition,
+    asks.ElectLeaders: elections.elect_leaders,
+    asks.RebalanceLeaders: elections.rebalance_leaders,
+    asks.ElectUncleanLeaders: elections.elect_unclean_leaders,
+    asks.AlterPartitionReassignments: reassignment.alter_reassignments,
+    asks.ListPartitionReassignments: reassignment.list_reassignments,
+    asks.AssignReplicasToDirs: reassignment.assign_directories,
+    asks.IncrementalAlterConfigs: configs.incremental_alter_configs,
+    asks.AlterConfigs: configs.alter_configs,
+    asks.UpdateFeatures: features.update_features,
+    asks.AllocateProducerIds: features.allocate_producer_ids,
+}
+"""Ask -> the function that decides it."""
+
+
+def decide(image: Image, soft: Soft, ask: Any, facts: Facts) -> Decision:
+    """Decide one ask on the image as it is. Reads ``image`` and ``soft``, changes neither."""
+    decision = DECISIONS.get(type(ask))
+    assert decision is not None, f"nobody decides {ask!r}"
+    return decision(View(image, soft, facts), ask)

@@ -1,0 +1,141 @@
+"""The office of the active controller: the working image, soft state, and replies that wait for their records' commit.
+
+Decisions are made on what was *proposed* and told when it is *committed* (C4). A read that saw proposed state waits
+for it too. Leaving office forgets all of it: whoever waits is told NOT_CONTROLLER, and nothing of the old session acts
+afterwards (C10, FO-2). Pure: the shell proposes the records to a plane and feeds back offsets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from moldau.controller.asks import Tick
+from moldau.controller.facts import Decision, Facts, Session, Settings, Soft
+from moldau.controller.features import bootstrap_records, is_empty
+from moldau.controller.ledger import decide
+from moldau.controller.replies import Done, Refused
+from moldau.image import Image
+from moldau.terms import Code
+
+_DEPOSED = Refused(Code.NOT_CONTROLLER, "This node is not the active controller.")
+_LONGEST_TICK_MS = 1000
+"""Time between two ticks above which the office itself was asleep, and silence proves nothing (KAFKA-15019)."""
+
+
+class Answer(NamedTuple):
+    """What came of an ask. ``token`` is None when ``reply`` holds already; otherwise ``committed`` returns it later."""
+
+    records: Sequence[Any]
+    token: int | None
+    reply: Any = None
+
+
+class _Waiting(NamedTuple):
+    offset: int
+    token: int
+    reply: Any
+
+
+class Office:
+    """One node's seat as controller; holds something only while the node is active."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.epoch: int | None = None
+        self.working: Image | None = None
+        self.soft = Soft(settings)
+        self.committed_offset = -1
+        self._waiting: deque[_Waiting] = deque()
+        self._tokens = 0
+        self._last_proposed = -1
+
+    @property
+    def active(self) -> bool:
+        return self.epoch is not None
+
+    def take_office(self, epoch: int, image: Image, facts: Facts, bootstrap: Sequence[Any] | None = None) -> Answer:
+        """Begin to decide under ``epoch`` on a copy of the committed image.
+
+        Every unfenced broker gets a fresh session: what they told the last controller is not known here. An empty log
+        gets its first records (``bootstrap``, or the usual ones), which the shell proposes.
+        """
+        assert self.epoch is None or epoch > self.epoch, f"epoch {epoch} after {self.epoch}"
+        self.lose_office()
+        self.epoch = epoch
+        self.working = image.copy()
+        self.soft = Soft(self.settings)
+        self.soft.last_tick_ms = facts.now_ms
+        self.committed_offset = self._last_proposed = facts.next_offset - 1
+        for broker in self.working.live_brokers():
+            self.soft.sessions[broker.id] = Session(facts.now_ms)
+        records: Sequence[Any] = []
+        if is_empty(self.working):
+            records = bootstrap_records(self.settings) if bootstrap is None else bootstrap
+        return self._take(Decision(records, Done()), facts)
+
+    def ask(self, ask: Any, facts: Facts) -> Answer:
+        """Decide one ask. The shell proposes ``records`` (if any) at ``facts.next_offset``, at once, in this order."""
+        if self.working is None:
+            return Answer([], None, _DEPOSED)
+        if isinstance(ask, Tick):
+            self._forgive_own_sleep(facts.now_ms)
+        return self._take(decide(self.working, self.soft, ask, facts), facts)
+
+    def _take(self, decision: Decision, facts: Facts) -> Answer:
+        assert self.working is not None
+        for broker_id, session in decision.sessions.items():
+            if session is None:
+                self.soft.sessions.pop(broker_id, None)
+            else:
+                self.soft.sessions[broker_id] = session
+        if decision.records:
+            assert facts.next_offset > self._last_proposed, f"{facts.next_offset} is taken"
+            self._last_proposed = facts.next_offset + len(decision.records) - 1
+            self.working.apply_all(decision.records, self._last_proposed)
+        elif self._last_proposed <= self.committed_offset:
+            return Answer([], None, decision.reply)
+        self._tokens += 1
+        self._waiting.append(_Waiting(self._last_proposed, self._tokens, decision.reply))
+        return Answer(decision.records, self._tokens)
+
+    def committed(self, offset: int) -> list[tuple[int, Any]]:
+        """The log is committed up to ``offset``: (token, reply) of every ask that is now true, in order."""
+        self.committed_offset = max(self.committed_offset, offset)
+        ready = []
+        while self._waiting and self._waiting[0].offset <= self.committed_offset:
+            waiting = self._waiting.popleft()
+            ready.append((waiting.token, waiting.reply))
+        return ready
+
+    def lose_office(self) -> list[tuple[int, Any]]:
+        """Stop deciding and forget: (token, NOT_CONTROLLER) for all who wait. Whether they happened, others know."""
+        lost = [(waiting.token, _DEPOSED) for waiting in self._waiting]
+        self._waiting.clear()
+        self.epoch = None
+        self.working = None
+        self.soft = Soft(self.settings)
+        return lost
+
+    def next_deadline_ms(self) -> int | None:
+        """When the oldest session runs out; None while nobody's can."""
+        if self.working is None:
+            return None
+        contacts = [
+            session.contact_ms
+            for broker_id, session in self.soft.sessions.items()
+            if (broker := self.working.brokers.get(broker_id)) is not None and not broker.fenced
+        ]
+        return min(contacts) + self.settings.session_timeout_ms + 1 if contacts else None
+
+    def _forgive_own_sleep(self, now_ms: int) -> None:
+        """Time in which this process did not run counts against nobody: heartbeats lay unread (KAFKA-15019)."""
+        before = self.soft.last_tick_ms
+        self.soft.last_tick_ms = now_ms
+        if before is None or now_ms - before <= _LONGEST_TICK_MS:
+            return
+        slept_ms = now_ms - before - _LONGEST_TICK_MS
+        for broker_id, session in self.soft.sessions.items():
+            renewed = min(now_ms, session.contact_ms + slept_ms)
+            self.soft.sessions[broker_id] = session._replace(contact_ms=renewed)

@@ -1,0 +1,147 @@
+"""Where replicas of new partitions go: striped over racks and brokers from a rolled start; and checks of manual wishes.
+
+The striped placer: racks take turns, brokers in a rack take turns, the starting points move on by one with each
+partition, and everything is shuffled once all starts are used up. No leader on a fenced broker; fenced brokers only
+when the others do not suffice. Source of the scheme: KIP-36 and Kafka's KRaft placer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moldau.controller.facts import Chance, Problem
+from moldau.image import Broker, Image
+from moldau.terms import Code
+
+
+class _Ring:
+    """Brokers in a circle; each round starts one further on."""
+
+    __slots__ = ("brokers", "offset", "round", "taken")
+
+    def __init__(self, brokers: list[int], chance: Chance) -> None:
+        self.brokers = brokers
+        self.offset = chance.below(len(brokers)) if brokers else 0
+        self.round = 0
+        self.taken = 0
+
+    def next(self, round: int) -> int | None:
+        """The next broker of this round, or None when all have been."""
+        if not self.brokers:
+            return None
+        if self.round != round:
+            self.round = round
+            self.taken = 0
+            self.offset = (self.offset + 1) % len(self.brokers)
+        if self.taken >= len(self.brokers):
+            return None
+        broker = self.brokers[(self.taken + self.offset) % len(self.brokers)]
+        self.taken += 1
+        return broker
+
+
+class _Rack:
+    __slots__ = ("fenced", "unfenced")
+
+    def __init__(self, unfenced: list[int], fenced: list[int], chance: Chance) -> None:
+        self.fenced = _Ring(fenced, chance)
+        self.unfenced = _Ring(unfenced, chance)
+
+    def next(self, round: int) -> int | None:
+        broker = self.unfenced.next(round)
+        return self.fenced.next(round) if broker is None else broker
+
+
+class Placer:
+    """Hands out replica lists, one partition after the other."""
+
+    def __init__(self, brokers: Sequence[Broker], chance: Chance) -> None:
+        """``brokers``: those that are not on their way out."""
+        self._chance = chance
+        by_rack: dict[str | None, list[Broker]] = {}
+        for broker in sorted(brokers):
+            by_rack.setdefault(broker.rack, []).append(broker)
+        names = sorted(by_rack, key=lambda name: (name is not None, name or ""))
+        self._racks = [
+            _Rack([b.id for b in by_rack[n] if not b.fenced], [b.id for b in by_rack[n] if b.fenced], chance)
+            for n in names
+        ]
+        self._unfenced = sum(not broker.fenced for broker in brokers)
+        self._offset = chance.below(len(self._racks)) if self._racks else 0
+        self._round = 0
+
+    def place(self, replication_factor: int) -> tuple[int, ...]:
+        """Replicas of the next partition. The factor must be at least 1, and at most the number of brokers."""
+        if self._round == self._unfenced and self._unfenced > 1:
+            self._shuffle()
+        self._offset %= len(self._racks)
+        first_rack, leader = self._first()
+        replicas = [leader]
+        rack = self._offset
+        waiting: int | None = first_rack
+        while len(replicas) < replication_factor:
+            broker = None
+            if rack == waiting:
+                waiting = None  # the first rack has given the leader: skip its turn once
+            else:
+                broker = self._racks[rack].next(self._round)
+            rack = (rack + 1) % len(self._racks)
+            if broker is not None:
+                replicas.append(broker)
+        self._round += 1
+        self._offset += 1
+        return tuple(replicas)
+
+    def _first(self) -> tuple[int, int]:
+        """The rack whose turn it is, or the next that has an unfenced broker, and that broker."""
+        for step in range(len(self._racks)):
+            rack = (self._offset + step) % len(self._racks)
+            leader = self._racks[rack].unfenced.next(self._round)
+            if leader is not None:
+                return rack, leader
+        raise AssertionError("no unfenced broker: the caller checks")
+
+    def _shuffle(self) -> None:
+        self._chance.shuffle(self._racks)
+        for rack in self._racks:
+            self._chance.shuffle(rack.unfenced.brokers)
+            self._chance.shuffle(rack.fenced.brokers)
+        self._round = 0
+
+
+def place(image: Image, count: int, factor: int, chance: Chance) -> list[tuple[int, ...]] | Problem:
+    """Replicas for ``count`` new partitions, or INVALID_REPLICATION_FACTOR in words."""
+    brokers = [broker for broker in image.brokers.values() if not broker.in_controlled_shutdown]
+    why = None
+    if factor <= 0:
+        why = f"Invalid replication factor {factor}: the replication factor must be positive."
+    elif not any(not broker.fenced for broker in brokers):
+        why = "All brokers are currently fenced."
+    elif factor > len(brokers):
+        why = (
+            f"The target replication factor of {factor} cannot be reached because only {len(brokers)} broker(s) "
+            "are registered."
+        )
+    if why is not None:
+        return Problem(Code.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition {factor} time(s): {why}")
+    placer = Placer(brokers, chance)
+    return [placer.place(factor) for _ in range(count)]
+
+
+def bad_assignment(image: Image, replicas: Sequence[int], factor: int | None = None) -> Problem | None:
+    """What is wrong with a manual assignment; ``factor``: how many replicas the other partitions have."""
+    why = None
+    if not replicas:
+        why = "The manual partition assignment includes an empty replica list."
+    elif len(set(replicas)) != len(replicas):
+        twice = next(r for r in sorted(replicas) if list(replicas).count(r) > 1)
+        why = f"The manual partition assignment includes the broker {twice} more than once."
+    elif not all(r in image.brokers for r in replicas):
+        unknown = next(r for r in sorted(replicas) if r not in image.brokers)
+        why = f"The manual partition assignment includes broker {unknown}, but no such broker is registered."
+    elif factor is not None and len(replicas) != factor:
+        why = (
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
+            f"consistent with previous partitions, which have {factor} replica(s)."
+        )
+    return None if why is None else Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)

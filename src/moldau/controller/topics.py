@@ -1,0 +1,270 @@
+"""Topics: create, delete, and more partitions. Items of one ask stand for themselves: a bad one harms no other.
+
+A new topic's records are the topic, its settings, its partitions, in this order. Deletion is one record: brokers delete
+files as they apply it, and a topic id never comes back (C8).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.controller.asks import CreatePartitions, CreateTopics, DeleteTopics, MorePartitions, NewTopic
+from moldau.controller.configs import checked_new_configs
+from moldau.controller.facts import FINE, Decision, Problem, View
+from moldau.controller.placement import bad_assignment, place
+from moldau.controller.replies import DeleteResult, PartitionsCreated, TopicResult, TopicsCreated, TopicsDeleted
+from moldau.image import Topic
+from moldau.image.configs import Setting, Source, topic_setting, visible_topic_keys
+from moldau.image.partition import Partition, to_record
+from moldau.terms import NO_UUID, Code
+from moldau.wire.records.metadata import ConfigRecord, RemoveTopicRecord, TopicRecord
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+
+Placed = list[tuple[int, ...]]
+
+
+def create_topics(view: View, ask: CreateTopics) -> Decision:
+    """Create what can be created. The same name twice in one ask is refused twice."""
+    records: list[Any] = []
+    results = []
+    names = [topic.name for topic in ask.topics]
+    colliding = _collision_table(view)
+    for topic in ask.topics:
+        if names.count(topic.name) > 1:
+            twice = Problem(
+                Code.INVALID_REQUEST, f"Create topics request includes the topic {topic.name} more than once."
+            )
+            results.append(TopicResult(name=topic.name, problem=twice))
+            continue
+        outcome = _create(view, topic, colliding)
+        if isinstance(outcome, Problem):
+            results.append(TopicResult(name=topic.name, problem=outcome))
+            continue
+        made, result = outcome
+        if len(records) + len(made) > view.settings.max_records:
+            many = Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+            results.append(TopicResult(name=topic.name, problem=many))
+            continue
+        records += made
+        results.append(result)
+        colliding.setdefault(topic.name.replace(".", "_"), topic.name)
+    return Decision([] if ask.validate_only else records, TopicsCreated(topics=tuple(results)))
+
+
+def _collision_table(view: View) -> dict[str, str]:
+    """Names with dots as underscores, as metrics will have them -> the name that has it."""
+    return {name.replace(".", "_"): name for name in view.image.names if "." in name or "_" in name}
+
+
+def bad_name(name: str) -> Problem | None:
+    """What is wrong with a topic's name, if anything."""
+    if _LEGAL_NAME.match(name) and name not in (".", ".."):
+        return None
+    if not name:
+        why = "the empty string is not allowed"
+    elif name in (".", ".."):
+        why = "'.' or '..' is not allowed"
+    elif len(name) > 249:
+        why = f"the length of '{name}' is longer than the max allowed length 249"
+    else:
+        why = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return Problem(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
+
+
+def _create(view: View, topic: NewTopic, colliding: dict[str, str]) -> tuple[list[Any], TopicResult] | Problem:
+    problem = bad_name(topic.name)
+    if problem is not None:
+        return problem
+    if topic.name in view.image.names:
+        return Problem(Code.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    other = colliding.get(topic.name.replace(".", "_"))
+    if other is not None:
+        return Problem(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' collides with existing topic: {other}")
+    configs = checked_new_configs(topic.configs)
+    if isinstance(configs, Problem):
+        return configs
+    placed = _assigned(view, topic) if topic.assignments else _placed(view, topic)
+    if isinstance(placed, Problem):
+        return placed
+    id = view.chance.uuid()
+    assert id not in view.image.topics, "a topic id came twice"
+    partitions = _new_partitions(view, id, 0, placed, manual=bool(topic.assignments))
+    if isinstance(partitions, Problem):
+        return partitions
+    records: list[Any] = [TopicRecord(name=topic.name, topic_id=id)]
+    records += [
+        ConfigRecord(resource_type=2, resource_name=topic.name, name=name, value=value)
+        for name, value in sorted(configs.items())
+    ]
+    records += map(to_record, partitions)
+    return records, TopicResult(
+        name=topic.name,
+        topic_id=id,
+        partitions=len(placed),
+        replication_factor=len(placed[0]),
+        configs=_effective(view, topic.name, configs),
+    )
+
+
+def _effective(view: View, topic: str, configs: dict[str, str]) -> tuple[tuple[str, Setting], ...]:
+    """Every setting that the new topic will have."""
+    return tuple(
+        (
+            key,
+            Setting(key, configs[key], Source.DYNAMIC_TOPIC)
+            if key in configs
+            else topic_setting(view.image, topic, key, view.settings.static),
+        )
+        for key in visible_topic_keys()
+    )
+
+
+def _assigned(view: View, topic: NewTopic) -> Placed | Problem:
+    """Replicas as given by hand: partitions 0..n-1, all with as many replicas."""
+    if topic.replication_factor != -1:
+        why = "A manual partition assignment was specified, but replication factor was not set to -1."
+        return Problem(Code.INVALID_REQUEST, why)
+    if topic.partitions != -1:
+        why = "A manual partition assignment was specified, but numPartitions was not set to -1."
+        return Problem(Code.INVALID_REQUEST, why)
+    given: dict[int, tuple[int, ...]] = {}
+    factor: int | None = None
+    for number, replicas in topic.assignments:
+        if number in given:
+            why = f"Found multiple manual partition assignments for partition {number}"
+            return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
+        problem = bad_assignment(view.image, replicas, factor)
+        if problem is not None:
+            return problem
+        given[number] = replicas
+        factor = len(replicas)
+    if sorted(given) != list(range(len(given))):
+        why = "partitions should be a consecutive 0-based integer sequence"
+        return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
+    return [given[number] for number in range(len(given))]
+
+
+def _placed(view: View, topic: NewTopic) -> Placed | Problem:
+    """Replicas by the placer, for the numbers given or the defaults."""
+    if topic.replication_factor < -1 or topic.replication_factor == 0:
+        why = "Replication factor must be larger than 0, or -1 to use the default value."
+        return Problem(Code.INVALID_REPLICATION_FACTOR, why)
+    if topic.partitions < -1 or topic.partitions == 0:
+        return Problem(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    count = topic.partitions
+    if count == -1:
+        count = view.settings.number(view.image, "num.partitions")
+    if count > view.settings.max_records:  # refused before it is placed: the work would be done for nothing
+        return Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    factor = topic.replication_factor
+    if factor == -1:
+        factor = view.settings.number(view.image, "default.replication.factor")
+    return place(view.image, count, factor, view.chance)
+
+
+def _new_partitions(
+    view: View, topic_id: bytes, first: int, placed: Sequence[tuple[int, ...]], *, manual: bool
+) -> list[Partition] | Problem:
+    """Partitions ``first``.. with all active replicas in the ISR, led by the first of them."""
+    partitions = []
+    for number, replicas in enumerate(placed, first):
+        isr = tuple(r for r in replicas if view.image.is_active(r))
+        if not isr:
+            if manual:
+                why = (
+                    f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
+                    "controlled shutdown."
+                )
+                return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
+            why = (
+                f"Unable to replicate the partition {len(replicas)} time(s): All brokers are currently fenced or in "
+                "controlled shutdown."
+            )
+            return Problem(Code.INVALID_REPLICATION_FACTOR, why)
+        directories = tuple(view.default_directory(r) for r in replicas)
+        partitions.append(Partition(topic_id, number, replicas, isr, leader=isr[0], directories=directories))
+    return partitions
+
+
+def delete_topics(view: View, ask: DeleteTopics) -> Decision:
+    """Delete topics by name or id. The same topic twice in one ask is refused twice."""
+    records: list[Any] = []
+    results = []
+    found = [_find(view, item) for item in ask.topics]
+    ids = [topic.id for topic in found if topic is not None]
+    for item, topic in zip(ask.topics, found, strict=True):
+        name = item if isinstance(item, str) else None
+        if topic is None:
+            code = Code.UNKNOWN_TOPIC_OR_PARTITION if isinstance(item, str) else Code.UNKNOWN_TOPIC_ID
+            id = NO_UUID if isinstance(item, str) else item
+            results.append(DeleteResult(name=name, topic_id=id, problem=Problem(code, "The topic does not exist.")))
+        elif ids.count(topic.id) > 1:
+            twice = Problem(Code.INVALID_REQUEST, "The topic is named more than once in the request.")
+            results.append(DeleteResult(name=name or topic.name, topic_id=topic.id, problem=twice))
+        elif not view.settings.delete_topic_enable:
+            off = Problem(Code.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
+            results.append(DeleteResult(name=topic.name, topic_id=topic.id, problem=off))
+        else:
+            records.append(RemoveTopicRecord(topic_id=topic.id))
+            results.append(DeleteResult(name=topic.name, topic_id=topic.id))
+    return Decision(records, TopicsDeleted(topics=tuple(results)))
+
+
+def _find(view: View, item: str | bytes) -> Topic | None:
+    return view.image.topic(item) if isinstance(item, str) else view.image.topics.get(item)
+
+
+def create_partitions(view: View, ask: CreatePartitions) -> Decision:
+    """Add partitions to topics; fewer than there are is refused (LI-2)."""
+    records: list[Any] = []
+    results = []
+    names = [item.name for item in ask.topics]
+    for item in ask.topics:
+        if names.count(item.name) > 1:
+            results.append((item.name, Problem(Code.INVALID_REQUEST, "Duplicate topic name.")))
+            continue
+        outcome = _more(view, item)
+        if isinstance(outcome, Problem):
+            results.append((item.name, outcome))
+        elif len(records) + len(outcome) > view.settings.max_records:
+            why = "Excessively large number of partitions per request."
+            results.append((item.name, Problem(Code.POLICY_VIOLATION, why)))
+        else:
+            records += map(to_record, outcome)
+            results.append((item.name, FINE))
+    return Decision([] if ask.validate_only else records, PartitionsCreated(topics=tuple(results)))
+
+
+def _more(view: View, item: MorePartitions) -> list[Partition] | Problem:
+    topic = view.image.topic(item.name)
+    if topic is None:
+        return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    now = len(topic.partitions)
+    if item.count == now:
+        return Problem(Code.INVALID_PARTITIONS, f"Topic already has {now} partition(s).")
+    if item.count < now:
+        why = f"The topic {item.name} currently has {now} partition(s); {item.count} would not be an increase."
+        return Problem(Code.INVALID_PARTITIONS, why)
+    added = item.count - now
+    if added > view.settings.max_records:
+        return Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    factor = len(topic.partitions[0].original_replicas)
+    if item.assignments is None:
+        placed = place(view.image, added, factor, view.chance)
+        if isinstance(placed, Problem):
+            return placed
+        return _new_partitions(view, topic.id, now, placed, manual=False)
+    if len(item.assignments) != added:
+        why = (
+            f"Attempted to add {added} additional partition(s), but only {len(item.assignments)} assignment(s) were "
+            "specified."
+        )
+        return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
+    for replicas in item.assignments:
+        problem = bad_assignment(view.image, replicas, factor)
+        if problem is not None:
+            return problem
+    return _new_partitions(view, topic.id, now, item.assignments, manual=True)

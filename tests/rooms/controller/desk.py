@@ -1,0 +1,115 @@
+"""A controller at a desk, for tests: an office whose proposals commit at once, and the image that everybody else has.
+
+After every ask the laws are checked, and the committed image must equal the working one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.controller.asks import AlterPartition, CreateTopics, Heartbeat, IsrChange, NewTopic, RegisterBroker
+from moldau.controller.facts import Facts, Settings
+from moldau.controller.laws import Watch
+from moldau.controller.office import Office
+from moldau.image import Broker, Delta, Endpoint, Image, Partition
+
+CLUSTER_ID = "cluster-of-the-tests-A"
+
+
+class Desk:
+    """Ask things; look at ``image``, ``records`` (of the last ask) and ``delta``."""
+
+    def __init__(self, brokers: int = 0, *, elr: bool = True, watch: bool = True, **settings: Any) -> None:
+        self.now_ms = 1_000_000
+        self.image = Image()
+        self.next_offset = 0
+        self.records: list[Any] = []
+        self.delta = Delta()
+        self.watch = Watch(self.image) if watch else None
+        self.office = Office(Settings(cluster_id=CLUSTER_ID, **settings))
+        self.rounds = 0
+        answer = self.office.take_office(1, self.image, self.facts())
+        if not elr:
+            bootstrap = [record for record in answer.records if getattr(record, "name", "") == "metadata.version"]
+            answer = self.office.take_office(2, self.image, self.facts(), bootstrap)
+        self.commit(answer.records)
+        for id in range(brokers):
+            self.add_broker(id)
+
+    def facts(self, **fields: Any) -> Facts:
+        return Facts(now_ms=self.now_ms, next_offset=self.next_offset, seed=b"seed", **fields)
+
+    def ask(self, ask: Any, **facts: Any) -> Any:
+        """The reply to an ask, its records committed."""
+        self.rounds += 1
+        answer = self.office.ask(ask, self.facts(**facts))
+        ready = self.commit(answer.records, ask)
+        if answer.token is None:
+            return answer.reply
+        ((token, reply),) = ready
+        assert token == answer.token
+        return reply
+
+    def commit(self, records: Any, ask: Any = None) -> list[tuple[int, Any]]:
+        self.records = list(records)
+        self.delta = Delta()
+        if records:
+            self.next_offset += len(records)
+            self.image.apply_all(records, self.next_offset - 1, self.delta)
+        if self.watch is not None:
+            assert self.office.working is not None
+            self.watch.after(self.image, self.delta, ask, self.office.settings)
+        return self.office.committed(self.next_offset - 1)
+
+    # ---- what tests do often
+
+    def register(self, id: int, incarnation: int = 0, **fields: Any) -> Any:
+        return self.ask(
+            RegisterBroker(
+                broker_id=id,
+                cluster_id=CLUSTER_ID,
+                incarnation_id=bytes([id, incarnation]) * 8,
+                endpoints=(Endpoint("PLAINTEXT", "localhost", 9092 + id),),
+                **{"log_dirs": (bytes([100 + id]) * 16,), **fields},
+            )
+        )
+
+    def beat(self, id: int, **fields: Any) -> Any:
+        epoch = self.image.brokers[id].epoch
+        wish = {"broker_epoch": epoch, "metadata_offset": self.next_offset - 1, **fields}
+        return self.ask(Heartbeat(broker_id=id, **wish))
+
+    def add_broker(self, id: int, **fields: Any) -> None:
+        assert self.register(id, **fields).code == 0
+        assert not self.beat(id).is_fenced
+
+    def create(self, name: str, *assignments: tuple[int, ...], configs: dict[str, str] | None = None) -> bytes:
+        topic = NewTopic(name=name, assignments=tuple(enumerate(assignments)), configs=tuple((configs or {}).items()))
+        (result,) = self.ask(CreateTopics(topics=(topic,))).topics
+        assert result.problem.code == 0, result
+        return bytes(result.topic_id)
+
+    def partition(self, name: str, number: int = 0) -> Partition:
+        topic = self.image.topic(name)
+        assert topic is not None
+        return topic.partitions[number]
+
+    def broker(self, id: int) -> Broker:
+        return self.image.brokers[id]
+
+    def set_isr(self, name: str, number: int, *isr: int, **fields: Any) -> Any:
+        """The leader asks for an ISR, with all epochs right; the code of the answer."""
+        partition = self.partition(name, number)
+        wish = {
+            "leader_epoch": partition.leader_epoch,
+            "partition_epoch": partition.partition_epoch,
+            "isr": tuple((id, self.image.brokers[id].epoch) for id in isr),
+            **fields,
+        }
+        ask = AlterPartition(
+            broker_id=partition.leader,
+            broker_epoch=self.image.brokers[partition.leader].epoch,
+            changes=(IsrChange(key=partition.key, **wish),),
+        )
+        (result,) = self.ask(ask).partitions
+        return result.code
