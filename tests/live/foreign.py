@@ -78,7 +78,8 @@ def write_kafka_python(bootstrap: str, topic: str, records: Iterable[Record], co
 def write_aiokafka(bootstrap: str, topic: str, records: Iterable[Record], codec: str = "none") -> None:
     async def write() -> None:
         kind = None if codec == "none" else codec
-        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type=kind, linger_ms=20)
+        # Its default, acks=1, would come back before the high watermark covers what was written.
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type=kind, linger_ms=20, acks="all")
         await producer.start()
         try:
             for sent in [await producer.send(topic, value, key) for key, value in records]:
