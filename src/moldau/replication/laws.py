@@ -14,7 +14,8 @@ from typing import Protocol
 from moldau.replication.effects import AlterIsr
 from moldau.replication.epochs import EpochTable
 from moldau.replication.facts import Assignment, BrokerFacts, LogFacts
-from moldau.replication.partition import Partition, Role
+from moldau.replication.partition import Partition
+from moldau.replication.roles import Role
 
 
 class LogSight(LogFacts, Protocol):

@@ -9,8 +9,6 @@ Read next: ``facts.py`` (what comes in), ``effects.py`` (what goes out), ``laws.
 
 from __future__ import annotations
 
-from enum import Enum
-
 from moldau.replication.effects import (
     NOTHING,
     AdvanceLogStart,
@@ -39,41 +37,10 @@ from moldau.replication.facts import (
 )
 from moldau.replication.follower import AFTER_ERROR, Next, truncation_point
 from moldau.replication.progress import Progress
+from moldau.replication.roles import NOBODY, Limits, Proposal, Role
 from moldau.terms import Code
 
-NOBODY = -1
 _SERVE = Verdict(Code.NONE, None, NOTHING)
-
-
-class Role(Enum):
-    """What this broker is for the partition."""
-
-    IDLE = "idle"  # known on disk, the image has not spoken yet
-    LEADER = "leader"
-    FOLLOWER = "follower"
-    OFFLINE = "offline"  # its log directory failed
-    REMOVED = "removed"
-
-
-class Limits:
-    """The two settings that replication obeys; shared by all partitions of a topic, changed in place by the shell."""
-
-    __slots__ = ("min_insync_replicas", "replica_lag_time_max_ms")
-
-    def __init__(self, min_insync_replicas: int = 1, replica_lag_time_max_ms: int = 30_000) -> None:
-        self.min_insync_replicas = min_insync_replicas
-        self.replica_lag_time_max_ms = replica_lag_time_max_ms
-
-
-class Proposal:
-    """An ISR change that the controller has not answered. Until it has, both ISRs may be the true one."""
-
-    __slots__ = ("asked_ms", "isr", "waiting")
-
-    def __init__(self, isr: tuple[int, ...], asked_ms: int) -> None:
-        self.isr = isr
-        self.asked_ms = asked_ms
-        self.waiting = False  # answered with "you are stale": the image will resolve it, or a sweep asks again
 
 
 class Partition:
@@ -176,6 +143,7 @@ class Partition:
             self.followers = {broker: known.get(broker) or Progress(None) for broker in others}
             if before != said.isr:
                 effects.append(IsrChanged(before, said.isr))
+            effects += self._expand(now_ms)
         effects += self._advance(now_ms)
         return tuple(effects)
 
@@ -217,10 +185,20 @@ class Partition:
         progress.fetched_from(offset, fetch.log_start_offset, end, fetch.now_ms)
         effects = NOTHING
         if fetch.replica_id not in self.maximal_isr:
-            effects = self._expand(fetch.replica_id, progress, fetch.now_ms)
+            effects = self._expand(fetch.now_ms)
         if self.high_watermark < end and offset > self.high_watermark:
             effects += self._advance(fetch.now_ms)
         return _SERVE if not effects else Verdict(Code.NONE, None, effects)
+
+    def heard_from(self, replica_id: int, end: int, at_ms: int) -> None:
+        """An incremental fetch session at ``at_ms`` repeated an unchanged position without naming it (KIP-227).
+
+        Called just after an append that began at ``end``: a follower that held everything below was caught up then,
+        however long ago it last said so; else the first append after a quiet hour would look like an hour's lag.
+        """
+        progress = self.followers.get(replica_id)
+        if progress is not None and progress.leo == end:
+            progress.fetched_from(end, progress.log_start, end, at_ms)
 
     def divergence(self, last_fetched_epoch: int, offset: int) -> tuple[Code, tuple[int, int] | None]:
         """Whether a reader holds our history: its last record is of ``last_fetched_epoch``, just below ``offset``.
@@ -255,10 +233,20 @@ class Partition:
     def _eligible(self, broker: int, progress: Progress) -> bool:
         return self._brokers.may_join_isr(broker) and self._brokers.broker_epoch(broker) == progress.broker_epoch
 
-    def _expand(self, broker: int, progress: Progress, now_ms: int) -> Effects:
-        if self.proposal is not None or not self._may_join(broker, progress):
+    def _expand(self, now_ms: int) -> Effects:
+        """Propose everybody who may join, when nothing else is proposed."""
+        if self.proposal is not None or len(self.isr) > len(self.followers):
             return NOTHING
-        return self._propose((*self.isr, broker), now_ms)
+        joiners = [
+            broker
+            for broker, progress in self.followers.items()
+            if broker not in self.isr and self._may_join(broker, progress)
+        ]
+        return self._propose((*self.isr, *joiners), now_ms) if joiners else NOTHING
+
+    def brokers_changed(self, now_ms: int) -> Effects:
+        """A broker was fenced, unfenced or registered: a follower with nothing to fetch may join now."""
+        return self._expand(now_ms) if self.role is Role.LEADER else NOTHING
 
     def sweep(self, now_ms: int) -> Effects:
         """Called for leaders every replica.lag.time.max.ms / 2: drop who fell behind, ask again what none answered."""
@@ -278,7 +266,7 @@ class Partition:
         )
         if len(stay) < len(self.isr):
             return self._propose(stay, now_ms)
-        return self._advance(now_ms)
+        return self._expand(now_ms) + self._advance(now_ms)
 
     def _propose(self, isr: tuple[int, ...], now_ms: int) -> Effects:
         self.proposal = Proposal(isr, now_ms)
@@ -334,7 +322,8 @@ class Partition:
         self.recovering = False
         self.proposal = None
         changed: Effects = (IsrChanged(before, self.isr),) if before != self.isr else NOTHING
-        return changed + self._advance(now_ms)  # a shrink may be what the watermark waited for (KAFKA-13091)
+        # Others may have asked to join meanwhile; and a shrink may be what the watermark waited for (KAFKA-13091).
+        return changed + self._expand(now_ms) + self._advance(now_ms)
 
     # ---- the leader: high watermark and acknowledgement ----------------------------------------------------------
 

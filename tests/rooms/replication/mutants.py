@@ -8,8 +8,9 @@ from __future__ import annotations
 from moldau.replication.effects import NOTHING, Effect, Effects, Follow, HighWatermark, Truncate
 from moldau.replication.facts import Assignment, FetchAnswer, FollowerFetch, IsrAnswer, Verdict
 from moldau.replication.follower import Next
-from moldau.replication.partition import Partition, Role
+from moldau.replication.partition import Partition
 from moldau.replication.progress import Progress
+from moldau.replication.roles import Role
 from moldau.terms import Code
 
 

@@ -21,7 +21,8 @@ from moldau.replication.effects import (
 from moldau.replication.epochs import EpochTable
 from moldau.replication.facts import Assignment, FetchAnswer, FollowerFetch, IsrAnswer, Verdict
 from moldau.replication.follower import Next, truncation_point
-from moldau.replication.partition import Limits, Partition, Role
+from moldau.replication.partition import Partition
+from moldau.replication.roles import Limits, Role
 from moldau.terms import Code
 from tests.rooms.replication.world import Brokers, ModelLog
 
@@ -378,3 +379,37 @@ def test_a_reassignment_is_noted_without_a_new_election() -> None:
     moving = Assignment(0, 1, 2, (0, 1), (0, 1, 3), adding=(3,), removing=(1,))
     assert bench.partition.assign(moving, bench.now_ms) == (Code.NONE, ())
     assert (bench.partition.adding, bench.partition.removing, set(bench.partition.followers)) == ((3,), (1,), {1, 3})
+
+
+def test_the_first_append_after_a_quiet_hour_is_not_an_hours_lag() -> None:
+    bench = Bench(2)
+    bench.lead()
+    bench.fetched(1, 2)
+    bench.fetched(2, 2)
+    bench.now_ms += 3_600_000
+    bench.append(1)
+    bench.partition.heard_from(1, 2, bench.now_ms)
+    (ask,) = bench.partition.sweep(bench.now_ms)
+    assert isinstance(ask, AlterIsr)
+    assert [broker for broker, _ in ask.isr] == [0, 1], "broker 2 was not heard of"
+
+
+def test_an_unfenced_follower_with_nothing_to_fetch_joins_when_the_image_says_so() -> None:
+    bench = Bench()
+    bench.lead(isr=(0,))
+    bench.brokers.fenced = frozenset({1, 2})
+    bench.fetched(1, 0)
+    bench.fetched(2, 0)
+    bench.brokers.fenced = frozenset()
+    (ask,) = bench.partition.brokers_changed(bench.now_ms)
+    assert isinstance(ask, AlterIsr)
+    assert [broker for broker, _ in ask.isr] == [0, 1, 2]
+
+
+def test_who_caught_up_while_another_change_was_asked_joins_next() -> None:
+    bench = Bench()
+    bench.lead(isr=(0,))
+    bench.fetched(1, 0)
+    bench.fetched(2, 0)
+    effects = bench.partition.isr_answered(IsrAnswer(1, Code.NONE, 1, 2, (0, 1)), bench.now_ms)
+    assert [type(effect) for effect in effects] == [IsrChanged, AlterIsr]

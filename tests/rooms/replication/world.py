@@ -15,7 +15,8 @@ from moldau.replication.effects import AdvanceLogStart, AlterIsr, AssignEpoch, E
 from moldau.replication.epochs import EpochTable
 from moldau.replication.facts import Assignment, FetchAnswer, FollowerFetch, IsrAnswer
 from moldau.replication.follower import Next
-from moldau.replication.partition import Limits, Partition, Role
+from moldau.replication.partition import Partition
+from moldau.replication.roles import Limits, Role
 from moldau.terms import Code
 
 BROKERS = (0, 1, 2)
@@ -299,6 +300,7 @@ class World:
         state, node.brokers.registered, node.brokers.fenced = self.controller.history[node.seen - 1]
         _, effects = node.machine.assign(state, self.now_ms)
         self.act(node, effects)
+        self.act(node, node.machine.brokers_changed(self.now_ms))
 
     def act(self, node: Node, effects: Effects) -> None:
         """Effects in order, the laws after each."""
