@@ -32,8 +32,12 @@ def _config(path: str) -> NodeConfig:
 @click.option("-t", "--cluster-id", required=True, help="The id of the cluster, the same for all its nodes.")
 @click.option("-c", "--config", "path", required=True, help="The node's server.properties.")
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Leave alone what is formatted already, format the rest.")
-@click.option("-s", "--standalone", is_flag=True, help="This controller alone is the first voter (no controller.quorum.voters).")
-@click.option("-I", "--initial-controllers", metavar="ID@HOST:PORT:DIR,..", help="The first voters, with directory ids.")
+@click.option(
+    "-s", "--standalone", is_flag=True, help="This controller alone is the first voter (no controller.quorum.voters)."
+)
+@click.option(
+    "-I", "--initial-controllers", metavar="ID@HOST:PORT:DIR,..", help="The first voters, with directory ids."
+)
 @click.option("-N", "--no-initial-controllers", is_flag=True, help="A node that joins a quorum of others later.")
 @click.option("-r", "--release-version", metavar="VERSION", help="Accepted for Kafka's sake; the newest level is used.")
 def format_command(
@@ -97,7 +101,11 @@ def random_uuid() -> None:
 @click.command()
 @click.argument("properties")
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="A key of the file, set otherwise.")
-@click.option("--logs", metavar="DIR", help="Folder for server.log, controller.log, state-change.log (default: LOG_DIR, or stdout).")
+@click.option(
+    "--logs",
+    metavar="DIR",
+    help="Folder for server.log, controller.log, state-change.log (default: LOG_DIR, or stdout).",
+)
 def node(properties: str, override: tuple[str, ...], logs: str | None) -> None:
     """Run one node from Kafka's own server.properties, as in production.
 

@@ -19,17 +19,29 @@ DATA = Path("moldau-data")
 
 @click.command()
 @click.option("--brokers", default=3, show_default=True, help="How many brokers.")
-@click.option("--controllers", default=COMBINED, show_default=True, metavar="N|combined", help="Controllers of their own, or in the brokers.")
+@click.option(
+    "--controllers",
+    default=COMBINED,
+    show_default=True,
+    metavar="N|combined",
+    help="Controllers of their own, or in the brokers.",
+)
 @click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="Folder of the cluster.")
-@click.option("--port", default=9092, show_default=True, help="Client port of the first broker; the others count up. 0: any.")
-@click.option("--config", "settings", multiple=True, metavar="KEY=VALUE", help="A server.properties key for every node.")
+@click.option(
+    "--port", default=9092, show_default=True, help="Client port of the first broker; the others count up. 0: any."
+)
+@click.option(
+    "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A server.properties key for every node."
+)
 @click.option("--detach", is_flag=True, help="Leave it running and return; `moldau down` stops it.")
 def up(brokers: int, controllers: str, data: Path, port: int, settings: tuple[str, ...], detach: bool) -> None:
     """Start a whole cluster on this machine: real processes, TCP on loopback, replicated logs.
 
     Without --detach it runs until Ctrl-C. The folder keeps everything; `up` on the same folder goes on with it.
     """
-    pairs = dict(pair.split("=", 1) if "=" in pair else fail(f"--config {pair}: KEY=VALUE is expected", 2) for pair in settings)
+    pairs = dict(
+        pair.split("=", 1) if "=" in pair else fail(f"--config {pair}: KEY=VALUE is expected", 2) for pair in settings
+    )
     if controllers != COMBINED and not controllers.isdigit():
         fail(f"--controllers {controllers}: a number or {COMBINED} is expected", 2)
     started = time.monotonic()
@@ -74,7 +86,12 @@ def status(data: Path, output: str) -> None:
     cluster = _found(data)
     rows = _rows(cluster)
     if output == "json":
-        print(json.dumps({"cluster_id": cluster.cluster_id, "bootstrap_servers": cluster.bootstrap_servers, "nodes": rows}, indent=2))
+        print(
+            json.dumps(
+                {"cluster_id": cluster.cluster_id, "bootstrap_servers": cluster.bootstrap_servers, "nodes": rows},
+                indent=2,
+            )
+        )
     else:
         print(f"cluster {cluster.cluster_id}    bootstrap servers: {cluster.bootstrap_servers}")
         _table(rows)

@@ -13,6 +13,7 @@ import enum
 import logging
 from typing import Any
 
+from moldau.controller.features import SUPPORTED
 from moldau.terms import Code
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -21,7 +22,6 @@ log = logging.getLogger("moldau.lifecycle")
 
 RETRY_MS = 25
 RETRY_MAX_MS = 1000
-SUPPORTED_METADATA_VERSION = (7, 29)
 
 
 class Stage(enum.Enum):
@@ -49,7 +49,8 @@ class Lifecycle:
         """Broker epoch: the offset of our registration record; -1 before."""
         self.incarnation_id: bytes = node.world.random.uuid()
         self.running = asyncio.Event()
-        self._leave = asyncio.Event()
+        self._left = asyncio.Event()
+        self._allowed = False
         self._wake = asyncio.Event()
         self._task: Any = None
 
@@ -81,7 +82,7 @@ class Lifecycle:
     async def _live(self) -> None:
         await self._register()
         wait_ms: float = 0
-        while not self._leave.is_set():
+        while not self._left.is_set():
             answer = await self._beat()
             if answer is None:
                 wait_ms = min(max(2 * wait_ms, RETRY_MS), RETRY_MAX_MS)
@@ -108,8 +109,8 @@ class Lifecycle:
         if answer.error_code != Code.NONE:
             return False
         if answer.should_shut_down and self.stage is Stage.LEAVING:
-            self._leave.set()
-            self._wake.set()
+            self._allowed = True
+            self._left.set()
             return True
         if self.stage is Stage.LEAVING:
             return False
@@ -136,7 +137,7 @@ class Lifecycle:
             offline_log_dirs=node.offline_dirs(),
         )
         try:
-            answer: BrokerHeartbeatResponse = await node.ask_controller_once(
+            answer: BrokerHeartbeatResponse = await node.asking.once(
                 request, timeout_ms=node.config["broker.session.timeout.ms"] // 2
             )
         except OSError as error:
@@ -151,7 +152,7 @@ class Lifecycle:
         why = "no controller was found"
         while True:
             try:
-                answer: BrokerRegistrationResponse = await self._node.ask_controller_once(self._request())
+                answer: BrokerRegistrationResponse = await self._node.asking.once(self._request())
                 if answer.error_code == Code.NONE:
                     self.epoch = answer.broker_epoch
                     self.stage = Stage.FENCED if self.stage is not Stage.LEAVING else self.stage
@@ -199,11 +200,8 @@ class Lifecycle:
                 for e in node.own_endpoints()
             ],
             features=[
-                request.Feature(
-                    name="metadata.version",
-                    min_supported_version=SUPPORTED_METADATA_VERSION[0],
-                    max_supported_version=SUPPORTED_METADATA_VERSION[1],
-                )
+                request.Feature(name=f.name, min_supported_version=f.low, max_supported_version=f.high)
+                for f in SUPPORTED
             ],
             rack=node.config["broker.rack"],
             log_dirs=node.directory_ids(),

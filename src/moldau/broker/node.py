@@ -12,17 +12,18 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from moldau.broker.quorum_plane import QuorumPlane
+
 from moldau.broker.api import BROKER, CONTROLLER
 from moldau.broker.asking import Asking
 from moldau.broker.config import LOOPBACK, Listener, NodeConfig
+from moldau.broker.data import DataSide
 from moldau.broker.formatting import FormatRefused, read_meta
 from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
 from moldau.broker.metadata import Metadata
 from moldau.broker.office import ControllerOffice
 from moldau.broker.peers import Peers
-from moldau.broker.quorum_plane import QuorumPlane
 from moldau.broker.server import Door
-from moldau.broker.stewards import Stewards
 from moldau.client.connection import ConnectionOptions
 from moldau.image import Endpoint
 from moldau.ports import Listener as BoundListener
@@ -53,7 +54,9 @@ class Node:
         self.plane: QuorumPlane
         self.office: ControllerOffice | None = ControllerOffice(self) if config.is_controller else None
         self.lifecycle: Lifecycle | None = Lifecycle(self) if config.is_broker else None
-        self.stewards: Stewards | None = None
+        self.data: DataSide | None = None
+        self.replicas: Any = None
+        self.coordinator: Any = None
         self._stopping: asyncio.Future[None] | None = None
 
     # ---- start
@@ -70,8 +73,8 @@ class Node:
                 )
             self.cluster_id = meta.cluster_id
             if self.config.is_broker:
-                self.stewards = Stewards(self)
-                self.stewards.load()
+                self.data = DataSide(self)
+                self.data.load()
             listeners = [self.metadata, *([self.office] if self.office is not None else [])]
             self.plane = QuorumPlane(self, meta, listeners)
             for one in self.config.listeners:
@@ -90,14 +93,18 @@ class Node:
         if is_controllers and not self.config.is_controller:
             return
         kind = CONTROLLER if is_controllers else BROKER
-        door = Door(self, self.world, listener=one.name, kind=kind, frame_bytes_max=self.config["socket.request.max.bytes"])
+        door = Door(
+            self, self.world, listener=one.name, kind=kind, frame_bytes_max=self.config["socket.request.max.bytes"]
+        )
         host = one.host or LOOPBACK
         if not one.host:
             log.info("listener %s names no host: it binds %s only (write 0.0.0.0 for all interfaces)", one.name, host)
         try:
             self.bound[one.name] = await self.world.net.listen(host, one.port, door.accept)
         except OSError as error:
-            raise StartRefused(f"cannot listen on {host}:{one.port} for listener {one.name}: {error.strerror or error}") from error
+            raise StartRefused(
+                f"cannot listen on {host}:{one.port} for listener {one.name}: {error.strerror or error}"
+            ) from error
         self.doors.append(door)
         if self.office is not None and is_controllers:
             door.closed_hooks.append(self.office.connection_closed)
@@ -132,11 +139,11 @@ class Node:
     async def stop(self) -> None:
         """Leave: hand leadership over, flush, write the clean-shutdown marker, hand the quorum over."""
         if self.lifecycle is not None:
-            await self.lifecycle.leave_in_order()
+            await self.lifecycle.leave()
         for listener in self.bound.values():
             listener.close()
-        if self.stewards is not None:
-            await self.stewards.stop(self.lifecycle.epoch if self.lifecycle is not None else -1)
+        if self.data is not None:
+            await self.data.stop(self.lifecycle.epoch if self.lifecycle is not None else -1)
         if self.office is not None:
             self.office.stop()
         if hasattr(self, "plane"):
@@ -191,6 +198,16 @@ class Node:
         """Controller id -> address."""
         return self.plane.voters()
 
+    def directory_ids(self) -> list[bytes]:
+        return self.data.directory_ids() if self.data is not None else []
+
+    def offline_dirs(self) -> list[bytes]:
+        return self.data.offline_ids() if self.data is not None else []
+
+    def previous_broker_epoch(self) -> int:
+        """The epoch under which this broker last stopped cleanly, -1 after any other end (KIP-966)."""
+        return self.data.log_dirs.previous_broker_epoch if self.data is not None else -1
+
     def healthy(self) -> bool:
         """Whether a heartbeat may say that we live: no disk call is overdue."""
-        return self.stewards is None or self.stewards.healthy()
+        return self.data is None or self.data.healthy()

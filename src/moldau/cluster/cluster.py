@@ -191,9 +191,13 @@ class Cluster:
         self, name: str, *, partitions: int = 1, replication_factor: int = 1, config: Mapping[str, str] | None = None
     ) -> None:
         """Create a topic and wait until every partition has a leader."""
-        from moldau.client.admin import NewTopic
+        from moldau.client.admin import NewTopic, create_topics
 
-        self.client().create_topics([NewTopic(name, partitions, replication_factor, configs=dict(config or {}))])
+        client = self.client()
+        new = NewTopic(name, partitions, replication_factor, dict(config or {}))
+        outcome = client.run(create_topics(client.client, [new]))[name]
+        if outcome.code:
+            raise ClusterError(f"topic {name} was not created: {outcome.code.name} {outcome.message or ''}")
         self.wait_until(lambda: self._led(name, partitions), f"topic {name} has leaders")
 
     def leader(self, topic: str, partition: int) -> int:
@@ -207,7 +211,10 @@ class Cluster:
         """The node that is the active controller, by the quorum's own word."""
         from moldau.client.admin import describe_quorum
 
-        return int(self.client().run(describe_quorum(self.client().client)).leader_id)
+        outcome, quorum = self.client().run(describe_quorum(self.client().client))
+        if quorum is None:
+            raise ClusterError(f"nobody knows the controller: {outcome.code.name}")
+        return int(quorum.leader_id)
 
     def wait_until_in_sync(self, timeout_s: float = 60.0) -> None:
         """Wait until every replica of every partition is in its ISR."""
@@ -258,7 +265,9 @@ class Cluster:
         self.wait_for_brokers([n.id for n in self.spec.nodes if n.is_broker])
         names = [name for name in self.client().topics() if not name.startswith("__")]
         if names:
-            self.client().delete_topics(names)
+            from moldau.client.admin import delete_topics
+
+            self.client().run(delete_topics(self.client().client, names))
             self.wait_until(lambda: not set(names) & set(self.client().topics()), "topics are gone")
 
     # ---- parts

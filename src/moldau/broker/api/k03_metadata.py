@@ -11,6 +11,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from moldau.broker.topics import create_automatically
 from moldau.image import Image, Partition, Topic
 from moldau.terms import NO_UUID, Code
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
@@ -37,7 +38,7 @@ def _to_create(node: Any, request: MetadataRequest, context: Any) -> list[str]:
 
 
 async def _create_first(node: Any, request: MetadataRequest, context: Any, names: list[str]) -> MetadataResponse:
-    refused = await node.create_topics_automatically(names)
+    refused = await create_automatically(node, names)
     answer = _answer(node, request, context)
     for topic in answer.topics:
         if topic.name in refused:
@@ -82,9 +83,9 @@ def _asked(
         return _topic(image, topic, live, hosts)
     topic = image.topic(asked.name)
     if topic is None:
-        from moldau.controller.names import topic_name_refusal
+        from moldau.controller.topics import bad_name
 
-        code = Code.INVALID_TOPIC_EXCEPTION if topic_name_refusal(asked.name) else Code.UNKNOWN_TOPIC_OR_PARTITION
+        code = Code.INVALID_TOPIC_EXCEPTION if bad_name(asked.name) is not None else Code.UNKNOWN_TOPIC_OR_PARTITION
         return Shown(error_code=code, name=asked.name, is_internal=asked.name in INTERNAL)
     return _topic(image, topic, live, hosts)
 

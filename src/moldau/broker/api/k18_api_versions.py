@@ -9,16 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from moldau.controller.features import SUPPORTED
 from moldau.terms import Code
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
-SUPPORTED = (
-    ("group.version", 0, 0),
-    ("kraft.version", 0, 1),
-    ("metadata.version", 7, 29),
-    ("transaction.version", 0, 0),
-)
 
 
 def _keys(door: Any) -> list[ApiVersionsResponse.ApiVersion]:

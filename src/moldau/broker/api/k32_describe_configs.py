@@ -1,0 +1,104 @@
+"""DescribeConfigs, 1-4: settings of topics and brokers, where each comes from, synonyms, types, docs (KIP-226, KIP-569).
+
+A broker's own settings are told by that broker only; the name "" is the cluster's defaults. Topic settings come from the
+committed image over this node's file. Secrets have no value. Groups and client metrics have no settings yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from moldau.image import Image
+from moldau.image.configs import (
+    CLUSTER,
+    Resource,
+    Setting,
+    Source,
+    broker_settings,
+    is_sensitive,
+    topic_settings,
+    visible_topic_keys,
+)
+from moldau.terms import Code
+from moldau.terms.broker_config import BROKER_KEYS
+from moldau.terms.config_key import ConfigKey
+from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+
+Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
+Result = DescribeConfigsResponse.DescribeConfigsResult
+Settings = Callable[[str], list[Setting]]
+
+
+def handle(node: Any, request: DescribeConfigsRequest, context: Any) -> DescribeConfigsResponse:
+    """Answer from this node's image and file."""
+    return DescribeConfigsResponse(results=[_result(node, request, asked, context.kind) for asked in request.resources])
+
+
+control = handle
+
+
+def _result(node: Any, request: DescribeConfigsRequest, asked: Any, kind: str) -> Result:
+    result = Result(resource_type=asked.resource_type, resource_name=asked.resource_name)
+    found = _resource(node, asked.resource_type, asked.resource_name)
+    if isinstance(found, tuple) and isinstance(found[0], Code):
+        result.error_code, result.error_message = found
+        return result
+    names, settings, keys, dynamic = found
+    wanted = names if asked.configuration_keys is None else [n for n in names if n in asked.configuration_keys]
+    result.configs = [_entry(name, settings(name), keys.get(name), request, dynamic) for name in wanted]
+    return result
+
+
+def _resource(node: Any, type: int, name: str) -> Any:
+    """(names, settings of a name, keys, whether its settings can be changed), or (code, words)."""
+    image: Image = node.metadata.image
+    static = node.config.static_topic_config()
+    me = node.config.node_id
+    if type == Resource.TOPIC:
+        if name not in image.names:
+            return Code.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name} does not exist."
+        return list(visible_topic_keys()), lambda key: topic_settings(image, name, key, static, me), TOPIC_KEYS, True
+    if type == Resource.BROKER:
+        if name == CLUSTER:
+            own = image.config(Resource.BROKER, CLUSTER)
+            return sorted(own), lambda key: [Setting(key, own[key], Source.DYNAMIC_DEFAULT_BROKER)], BROKER_KEYS, True
+        if name != str(me):
+            return Code.INVALID_REQUEST, f"Unexpected broker id, expected {me} or empty string, but received {name}"
+        return _broker_names(image, me), lambda key: broker_settings(image, me, key, static), BROKER_KEYS, False
+    if type in (Resource.GROUP, Resource.CLIENT_METRICS):
+        return [], lambda key: [], {}, True
+    return Code.INVALID_REQUEST, f"Unsupported resource type: {type}"
+
+
+def _broker_names(image: Image, me: int) -> list[str]:
+    dynamic = image.config(Resource.BROKER, str(me)).keys() | image.config(Resource.BROKER, CLUSTER).keys()
+    return sorted({name for name, key in BROKER_KEYS.items() if not key.internal} | dynamic)
+
+
+def _entry(
+    name: str, found: Iterable[Setting], key: ConfigKey | None, request: DescribeConfigsRequest, dynamic: bool
+) -> Entry:
+    settings = list(found)
+    best = settings[0]
+    secret = is_sensitive(key)
+    entry = Entry(
+        name=name,
+        value=None if secret else best.value,
+        read_only=not dynamic and best.source in (Source.STATIC_BROKER, Source.DEFAULT),
+        config_source=best.source,
+        is_sensitive=secret,
+        config_type=0 if key is None else key.kind,
+    )
+    if request.include_synonyms:
+        entry.synonyms = [
+            DescribeConfigsResponse.DescribeConfigsSynonym(
+                name=one.name, value=None if secret else one.value, source=one.source
+            )
+            for one in settings
+            if one.value is not None or one.source is not Source.DEFAULT
+        ]
+    if request.include_documentation and key is not None:
+        entry.documentation = key.doc
+    return entry

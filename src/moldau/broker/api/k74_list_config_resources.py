@@ -1,0 +1,31 @@
+"""ListConfigResources, 0-1: resources that have settings (KIP-1142). Version 0 lists client metrics, of which there are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.image.configs import Resource
+from moldau.terms import Code
+from moldau.wire.messages.k74_list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+
+LISTED = (Resource.TOPIC, Resource.BROKER, Resource.BROKER_LOGGER, Resource.CLIENT_METRICS, Resource.GROUP)
+
+
+def handle(node: Any, request: ListConfigResourcesRequest, context: Any) -> ListConfigResourcesResponse:
+    """Answer from the image."""
+    types = [Resource.CLIENT_METRICS] if context.api_version == 0 else request.resource_types or list(LISTED)
+    answer = ListConfigResourcesResponse()
+    image = node.metadata.image
+    for type in types:
+        if type not in LISTED:
+            return ListConfigResourcesResponse(error_code=Code.UNSUPPORTED_VERSION)
+        names = {name for kind, name in image.configs if kind == type}
+        if type == Resource.TOPIC:
+            names |= image.names.keys()
+        elif type in (Resource.BROKER, Resource.BROKER_LOGGER):
+            names = {str(id) for id in image.brokers}
+        for name in sorted(names):
+            answer.config_resources.append(
+                ListConfigResourcesResponse.ConfigResource(resource_name=name, resource_type=type)
+            )
+    return answer

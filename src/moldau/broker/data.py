@@ -1,0 +1,123 @@
+"""A broker's data side in one place: log directories, replicas, coordinators, and the clock that drives their passes.
+
+Starts and stops them in order and runs the periodic passes (flush, checkpoint, retention, deletion, compaction), the slow
+ones off the loop. Watches that no disk call is overdue: a node whose disk hangs stops its heartbeats (fault F16).
+Decides nothing about any record: ``storage`` and ``replicas.py`` do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from moldau.broker.coordinator import Coordinator
+from moldau.broker.replicas import Replicas
+
+from moldau.broker.asking import pause
+from moldau.image.configs import topic_setting
+from moldau.storage.config import LogConfig
+from moldau.storage.log_dirs import LogDirs
+from moldau.terms import TopicPartition
+from moldau.terms.topic_config import TOPIC_KEYS
+
+log = logging.getLogger("moldau.data")
+
+PROBE_MS = 2_000
+OVERDUE_MS = 10_000
+DELETION_MS = 1_000
+FLUSH_MS = 1_000
+
+
+class DataSide:
+    """Logs, replicas and coordinators of one broker."""
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+        self._world = node.world
+        self.log_dirs = LogDirs(node.world.disk, node.config.log_dirs, random=node.world.random)
+        self.replicas: Replicas
+        self.coordinator: Coordinator
+        self._probe_sent_ms: int | None = None
+        self._stopped = False
+
+    def load(self) -> None:
+        """Claim the directories and load every log. ValueError or LogError says why not."""
+        node = self._node
+        self.log_dirs.claim(node.cluster_id, node.config.node_id)
+        self.log_dirs.load(self.config_of, self._world.clock.wall_ms())
+        for finding in self.log_dirs.findings:
+            log.warning("%s", finding)
+        self.replicas = node.replicas = Replicas(node, self.log_dirs)
+        self.coordinator = node.coordinator = Coordinator(node)
+        node.metadata.subscribe(self.replicas.apply)
+        node.metadata.subscribe(self.coordinator.apply)
+
+    def config_of(self, partition: TopicPartition) -> LogConfig:
+        """The effective settings of a topic, from what is known of it now."""
+        static = self._node.config.static_topic_config()
+        image, me = self._node.metadata.image, self._node.config.node_id
+        keys = [name for name in TOPIC_KEYS if not TOPIC_KEYS[name].internal]
+        return LogConfig.parse({name: topic_setting(image, partition.topic, name, static, me).value for name in keys})
+
+    def start(self) -> None:
+        """Begin the passes."""
+        config = self._node.config
+        wall_ms = self._world.clock.wall_ms
+        self._every("flush", FLUSH_MS, self._flush)
+        self._every("checkpoint", config["replica.high.watermark.checkpoint.interval.ms"], self.log_dirs.checkpoint)
+        self._every(
+            "retention", config["log.retention.check.interval.ms"], lambda: self.log_dirs.retention_pass(wall_ms())
+        )
+        self._every("deletion", DELETION_MS, lambda: self.log_dirs.deletion_pass(wall_ms()))
+        if config["log.cleaner.enable"]:
+            self._every(
+                "compaction", config["log.cleaner.backoff.ms"], lambda: self.log_dirs.compaction_pass(wall_ms())
+            )
+        self._world.tasks.spawn(self._probe(), "disk probe")
+
+    def _every(self, name: str, period_ms: int, act: Callable[[], object]) -> None:
+        async def again() -> None:
+            while not self._stopped:
+                await pause(self._world.tasks, period_ms)
+                if not self._stopped:
+                    result = act()
+                    if hasattr(result, "__await__"):
+                        await result
+
+        self._world.tasks.spawn(again(), name)
+
+    async def _flush(self) -> None:
+        for partition_log, flush in self.log_dirs.flushes_due(self._world.clock.wall_ms()):
+            await self._world.tasks.off_loop(flush.run)
+            partition_log.end_flush(flush)
+
+    async def _probe(self) -> None:
+        """Write a byte now and then, off the loop; how long it takes is the disk's pulse."""
+        while not self._stopped:
+            self._probe_sent_ms = self._world.clock.monotonic_ms()
+            for dir in self.log_dirs.online:
+                await self._world.tasks.off_loop(dir.probe)
+            self._probe_sent_ms = None
+            await pause(self._world.tasks, PROBE_MS)
+
+    def healthy(self) -> bool:
+        """Whether no probe is overdue and a directory is left."""
+        sent_ms = self._probe_sent_ms
+        overdue = sent_ms is not None and self._world.clock.monotonic_ms() - sent_ms > OVERDUE_MS
+        return not overdue and bool(self.log_dirs.online)
+
+    def directory_ids(self) -> list[bytes]:
+        return [dir.id for dir in self.log_dirs.online]
+
+    def offline_ids(self) -> list[bytes]:
+        return [dir.id for dir in self.log_dirs.offline if dir.id != bytes(16)]
+
+    async def stop(self, broker_epoch: int) -> None:
+        """Stop following and coordinating, flush, and write the clean-shutdown marker."""
+        self._stopped = True
+        if not hasattr(self, "replicas"):
+            return
+        self.coordinator.stop()
+        await self.replicas.stop()
+        await self._world.tasks.off_loop(lambda: self.log_dirs.close(broker_epoch))

@@ -1,0 +1,202 @@
+"""The controller's seat in a node: asks in, proposals to the plane, replies when they are committed, clocks and probes.
+
+Decides nothing: ``moldau.controller`` does. Turns time into asks (sessions, no-ops, rebalancing), turns broken connections
+into probes (HC-4: a broker whose connection closed and whose address then refuses is fenced at once), and keeps the
+futures of those who wait. The plane says when this node is active.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.controller import asks
+from moldau.controller.facts import Facts, Settings
+from moldau.controller.office import Office
+from moldau.controller.replies import Refused
+from moldau.image import Endpoint
+from moldau.ports import Handle
+from moldau.terms import Code
+
+log = logging.getLogger("moldau.controller")
+
+TICK_MS = 250
+FIRST_REBALANCE_MS = 5_000
+
+
+class ControllerOffice:
+    """One node's office; a ``PlaneEvents`` listener that must come after the node's ``Metadata``."""
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+        self._world = node.world
+        self._office: Office
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._timers: dict[str, Handle] = {}
+        self._connections: dict[Any, int] = {}
+        self._probing: set[int] = set()
+        self._last_record_ms = 0
+
+    def start(self) -> None:
+        """Called when the node's identity is known."""
+        config = self._node.config
+        self._office = Office(
+            Settings(
+                cluster_id=self._node.cluster_id,
+                node_id=config.node_id,
+                static=config.static_topic_config(),
+                session_timeout_ms=config["broker.session.timeout.ms"],
+                rebalance_enable=config["auto.leader.rebalance.enable"],
+                imbalance_percentage=config["leader.imbalance.per.broker.percentage"],
+                delete_topic_enable=config["delete.topic.enable"],
+            )
+        )
+
+    def stop(self) -> None:
+        self.lost_active()
+
+    @property
+    def active(self) -> bool:
+        return self._office.active
+
+    @property
+    def epoch(self) -> int:
+        return -1 if self._office.epoch is None else self._office.epoch
+
+    # ---- asks
+
+    async def ask(self, ask: Any) -> Any:
+        """The reply to an ask, once it is true: after its records are committed. ``Refused`` when this is no controller."""
+        answer = self._office.ask(ask, self._facts())
+        if answer.token is None:
+            return answer.reply
+        return await self._propose(answer)
+
+    def _propose(self, answer: Any) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[answer.token] = future
+        if answer.records:
+            self._last_record_ms = self._world.clock.monotonic_ms()
+            last = self._node.plane.propose(answer.records, self.epoch)
+            if last is None:
+                self.lost_active()
+        return future
+
+    def tell(self, ask: Any) -> None:
+        """Ask what nobody waits for."""
+        answer = self._office.ask(ask, self._facts())
+        if answer.token is not None:
+            self._propose(answer)
+
+    def _facts(self) -> Facts:
+        return Facts(
+            now_ms=self._world.clock.monotonic_ms(),
+            next_offset=self._node.plane.next_offset,
+            seed=self._world.random.uuid(),
+        )
+
+    # ---- the plane's events
+
+    def became_active(self, epoch: int) -> None:
+        log.info("[Controller id=%d epoch=%d] takes office", self._node.config.node_id, epoch)
+        image = self._node.metadata.image
+        answer = self._office.take_office(epoch, image, self._facts())
+        if answer.token is not None:
+            self._propose(answer)
+        self._every("tick", TICK_MS, lambda: self.tell(asks.Tick()))
+        idle_ms = self._node.config["metadata.max.idle.interval.ms"]
+        if idle_ms:
+            self._every("idle", idle_ms, self._idle)
+        if self._node.config["auto.leader.rebalance.enable"]:
+            period_ms = 1000 * self._node.config["leader.imbalance.check.interval.seconds"]
+            self._every("rebalance", period_ms, lambda: self.tell(asks.RebalanceLeaders()), FIRST_REBALANCE_MS)
+        unclean_ms = self._node.config["unclean.leader.election.interval.ms"]
+        self._every("unclean", unclean_ms, lambda: self.tell(asks.ElectUncleanLeaders()))
+        # Whoever died together with the last controller is silent towards this one: ask every door (HC-4).
+        for broker in image.live_brokers():
+            self._probe(broker.id)
+
+    def lost_active(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        if hasattr(self, "_office") and self._office.active:
+            log.info("[Controller id=%d epoch=%d] leaves office", self._node.config.node_id, self.epoch)
+            for token, reply in self._office.lose_office():
+                self._settle(token, reply)
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_result(Refused(Code.NOT_CONTROLLER))
+        self._waiting.clear()
+
+    def committed(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+        if hasattr(self, "_office"):
+            for token, reply in self._office.committed(offset):
+                self._settle(token, reply)
+
+    def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+        assert not self._office.active, "a leader never loads a snapshot (law R7)"
+
+    def _settle(self, token: int, reply: Any) -> None:
+        future = self._waiting.pop(token, None)
+        if future is not None and not future.done():
+            future.set_result(reply)
+
+    # ---- time
+
+    def _every(self, name: str, period_ms: float, act: Any, first_ms: float | None = None) -> None:
+        def due() -> None:
+            self._timers[name] = self._world.tasks.call_later(period_ms, due)
+            act()
+
+        self._timers[name] = self._world.tasks.call_later(period_ms if first_ms is None else first_ms, due)
+
+    def _idle(self) -> None:
+        if (
+            self._world.clock.monotonic_ms() - self._last_record_ms
+            >= self._node.config["metadata.max.idle.interval.ms"]
+        ):
+            self.tell(asks.Idle())
+
+    # ---- fast death (HC-4)
+
+    def stands_for(self, connection: Any, broker_id: int) -> None:
+        """From now on this connection's end is news of that broker."""
+        if connection is not None:
+            self._connections[connection] = broker_id
+
+    def connection_closed(self, connection: Any) -> None:
+        broker_id = self._connections.pop(connection, None)
+        if broker_id is not None and hasattr(self, "_office") and self._office.active:
+            self._probe(broker_id)
+
+    def _probe(self, broker_id: int) -> None:
+        broker = self._node.metadata.image.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker_id in self._probing or broker_id == self._node.config.node_id:
+            return
+        self._probing.add(broker_id)
+        self._world.tasks.spawn(self._knock(broker_id, broker.epoch, broker.endpoints), f"probe of broker {broker_id}")
+
+    async def _knock(self, broker_id: int, epoch: int, endpoints: Sequence[Endpoint]) -> None:
+        try:
+            refused = bool(endpoints) and await self._node.peers.refuses(endpoints[0].host, endpoints[0].port)
+        finally:
+            self._probing.discard(broker_id)
+        if refused and self._office.active:
+            log.warning("broker %d refuses connections: its process is gone, it is fenced now", broker_id)
+            self.tell(asks.BrokerRefused(broker_id=broker_id, broker_epoch=epoch))
+
+    async def predecessor_is_gone(self, broker_id: int, endpoints: Sequence[Endpoint]) -> bool:
+        """Whether the process registered under an id is certainly dead, now that another one claims it.
+
+        The claimant has bound the predecessor's very address, or that address refuses.
+        """
+        broker = self._node.metadata.image.brokers.get(broker_id)
+        if broker is None or not broker.endpoints:
+            return True
+        old = broker.endpoints[0]
+        if any((e.host, e.port) == (old.host, old.port) for e in endpoints):
+            return True
+        return bool(await self._node.peers.refuses(old.host, old.port))

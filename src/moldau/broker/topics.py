@@ -1,0 +1,58 @@
+"""Topics that a broker asks for itself: a client named one that is not there, or the groups need their log.
+
+Settings are the cluster's defaults; an internal topic's replication factor shrinks to the brokers there are, so that a
+one-node cluster cannot hang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from moldau.broker.api.forwarding import seen
+from moldau.terms import Code
+from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+OFFSETS = "__consumer_offsets"
+Topic = CreateTopicsRequest.CreatableTopic
+Config = CreateTopicsRequest.CreatableTopicConfig
+
+
+async def create_automatically(node: Any, names: Collection[str]) -> dict[str, Code]:
+    """Create topics under the cluster's defaults; name -> code of those that could not be."""
+    own = [
+        _offsets(node) if name == OFFSETS else Topic(name=name, num_partitions=-1, replication_factor=-1)
+        for name in names
+    ]
+    try:
+        answer: CreateTopicsResponse = await node.asking.patiently(CreateTopicsRequest(topics=own))
+    except OSError:
+        return dict.fromkeys(names, Code.LEADER_NOT_AVAILABLE)
+    refused = {}
+    for topic in answer.topics:
+        code = Code(topic.error_code)
+        if code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+            refused[topic.name] = Code.LEADER_NOT_AVAILABLE if code is Code.INVALID_REPLICATION_FACTOR else code
+    wanted = [name for name in names if name not in refused]
+    await seen(node, lambda image: all(_is_led(image, name) for name in wanted))
+    return refused
+
+
+def _is_led(image: Any, name: str) -> bool:
+    topic = image.topic(name)
+    return topic is not None and all(partition.leader >= 0 for partition in topic.partitions.values())
+
+
+def _offsets(node: Any) -> Topic:
+    config = node.config
+    brokers = len(node.metadata.image.live_brokers())
+    return Topic(
+        name=OFFSETS,
+        num_partitions=config["offsets.topic.num.partitions"],
+        replication_factor=max(min(config["offsets.topic.replication.factor"], brokers), 1),
+        configs=[
+            Config(name="cleanup.policy", value="compact"),
+            Config(name="compression.type", value="producer"),
+            Config(name="segment.bytes", value=str(config["offsets.topic.segment.bytes"])),
+        ],
+    )
