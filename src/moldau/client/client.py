@@ -64,8 +64,10 @@ MOVED = frozenset(
         Code.CONCURRENT_TRANSACTIONS,
     }
 )
-"""Nothing was done, and another node, or the same a moment later, will do it. Other retriable codes may be about one thing
-of many in a request, and the rest of it has been done: it must not be sent again."""
+"""Nothing was done, and another node, or the same a moment later, will do it.
+
+Other retriable codes may be about one thing of many in a request, of which the rest has been done: not to be repeated.
+"""
 
 
 class Unreachable(ConnectionError):
@@ -286,11 +288,13 @@ class Client:
         again: frozenset[Code] = MOVED,
         highest: int | None = None,
         timeout_ms: int | None = None,
+        request_timeout_ms: int | None = None,
     ) -> Any:
         """The response of whoever ``to`` names.
 
         Tried again while any of ``codes(response)`` is one of ``again`` or the connection fails; when time is up the
-        last response is returned with its codes, or Unreachable raised. ``highest`` bounds the version.
+        last response is returned with its codes, or Unreachable raised. ``highest`` bounds the version,
+        ``request_timeout_ms`` each try and ``timeout_ms`` the whole.
         """
         patience = self.patience(timeout_ms)
         while True:
@@ -298,7 +302,8 @@ class Client:
             problem: Exception | None = None
             try:
                 line = await self._line_for(to)
-                response = await line.ask(message, version=line.version_for(type(message), highest))
+                version = line.version_for(type(message), highest)
+                response = await line.ask(message, version=version, timeout_ms=request_timeout_ms)
             except (OSError, Refused) as error:
                 if isinstance(error, Refused) and not error.code.retriable:
                     raise

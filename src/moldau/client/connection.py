@@ -52,8 +52,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, world: World, options: ConnectionOptions = DEFAULTS) -> None:
         self.options = options
         self.on_close: Callable[[Exception | None], object] | None = None
-        self.backlogged = False
-        """More is buffered for sending than the transport likes: a polite sender waits."""
+        self._backlogged = False
         self.versions = Served()
         """What the peer serves, as it said in the handshake."""
         self._world = world
@@ -72,6 +71,11 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def closed(self) -> bool:
         return self._closed is not None
+
+    @property
+    def backlogged(self) -> bool:
+        """More is buffered for sending than the transport likes: a polite sender waits."""
+        return self._backlogged
 
     @property
     def in_flight(self) -> int:
@@ -173,10 +177,10 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        self.backlogged = True
+        self._backlogged = True
 
     def resume_writing(self) -> None:
-        self.backlogged = False
+        self._backlogged = False
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._large is not None:

@@ -9,7 +9,7 @@ Source: KIP-35, KIP-511. Read next: client.py.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -53,6 +53,10 @@ class Line(Protocol):
     @property
     def closed(self) -> bool: ...
 
+    @property
+    def backlogged(self) -> bool:
+        """More waits to be sent than the transport likes."""
+
     def version_for(self, request: type[Message], highest: int | None = None) -> int: ...
 
     def ask(self, message: Message, *, version: int | None = None, timeout_ms: int | None = None) -> Awaitable[Any]:
@@ -76,6 +80,10 @@ class Lines(Protocol):
 
     async def pause(self, wait_ms: float) -> None: ...
 
+    async def first(self, answers: Sequence[Any], wait_ms: float) -> list[int]:
+        """Which of the answers (of ``Line.ask``) can be awaited without waiting; waits a while until one can."""
+        ...
+
     def below(self, n: int) -> int:
         """A random number in [0, n)."""
 
@@ -97,14 +105,30 @@ class WorldLines:
 
     async def pause(self, wait_ms: float) -> None:
         over = asyncio.get_running_loop().create_future()
-        timer = self.world.tasks.call_later(wait_ms, partial(over.set_result, None))
+        timer = self.world.tasks.call_later(wait_ms, partial(_finish, over))
         try:
             await over
         finally:
             timer.cancel()
 
+    async def first(self, answers: Sequence[Any], wait_ms: float) -> list[int]:
+        if wait_ms > 0 and not any(answer.done() for answer in answers):
+            over = asyncio.get_running_loop().create_future()
+            timer = self.world.tasks.call_later(wait_ms, partial(_finish, over))
+            try:
+                await asyncio.wait([*answers, over], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                timer.cancel()
+                over.cancel()
+        return [i for i, answer in enumerate(answers) if answer.done()]
+
     def below(self, n: int) -> int:
         return self.world.random.below(n)
+
+
+def _finish(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)
 
 
 class Served(dict[int, tuple[int, int]]):

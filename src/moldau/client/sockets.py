@@ -8,10 +8,11 @@ Does not route or retry (client.py). Read next: sync.py.
 from __future__ import annotations
 
 import random
+import select
 import socket
 import struct
 import time
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Sequence
 from typing import Any, TypeVar
 
 from moldau.client.lines import DEFAULTS, ConnectionOptions, Line, RequestTimedOut, Served, answer_version, shake_hands
@@ -42,9 +43,13 @@ class _Answer:
         return self.take()
         yield  # makes this a generator, which never waits
 
+    @property
+    def settled(self) -> bool:
+        return self.response is not None or self.error is not None
+
     def take(self) -> Any:
         """The response, read now if need be; ConnectionError when the line ends first."""
-        if self.response is None and self.error is None:
+        if not self.settled:
             self.line.receive_until(self)
         if self.error is not None:
             raise self.error
@@ -67,6 +72,14 @@ class SocketLine:
     @property
     def closed(self) -> bool:
         return self._socket is None
+
+    @property
+    def backlogged(self) -> bool:
+        return False  # sending waits by itself
+
+    def fileno(self) -> int:
+        """The socket's descriptor, -1 when closed."""
+        return self._socket.fileno() if self._socket is not None else -1
 
     def version_for(self, request: type[Message], highest: int | None = None) -> int:
         return self.versions.pick(request, highest, self.peer)
@@ -100,7 +113,7 @@ class SocketLine:
     def receive_until(self, answer: _Answer) -> None:
         """Read frames until ``answer`` is settled, one way or the other."""
         try:
-            while answer.response is None and answer.error is None:
+            while not answer.settled:
                 self._receive(answer.deadline)
         except (OSError, Malformed) as error:
             self._end(self._named(error))
@@ -195,6 +208,16 @@ class SocketLines:
 
     async def pause(self, wait_ms: float) -> None:
         time.sleep(max(wait_ms, 0) / 1000)  # noqa: ASYNC251  # there is no loop to hold up
+
+    async def first(self, answers: Sequence[_Answer], wait_ms: float) -> list[int]:
+        ready = [i for i, answer in enumerate(answers) if answer.settled]
+        if ready or not answers:
+            return ready
+        poll = select.poll()
+        for answer in answers:
+            poll.register(answer.line.fileno(), select.POLLIN)
+        readable = {fd for fd, _ in poll.poll(max(wait_ms, 0))}
+        return [i for i, answer in enumerate(answers) if answer.line.fileno() in readable]
 
     def below(self, n: int) -> int:
         return self._dice.randrange(n)

@@ -8,6 +8,7 @@ Read next: producer.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from moldau.client.client import ANYONE, Client, Coordinator, CoordinatorKind, Refused
@@ -32,7 +33,7 @@ class Written(NamedTuple):
 
 
 def produce_request(
-    client: Client, parts: list[tuple[TopicPartition, Buffer]], acks: int, timeout_ms: int
+    client: Client, parts: Iterable[tuple[TopicPartition, Buffer]], acks: int, timeout_ms: int
 ) -> tuple[ProduceRequest, int | None]:
     """A request for batches of different partitions, and the highest version it can be sent in."""
     topics: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
