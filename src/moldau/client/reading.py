@@ -7,7 +7,7 @@ Sources: KIP-79, KIP-98 (aborted transactions), KIP-320, KIP-392 (nearest replic
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from moldau.client.client import Client
 from moldau.client.view import code_of
 from moldau.terms import NO_UUID, Code, TopicPartition
 from moldau.wire import batch
+from moldau.wire.compression import BatchError
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest
 from moldau.wire.messages.k23_offset_for_leader_epoch import OffsetForLeaderEpochRequest
@@ -155,6 +156,54 @@ def fetch_request(client: Client, source: TopicPartition, offset: int, options: 
     )
 
 
+def fetch_version_bound(request: FetchRequest) -> int | None:
+    """The highest version in which a fetch can be sent: topics without ids must be named."""
+    return _LAST_WITHOUT_IDS if any(topic.topic_id == NO_UUID for topic in request.topics) else None
+
+
+def read_partition(part: FetchResponse.PartitionData, offset: int) -> Fetched | int:
+    """What came for a partition that was asked from ``offset``; or, a number, the size of a batch that did not fit."""
+    records = part.records if part.records is not None else _NOTHING
+    end, following = _whole(records, offset)
+    if not end and len(records) >= batch.HEADER_SIZE:
+        return batch.read_header(records).size
+    return Fetched(
+        code_of(part.error_code), memoryview(records)[:end], following, part.high_watermark, part.last_stable_offset,
+        part.log_start_offset, tuple((a.producer_id, a.first_offset) for a in part.aborted_transactions or ()),
+    )  # fmt: skip
+
+
+def visible(
+    fetched: Fetched, start: int, end: int | None = None, *, isolation: int = READ_UNCOMMITTED
+) -> Iterator[batch.Record]:
+    """The records of an answer from offset ``start`` to before ``end``, without control records.
+
+    With READ_COMMITTED also without those of aborted transactions. BatchError when a batch fails its checksum or cannot
+    be read.
+    """
+    aborted = sorted(fetched.aborted, key=lambda one: one[1], reverse=True)
+    open_: set[int] = set()
+    for position, header in batch.headers(fetched.records):
+        if header.next_offset <= start and not aborted and not open_:
+            continue
+        if end is not None and header.base_offset >= end:
+            return
+        if batch.check(fetched.records, position, header) is not Code.NONE:
+            raise BatchError(f"the batch at offset {header.base_offset} fails its checksum")
+        while aborted and aborted[-1][1] <= header.last_offset:
+            open_.add(aborted.pop()[0])
+        if header.is_control:
+            for record in batch.records(fetched.records, position):
+                if batch.control_type(record.key) == batch.ControlType.ABORT:
+                    open_.discard(header.producer_id)
+            continue
+        if isolation == READ_COMMITTED and header.is_transactional and header.producer_id in open_:
+            continue
+        for record in batch.records(fetched.records, position):
+            if record.offset >= start and (end is None or record.offset < end):
+                yield record
+
+
 class _Reader:
     """Fetches one partition, from its leader or from the replica that the leader recommends."""
 
@@ -175,8 +224,7 @@ class _Reader:
             raise ConnectionError(f"{self.source} has no leader that is known")
         line = await client.line(node_id)
         request = fetch_request(client, self.source, offset, options)
-        bound = None if request.topics[0].topic_id != NO_UUID else _LAST_WITHOUT_IDS
-        version = line.version_for(FetchRequest, bound)
+        version = line.version_for(FetchRequest, fetch_version_bound(request))
         return line.ask(request, version=version)
 
     def read(self, response: FetchResponse, offset: int) -> Fetched | int:
@@ -185,17 +233,10 @@ class _Reader:
             code = code_of(response.error_code) if response.error_code else Code.UNKNOWN_SERVER_ERROR
             return Fetched(code, _NOTHING, offset)
         part = response.responses[0].partitions[0]
-        records = part.records if part.records is not None else _NOTHING
-        end, following = _whole(records, offset)
-        if not end and len(records) >= batch.HEADER_SIZE:
-            return batch.read_header(records).size
-        aborted = tuple((a.producer_id, a.first_offset) for a in part.aborted_transactions or ())
-        if part.preferred_read_replica >= 0 and not end:
+        got = read_partition(part, offset)
+        if isinstance(got, Fetched) and not got.records and part.preferred_read_replica >= 0:
             self.replica = part.preferred_read_replica
-        return Fetched(
-            code_of(part.error_code), memoryview(records)[:end], following, part.high_watermark,
-            part.last_stable_offset, part.log_start_offset, aborted,
-        )  # fmt: skip
+        return got
 
     async def settle(self, asked: Awaitable[Any] | None, offset: int) -> Fetched:
         """The answer to ``asked``; asks again until one stands. Codes that no other try will mend are in the answer."""
