@@ -55,11 +55,14 @@ def measure(log: Log, now_ms: int) -> Dirt | None:
     cleaned_to = max(log.cleaned_to, segments[0].base_offset)
     first = log.segment_at(cleaned_to)
     last = len(segments) - 1  # never the active one
-    while last > first and segments[last].base_offset > log.high_watermark:
+    # Not beyond what the checkpoint says is durable: a start that reads a compacted segment would take its gaps for
+    # losses.
+    limit = min(log.high_watermark, log.restart_point)
+    while last > first and segments[last].base_offset > limit:
         last -= 1
     if config.min_compaction_lag_ms > 0:
-        limit = now_ms - config.min_compaction_lag_ms
-        last = next((n for n in range(first, last) if segments[n].largest_timestamp() > limit), last)
+        newest = now_ms - config.min_compaction_lag_ms
+        last = next((n for n in range(first, last) if segments[n].largest_timestamp() > newest), last)
     dirty = sum(segment.size for segment in segments[first:last])
     if last <= first or not dirty:
         return None

@@ -19,25 +19,28 @@ from moldau.storage.segment import Segment
 class Flush:
     """Everything below ``up_to`` is durable once ``run`` is through and ``error`` is None."""
 
-    __slots__ = ("_created", "_files", "_folder", "_segments", "error", "up_to")
+    __slots__ = ("_dirs", "_disk", "_files", "_segments", "done", "error", "up_to")
 
     def __init__(self, folder: Folder, segments: Sequence[Segment], up_to: int) -> None:
         self.up_to = up_to
+        self.done = False
         self.error: OSError | None = None
-        self._folder = folder
+        self._disk = folder.disk
         self._segments = segments
         self._files = [segment.open() for segment in segments]
-        self._created, folder.created = folder.created, False
+        both = ((folder.path, folder.names), (folder.dir.path, folder.dir.names))
+        self._dirs = [(path, names, names.changes) for path, names in both if names.dirty]
         for segment in segments:
             segment.pinned += 1
 
     def run(self) -> None:
-        """Sync files, then the folder if names in it are new (KAFKA-3968)."""
+        """Sync the files, then the folder and the log directory if names in them have changed."""
         try:
             for file in self._files:
                 file.sync()
-            if self._created:
-                self._folder.disk.sync_dir(self._folder.path)
+            for path, _, _ in self._dirs:
+                self._disk.sync_dir(path)
+            self.done = True
         except OSError as error:
             self.error = error
 
@@ -46,6 +49,9 @@ class Flush:
         for segment in self._segments:
             segment.pinned -= 1
         self._segments = ()
+        if self.error is None and self.done:
+            for _, names, changes in self._dirs:
+                names.synced = max(names.synced, changes)
 
 
 def save_small_files(folder: Folder, topic_id: bytes | None, epochs: EpochTable) -> None:
@@ -68,4 +74,4 @@ def save_producers(folder: Folder, producers: Producers, end: int) -> None:
     finally:
         file.close()
     producers.snapshot_offset = end
-    folder.created = True
+    folder.names.touch()

@@ -57,33 +57,53 @@ class OpenFiles:
         self._queue.pop(owner, None)
 
 
+class Names:
+    """Names in a directory and whether they are durable: creation, renaming and removal are so only after a sync of the
+    directory (KAFKA-3968). Counted, so that a sync running elsewhere does not cover what is changed meanwhile."""
+
+    __slots__ = ("changes", "synced")
+
+    def __init__(self) -> None:
+        self.changes = self.synced = 0
+
+    def touch(self) -> None:
+        """A name changed."""
+        self.changes += 1
+
+    @property
+    def dirty(self) -> bool:
+        return self.changes != self.synced
+
+
 class LogDir:
     """One entry of log.dirs: its disk, its open files, and whether it has failed (``offline`` says why)."""
 
     __slots__ = (
-        "created",
         "disk",
         "doomed",
         "files",
         "id",
         "offline",
         "on_offline",
+        "names",
         "path",
         "random",
         "restart_points",
         "rolled",
+        "watch",
     )
 
     def __init__(self, disk: Disk, path: str, files: OpenFiles | None = None, random: Random | None = None) -> None:
         self.disk = disk
         self.path = path
         self.random = random
+        self.watch = Watch(self)
         self.files = files if files is not None else OpenFiles()
         self.id = bytes(16)
         """The directory id of KIP-858 (16 bytes), zero until ``LogDirs`` has read or made it."""
         self.offline: str | None = None
-        self.created = False
-        """Partition folders are new, renamed or gone since the directory was last synced."""
+        self.names = Names()
+        """Of partition folders: new, renamed, gone."""
         self.doomed: list[tuple[int, str]] = []
         """(due ms, path) of files and folders that were taken out of use and wait to be removed."""
         self.rolled: list[Any] = []
@@ -110,16 +130,32 @@ class LogDir:
             raise DirOffline(self.path, self.offline)
 
 
-class Folder:
-    """A partition's folder. ``created`` says that names in it changed since the folder was last synced (KAFKA-3968)."""
+class Watch:
+    """``with dir.watch:`` an OSError inside takes the directory offline and leaves as DirOffline."""
 
-    __slots__ = ("created", "dir", "disk", "path")
+    __slots__ = ("_dir",)
+
+    def __init__(self, dir: LogDir) -> None:
+        self._dir = dir
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise self._dir.fail(error) from error
+
+
+class Folder:
+    """A partition's folder; ``names`` are those of its files."""
+
+    __slots__ = ("dir", "disk", "names", "path")
 
     def __init__(self, dir: LogDir, path: str) -> None:
         self.dir = dir
         self.disk = dir.disk
         self.path = path
-        self.created = False
+        self.names = Names()
 
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"

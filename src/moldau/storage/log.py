@@ -93,16 +93,15 @@ class Log:
         """A new, empty log in ``dir``. Its folder and topic id become durable with the first flush."""
         dir.ensure_online()
         folder = Folder(dir, f"{dir.path}/{partition}")
-        try:
+        with dir.watch:
             dir.disk.make_dirs(folder.path)
             file = dir.disk.open(folder.file(PARTITION_METADATA), create=True)
             file.pwrite((format_partition_metadata(topic_id),), 0)
             file.close()
             segment = Segment(folder, 0)
             segment.open(create=True)
-        except OSError as error:
-            raise dir.fail(error) from error
-        folder.created = dir.created = True
+        folder.names.touch()
+        dir.names.touch()
         segment.created_ms = now_ms
         loaded = Loaded(segments=[segment], topic_id=topic_id, producers=Producers())
         log = cls(folder, partition, config, loaded)
@@ -114,11 +113,9 @@ class Log:
         """The log in its folder, recovered as ``known`` demands, and what was found wrong on the way."""
         dir.ensure_online()
         folder = Folder(dir, f"{dir.path}/{partition}")
-        try:
+        with dir.watch:
             loaded = load(folder, known, config.index_interval_bytes)
             return cls(folder, partition, config, loaded), loaded.findings
-        except OSError as error:
-            raise dir.fail(error) from error
 
     def reconfigure(self, config: LogConfig) -> None:
         """Run under ``config`` from now on."""
@@ -130,7 +127,8 @@ class Log:
         """Idempotent producers' state, read from the newest snapshot and the log after it on first use."""
         producers = self._producers
         if producers is None:
-            producers = self._producers = load_producers(self.folder, self.segments, self.log_end_offset)
+            with self.dir.watch:
+                producers = self._producers = load_producers(self.folder, self.segments, self.log_end_offset)
         return producers
 
     @property
@@ -216,7 +214,10 @@ class Log:
             if beyond or (
                 active.size and roll_due(active, Incoming(len(data), marks, now_ms), self.config, self.jitter_ms)
             ):
-                self.roll(marks[0].base_offset, now_ms)
+                # At the log's end, even if the batch begins later (compacted at the leader): a start can then tell
+                # a segment that lost its tail. Unless that is too far away for the new segment's indexes.
+                far = marks[-1].last_offset - self.log_end_offset > _MAX_RELATIVE
+                self.roll(marks[0].base_offset if far else self.log_end_offset, now_ms)
                 active = self.active
             active.append(data, marks, self.config.index_interval_bytes)
         except OSError as error:
@@ -257,6 +258,9 @@ class Log:
         old = self.active
         if base_offset == old.base_offset:
             return
+        if old.cut:  # what was cut must not come back under a segment that follows what was written instead
+            old.open().sync()
+            old.cut = False
         old.seal()
         old.save_index()
         self.save_producers()
@@ -264,7 +268,7 @@ class Log:
         segment.created_ms = now_ms
         segment.open(create=True)
         self.jitter_ms = jitter(self.config, self.dir.random)
-        self.folder.created = True
+        self.folder.names.touch()
         self.segments.append(segment)
         self._bases.append(base_offset)
         self.active = segment
@@ -287,13 +291,11 @@ class Log:
         if offset >= up_to:
             return b""
         self.dir.ensure_online()
-        try:
+        with self.dir.watch:
             active = self.active
             if offset >= active.base_offset:
                 return active.read(active.locate(offset), max_bytes, None if up_to == end else up_to, at_least_one)
             return self._read_older(offset, max_bytes, up_to, at_least_one)
-        except OSError as error:
-            raise self.dir.fail(error) from error
 
     def _read_older(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> bytes:
         at = max(bisect_right(self._bases, offset) - 1, 0)
@@ -309,17 +311,13 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
         """The first record not older than ``timestamp`` (ms): time, offset and leader epoch; None if there is none."""
-        try:
+        with self.dir.watch:
             return first_since(self.segments, timestamp, self.log_start_offset)
-        except OSError as error:
-            raise self.dir.fail(error) from error
 
     def offset_of_max_timestamp(self) -> TimedOffset | None:
         """The first record with the largest timestamp of all (ListOffsets -3); None when no record has one."""
-        try:
+        with self.dir.watch:
             return newest(self.segments, self.log_start_offset)
-        except OSError as error:
-            raise self.dir.fail(error) from error
 
     def segment_at(self, offset: int) -> int:
         """The number (in ``segments``) of the segment that holds ``offset``."""
@@ -340,21 +338,22 @@ class Log:
         if offset < self._bases[0]:
             self.truncate_fully_at(offset)
             return True
-        try:
-            while self.segments[-1].base_offset > offset:
-                self.segments.pop().remove()
-                self._bases.pop()
+        with self.dir.watch:
+            if self.active.base_offset > offset:
+                while self.segments[-1].base_offset > offset:
+                    self.segments.pop().remove()
+                    self._bases.pop()
+                # Before the cut: a removal that a power cut undoes would leave a gap behind it.
+                self.folder.disk.sync_dir(self.folder.path)
             self.active = self.segments[-1]
             self.active.truncate(offset)
-        except OSError as error:
-            raise self.dir.fail(error) from error
+            drop_snapshots(self.folder, above=offset)
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.cleaned_to = min(self.cleaned_to, self.active.base_offset)
         self.epochs_changed |= self.epochs.truncate_from_end(offset)
-        drop_snapshots(self.folder, above=offset)
         self._producers = None
         return True
 
@@ -366,15 +365,13 @@ class Log:
 
     def _restart_at(self, offset: int, start: int) -> None:
         """A log without records whose next offset is ``offset``."""
-        try:
+        with self.dir.watch:
             while self.segments:  # from the end: what a crash leaves is always a log without gaps
                 self.segments.pop().remove()
             drop_snapshots(self.folder, above=-1)
             self.active = Segment(self.folder, offset)
             self.active.open(create=True)
-        except OSError as error:
-            raise self.dir.fail(error) from error
-        self.folder.created = True
+        self.folder.names.touch()
         self.segments.append(self.active)
         self._bases = [offset]
         self.log_end_offset = offset
@@ -410,25 +407,19 @@ class Log:
     def retention_pass(self, now_ms: int) -> int:
         """Take away the oldest segments that may go; how many bytes. The log's start moves up with them."""
         self.dir.ensure_online()
-        try:
+        with self.dir.watch:
             return retain(self, now_ms)
-        except OSError as error:
-            raise self.dir.fail(error) from error
 
     def plan_compaction(self, now_ms: int) -> Compaction | None:
         """A compaction to run (anywhere) and to end here, or None when there is too little to gain."""
         self.dir.ensure_online()
-        try:
+        with self.dir.watch:
             return plan(self, now_ms)
-        except OSError as error:
-            raise self.dir.fail(error) from error
 
     def end_compaction(self, compaction: Compaction, now_ms: int) -> int:
         """The compaction has run: put its segments in place; bytes saved. CorruptLog when it met a broken batch."""
-        try:
+        with self.dir.watch:
             return install(self, compaction, now_ms)
-        except OSError as error:
-            raise self.dir.fail(error) from error
 
     # -- durability -------------------------------------------------------------------------------------------------
 
@@ -446,7 +437,7 @@ class Log:
         up_to = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if up_to <= self.recovery_point and not self.epochs_changed and self.topic_id_saved:
             return None
-        try:
+        with self.dir.watch:
             if not self.topic_id_saved or self.epochs_changed:
                 save_small_files(self.folder, self.topic_id, self.epochs)
                 self.topic_id_saved, self.epochs_changed = True, False
@@ -455,12 +446,11 @@ class Log:
             for segment in dirty:
                 segment.save_index()
             return Flush(self.folder, dirty, up_to)
-        except OSError as error:
-            raise self.dir.fail(error) from error
 
     def end_flush(self, flush: Flush) -> None:
         """The flush has run: move the recovery point. DirOffline when it failed."""
         flush.release()
+        assert flush.done or flush.error is not None, "a flush is ended before it was run"
         if flush.error is not None:
             raise self.dir.fail(flush.error) from flush.error
         # A truncation while the flush ran has lowered the end: what was cut is not durable.
@@ -483,7 +473,7 @@ class Log:
         again.
         """
         if self.dir.offline is None:
-            try:
+            with self.dir.watch:
                 if self.log_end_offset > self.recovery_point or self.epochs_changed or not self.topic_id_saved:
                     self.active.seal()
                     self.save_producers()
@@ -491,8 +481,6 @@ class Log:
                 for segment in self.segments:
                     if segment.file is not None:
                         segment.close()
-            except OSError as error:
-                raise self.dir.fail(error) from error
         else:
             for segment in self.segments:
                 segment.drop()

@@ -75,7 +75,7 @@ class LogDirs:
         """
         for dir in self.dirs:
             try:
-                self.disk.make_dirs(dir.path)
+                self._make(dir.path)
                 if not self.disk.lock(f"{dir.path}/{names.LOCK}"):
                     raise ValueError(f"{dir.path} is in use by another process")
                 self._check_owner(dir, cluster_id, node_id, version)
@@ -85,6 +85,17 @@ class LogDirs:
             raise DirOffline(
                 ", ".join(dir.path for dir in self.dirs), self.dirs[0].offline if self.dirs else "none given"
             )
+
+    def _make(self, path: str) -> None:
+        """Create a directory and what is missing above it, durably."""
+        missing = []
+        while path and path != "/" and not self.disk.exists(path):
+            missing.append(path)
+            path = path.rpartition("/")[0]
+        if missing:
+            self.disk.make_dirs(missing[0])
+            for made in reversed(missing):
+                self.disk.sync_dir(made.rpartition("/")[0] or ("/" if made.startswith("/") else "."))
 
     def _check_owner(self, dir: LogDir, cluster_id: str, node_id: int, version: int) -> None:
         path = f"{dir.path}/{names.META}"
@@ -112,7 +123,7 @@ class LogDirs:
         marker = f"{dir.path}/{names.CLEAN_SHUTDOWN}"
         epoch = -1
         try:
-            self.disk.make_dirs(dir.path)
+            self._make(dir.path)
             clean = self.disk.exists(marker)
             if clean:
                 epoch = parse_clean_shutdown(self.disk.read(marker))
@@ -343,9 +354,9 @@ class LogDirs:
     def _write_recovery_points(self, dir: LogDir, logs: Iterable[Log] | None = None) -> None:
         if logs is None:
             logs = [log for log in self.logs.values() if log.dir is dir]
-        if dir.created:
-            dir.created = False
+        if dir.names.dirty:
             self.disk.sync_dir(dir.path)
+            dir.names.synced = dir.names.changes
         self._write(dir, names.RECOVERY_POINTS, {log.partition: log.recovery_point for log in logs})
         for log in logs:
             log.restart_point = log.recovery_point

@@ -85,7 +85,7 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
     if not segments:
         segments.append(Segment(folder, start))
         segments[0].open(create=True)
-        folder.created = True
+        folder.names.touch()
     segments[-1].created_ms = folder.disk.mtime_ms(segments[-1].path())
     loaded.log_start_offset, loaded.log_end_offset = start, end
     loaded.recovery_point = end if known.clean and not findings else min(known.recovery_point, end)
@@ -116,7 +116,7 @@ def _tidy(folder: Folder, names: list[str]) -> list[str]:
         elif parsed.state == SWAP:
             swaps.append((name, parsed))
     _finish_swaps(folder, found, swaps)
-    folder.created = True
+    folder.names.touch()
     return folder.disk.list_dir(folder.path)
 
 
@@ -221,6 +221,10 @@ def _recover(loaded: Loaded, recovery_point: int, interval: int) -> int:
         if torn.reason:
             where = f"{segment.path()}: {torn.lost} bytes from byte {segment.size} on are cut: {torn.reason}"
             loaded.findings.append(where + (", though they were flushed" if end < recovery_point else ""))
+        elif following is not None and end < following:
+            # A segment begins where the one before it ended, so this one lost its tail, at a batch boundary by chance.
+            loaded.findings.append(f"{segment.path()} ends at offset {end}, though it went on to {following}")
+        if torn.reason or (following is not None and end < following):
             for later in reversed(segments[number + 1 :]):
                 loaded.findings.append(f"{later.path()}: removed, it follows the cut")
                 segments.pop().remove()
@@ -327,7 +331,7 @@ def drop_snapshots(folder: Folder, above: int) -> None:
         parsed = parse_offset_name(name)
         if parsed is not None and parsed.kind == SNAPSHOT and parsed.offset > above:
             folder.disk.remove(folder.file(name))
-            folder.created = True
+            folder.names.touch()
 
 
 def load_producers(folder: Folder, segments: list[Segment], end: int) -> Producers:

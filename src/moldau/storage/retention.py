@@ -67,4 +67,4 @@ def doom(segment: Segment, due_ms: int) -> None:
         if folder.disk.exists(path):
             folder.disk.rename(path, path + DELETED)
             folder.dir.doomed.append((due_ms, path + DELETED))
-    folder.created = True
+    folder.names.touch()

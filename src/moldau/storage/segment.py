@@ -44,9 +44,9 @@ class Segment:
     """
 
     __slots__ = (
-        "_index", "base_offset", "bytes_since_entry", "checked_from", "cold_end", "cold_start", "created_ms", "file",
-        "first_timestamp", "folder", "max_timestamp", "max_timestamp_offset", "pinned", "positions", "recent", "size",
-        "suffix",
+        "_index", "base_offset", "bytes_since_entry", "checked_from", "cold_end", "cold_start", "created_ms", "cut",
+        "file", "first_timestamp", "folder", "max_timestamp", "max_timestamp_offset", "pinned", "positions", "recent",
+        "size", "suffix",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, base_offset: int, size: int = 0, suffix: str = "") -> None:
@@ -54,6 +54,8 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.suffix = suffix
+        self.cut = False
+        """The file was truncated, and not synced since."""
         self.file: File | None = None
         self.recent = False
         self.pinned = 0
@@ -179,7 +181,7 @@ class Segment:
         finally:
             file.close()
         if at == 0:
-            self.folder.created = True
+            self.folder.names.touch()
 
     def seal(self) -> None:
         """No more batches will come: the last time entry holds the largest timestamp, as retention will ask for it."""
@@ -252,6 +254,7 @@ class Segment:
         self.index.truncate(offset - self.base_offset)
         file.truncate(position)
         self.size = position
+        self.cut = True
         self.positions.clear()
         self.checked_from = min(self.checked_from, position)
         self.cold_end = min(self.cold_end, position)
