@@ -1,12 +1,52 @@
-.PHONY: setup check
-VENV := .venv
-PY := $(VENV)/bin/python
-setup: $(VENV)/.ready
-$(VENV)/.ready: pyproject.toml constraints.txt
+# The words of this project. `make setup` makes .venv; the others call it, and nothing is installed twice.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check up down bench sim docs jars clean
+
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PLANE  ?= quorum
+DATA   ?= moldau-data
+PYTEST := $(PY) -m pytest
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.ready  ## the environment in .venv (says what it downloads)
+
+$(VENV)/.ready: pyproject.toml constraints.txt scripts/doctor.sh
+	@sh scripts/doctor.sh
 	@test -x $(PY) || python3 -m venv $(VENV)
+	@echo "setup: installing Moldau and its tools into .venv (about 1.3 GB installed; PySpark is most of it)"
 	@$(PY) -m pip install -q -c constraints.txt -e '.[demo,test]'
 	@touch $@
-check: setup
-	$(VENV)/bin/ruff check src tests
-	$(VENV)/bin/ruff format --check src tests
+
+demo: setup  ## three nodes, 336,776 flights, a Spark stream, a killed broker, a report
+	@$(VENV)/bin/moldau demo
+
+up: setup  ## a cluster to play with
+	@$(VENV)/bin/moldau up --data $(DATA) --detach
+
+down: setup  ## stop it
+	@$(VENV)/bin/moldau down --data $(DATA)
+
+check: setup  ## ruff, mypy, import contracts, tidy budgets
+	$(VENV)/bin/ruff check src tests bench
+	$(VENV)/bin/ruff format --check src tests bench
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(PYTEST) -q tests/tidy
+
+jars: setup  ## Apache Kafka's jars through Maven, for the peer and the Java clients
+	@sh bench/jars/get.sh
+
+test: check jars  ## everything that CI runs
+	$(PYTEST) tests --ignore tests/tidy
+
+bench: setup jars  ## Moldau against Apache Kafka on this machine
+	$(PY) -m bench.run
+
+docs: setup  ## generate the reference pages
+	$(PY) -m docs.generate
+
+clean:  ## remove what make made, but no data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build

@@ -62,19 +62,31 @@ class Lifecycle:
         """Something changed that a beat would tell or learn."""
         self._wake.set()
 
-    async def leave(self, timeout_ms: int) -> bool:
-        """Ask for a controlled shutdown; whether the controller gave leave in time."""
-        if self.stage in (Stage.STARTING, Stage.GONE):
+    async def leave(self) -> bool:
+        """Ask for a controlled shutdown, as often and as long as the configuration says; whether leave was given."""
+        config = self._node.config
+        if self.stage in (Stage.STARTING, Stage.GONE) or not config["controlled.shutdown.enable"]:
+            self.stop()
             return False
+        log.info("Starting controlled shutdown")
+        started_ms = self._world.clock.monotonic_ms()
         self.stage = Stage.LEAVING
         self.beat_now()
-        try:
-            await asyncio.wait_for(self._leave.wait(), timeout_ms / 1000)
-        except TimeoutError:
+        patience_ms = (config["controlled.shutdown.max.retries"] + 1) * config["controlled.shutdown.retry.backoff.ms"]
+        timer = self._world.tasks.call_later(patience_ms, self._left.set)
+        await self._left.wait()
+        timer.cancel()
+        self.stop()
+        if not self._allowed:
+            log.warning("Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed")
             return False
+        took_ms = self._world.clock.monotonic_ms() - started_ms
+        log.info("Controlled shutdown request returned successfully after %dms", took_ms)
         return True
 
     def stop(self) -> None:
+        """Say nothing more to the controller."""
+        self.stage = Stage.GONE
         if self._task is not None:
             self._task.cancel()
             self._task = None

@@ -115,6 +115,8 @@ class Node:
         def caught_up() -> None:
             if self.metadata.offset >= epoch:
                 self.metadata.release()
+                assert self.lifecycle is not None
+                self.lifecycle.beat_now()
             else:
                 self.world.tasks.call_later(2, caught_up)
 

@@ -27,8 +27,8 @@ async def create_automatically(node: Any, names: Collection[str]) -> dict[str, C
     try:
         answer: CreateTopicsResponse = await node.asking.patiently(CreateTopicsRequest(topics=own))
     except OSError:
-        return dict.fromkeys(names, Code.LEADER_NOT_AVAILABLE)
-    refused = {}
+        return {name: Code.LEADER_NOT_AVAILABLE for name in names}
+    refused: dict[str, Code] = {}
     for topic in answer.topics:
         code = Code(topic.error_code)
         if code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):

@@ -194,7 +194,7 @@ class Cluster:
         from moldau.client.admin import NewTopic, create_topics
 
         client = self.client()
-        new = NewTopic(name, partitions, replication_factor, dict(config or {}))
+        new = NewTopic(name=name, partitions=partitions, replication_factor=replication_factor, configs=dict(config or {}))
         outcome = client.run(create_topics(client.client, [new]))[name]
         if outcome.code:
             raise ClusterError(f"topic {name} was not created: {outcome.code.name} {outcome.message or ''}")

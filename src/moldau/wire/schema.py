@@ -7,7 +7,7 @@ Source of the type system: the Kafka protocol guide and KIP-482 (flexible versio
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from moldau.wire.codec import Buffer
@@ -118,9 +118,8 @@ def _first_init(self: Struct, **values: Any) -> None:
     cls.__init__(self, **values)
 
 
-@dataclass_transform(field_specifiers=(at,), kw_only_default=True)
 class Struct:
-    """A run of fields. Built with keywords, compared by value, printed with what differs from the defaults."""
+    """A run of fields. Built with keywords (each has a default), compared by value, printed where not default."""
 
     fields: ClassVar[tuple[Field, ...]] = ()
     flexible: ClassVar[int] = 32767
