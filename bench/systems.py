@@ -15,20 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "live"))
 
 from kafka_peer import KAFKA_VERSION, KafkaPeer  # noqa: E402
-
-MOLDAU_COMMAND = ROOT / ".venv" / "bin" / "moldau"
-
-
-class MoldauPeer(KafkaPeer):
-    """A cluster of Moldau nodes, each run from the same server.properties as its Kafka twin."""
-
-    def format_command(self, node_id: int) -> list[str]:
-        config = str(self.config_file(node_id))
-        return [str(MOLDAU_COMMAND), "storage", "format", "--ignore-formatted", "-t", self.cluster_id, "-c", config]
-
-    def node_command(self, node_id: int) -> list[str]:
-        return [str(MOLDAU_COMMAND), "node", str(self.config_file(node_id))]
-
+from moldau_peer import MoldauPeer  # noqa: E402
 
 SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer}
 TITLES = {"kafka": f"Apache Kafka {KAFKA_VERSION}", "moldau": "Moldau"}

@@ -200,7 +200,11 @@ class KafkaPeer:
             self.config_file(node_id).write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
     def __enter__(self) -> KafkaPeer:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self.stop()
