@@ -1,0 +1,211 @@
+"""The front door over real loopback sockets: order, back-pressure, and frames that lie."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from moldau.broker.api import BROKER, Answer
+from moldau.broker.server import Door
+from moldau.runtime.world import new_loop, real_world
+from moldau.terms import Code
+from moldau.wire.frames import read_response_body, request_frame
+from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
+from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+FRAME_BYTES_MAX = 100_000
+
+
+class FakeMetadata:
+    offset = 7
+
+    class image:
+        features = {"metadata.version": 25}
+
+
+class FakeNode:
+    """A node that answers Metadata when it is told to."""
+
+    def __init__(self) -> None:
+        self.metadata = FakeMetadata()
+        self.failures: list[BaseException] = []
+        self.parked: list[asyncio.Future[Any]] = []
+
+    def handler_failed(self, header: Any, error: BaseException) -> None:
+        self.failures.append(error)
+
+
+Scene = Callable[[FakeNode, Door, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def play(scene: Scene, handlers: dict[int, Any] | None = None) -> FakeNode:
+    """Run a scene against a door on a free port."""
+    loop = new_loop()
+
+    async def live() -> FakeNode:
+        node = FakeNode()
+        world = real_world(loop, lambda task, error: node.failures.append(error))
+        door = Door(node, world, listener="PLAINTEXT", kind=BROKER, frame_bytes_max=FRAME_BYTES_MAX)
+        door.handlers.update(handlers or {})
+        listener = await world.net.listen("127.0.0.1", 0, door.accept)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        try:
+            await asyncio.wait_for(scene(node, door, reader, writer), 20)
+        finally:
+            writer.close()
+            listener.close()
+            door.close()
+        return node
+
+    try:
+        return loop.run_until_complete(live())
+    finally:
+        loop.close()
+
+
+def frame(message: Any, version: int, id: int) -> bytes:
+    return b"".join(bytes(part) for part in request_frame(message, version, id, "test"))
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    return await reader.readexactly(size)
+
+
+def correlation(body: bytes) -> int:
+    return int.from_bytes(body[:4], "big")
+
+
+def park(node: FakeNode, request: Any, context: Any) -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    node.parked.append(future)
+    return future
+
+
+def test_answers_leave_in_the_order_of_their_requests_even_when_the_first_is_parked() -> None:
+    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(frame(MetadataRequest(), 12, 1) + frame(ApiVersionsRequest(), 2, 2) + frame(MetadataRequest(), 12, 3))
+        while len(node.parked) < 2:
+            await asyncio.sleep(0)
+        node.parked[1].set_result(MetadataResponse(cluster_id="second"))
+        node.parked[0].set_result(MetadataResponse(cluster_id="first"))
+        bodies = [await read_frame(reader) for _ in range(3)]
+        assert [correlation(body) for body in bodies] == [1, 2, 3]
+        assert read_response_body(memoryview(bodies[0]), 3, 12).cluster_id == "first"  # type: ignore[attr-defined]
+
+    play(scene, {3: park})
+
+
+def test_a_version_of_api_versions_from_the_future_is_answered_in_version_0() -> None:
+    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(struct.pack(">ihhih", 11, 18, 99, 5, -1) + b"\0")
+        body = await read_frame(reader)
+        answer = ApiVersionsResponse.decode(memoryview(body)[4:], 0)
+        assert answer.error_code == Code.UNSUPPORTED_VERSION
+        assert {api.api_key for api in answer.api_keys} == set(door.answers)
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        struct.pack(">i", FRAME_BYTES_MAX + 1),
+        struct.pack(">i", -1),
+        struct.pack(">i", 2) + b"\0\0",
+        struct.pack(">ihhi", 8, 3, 12, 1),
+        struct.pack(">ihhih", 10, 3, 12, 1, 400),
+        struct.pack(">ihhih", 10, 999, 0, 1, -1),
+        frame(MetadataRequest(), 12, 1)[:-1] + b"\xff",
+        struct.pack(">ihhihi", 14, 3, 1, 1, -1, 2**31 - 1),
+    ],
+    ids=["too large", "negative", "no header", "no client id", "client id past the end", "unknown key", "bad tags", "huge array"],
+)
+def test_a_frame_that_lies_costs_its_connection_and_nothing_else(lie: bytes) -> None:
+    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(lie)
+        assert await reader.read() == b""
+        sock = writer.get_extra_info("peername")
+        again, second = await asyncio.open_connection(*sock[:2])
+        second.write(frame(ApiVersionsRequest(), 2, 9))
+        assert correlation(await read_frame(again)) == 9
+        second.close()
+
+    node = play(scene)
+    assert not node.failures
+
+
+def test_frames_cut_into_single_bytes_and_frames_glued_together_are_the_same() -> None:
+    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for byte in frame(ApiVersionsRequest(), 2, 1):
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0)
+        assert correlation(await read_frame(reader)) == 1
+        writer.write(b"".join(frame(ApiVersionsRequest(), 2, n) for n in range(100)))
+        assert [correlation(await read_frame(reader)) for _ in range(100)] == list(range(100))
+
+    play(scene)
+
+
+def test_a_frame_larger_than_the_buffer_arrives_whole() -> None:
+    names = [MetadataRequest.MetadataRequestTopic(name="x" * 200) for _ in range(400)]
+    seen: list[int] = []
+
+    def count(node: Any, request: MetadataRequest, context: Any) -> MetadataResponse:
+        seen.append(len(request.topics or []))
+        return MetadataResponse()
+
+    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for id in range(3):
+            writer.write(frame(MetadataRequest(topics=names), 12, id))
+            assert correlation(await read_frame(reader)) == id
+
+    play(scene, {3: count})
+    assert seen == [400, 400, 400]
+
+
+def test_a_client_that_asks_much_and_reads_nothing_is_not_read_from() -> None:
+    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        one = frame(MetadataRequest(), 12, 1)
+        for _ in range(2000):
+            writer.write(one)
+        last = -1
+        while len(node.parked) != last:  # until nothing more is taken in
+            last = len(node.parked)
+            for _ in range(200):
+                await asyncio.sleep(0)
+        assert 200 <= len(node.parked) < 2000
+        while sum(future.done() for future in node.parked) < 2000:
+            for future in node.parked:
+                if not future.done():
+                    future.set_result(MetadataResponse())
+            await asyncio.sleep(0)
+        for _ in range(2000):
+            await read_frame(reader)
+
+    play(scene, {3: park})
+
+
+def test_a_handler_that_fails_costs_its_connection_and_is_reported() -> None:
+    def broken(node: Any, request: Any, context: Any) -> None:
+        raise OSError("disk")
+
+    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(frame(MetadataRequest(), 12, 1))
+        assert await reader.read() == b""
+
+    node = play(scene, {3: broken})
+    assert [type(error) for error in node.failures] == [OSError]
+
+
+def test_everything_that_is_advertised_has_a_file_that_answers() -> None:
+    from moldau.broker.api import ANSWERS, handler
+
+    for kind, answers in ANSWERS.items():
+        for answer in answers.values():
+            assert isinstance(answer, Answer)
+            assert callable(handler(answer.key, kind))
