@@ -158,17 +158,19 @@ def produce(stand: Stand, peer: KafkaPeer, size: int, rf: int, acks: str) -> Ite
         settle(peer)
         spent = cpu_seconds(peer.pids.values()) - before
         what = f"produce {label(size)}, acks={acks}, RF {rf}, {count_nodes(len(peer.ports))}"
-        yield from rate_rows(what, size, said, spent)
+        yield from rate_rows(what, size, said, spent / (count * size))
 
 
 def consume(stand: Stand, peer: KafkaPeer, size: int) -> Iterator[Row]:
     """Read what the last produce runs of this size wrote, from the beginning."""
     topic = topic_of(size, 3, "all") if len(peer.ports) == 3 else topic_of(size, 1, "1")
+    count = records_of(stand, size)
     for _ in range(stand.sizes.repeats):
         before = cpu_seconds(peer.pids.values())
-        said = stand.drive(peer, "consume", topic, count=records_of(stand, size), partitions=PARTITIONS)
+        said = stand.drive(peer, "consume", topic, count=count, partitions=PARTITIONS)
         spent = cpu_seconds(peer.pids.values()) - before
-        yield from rate_rows(f"consume {label(size)}, {count_nodes(len(peer.ports))}", size, said, spent)
+        what = f"consume {label(size)}, {count_nodes(len(peer.ports))}"
+        yield from rate_rows(what, size, said, spent / (count * size))
 
 
 def label(size: int) -> str:
@@ -179,13 +181,13 @@ def count_nodes(nodes: int) -> str:
     return "1 node" if nodes == 1 else f"{nodes} nodes"
 
 
-def rate_rows(what: str, size: int, said: dict[str, Any], spent_s: float) -> Iterator[Row]:
+def rate_rows(what: str, size: int, said: dict[str, Any], spent_s_per_byte: float) -> Iterator[Row]:
     """The rate in the unit that fits the size, and the brokers' processor time for a gigabyte of payload."""
     if size == 100:
         yield Row(what, "k records/s", "higher", said["records"] / said["seconds"] / 1e3)
     else:
         yield Row(what, "MB/s", "higher", said["bytes"] / said["seconds"] / 1e6)
-    yield Row(f"{what}: broker CPU", "s/GB", "lower", spent_s / (said["bytes"] / 1e9))
+    yield Row(f"{what}: broker CPU", "s/GB", "lower", spent_s_per_byte * 1e9)
 
 
 def latency_cell(stand: Stand) -> Iterator[Row]:

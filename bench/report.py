@@ -94,7 +94,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     picked = [line for line in lines(result) if line["ratio"] and any(part in line["what"] for part in CHARTED)]
     picked = [line for line in picked if "broker CPU" not in line["what"]]
@@ -109,6 +109,9 @@ def draw(result: dict[str, Any], path: Path) -> None:
     bars = axes.barh(names, [one - 1 for one in ratios], left=1, color=colours)
     axes.bar_label(bars, labels=[f"{one:.2g}x" for one in ratios], padding=4, fontsize=8)
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    axes.xaxis.set_minor_locator(ticker.NullLocator())
     axes.margins(x=0.15)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.invert_yaxis()
