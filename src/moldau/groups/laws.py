@@ -107,6 +107,7 @@ class Audit:
         self.waiting: set[Token] = set()
         self.appended: dict[int, tuple[OffsetRecord | GroupRecord, ...]] = {}
         self.offsets: dict[tuple[str, TopicPartition], StoredOffset] = {}
+        self.generations: dict[str, int] = {}
         self.assignments: dict[tuple[str, int], tuple[bytes, ...]] = {}
 
     def loaded(self, log: Iterable[OffsetRecord | GroupRecord]) -> None:
@@ -139,6 +140,10 @@ class Audit:
                 self.offsets.pop(where, None)
             else:
                 self.offsets[where] = record.value
+        elif record.value is None:
+            self.generations.pop(record.group_id, None)
+        else:
+            self.generations[record.group_id] = record.value.generation
 
     def refused(self, seq: int) -> None:
         del self.appended[seq]
@@ -169,8 +174,19 @@ class Audit:
             assert ask.member_id in group.members, f"{ask} committed, and is no member"
             assert group.state is not State.COMPLETING_REBALANCE, f"{ask} committed before it has its assignment"
 
+    def what_is_stable_is_in_the_log(self, shard: Shard) -> None:
+        """S18: members act on an assignment only when a coordinator that takes over will know its generation."""
+        for group in shard.groups.values():
+            if group.state is State.STABLE:
+                logged = self.generations.get(group.group_id)
+                assert logged == group.generation, (
+                    f"{group.group_id}: {group.generation} is stable, {logged} is in the log"
+                )
+
     def one_assignment_per_generation(self, shard: Shard) -> None:
         """S18, no partition with two owners: members of one generation never hear two different assignments."""
+        for key in [key for key in self.assignments if key[0] not in shard.groups]:
+            del self.assignments[key]  # a group that is deleted and made again counts from the beginning
         for group in shard.groups.values():
             if group.state is State.STABLE:
                 given = tuple(sorted(member.assignment for member in group.members.values()))

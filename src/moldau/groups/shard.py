@@ -210,7 +210,7 @@ class Shard:
         match pending.change:
             case SettledOffsets():
                 offsets.unsettle(self, pending.change)
-                if event.code in _TOO_LARGE:
+                if event.code in _TOO_LARGE and pending.waiting is not None and isinstance(pending.waiting.ask, Commit):
                     code = Code.INVALID_COMMIT_OFFSET_SIZE
             case StoredAssignment():
                 rebalance.assignment_refused(self, pending.change, code)

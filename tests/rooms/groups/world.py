@@ -111,8 +111,8 @@ class World:
                 self.uncommitted.append((seq, records))
         if self.auto_commit:
             self.commit()
-        if not self.uncommitted:
-            self.audit.offsets_are_the_logs(self.shard)
+        self.audit.offsets_are_the_logs(self.shard)
+        self.audit.what_is_stable_is_in_the_log(self.shard)
         self.audit.one_assignment_per_generation(self.shard)
 
     def commit(self, count: int | None = None) -> None:
