@@ -38,15 +38,17 @@ class NoJava(RuntimeError):
 def session(
     app: str = "moldau",
     *,
+    bootstrap_servers: str | None = None,
     cores: int = 2,
-    memory: str = "1g",
     folder: str | None = None,
     conf: dict[str, str] | None = None,
 ) -> SparkSession:
     """A session with ``local[cores]`` and this interpreter for its workers.
 
+    ``bootstrap_servers`` is the cluster that ``format("moldau")`` reads when ``kafka.bootstrap.servers`` is not given.
     ``folder`` takes Spark's scratch files and ``spark.log``, where the JVM's and the workers' messages go (default: a
-    temporary folder); ``conf`` adds or overrides Spark settings. NoJava when no Java 17 or later is found.
+    temporary folder). ``conf`` adds or overrides Spark settings; memory is ``spark.driver.memory``, 1g unless set.
+    NoJava when no Java 17 or later is found.
     """
     find_java()
     home = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="moldau-spark-"))
@@ -55,11 +57,13 @@ def session(
     log.write_text(_QUIET_LOG)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if bootstrap_servers is not None:
+        os.environ["MOLDAU_BOOTSTRAP"] = bootstrap_servers
 
     from pyspark.sql import SparkSession
 
     settings = {
-        "spark.driver.memory": memory,
+        "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()} -XX:+UseSerialGC",

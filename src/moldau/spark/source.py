@@ -8,6 +8,7 @@ Read next: options.py (what may be asked), pin.py (the first-batch trap), client
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +45,10 @@ _TOPICS_MAX_AGE_MS = 1000
 
 
 class MoldauSource(DataSource):
-    """``format("moldau")``: any Kafka-compatible cluster, read with Moldau's own client."""
+    """``format("moldau")``: any Kafka-compatible cluster, read with Moldau's own client.
+
+    Without ``kafka.bootstrap.servers`` it is the cluster of MOLDAU_BOOTSTRAP, as on the command line.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -54,10 +58,16 @@ class MoldauSource(DataSource):
         return rows.schema(opt.columns(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(_warned(opt.parse(self.options, "batch")))
+        return BatchReader(_warned(opt.parse(self._given(), "batch")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(_warned(opt.parse(self.options, "stream")))
+        return StreamReader(_warned(opt.parse(self._given(), "stream")))
+
+    def _given(self) -> dict[str, str]:
+        given = dict(self.options)
+        if "MOLDAU_BOOTSTRAP" in os.environ:
+            given.setdefault("kafka.bootstrap.servers", os.environ["MOLDAU_BOOTSTRAP"])
+        return given
 
 
 def _warned(options: opt.Options) -> opt.Options:

@@ -1,0 +1,219 @@
+"""``format("moldau")`` in a real Spark session against a running cluster: nothing lost, nothing doubled, no jar."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+from foreign import create_topic
+from kafka_peer import wait_until
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from moldau.spark import session
+from moldau.spark.tables import Table, Totals, key_of
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@pytest.fixture(scope="module")
+def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    found = session(
+        "live", bootstrap_servers=bootstrap_servers, folder=str(tmp_path_factory.mktemp("spark")),
+        conf={"spark.sql.shuffle.partitions": "1"},
+    )  # fmt: skip
+    yield found
+    found.stop()
+
+
+class Topic:
+    """A topic with four helpers: write, read as a batch, stream, and count."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, name: str, partitions: int = 2) -> None:
+        self.spark, self.bootstrap, self.name = spark, bootstrap, name
+        create_topic(bootstrap, name, partitions)
+
+    def write(self, values: range, **how: object) -> None:
+        codec = str(how.pop("codec", "none"))
+        producer = Producer({"bootstrap.servers": self.bootstrap, "compression.type": codec, "linger.ms": 5})
+        for number in values:
+            producer.produce(self.name, b"%d" % number, key=b"k%d" % number, **how)
+        assert producer.flush(60) == 0
+
+    def batch(self, **options: str) -> DataFrame:
+        return self.spark.read.format("moldau").options(subscribe=self.name, **options).load()
+
+    def stream(self, **options: str) -> DataFrame:
+        options = {"startingOffsets": "earliest", **options}
+        return self.spark.readStream.format("moldau").options(subscribe=self.name, **options).load()
+
+
+@pytest.fixture
+def topic(spark: SparkSession, bootstrap_servers: str, fresh: Callable[[str], str]) -> Topic:
+    return Topic(spark, bootstrap_servers, fresh("spark"))
+
+
+def numbers(rows: DataFrame) -> list[int]:
+    return sorted(int(row.value) for row in rows.select("value").collect())
+
+
+def run(rows: DataFrame, checkpoint: Path, each: Callable[[DataFrame, int], None]) -> StreamingQuery:
+    """Take what there is now, in as many batches as the limits ask for, and end."""
+    query = (
+        rows.writeStream.option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True).foreachBatch(each).start()
+    )  # fmt: skip
+    query.awaitTermination(120)
+    return query
+
+
+def test_a_batch_read_equals_what_was_produced_with_every_codec_and_headers(topic):
+    for turn, codec in enumerate(CODECS):
+        topic.write(
+            range(turn * 100, turn * 100 + 100), codec=codec, headers=[("codec", codec.encode()), ("none", None)]
+        )
+    topic.write(range(500, 501))
+    began = datetime.datetime.now() - datetime.timedelta(minutes=10)
+    rows = topic.batch(includeHeaders="true").orderBy("partition", "offset").collect()
+    assert sorted(int(row.value) for row in rows) == list(range(501))
+    for row in rows:
+        number = int(row.value)
+        headers = None if row.headers is None else [(each.key, each.value) for each in row.headers]
+        wanted = None if number == 500 else [("codec", CODECS[number // 100].encode()), ("none", None)]
+        assert (row.key, headers, row.topic, row.timestampType) == (b"k%d" % number, wanted, topic.name, 0)
+        assert began < row.timestamp < datetime.datetime.now() + datetime.timedelta(minutes=10)
+    for partition in (0, 1):
+        offsets = [row.offset for row in rows if row.partition == partition]
+        assert offsets == list(range(len(offsets)))
+
+
+def test_bounds_columns_and_splitting_of_a_batch_read(topic):
+    topic.write(range(1000), partition=0)
+    bounds = {
+        "startingOffsets": json.dumps({topic.name: {"0": 100, "1": -2}}),
+        "endingOffsets": json.dumps({topic.name: {"0": 900, "1": -1}}),
+    }
+    rows = topic.batch(**bounds, columns="value", minPartitions="4")
+    assert rows.columns == ["value"]
+    assert rows.rdd.getNumPartitions() == 4
+    assert numbers(rows) == list(range(100, 900))
+
+
+def test_a_failed_batch_is_repeated_and_the_table_has_every_row_once(topic, tmp_path):
+    """Crashes where it hurts: after the table's commit and before Spark's, and before either."""
+    table, totals = Table(tmp_path / "table"), Totals(tmp_path / "totals", keys=["topic"], sums=["count"])
+    crash = {2: "after", 3: "before"}
+
+    def each(rows: DataFrame, batch_id: int) -> None:
+        how = crash.pop(batch_id, None)
+        if how == "before":
+            raise RuntimeError("crash before the table's commit")
+        table.append(rows, key_of(rows, batch_id))
+        totals.fold(rows.groupBy("topic").count().toArrow(), key_of(rows, batch_id))
+        if how == "after":
+            raise RuntimeError("crash after the table's commit")
+
+    topic.write(range(1000))
+    failures = 0
+    while crash or not failures:
+        try:
+            run(topic.stream(maxOffsetsPerTrigger="200"), tmp_path / "checkpoint", each)
+        except StreamingQueryException:
+            failures += 1
+            topic.write(range(1000 + failures * 100, 1100 + failures * 100))
+    run(topic.stream(maxOffsetsPerTrigger="200"), tmp_path / "checkpoint", each)
+    from deltalake import DeltaTable
+
+    found = sorted(int(value) for value in DeltaTable(str(tmp_path / "table")).to_pyarrow_table()["value"].to_pylist())
+    assert failures == 2
+    assert found == list(range(1000)) + list(range(1100, 1300))
+    assert totals.read().to_pylist() == [{"topic": topic.name, "count": 1200}]
+
+
+def test_a_first_batch_that_failed_is_read_again_from_where_it_was_planned(topic, tmp_path):
+    pin = tmp_path / "checkpoint" / "initial-offsets.json"
+    options = {"startingOffsets": "latest", "initialOffsetsLocation": str(pin)}
+    topic.write(range(50))
+
+    def refuse(rows: DataFrame, batch_id: int) -> None:
+        raise RuntimeError("the first batch fails")
+
+    stream = topic.stream(**options).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = stream.foreachBatch(refuse).start()
+    wait_until(pin.exists, "the first positions are pinned")
+    topic.write(range(50, 60))
+    with pytest.raises(StreamingQueryException, match="the first batch fails"):
+        query.awaitTermination(60)
+    topic.write(range(60, 70))
+    found: list[int] = []
+    run(topic.stream(**options), tmp_path / "checkpoint", lambda rows, _: found.extend(numbers(rows)))
+    assert sorted(found) == list(range(50, 70))
+
+
+def test_a_stream_from_latest_without_a_pin_is_refused_with_the_ways_out(topic):
+    stream = topic.stream(startingOffsets="latest").writeStream.format("noop")
+    with pytest.raises(StreamingQueryException, match="initialOffsetsLocation is missing"):
+        stream.start().awaitTermination(60)
+
+
+def test_limits_shape_the_batches_of_available_now(topic, tmp_path):
+    topic.write(range(1000), partition=0)
+    topic.write(range(1000, 1100), partition=1)
+    sizes: list[int] = []
+    by_offsets = topic.stream(maxOffsetsPerTrigger="300")
+    run(by_offsets, tmp_path / "by-offsets", lambda rows, _: sizes.append(rows.count()))
+    assert len(sizes) == 4
+    assert sum(sizes) == 1100
+    assert max(sizes) <= 301
+    sizes.clear()
+    by_bytes = topic.stream(maxBytesPerTrigger="4k")
+    run(by_bytes, tmp_path / "by-bytes", lambda rows, _: sizes.append(rows.count()))
+    assert sum(sizes) == 1100
+    assert 2 <= len(sizes) <= 12
+
+
+def test_partitions_that_are_added_are_read_and_a_recreated_topic_stops_the_stream(topic, tmp_path, bootstrap_servers):
+    found: list[int] = []
+
+    def go(**options: str) -> None:
+        run(topic.stream(**options), tmp_path / "checkpoint", lambda rows, _: found.extend(numbers(rows)))
+
+    topic.write(range(10))
+    go()
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic.name, 3)])[topic.name].result(60)
+    topic.write(range(10, 20), partition=2)
+    go()
+    assert sorted(found) == list(range(20))
+    admin.delete_topics([topic.name])[topic.name].result(60)
+    wait_until(lambda: topic.name not in admin.list_topics(timeout=5).topics, "the topic is gone")
+    create_topic(bootstrap_servers, topic.name, 3)
+    topic.write(range(100, 200))
+    with pytest.raises(StreamingQueryException, match="the topic was deleted and made anew"):
+        go()
+    found.clear()
+    go(onDataLoss="skip")
+    assert sorted(found) == list(range(100, 200))
+
+
+def test_aborted_transactions_are_not_seen_by_a_reader_of_committed_records(topic, bootstrap_servers):
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": topic.name})
+    producer.init_transactions(60)
+    for turn in range(4):
+        producer.begin_transaction()
+        for number in range(turn * 10, turn * 10 + 10):
+            producer.produce(topic.name, b"%d" % number, partition=0)
+        producer.flush(60)  # or an abort would drop what never left
+        if turn % 2:
+            producer.abort_transaction(60)
+        else:
+            producer.commit_transaction(60)
+    committed = topic.batch(**{"kafka.isolation.level": "read_committed"})
+    assert numbers(committed) == [*range(10), *range(20, 30)]
+    assert numbers(topic.batch()) == list(range(40))
