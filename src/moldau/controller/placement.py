@@ -1,8 +1,9 @@
 """Where replicas of new partitions go: striped over racks and brokers from a rolled start; and checks of manual wishes.
 
-The striped placer: racks take turns, brokers in a rack take turns, the starting points move on by one with each
-partition, and everything is shuffled once all starts are used up. No leader on a fenced broker; fenced brokers only
-when the others do not suffice. Source of the scheme: KIP-36 and Kafka's KRaft placer.
+The striped placer: racks take turns, brokers in a rack take turns at leading and at following, and everything is
+shuffled once every broker has had a turn. No leader on a fenced broker; fenced brokers only when the others do not
+suffice. Source of the scheme: KIP-36 and Kafka's KRaft placer, which has one turn for leading and following, so that
+with as many racks as brokers in each the same few brokers lead again and again; here turns are counted apart.
 """
 
 from __future__ import annotations
@@ -15,27 +16,31 @@ from moldau.terms import Code
 
 
 class _Ring:
-    """Brokers in a circle; each round starts one further on."""
+    """Brokers in a circle. A round takes each at most once, from a start that moves on with each round."""
 
-    __slots__ = ("brokers", "offset", "round", "taken")
+    __slots__ = ("brokers", "follows", "leads", "round", "start", "taken")
 
     def __init__(self, brokers: list[int], chance: Chance) -> None:
         self.brokers = brokers
-        self.offset = chance.below(len(brokers)) if brokers else 0
-        self.round = 0
+        self.leads = self.follows = chance.below(len(brokers)) if brokers else 0
+        self.round = -1
+        self.start = 0
         self.taken = 0
 
-    def next(self, round: int) -> int | None:
-        """The next broker of this round, or None when all have been."""
-        if not self.brokers:
-            return None
+    def next(self, round: int, *, leading: bool = False) -> int | None:
+        """The next broker of this round, or None when all have been. ``leading``: the first is to lead."""
         if self.round != round:
             self.round = round
             self.taken = 0
-            self.offset = (self.offset + 1) % len(self.brokers)
+            if leading:
+                self.start = self.leads
+                self.leads += 1
+            else:
+                self.start = self.follows
+                self.follows += 1
         if self.taken >= len(self.brokers):
             return None
-        broker = self.brokers[(self.taken + self.offset) % len(self.brokers)]
+        broker = self.brokers[(self.start + self.taken) % len(self.brokers)]
         self.taken += 1
         return broker
 
@@ -72,7 +77,7 @@ class Placer:
 
     def place(self, replication_factor: int) -> tuple[int, ...]:
         """Replicas of the next partition. The factor must be at least 1, and at most the number of brokers."""
-        if self._round == self._unfenced and self._unfenced > 1:
+        if self._round and self._round % self._unfenced == 0:
             self._shuffle()
         self._offset %= len(self._racks)
         first_rack, leader = self._first()
@@ -96,7 +101,7 @@ class Placer:
         """The rack whose turn it is, or the next that has an unfenced broker, and that broker."""
         for step in range(len(self._racks)):
             rack = (self._offset + step) % len(self._racks)
-            leader = self._racks[rack].unfenced.next(self._round)
+            leader = self._racks[rack].unfenced.next(self._round, leading=True)
             if leader is not None:
                 return rack, leader
         raise AssertionError("no unfenced broker: the caller checks")
@@ -106,7 +111,6 @@ class Placer:
         for rack in self._racks:
             self._chance.shuffle(rack.unfenced.brokers)
             self._chance.shuffle(rack.fenced.brokers)
-        self._round = 0
 
 
 def place(image: Image, count: int, factor: int, chance: Chance) -> list[tuple[int, ...]] | Problem:

@@ -1,0 +1,194 @@
+"""What the state-change log says of a committed batch: each event a value, a line in Kafka's format, and a JSON line.
+
+A pure function of what changed and who decided it. Lines are those of Kafka 1.0 to 3.x (``Changed partition foo-0 from
+OnlinePartition to OfflinePartition``), which log readers know; reasons ("broker 2 was fenced") are seen from the batch
+itself, and stand in the JSON only. The broker's own lines (becoming leader or follower) are formatted here as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from moldau.controller.states import PARTITION_MOVES, PartitionState, path, state_of
+from moldau.image import NO_LEADER, Broker, Delta, Image, Partition, Recovery
+from moldau.image.delta import PartitionDelta
+from moldau.terms import uuid_text
+
+LOGGER = "state.change.logger"
+
+
+class Author(NamedTuple):
+    """The controller that decided: node id and epoch."""
+
+    id: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"[Controller id={self.id} epoch={self.epoch}]"
+
+
+class StateChange(NamedTuple):
+    """One event. ``facts`` are its JSON fields."""
+
+    text: str
+    facts: dict[str, Any]
+
+    def line(self, time: str, level: str = "INFO") -> str:
+        """The log line; ``time`` as Kafka writes it, ``2024-01-31 12:00:00,123``."""
+        return f"[{time}] {level} {self.text} ({LOGGER})"
+
+    def json(self, time: str) -> str:
+        """The same event as a JSON line."""
+        return json.dumps({"time": time, **self.facts}, separators=(",", ":"))
+
+
+def state_changes(delta: Delta, image: Image, author: Author) -> Iterator[StateChange]:
+    """Events of a batch, brokers first: what happened to them is why the partitions moved."""
+    for id in sorted(delta.brokers):
+        yield from _broker_event(delta.brokers[id], image.brokers.get(id), author)
+    reasons = _Reasons(delta, image)
+    for changed in sorted(delta.partition_changes(image), key=lambda c: (c.topic, c.key[1], c.after is not None)):
+        yield from _partition_events(changed, author, reasons.of(changed))
+
+
+def _broker_event(before: Broker | None, after: Broker | None, author: Author) -> Iterator[StateChange]:
+    known = after or before
+    assert known is not None
+    was, now = _standing(before), _standing(after)
+    if was != now or (before and after and before.epoch != after.epoch):
+        text = f"{author} Changed broker {known.id} with epoch {known.epoch} from {was} to {now}"
+        yield StateChange(
+            text,
+            {
+                "event": "broker", "broker": known.id, "brokerEpoch": known.epoch, "from": was, "to": now,
+                "controller": author.id, "controllerEpoch": author.epoch,
+            },
+        )  # fmt: skip
+
+
+def _standing(broker: Broker | None) -> str:
+    if broker is None:
+        return "unregistered"
+    if broker.fenced:
+        return "fenced"
+    return "in controlled shutdown" if broker.in_controlled_shutdown else "active"
+
+
+def _partition_events(changed: PartitionDelta, author: Author, why: str) -> Iterator[StateChange]:
+    topic, key, before, after = changed
+    at = state_of(before)
+    name = f"{topic}-{key[1]}"
+    for to in path(at, state_of(after)):
+        assert to in PARTITION_MOVES[at], f"{name} cannot go from {at} to {to}"
+        if to is PartitionState.ONLINE:
+            assert after is not None
+            text = f"{author} Changed partition {name} from {at.value} to {to.value} with state {leader_and_isr(after)}"
+        else:
+            text = f"{author} Changed partition {name} state from {at.value} to {to.value}"
+            if to is PartitionState.NEW and after is not None:
+                text += f" with assigned replicas {','.join(map(str, after.replicas))}"
+        yield StateChange(text, _facts(changed, at, to, author, why))
+        at = to
+
+
+def _facts(changed: PartitionDelta, at: PartitionState, to: PartitionState, author: Author, why: str) -> dict[str, Any]:
+    topic, key, before, after = changed
+    now = after or before
+    assert now is not None
+    return {
+        "event": "partition", "topic": topic, "topicId": uuid_text(key[0]), "partition": key[1],
+        "from": at.value, "to": to.value, "leader": NO_LEADER if after is None else after.leader,
+        "leaderEpoch": now.leader_epoch, "partitionEpoch": now.partition_epoch, "isr": list(now.isr),
+        "replicas": list(now.replicas), "adding": list(now.adding), "removing": list(now.removing),
+        "elr": list(now.elr), "previousLeader": NO_LEADER if before is None else before.leader, "why": why,
+        "controller": author.id, "controllerEpoch": author.epoch,
+    }  # fmt: skip
+
+
+def leader_and_isr(partition: Partition) -> str:
+    """A partition's state as Kafka 3.x prints it."""
+    isr = ", ".join(map(str, partition.isr))
+    return (
+        f"LeaderAndIsr(leader={partition.leader}, leaderEpoch={partition.leader_epoch}, isr=List({isr}), "
+        f"leaderRecoveryState={Recovery(partition.recovery).name}, partitionEpoch={partition.partition_epoch})"
+    )
+
+
+class _Reasons:
+    """Why partitions changed, read off the batch that changed them."""
+
+    def __init__(self, delta: Delta, image: Image) -> None:
+        self._brokers: dict[int, str] = {}
+        for id, before in delta.brokers.items():
+            after = image.brokers.get(id)
+            if after is None:
+                self._brokers[id] = f"broker {id} was unregistered"
+            elif before is not None and before.epoch != after.epoch:
+                self._brokers[id] = f"broker {id} came back as a new process"
+            elif after.fenced and before is not None and not before.fenced:
+                self._brokers[id] = f"broker {id} was fenced"
+            elif not after.fenced and before is not None and before.fenced:
+                self._brokers[id] = f"broker {id} was unfenced"
+            elif after.in_controlled_shutdown and before is not None and not before.in_controlled_shutdown:
+                self._brokers[id] = f"broker {id} is shutting down"
+
+    def of(self, changed: PartitionDelta) -> str:
+        _, _, before, after = changed
+        if before is None:
+            return "created"
+        if after is None:
+            return "topic deleted"
+        causes = [why for id, why in sorted(self._brokers.items()) if id in (*before.replicas, *after.replicas)]
+        if after.recovery == Recovery.RECOVERING and after.leader != before.leader:
+            return "unclean election" + (f": {', '.join(causes)}" if causes else "")
+        if causes:
+            return ", ".join(causes)
+        return _quiet_reason(before, after)
+
+
+def _quiet_reason(before: Partition, after: Partition) -> str:
+    """Why a partition changed although no broker did."""
+    if before.reassigning and not after.reassigning:
+        return "reassignment completed" if set(before.removing).isdisjoint(after.replicas) else "reassignment cancelled"
+    if after.reassigning and (before.adding, before.removing) != (after.adding, after.removing):
+        return "reassignment began"
+    if after.leader != before.leader:
+        return "preferred election" if after.leader == after.replicas[0] else "election"
+    if after.isr != before.isr:
+        return "isr grew" if len(after.isr) > len(before.isr) else "isr shrank"
+    return "recovered" if after.recovery != before.recovery else "state changed"
+
+
+# ---- lines that a broker writes when it applies a change
+
+
+def leader_line(
+    broker_id: int, topic: str, partition: Partition, log: tuple[int, int], previous: Partition | None
+) -> str:
+    """A broker starts to lead. ``log``: (log end offset, high watermark) at the start."""
+    isr, adding, removing = (",".join(map(str, g)) for g in (partition.isr, partition.adding, partition.removing))
+    return (
+        f"[Broker id={broker_id}] Leader {topic}-{partition.id} with topic id Some({uuid_text(partition.topic_id)}) "
+        f"starts at leader epoch {partition.leader_epoch} from offset {log[0]} with partition epoch "
+        f"{partition.partition_epoch}, high watermark {log[1]}, ISR [{isr}], adding replicas [{adding}] and removing "
+        f"replicas [{removing}] . {_previous(previous)}"
+    )
+
+
+def follower_line(
+    broker_id: int, topic: str, partition: Partition, log: tuple[int, int], previous: Partition | None
+) -> str:
+    """A broker starts to follow. ``log``: (log end offset, high watermark) at the start."""
+    return (
+        f"[Broker id={broker_id}] Follower {topic}-{partition.id} starts at leader epoch {partition.leader_epoch} from "
+        f"offset {log[0]} with partition epoch {partition.partition_epoch} and high watermark {log[1]}. Current leader "
+        f"is {partition.leader}. {_previous(previous)}"
+    )
+
+
+def _previous(previous: Partition | None) -> str:
+    leader = "None" if previous is None or previous.leader == NO_LEADER else f"Some({previous.leader})"
+    epoch = -1 if previous is None else previous.leader_epoch
+    return f"Previous leader {leader} and previous leader epoch was {epoch}."

@@ -1,0 +1,195 @@
+"""Changing settings: key by key, all or nothing for a resource, and what follows. Features, producer ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.controller.asks import (
+    AllocateProducerIds,
+    AlterConfigs,
+    BrokerRefused,
+    ConfigChange,
+    FeatureUpdate,
+    IncrementalAlterConfigs,
+    Operation,
+    UpdateFeatures,
+)
+from moldau.controller.facts import ELR_FEATURE
+from moldau.image import FeatureRange
+from moldau.image.configs import Source, broker_setting, topic_setting, topic_settings, topic_values
+from moldau.terms import Code
+from tests.rooms.controller.desk import Desk
+
+SET, DELETE, APPEND, SUBTRACT = Operation
+TOPIC, BROKER = 2, 4
+
+
+def alter(desk: Desk, kind: int, name: str, *changes: tuple[str, int, str | None], **fields: Any) -> Code:
+    resource = ConfigChange(resource_type=kind, resource_name=name, changes=changes)
+    ((_, _, problem),) = desk.ask(IncrementalAlterConfigs(resources=(resource,), **fields)).resources
+    return Code(problem.code)
+
+
+def desk() -> Desk:
+    desk = Desk(2)
+    desk.create("t", (0, 1))
+    return desk
+
+
+def test_keys_are_set_deleted_appended_to_and_subtracted_from() -> None:
+    d = desk()
+    assert alter(d, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "6")) == Code.NONE
+    assert alter(d, TOPIC, "t", ("retention.ms", DELETE, None)) == Code.NONE
+    assert d.image.config(TOPIC, "t") == {"segment.ms": "6"}
+    assert alter(d, TOPIC, "t", ("cleanup.policy", APPEND, "compact")) == Code.NONE
+    assert d.image.config(TOPIC, "t")["cleanup.policy"] == "delete,compact", "appended to the default"
+    assert alter(d, TOPIC, "t", ("cleanup.policy", APPEND, "compact")) == Code.NONE
+    assert d.records == [], "nothing changed, nothing written"
+    assert alter(d, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete")) == Code.NONE
+    assert d.image.config(TOPIC, "t")["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "code"),
+    [
+        (TOPIC, "x", ("retention.ms", SET, "1"), Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "t", ("retention.sm", SET, "1"), Code.INVALID_CONFIG),
+        (TOPIC, "t", ("retention.ms", SET, "-5"), Code.INVALID_CONFIG),
+        (TOPIC, "t", ("retention.ms", SET, None), Code.INVALID_REQUEST),
+        (TOPIC, "t", ("retention.ms", APPEND, "1"), Code.INVALID_CONFIG),
+        (TOPIC, "t", ("retention.ms", 9, "1"), Code.INVALID_REQUEST),
+        (TOPIC, "t", ("cleanup.policy", APPEND, "shred"), Code.INVALID_CONFIG),
+        (BROKER, "", ("log.retention.ms", SET, "x"), Code.INVALID_CONFIG),
+        (BROKER, "", ("process.roles", SET, "broker"), Code.INVALID_REQUEST),
+        (BROKER, "", ("listeners", SET, "PLAINTEXT://:1"), Code.INVALID_REQUEST),
+        (BROKER, "", ("min.insync.replicas", DELETE, None), Code.INVALID_CONFIG),
+        (BROKER, "0", ("min.insync.replicas", SET, "1"), Code.INVALID_REQUEST),
+        (BROKER, "zero", ("log.retention.ms", SET, "1"), Code.INVALID_REQUEST),
+        (BROKER, "17", ("log.retention.ms", SET, "1"), Code.BROKER_ID_NOT_REGISTERED),
+        (16, "m", ("interval.ms", SET, "1"), Code.INVALID_REQUEST),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused(kind: int, name: str, change: Any, code: Code) -> None:
+    d = desk()
+    assert alter(d, kind, name, change) == code
+    assert d.records == []
+
+
+def test_a_resource_changes_as_a_whole_or_not_at_all_and_others_are_unharmed() -> None:
+    d = desk()
+    d.create("u", (0, 1))
+    bad = ConfigChange(
+        resource_type=TOPIC, resource_name="t", changes=(("segment.ms", SET, "5"), ("retention.ms", SET, "?"))
+    )
+    good = ConfigChange(resource_type=TOPIC, resource_name="u", changes=(("segment.ms", SET, "5"),))
+    reply = d.ask(IncrementalAlterConfigs(resources=(bad, good, good)))
+    assert [p.code for _, _, p in reply.resources] == [Code.INVALID_CONFIG, Code.NONE, Code.INVALID_REQUEST]
+    assert (d.image.config(TOPIC, "t"), d.image.config(TOPIC, "u")) == ({}, {"segment.ms": "5"})
+    assert alter(d, TOPIC, "u", ("segment.ms", SET, "6"), ("segment.ms", SET, "7")) == Code.INVALID_REQUEST
+    assert alter(d, TOPIC, "u", ("segment.ms", SET, "6"), validate_only=True) == Code.NONE
+    assert d.records == []
+
+
+def test_the_old_request_replaces_everything() -> None:
+    d = desk()
+    alter(d, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "6"))
+    resource = ConfigChange(resource_type=TOPIC, resource_name="t", changes=(("segment.ms", SET, "7"),))
+    d.ask(AlterConfigs(resources=(resource,)))
+    assert d.image.config(TOPIC, "t") == {"segment.ms": "7"}
+
+
+def test_an_unchanged_broker_setting_is_written_again_so_that_stores_are_reloaded() -> None:
+    """KAFKA-14136."""
+    d = desk()
+    alter(d, BROKER, "0", ("ssl.keystore.location", SET, "/k"))
+    assert alter(d, BROKER, "0", ("ssl.keystore.location", SET, "/k")) == Code.NONE
+    assert len(d.records) == 1
+
+
+def test_topic_wins_over_cluster_over_file_over_default() -> None:
+    d = desk()
+    static = {"log.retention.hours": "1", "log.retention.minutes": "2"}
+
+    def now() -> tuple[str | None, Source]:
+        setting = topic_setting(d.image, "t", "retention.ms", static)
+        return setting.value, setting.source
+
+    assert topic_setting(d.image, "t", "retention.ms", {}).source is Source.DEFAULT
+    assert now() == ("120000", Source.STATIC_BROKER), "minutes over hours"
+    alter(d, BROKER, "", ("log.retention.ms", SET, "9"))
+    assert now() == ("9", Source.DYNAMIC_DEFAULT_BROKER)
+    alter(d, TOPIC, "t", ("retention.ms", SET, "8"))
+    assert now() == ("8", Source.DYNAMIC_TOPIC)
+    chain = topic_settings(d.image, "t", "retention.ms", static)
+    assert [s.source for s in chain] == [
+        Source.DYNAMIC_TOPIC,
+        Source.DYNAMIC_DEFAULT_BROKER,
+        Source.STATIC_BROKER,
+        Source.STATIC_BROKER,
+        Source.DEFAULT,
+    ]
+    assert topic_values(d.image, "t", static)["retention.ms"] == 8
+    assert topic_values(d.image, "t", {"log.retention.hours": "-1"})["retention.ms"] == 8
+    alter(d, TOPIC, "t", ("retention.ms", DELETE, None))
+    alter(d, BROKER, "", ("log.retention.ms", DELETE, None))
+    assert topic_setting(d.image, "t", "retention.ms", {"log.retention.hours": "-1"}).value == "-1"
+
+
+def test_one_broker_s_own_setting_wins_over_the_cluster_s() -> None:
+    d = desk()
+    alter(d, BROKER, "", ("num.io.threads", SET, "9"))
+    alter(d, BROKER, "1", ("num.io.threads", SET, "5"))
+    assert broker_setting(d.image, 1, "num.io.threads", {}).value == "5"
+    assert broker_setting(d.image, 0, "num.io.threads", {}).value == "9"
+    assert broker_setting(d.image, None, "num.network.threads", {}).value == "3"
+
+
+def test_a_lower_min_isr_clears_the_eligible_replicas_that_it_no_longer_protects() -> None:
+    d = desk()
+    alter(d, TOPIC, "t", ("min.insync.replicas", SET, "2"))
+    d.ask(BrokerRefused(broker_id=1, broker_epoch=d.broker(1).epoch))
+    assert d.partition("t").elr == (1,)
+    alter(d, TOPIC, "t", ("min.insync.replicas", SET, "1"))
+    assert d.partition("t").elr == (), "from now on 0 commits alone: 1 must not lead any more"
+
+
+# ---- features and producer ids
+
+
+def update(desk: Desk, feature: str, level: int, kind: int = 1, **fields: Any) -> Code:
+    ask = UpdateFeatures(updates=(FeatureUpdate(feature=feature, level=level, upgrade_type=kind),), **fields)
+    return Code(desk.ask(ask).code)
+
+
+def test_levels_go_up_and_down_when_asked_the_right_way() -> None:
+    d = desk()
+    assert d.image.features == {"metadata.version": 25, ELR_FEATURE: 1}
+    assert update(d, ELR_FEATURE, 0) == Code.INVALID_UPDATE_VERSION, "down must be asked for"
+    assert update(d, ELR_FEATURE, 0, 2, validate_only=True) == Code.NONE
+    assert d.records == []
+    assert update(d, ELR_FEATURE, 0, 2) == Code.NONE
+    assert ELR_FEATURE not in d.image.features
+    assert update(d, ELR_FEATURE, 1) == Code.NONE
+    assert update(d, ELR_FEATURE, 2) == Code.INVALID_UPDATE_VERSION
+    assert update(d, "x.version", 1) == Code.INVALID_UPDATE_VERSION
+    assert update(d, "metadata.version", 24, 7) == Code.INVALID_UPDATE_VERSION
+
+
+def test_no_broker_is_left_behind_and_one_bad_update_refuses_all() -> None:
+    d = desk()
+    d.register(
+        5, features=(FeatureRange("metadata.version", 25, 25), FeatureRange(ELR_FEATURE, 1, 1)), log_dirs=(b"x" * 16,)
+    )
+    assert update(d, "metadata.version", 24, 2) == Code.INVALID_UPDATE_VERSION
+    assert d.records == []
+
+
+def test_producer_ids_are_handed_out_in_blocks_and_once() -> None:
+    d = desk()
+    first = d.ask(AllocateProducerIds(broker_id=0, broker_epoch=d.broker(0).epoch))
+    second = d.ask(AllocateProducerIds(broker_id=1, broker_epoch=d.broker(1).epoch))
+    assert (first.start, first.length, second.start) == (0, 1000, 1000)
+    assert d.image.next_producer_id == 2000
+    assert d.ask(AllocateProducerIds(broker_id=0, broker_epoch=0)).code == Code.STALE_BROKER_EPOCH

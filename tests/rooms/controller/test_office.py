@@ -1,0 +1,153 @@
+"""The office: decide on what is proposed, tell what is committed, forget everything on leaving."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.controller.asks import (
+    CreateTopics,
+    DeleteTopics,
+    Heartbeat,
+    Idle,
+    ListPartitionReassignments,
+    NewTopic,
+    RegisterBroker,
+    Tick,
+)
+from moldau.controller.facts import Facts, Settings
+from moldau.controller.office import Office
+from moldau.image import Image, image_hash
+from moldau.terms import Code
+
+
+def facts(next_offset: int, now_ms: int = 0) -> Facts:
+    return Facts(now_ms=now_ms, next_offset=next_offset, seed=b"s")
+
+
+class Log:
+    """An office over a log whose commits are by hand."""
+
+    def __init__(self) -> None:
+        self.office = Office(Settings(cluster_id="c"))
+        self.image = Image()
+        self.log: list[Any] = []
+        self.hw = 0
+
+    def take(self, epoch: int) -> Any:
+        answer = self.office.take_office(epoch, self.image, facts(len(self.log)))
+        self.log += answer.records
+        return answer
+
+    def ask(self, ask: Any, now_ms: int = 0) -> Any:
+        answer = self.office.ask(ask, facts(len(self.log), now_ms))
+        self.log += answer.records
+        return answer
+
+    def commit(self, end: int | None = None) -> list[tuple[int, Any]]:
+        end = len(self.log) if end is None else end
+        self.image.apply_all(self.log[self.hw : end], end - 1)
+        self.hw = end
+        return self.office.committed(end - 1)
+
+
+def register(id: int) -> RegisterBroker:
+    return RegisterBroker(broker_id=id, cluster_id="c", incarnation_id=bytes([id]) * 16)
+
+
+def started() -> Log:
+    log = Log()
+    log.take(1)
+    log.ask(register(0))
+    log.commit()
+    log.ask(Heartbeat(broker_id=0, broker_epoch=log.image.brokers[0].epoch, metadata_offset=len(log.log)))
+    log.commit()
+    return log
+
+
+def test_an_empty_log_gets_its_first_records_and_a_later_controller_writes_none() -> None:
+    log = Log()
+    answer = log.take(1)
+    assert [type(record).__name__ for record in answer.records] == [
+        "FeatureLevelRecord", "FeatureLevelRecord", "ConfigRecord",
+    ]  # fmt: skip
+    log.commit()
+    assert log.image.features["metadata.version"] == 25
+    log.office.lose_office()
+    assert log.take(2).records == []
+
+
+def test_an_ask_sees_what_was_proposed_before_it_and_is_told_when_that_is_committed() -> None:
+    log = started()
+    first = log.ask(CreateTopics(topics=(NewTopic(name="a"),)))
+    again = log.ask(CreateTopics(topics=(NewTopic(name="a"),)))
+    assert again.records == []
+    assert again.reply is None, "the refusal rests on a topic that may yet vanish: it waits too"
+    end = len(log.log)
+    assert log.commit(end - 1) == []
+    ready = log.commit(end)
+    assert [token for token, _ in ready] == [first.token, again.token]
+    assert ready[0][1].topics[0].problem.code == Code.NONE
+    assert ready[1][1].topics[0].problem.code == Code.TOPIC_ALREADY_EXISTS
+    assert log.ask(ListPartitionReassignments()).token is None, "nothing is pending: a read is true at once"
+    assert image_hash(log.image) == image_hash(log.office.working)  # type: ignore[arg-type]
+
+
+def test_whoever_waits_when_the_office_is_lost_is_told_and_nothing_proposed_survives_in_it() -> None:
+    log = started()
+    before = image_hash(log.image)
+    waiting = log.ask(CreateTopics(topics=(NewTopic(name="a"),)))
+    del log.log[log.hw :]  # another controller truncated them
+    lost = log.office.lose_office()
+    assert [(token, reply.code) for token, reply in lost] == [(waiting.token, Code.NOT_CONTROLLER)]
+    assert log.office.lose_office() == []
+    refused = log.ask(Idle())
+    assert (refused.records, refused.reply.code) == ([], Code.NOT_CONTROLLER)
+    assert image_hash(log.image) == before
+    log.take(3)
+    assert log.office.working is not None
+    assert "a" not in log.office.working.names
+    assert log.office.committed(10_000) == [], "an old commit answers nobody"
+
+
+def test_taking_office_again_forgets_the_first_time() -> None:
+    """KAFKA-5310: a re-elected controller must not go on with what it had in mind before."""
+    log = started()
+    log.ask(CreateTopics(topics=(NewTopic(name="a"),)), now_ms=5)
+    del log.log[log.hw :]
+    log.office.soft.sessions[0] = log.office.soft.sessions[0]._replace(contact_ms=-(10**9))
+    log.take(2)
+    assert log.office.soft.sessions[0].contact_ms == 0, "every unfenced broker gets a fresh session"
+    answer = log.ask(CreateTopics(topics=(NewTopic(name="a"),)))
+    assert answer.records
+
+
+def test_a_new_controller_gives_brokers_a_whole_session_before_it_fences_them() -> None:
+    log = started()
+    log.office.lose_office()
+    log.office.take_office(2, log.image, facts(len(log.log), now_ms=1_000_000))
+    assert log.office.next_deadline_ms() == 1_000_000 + 9001
+    for now in range(1_000_000, 1_009_001, 1000):
+        assert log.ask(Tick(), now).records == []
+    assert log.ask(Tick(), 1_009_001).records != []
+    assert log.office.next_deadline_ms() is None
+
+
+def test_epochs_of_office_grow_and_offsets_are_not_given_twice() -> None:
+    log = started()
+    with pytest.raises(AssertionError, match="epoch 1 after 1"):
+        log.take(1)
+    log.ask(Idle())
+    with pytest.raises(AssertionError, match="is taken"):
+        log.office.ask(Idle(), facts(len(log.log) - 1))
+
+
+def test_two_offices_fed_the_same_decide_the_same() -> None:
+    logs = [started(), started()]
+    for log in logs:
+        log.ask(CreateTopics(topics=(NewTopic(name="a", partitions=20), NewTopic(name="b"))))
+        log.ask(DeleteTopics(topics=("b",)))
+        log.commit()
+    assert logs[0].log == logs[1].log
+    assert image_hash(logs[0].image) == image_hash(logs[1].image)

@@ -1,0 +1,144 @@
+"""The state-change log: lines that Kafka's readers know, reasons that people want, and the tables behind the states."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+
+from moldau.controller.asks import (
+    AlterPartitionReassignments,
+    BrokerRefused,
+    DeleteTopics,
+    ElectLeaders,
+    Move,
+)
+from moldau.controller.state_change import Author, StateChange, follower_line, leader_line, state_changes
+from moldau.controller.states import PARTITION_MOVES, REPLICA_MOVES, PartitionState, ReplicaState, path
+from tests.rooms.controller.desk import Desk
+
+AUTHOR = Author(3, 7)
+TIME = "2024-01-31 12:00:00,123"
+
+
+def events(desk: Desk) -> list[StateChange]:
+    return list(state_changes(desk.delta, desk.image, AUTHOR))
+
+
+def lines(desk: Desk) -> list[str]:
+    return [event.line(TIME) for event in events(desk)]
+
+
+def whys(desk: Desk) -> list[str]:
+    return [event.facts["why"] for event in events(desk) if event.facts["event"] == "partition"]
+
+
+def test_the_life_of_a_partition_in_kafka_s_words() -> None:
+    desk = Desk(2)
+    desk.create("foo", (1, 0))
+    head = f"[{TIME}] INFO [Controller id=3 epoch=7] Changed partition foo-0"
+    tail = "(state.change.logger)"
+    assert lines(desk) == [
+        f"{head} state from NonExistentPartition to NewPartition with assigned replicas 1,0 {tail}",
+        f"{head} from NewPartition to OnlinePartition with state LeaderAndIsr(leader=1, leaderEpoch=0, "
+        f"isr=List(1, 0), leaderRecoveryState=RECOVERED, partitionEpoch=0) {tail}",
+    ]
+    desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
+    assert lines(desk)[1] == (
+        f"{head} from OnlinePartition to OnlinePartition with state LeaderAndIsr(leader=1, leaderEpoch=0, "
+        f"isr=List(1), leaderRecoveryState=RECOVERED, partitionEpoch=1) {tail}"
+    )
+    desk.ask(BrokerRefused(broker_id=1, broker_epoch=desk.broker(1).epoch))
+    assert lines(desk)[1] == f"{head} state from OnlinePartition to OfflinePartition {tail}"
+    desk.ask(DeleteTopics(topics=("foo",)))
+    assert lines(desk) == [f"{head} state from OfflinePartition to NonExistentPartition {tail}"]
+
+
+def test_a_deletion_passes_through_offline() -> None:
+    desk = Desk(1)
+    desk.create("foo", (0,))
+    desk.ask(DeleteTopics(topics=("foo",)))
+    assert [event.facts["to"] for event in events(desk)] == ["OfflinePartition", "NonExistentPartition"]
+    assert whys(desk) == ["topic deleted", "topic deleted"]
+
+
+def test_reasons_are_told() -> None:
+    desk = Desk(4)
+    desk.create("t", (0, 1, 2), configs={"min.insync.replicas": "2"})
+    assert whys(desk) == ["created", "created"]
+    desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
+    assert whys(desk) == ["broker 0 was fenced"]
+    broker, partition = events(desk)
+    assert (
+        broker.text
+        == f"[Controller id=3 epoch=7] Changed broker 0 with epoch {desk.broker(0).epoch} from active to fenced"
+    )
+    assert (partition.facts["previousLeader"], partition.facts["leader"]) == (0, 1)
+    desk.beat(0)
+    assert whys(desk) == []
+    assert [event.facts["to"] for event in events(desk)] == ["active"]
+    desk.set_isr("t", 0, 1, 2, 0)
+    assert whys(desk) == ["isr grew"]
+    desk.ask(ElectLeaders(election_type=0))
+    assert whys(desk) == ["preferred election"]
+    desk.set_isr("t", 0, 0, 1)
+    assert whys(desk) == ["isr shrank"]
+    desk.ask(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(3, 1)),)))
+    assert whys(desk) == ["reassignment began"]
+    desk.ask(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=None),)))
+    assert whys(desk) == ["reassignment cancelled"]
+    desk.ask(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(3, 1)),)))
+    desk.set_isr("t", 0, 0, 1, 3)
+    assert whys(desk) == ["reassignment completed"]
+    desk.beat(3, want_shut_down=True)
+    assert whys(desk) == ["broker 3 is shutting down"]
+    desk.ask(BrokerRefused(broker_id=1, broker_epoch=desk.broker(1).epoch))
+    desk.register(1, 1)
+    assert whys(desk) == ["broker 1 came back as a new process"]
+    desk.beat(1)
+    assert whys(desk) == [], "broker 3, which stopped in good order, is waited for"
+    desk.ask(BrokerRefused(broker_id=3, broker_epoch=desk.broker(3).epoch))
+    desk.register(3, 1)
+    assert whys(desk) == ["unclean election: broker 3 came back as a new process"]
+
+
+def test_an_event_is_one_json_line_with_all_a_timeline_needs() -> None:
+    desk = Desk(2)
+    desk.create("foo", (1, 0))
+    told = json.loads(events(desk)[1].json(TIME))
+    assert told["time"] == TIME
+    assert [told[key] for key in ("topic", "partition", "leader", "isr", "why")] == ["foo", 0, 1, [1, 0], "created"]
+    assert (told["controller"], told["controllerEpoch"]) == (3, 7)
+    assert "\n" not in events(desk)[1].json(TIME)
+
+
+def test_a_broker_s_own_lines_are_kafka_s() -> None:
+    desk = Desk(2)
+    desk.create("foo", (1, 0))
+    partition = desk.partition("foo")
+    line = leader_line(1, "foo", partition, (5, 4), None)
+    assert line.startswith("[Broker id=1] Leader foo-0 with topic id Some(")
+    assert line.endswith(
+        "starts at leader epoch 0 from offset 5 with partition epoch 0, high watermark 4, ISR [1,0], adding replicas [] "
+        "and removing replicas [] . Previous leader None and previous leader epoch was -1."
+    )
+    assert follower_line(0, "foo", partition, (5, 4), partition) == (
+        "[Broker id=0] Follower foo-0 starts at leader epoch 0 from offset 5 with partition epoch 0 and high watermark "
+        "4. Current leader is 1. Previous leader Some(1) and previous leader epoch was 0."
+    )
+
+
+def test_every_path_between_seen_states_goes_by_the_table() -> None:
+    seen = (PartitionState.NON_EXISTENT, PartitionState.ONLINE, PartitionState.OFFLINE)
+    for before, after in product(seen, seen):
+        at = before
+        for to in path(before, after):
+            assert to in PARTITION_MOVES[at]
+            at = to
+        assert at is after or before is after is PartitionState.NON_EXISTENT
+
+
+def test_the_tables_name_every_state_and_nothing_leaves_the_end_but_by_a_new_beginning() -> None:
+    assert set(PARTITION_MOVES) == set(PartitionState)
+    assert set(REPLICA_MOVES) == set(ReplicaState)
+    assert PARTITION_MOVES[PartitionState.NON_EXISTENT] == {PartitionState.NEW}
+    assert REPLICA_MOVES[ReplicaState.NON_EXISTENT] == {ReplicaState.NEW}
