@@ -11,15 +11,14 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from moldau.broker.coordinator import Coordinator
-from moldau.broker.replicas import Replicas
-
 from moldau.broker.asking import pause
-from moldau.image.configs import topic_setting
-from moldau.storage.config import LogConfig
+from moldau.broker.coordinator import Coordinator
+from moldau.broker.formatting import FormatRefused
+from moldau.broker.replicas import Replicas
+from moldau.broker.surroundings import Surroundings
+from moldau.client.connection import connect
 from moldau.storage.log_dirs import LogDirs
-from moldau.terms import TopicPartition
-from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.storage.names import LOCK
 
 log = logging.getLogger("moldau.data")
 
@@ -42,23 +41,28 @@ class DataSide:
         self._stopped = False
 
     def load(self) -> None:
-        """Claim the directories and load every log. ValueError or LogError says why not."""
+        """Claim the directories and load every log. FormatRefused or LogError says why not."""
         node = self._node
-        self.log_dirs.claim(node.cluster_id, node.config.node_id)
-        self.log_dirs.load(self.config_of, self._world.clock.wall_ms())
+        try:
+            self.log_dirs.claim(node.cluster_id, node.config.node_id)
+        except ValueError as error:
+            raise FormatRefused(str(error)) from error
+        around = Surroundings(
+            me=node.config.node_id,
+            world=node.world,
+            config=node.config,
+            logs=self.log_dirs,
+            ask_controller=node.asking.once,
+            connect=lambda host, port: connect(node.world, host, port, node.connection_options),
+            broker_epoch=lambda: node.lifecycle.epoch,
+        )
+        self.replicas = node.replicas = Replicas(around)
+        self.log_dirs.load(self.replicas.config_of, self._world.clock.wall_ms())
         for finding in self.log_dirs.findings:
             log.warning("%s", finding)
-        self.replicas = node.replicas = Replicas(node, self.log_dirs)
-        self.coordinator = node.coordinator = Coordinator(node)
         node.metadata.subscribe(self.replicas.apply)
+        self.coordinator = node.coordinator = Coordinator(node)
         node.metadata.subscribe(self.coordinator.apply)
-
-    def config_of(self, partition: TopicPartition) -> LogConfig:
-        """The effective settings of a topic, from what is known of it now."""
-        static = self._node.config.static_topic_config()
-        image, me = self._node.metadata.image, self._node.config.node_id
-        keys = [name for name in TOPIC_KEYS if not TOPIC_KEYS[name].internal]
-        return LogConfig.parse({name: topic_setting(image, partition.topic, name, static, me).value for name in keys})
 
     def start(self) -> None:
         """Begin the passes."""
@@ -97,9 +101,17 @@ class DataSide:
         while not self._stopped:
             self._probe_sent_ms = self._world.clock.monotonic_ms()
             for dir in self.log_dirs.online:
-                await self._world.tasks.off_loop(dir.probe)
+                await self._world.tasks.off_loop(lambda path=dir.path: self._touch(path))  # type: ignore[misc]
             self._probe_sent_ms = None
             await pause(self._world.tasks, PROBE_MS)
+
+    def _touch(self, path: str) -> None:
+        try:
+            file = self._world.disk.open(f"{path}/{LOCK}", create=True)
+            file.pwrite((b"\n",), 0)
+            file.close()
+        except OSError as error:  # whoever next needs the directory will meet the same, and say so
+            log.error("the disk under %s does not take a byte: %s", path, error)
 
     def healthy(self) -> bool:
         """Whether no probe is overdue and a directory is left."""
@@ -119,5 +131,5 @@ class DataSide:
         if not hasattr(self, "replicas"):
             return
         self.coordinator.stop()
-        await self.replicas.stop()
+        self.replicas.stop()
         await self._world.tasks.off_loop(lambda: self.log_dirs.close(broker_epoch))

@@ -25,11 +25,16 @@ class Metadata:
         self.version = 0
         """Counts applied batches: whoever caches what it made of the image compares this."""
         self._listeners: list[Listener] = []
+        self._watchers: list[Listener] = []
         self._held = True
 
     def subscribe(self, listener: Listener) -> None:
         """``listener(image, delta)`` is called after every batch that changed something, once released."""
         self._listeners.append(listener)
+
+    def watch(self, watcher: Listener) -> None:
+        """``watcher(image, delta)`` is called after every batch that changed something, from the start."""
+        self._watchers.append(watcher)
 
     def release(self) -> None:
         """Let listeners act: called once the image is new enough that nothing in it is of an earlier life of this node.
@@ -59,6 +64,9 @@ class Metadata:
         self.offset = offset
         self.epoch = epoch
         self.version += 1
+        if delta:
+            for watcher in self._watchers:
+                watcher(self.image, delta)
         self._tell(delta)
 
     def _tell(self, delta: Delta) -> None:

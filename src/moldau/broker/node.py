@@ -12,8 +12,6 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from moldau.broker.quorum_plane import QuorumPlane
-
 from moldau.broker.api import BROKER, CONTROLLER
 from moldau.broker.asking import Asking
 from moldau.broker.config import LOOPBACK, Listener, NodeConfig
@@ -23,7 +21,9 @@ from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
 from moldau.broker.metadata import Metadata
 from moldau.broker.office import ControllerOffice
 from moldau.broker.peers import Peers
+from moldau.broker.quorum_plane import QuorumPlane
 from moldau.broker.server import Door
+from moldau.broker.state_log import StateLog
 from moldau.client.connection import ConnectionOptions
 from moldau.image import Endpoint
 from moldau.ports import Listener as BoundListener
@@ -49,7 +49,8 @@ class Node:
         self.metadata = Metadata()
         self.doors: list[Door] = []
         self.bound: dict[str, BoundListener] = {}
-        self.peers = Peers(world, ConnectionOptions(client_id=f"node-{config.node_id}"))
+        self.connection_options = ConnectionOptions(client_id=f"node-{config.node_id}")
+        self.peers = Peers(world, self.connection_options)
         self.asking = Asking(self)
         self.plane: QuorumPlane
         self.office: ControllerOffice | None = ControllerOffice(self) if config.is_controller else None
@@ -75,6 +76,8 @@ class Node:
             if self.config.is_broker:
                 self.data = DataSide(self)
                 self.data.load()
+                self.data.start()
+            self._listen_to_metadata()
             listeners = [self.metadata, *([self.office] if self.office is not None else [])]
             self.plane = QuorumPlane(self, meta, listeners)
             for one in self.config.listeners:
@@ -87,6 +90,14 @@ class Node:
                 await self.lifecycle.running.wait()
         except (FormatRefused, LogError) as error:
             raise StartRefused(str(error)) from error
+
+    def _listen_to_metadata(self) -> None:
+        state_log = StateLog(self)
+        self.metadata.watch(state_log.decided)
+        if self.config.is_broker:
+            self.metadata.subscribe(state_log.carried_out)  # after the replicas, which subscribed when they were loaded
+        else:
+            self.metadata.release()
 
     async def _listen(self, one: Listener) -> None:
         is_controllers = one.name in self.config.controller_listener_names
