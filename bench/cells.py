@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from systems import SYSTEMS, KafkaPeer, cpu_seconds, resident_bytes
+from bench.systems import SYSTEMS, KafkaPeer, cpu_seconds, resident_bytes
 
 DRIVER = Path(__file__).parent / "build" / "driver"
 PARTITIONS = 6

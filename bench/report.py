@@ -1,6 +1,6 @@
 """Shows a result of the bench: a markdown table with ratios, a chart, and both put into docs/performance.md.
 
-    python bench/report.py bench/results/DATE.json
+    python -m bench.report bench/results/DATE.json
 
 Decides how numbers are summed up: the median of the repeats, and a ratio that is above 1 when Moldau is better.
 Measures nothing: that is bench/run.py.

@@ -1,6 +1,6 @@
 """The bench: Moldau and Apache Kafka, one after the other on this machine, same client, same server.properties.
 
-    python bench/run.py [--quick] [--only CELL ...] [--systems moldau,kafka] [--no-docs]
+    python -m bench.run [--quick] [--only CELL ...] [--systems moldau,kafka] [--no-docs]
 
 Runs each cell of bench/cells.py on every system before the next cell, so that both meet the machine in the same mood.
 Keeps every number in bench/results/DATE.json; a full run also rewrites the table and the chart in docs/performance.md.
@@ -20,9 +20,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cells import CELLS, DRIVER, FULL, QUICK, Sizes, Stand
-from report import table, write_docs
-from systems import SYSTEMS, TITLES
+from bench.cells import CELLS, DRIVER, FULL, QUICK, Sizes, Stand
+from bench.report import table, write_docs
+from bench.systems import SYSTEMS, TITLES
 
 HERE = Path(__file__).parent
 
@@ -81,7 +81,9 @@ def measure(cells: list[str], systems: list[str], sizes: Sizes) -> list[dict[str
                     found.setdefault((system, row.what), start)["values"].append(row.value)
             except Exception as error:  # one cell that fails must not cost the others; the result says so
                 print(f"{cell:9} {system:7} FAILED: {error}", flush=True)
-                found[system, cell] = {"cell": cell, "system": system, "failed": str(error)}
+                said = str(error).strip().splitlines() or [repr(error)]
+                reason = " ... ".join(dict.fromkeys([said[0], said[-1]]))
+                found[system, cell] = {"cell": cell, "system": system, "failed": reason}
     return list(found.values())
 
 
@@ -96,7 +98,7 @@ def main() -> int:
     if not set(systems) <= set(SYSTEMS):
         ask.error(f"systems are {', '.join(SYSTEMS)}")
     build_driver()
-    result = {
+    result: dict[str, Any] = {
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "systems": {name: TITLES[name] for name in systems},
         "sizes": (QUICK if wish.quick else FULL)._asdict(),
