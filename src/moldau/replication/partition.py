@@ -185,7 +185,7 @@ class Partition:
         progress.fetched_from(offset, fetch.log_start_offset, end, fetch.now_ms)
         effects = NOTHING
         if fetch.replica_id not in self.maximal_isr:
-            effects = self._expand(fetch.now_ms)
+            effects = self._expand(fetch.now_ms, fetch.replica_id)
         if self.high_watermark < end and offset > self.high_watermark:
             effects += self._advance(fetch.now_ms)
         return _SERVE if not effects else Verdict(Code.NONE, None, effects)
@@ -233,14 +233,18 @@ class Partition:
     def _eligible(self, broker: int, progress: Progress) -> bool:
         return self._brokers.may_join_isr(broker) and self._brokers.broker_epoch(broker) == progress.broker_epoch
 
-    def _expand(self, now_ms: int) -> Effects:
-        """Propose everybody who may join, when nothing else is proposed."""
+    def _expand(self, now_ms: int, fetching: int = NOBODY) -> Effects:
+        """Propose everybody who may join, when nothing else is proposed: who is fetching now, and who is not lagging
+        (else whom a sweep dropped would be back at once, on the strength of an old fetch)."""
         if self.proposal is not None or len(self.isr) > len(self.followers):
             return NOTHING
+        end, lag_max_ms = self._log.log_end_offset, self.limits.replica_lag_time_max_ms
         joiners = [
             broker
             for broker, progress in self.followers.items()
-            if broker not in self.isr and self._may_join(broker, progress)
+            if broker not in self.isr
+            and (broker == fetching or progress.caught_up(end, now_ms, lag_max_ms))
+            and self._may_join(broker, progress)
         ]
         return self._propose((*self.isr, *joiners), now_ms) if joiners else NOTHING
 
@@ -413,11 +417,12 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The lowest log start among this broker and the followers that fetch; DeleteRecords answers with it."""
+        """The lowest log start among this broker and its live followers (-1: one has not fetched yet). DeleteRecords
+        answers with it."""
         low = self._log.log_start_offset
-        for progress in self.followers.values():
-            if progress.fetched:
-                low = min(low, progress.log_start)
+        for broker, progress in self.followers.items():
+            if progress.log_start < low and self._brokers.may_join_isr(broker):
+                low = progress.log_start
         return low
 
     # ---- the follower --------------------------------------------------------------------------------------------

@@ -183,6 +183,21 @@ def test_who_lags_too_long_is_dropped_and_the_watermark_moves_when_that_is_agree
     assert effects == (IsrChanged((0, 1, 2), (0, 1)), HighWatermark(5))
 
 
+def test_who_was_dropped_for_lag_does_not_come_back_without_a_fetch() -> None:
+    bench = Bench()
+    bench.lead()
+    bench.fetched(2, 0)
+    bench.append(5)
+    bench.fetched(1, 5)
+    bench.now_ms += LAG_MS + 1
+    bench.fetched(1, 5)
+    bench.partition.sweep(bench.now_ms)
+    effects = bench.partition.isr_answered(IsrAnswer(1, Code.NONE, 1, 2, (0, 1)), bench.now_ms)
+    assert effects == (IsrChanged((0, 1, 2), (0, 1)), HighWatermark(5))
+    assert bench.partition.sweep(bench.now_ms) == ()
+    assert isinstance(bench.fetched(2, 5).effects[0], AlterIsr)
+
+
 def test_a_follower_in_a_steady_stream_of_appends_is_not_lagging() -> None:
     """It never reaches the end of that instant, but always the end of its previous fetch."""
     bench = Bench()

@@ -1,0 +1,77 @@
+"""DeleteRecords, 0-2: move a partition's log start up; answered when every live replica has done so.
+
+Offset -1 means the high watermark. Refused for compacted topics (POLICY_VIOLATION), internal topics and offsets that
+are not committed. Followers learn the new start from their next fetch answer, and tell theirs with the fetch after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from moldau.broker.api.k00_produce import INTERNAL
+from moldau.broker.replica import Replica
+from moldau.broker.waiting_room import Promise
+from moldau.storage import LogError
+from moldau.terms import Code
+from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+
+TO_HIGH_WATERMARK = -1
+Slot = DeleteRecordsResponse.DeleteRecordsPartitionResult
+
+
+def handle(node: Any, request: DeleteRecordsRequest, context: Any) -> DeleteRecordsResponse | Awaitable[Any]:
+    """Delete here, then wait for the followers."""
+    replicas = node.replicas
+    response = DeleteRecordsResponse()
+    promise: Promise | None = None
+    for topic in request.topics:
+        shown = DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name)
+        response.topics.append(shown)
+        for part in topic.partitions:
+            slot = Slot(partition_index=part.partition_index, low_watermark=-1)
+            shown.partitions.append(slot)
+            replica: Replica | Code = replicas.find(topic.name, part.partition_index)
+            slot.error_code, offset = _delete(replicas, topic.name, replica, part.offset)
+            if slot.error_code != Code.NONE:
+                continue
+            assert isinstance(replica, Replica)
+            if replica.machine.low_watermark >= offset:
+                slot.low_watermark = replica.machine.low_watermark
+                continue
+            if promise is None:
+                promise = Promise(replicas.room, response)
+            promise.expect(slot)
+            replica.deletions.append((offset, promise, slot))
+    if promise is None:
+        return response
+    replicas.room.park(promise, request.timeout_ms)
+    return promise.answer
+
+
+def _delete(replicas: Any, topic: str, replica: Replica | Code, offset: int) -> tuple[Code, int]:
+    """Move the log start here; (code, the offset that was meant)."""
+    if topic in INTERNAL:
+        return Code.INVALID_TOPIC_EXCEPTION, -1
+    if isinstance(replica, Code):
+        return replica, -1
+    code = replica.machine.check_epoch(-1)
+    if code is not Code.NONE:
+        return code, -1
+    log = replica.log
+    if not log.config.delete:
+        return Code.POLICY_VIOLATION, -1
+    if offset == TO_HIGH_WATERMARK:
+        offset = replica.machine.high_watermark
+    if not 0 <= offset <= replica.machine.high_watermark:
+        return Code.OFFSET_OUT_OF_RANGE, -1
+    before = log.log_start_offset
+    try:
+        code = log.advance_log_start(offset)
+    except LogError as error:
+        replicas.failed(error)
+        return error.code, -1
+    if log.log_start_offset != before:
+        for asked in replica.followers:
+            asked.reader.touch(asked, urgent=True)
+    return code, offset

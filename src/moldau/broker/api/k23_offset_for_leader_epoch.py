@@ -1,0 +1,32 @@
+"""OffsetForLeaderEpoch, 2-4: where a leader epoch ends in the leader's log, for readers that must find where to cut.
+
+Consumers and (before Fetch version 12) followers ask it after a leader change. Source: KIP-101, KIP-279, KIP-320.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.broker.replica import Replica
+from moldau.terms import Code
+from moldau.wire.messages.k23_offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+
+
+def handle(node: Any, request: OffsetForLeaderEpochRequest, context: Any) -> OffsetForLeaderEpochResponse:
+    """Look up in the epoch tables."""
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        shown = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic)
+        response.topics.append(shown)
+        for part in topic.partitions:
+            slot = OffsetForLeaderEpochResponse.EpochEndOffset(partition=part.partition)
+            shown.partitions.append(slot)
+            replica: Replica | Code = node.replicas.find(topic.topic, part.partition)
+            if isinstance(replica, Code):
+                slot.error_code = replica
+                continue
+            code, slot.leader_epoch, slot.end_offset = replica.machine.epoch_end(
+                part.current_leader_epoch, part.leader_epoch
+            )
+            slot.error_code = code
+    return response

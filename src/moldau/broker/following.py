@@ -1,0 +1,70 @@
+"""What a fetcher knows of one partition it follows: what the leader's session was last told, and when to try again.
+
+Decides how long a partition is left out after an error. Read next: ``fetcher.py``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from moldau.broker.replica import Replica
+from moldau.ports import Handle
+
+FIRST_BACKOFF_MS = 5
+FIRST_RETRY_MS = 10
+
+Mention = tuple[int, tuple[int, int], int]
+"""(leader epoch, (fetch offset, last fetched epoch), log start): what a request says of a partition."""
+
+
+class Sent(NamedTuple):
+    """A request under way."""
+
+    serial: int
+    opens_session: bool
+
+
+class Following:
+    """One partition in a fetcher. ``timer`` is set while it is left out after an error."""
+
+    __slots__ = ("_next", "_next_serial", "_said", "backoff_ms", "in_session", "replica", "timer")
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.in_session = False
+        self.timer: Handle | None = None
+        self.backoff_ms = 0
+        self._said: Mention | None = None
+        self._next: Mention | None = None
+        self._next_serial = 0
+
+    def named(self, serial: int, mention: Mention, *, at_once: bool) -> None:
+        """Request ``serial`` names it. Unless that is the only one under way (``at_once``), answers to earlier requests
+        still speak of the mention before."""
+        self.in_session = True
+        if at_once:
+            self._said, self._next = mention, None
+        else:
+            self._next, self._next_serial = mention, serial
+
+    def as_of(self, serial: int) -> Mention | None:
+        """What the leader's session held of it when it answered request ``serial``; None: nothing yet."""
+        if self._next is not None and self._next_serial <= serial:
+            self._said, self._next = self._next, None
+        return self._said
+
+    def next_backoff_ms(self, max_ms: int) -> int:
+        """How long to leave it out now: longer after each error in a row."""
+        self.backoff_ms = min(max(2 * self.backoff_ms, FIRST_BACKOFF_MS), max_ms)
+        return self.backoff_ms
+
+    def unblock(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        self.backoff_ms = 0
+
+
+def retry_wait_ms(failures: int, max_ms: int) -> int:
+    """How long to wait before connecting again."""
+    return min(FIRST_RETRY_MS << min(failures - 1, 10), max_ms)

@@ -1,0 +1,301 @@
+"""Reading for a fetch: which partitions, how much, answered now or parked until there is more (BR-3).
+
+A ``Reader`` is the set of partitions of one fetch, or of one fetch session. Only partitions that may have something new
+are looked at: appends and watermarks mark them, so that a session over ten thousand partitions costs what moves in it.
+A follower's fetch also tells its machine how far it is. Who may read what is decided in ``partition_reading.py``.
+Sources: KIP-227 (sessions), KIP-74 (size limits), KIP-541 and KIP-951 (errors). Read next: ``sessions.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from moldau.broker.replica import Replica
+from moldau.terms import Code
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from moldau.broker.replicas import Replicas
+
+PartKey = tuple[bytes | str, int]
+"""(topic id, or topic name in versions before 13; partition number)."""
+Data = FetchResponse.PartitionData
+
+
+class Terms(NamedTuple):
+    """What one fetch request asks of the whole. ``replica_id`` is -1 for consumers."""
+
+    version: int
+    replica_id: int
+    broker_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    committed: bool
+    rack: str
+    listener: str
+
+
+class Asked:
+    """One partition of a reader: what was asked of it, and what its reader was last told."""
+
+    __slots__ = (
+        "fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "log_start_offset", "max_bytes", "number",
+        "reader", "replica", "reported", "told_high_watermark", "told_log_start", "topic", "topic_id",
+    )  # fmt: skip
+
+    def __init__(self, reader: Reader, key: PartKey, topic: FetchRequest.FetchTopic) -> None:
+        self.reader = reader
+        self.key = key
+        self.topic = topic.topic
+        self.topic_id = bytes(topic.topic_id)
+        self.number = key[1]
+        self.replica: Replica | None = None
+        self.told_high_watermark = -1
+        self.told_log_start = -1
+
+    def ask(self, part: FetchRequest.FetchPartition) -> None:
+        """What a request says of the partition."""
+        self.fetch_offset = part.fetch_offset
+        self.last_fetched_epoch = part.last_fetched_epoch
+        self.leader_epoch = part.current_leader_epoch
+        self.log_start_offset = part.log_start_offset
+        self.max_bytes = part.partition_max_bytes
+        self.reported = False  # a follower's position: told to the machine once, not at each look
+
+    def told(self, data: Data) -> bool:
+        """Note what goes out; whether it is worth being in an incremental answer."""
+        news = bool(
+            data.records
+            or data.error_code
+            or data.high_watermark != self.told_high_watermark
+            or data.log_start_offset != self.told_log_start
+            or data.preferred_read_replica >= 0
+            or data.diverging_epoch.epoch >= 0
+        )
+        self.told_high_watermark = data.high_watermark
+        self.told_log_start = data.log_start_offset
+        return news
+
+
+class Look(NamedTuple):
+    """What one look at the marked partitions found. ``urgent``: something that is answered at once."""
+
+    found: list[tuple[Asked, Data]]
+    size: int
+    urgent: bool
+
+
+class Reader:
+    """The partitions of a fetch. ``unread`` are those that may have something new; the rest is not looked at."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self.replicas = replicas
+        self.parts: dict[PartKey, Asked] = {}
+        self.unread: dict[PartKey, Asked] = {}
+        self.terms: Terms
+        self.waiting: Wait | None = None
+        self.asked_ms = 0
+        self.session_id = 0
+        self.lasting = False
+        """A session watches its partitions as long as it lives, a single fetch only while it is parked."""
+
+    # ---- what is asked
+
+    def name(self, topics: list[FetchRequest.FetchTopic], by_id: bool) -> None:
+        """Add these partitions, or change what is asked of them."""
+        for topic in topics:
+            name = bytes(topic.topic_id) if by_id else topic.topic
+            for part in topic.partitions:
+                key = (name, part.partition)
+                asked = self.parts.get(key)
+                if asked is None:
+                    asked = self.parts[key] = Asked(self, key, topic)
+                asked.ask(part)
+                self.unread[key] = asked
+
+    def forget(self, key: PartKey) -> None:
+        """The partition is no longer asked for."""
+        asked = self.parts.pop(key, None)
+        self.unread.pop(key, None)
+        if asked is not None:
+            self._unwatch(asked)
+
+    # ---- what happens to partitions
+
+    def note(self, asked: Asked) -> None:
+        """There is something new to tell, which nobody need be woken for."""
+        self.unread[asked.key] = asked
+
+    def touch(self, asked: Asked, *, urgent: bool = False) -> None:
+        """There may be something to read, or (``urgent``) something to say at once."""
+        self.unread[asked.key] = asked
+        waiting = self.waiting
+        if waiting is not None:
+            waiting.urgent |= urgent
+            self.replicas.room.call(waiting)
+
+    def arrived(self, asked: Asked, first_offset: int) -> None:
+        """Records were appended from ``first_offset`` on, while this follower was waiting for them."""
+        self.unread[asked.key] = asked
+        waiting = self.waiting
+        if waiting is not None:
+            self.replicas.room.call(waiting)
+        assert asked.replica is not None
+        asked.replica.machine.heard_from(self.terms.replica_id, first_offset, self.asked_ms)
+
+    def watch(self, asked: Asked) -> None:
+        """Have appends (followers) or watermarks (consumers) mark the partition."""
+        replica = asked.replica
+        if replica is not None:
+            (replica.followers if self.terms.replica_id >= 0 else replica.consumers)[asked] = None
+
+    def _unwatch(self, asked: Asked) -> None:
+        replica = asked.replica
+        if replica is not None:
+            replica.followers.pop(asked, None)
+            replica.consumers.pop(asked, None)
+
+    # ---- answering
+
+    def fetch(self, terms: Terms) -> FetchResponse | asyncio.Future[FetchResponse | None]:
+        """Answer now if that is due, else park (BR-3)."""
+        self.terms = terms
+        self.asked_ms = self.replicas.around.world.clock.monotonic_ms()
+        look = self._look()
+        if terms.max_wait_ms <= 0 or not self.parts or look.urgent or look.size >= terms.min_bytes:
+            return self.respond(look.found)
+        if not self.lasting:
+            for asked in self.parts.values():
+                self.watch(asked)
+        self.waiting = wait = Wait(self)
+        self.replicas.room.park(wait, terms.max_wait_ms)
+        return wait.answer
+
+    def _look(self) -> Look:
+        """Read what is marked, within the limits; marks stay on what has more."""
+        from moldau.broker.partition_reading import read
+
+        left, size, urgent = self.terms.max_bytes, 0, False
+        found = []
+        for key, asked in list(self.unread.items()):
+            data = read(self, asked, left, first=not size)
+            found.append((asked, data))
+            del self.unread[key]
+            if data.error_code or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0:
+                urgent = True
+                self.unread[key] = asked
+                continue
+            length = len(data.records or b"")
+            if length:
+                size += length
+                left -= length
+            if length or left <= 0 or data.high_watermark != asked.told_high_watermark:
+                self.unread[key] = asked  # at the end: next time the others come first
+            if data.log_start_offset != asked.told_log_start >= 0:
+                urgent = True
+                self.unread[key] = asked
+        return Look(found, size, urgent)
+
+    def respond(self, found: list[tuple[Asked, Data]]) -> FetchResponse:
+        """The response from what a look found: everything asked, or in a session what is new."""
+        return self.build(found + self._rest(found))
+
+    def _rest(self, found: list[tuple[Asked, Data]]) -> list[tuple[Asked, Data]]:
+        """Parts that were not looked at this time, as a full answer must name them all."""
+        if len(found) == len(self.parts):
+            return []
+        from moldau.broker.partition_reading import nothing_new
+
+        seen = {asked.key for asked, _ in found}
+        return [(asked, nothing_new(asked)) for key, asked in self.parts.items() if key not in seen]
+
+    def build(self, found: list[tuple[Asked, Data]]) -> FetchResponse:
+        """Group by topic; name the leaders of what is not here (KIP-951)."""
+        response = FetchResponse(session_id=self.session_id)
+        topics: dict[bytes | str, FetchResponse.FetchableTopicResponse] = {}
+        for asked, data in found:
+            asked.told(data)
+            topic = topics.get(asked.key[0])
+            if topic is None:
+                topic = FetchResponse.FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id)
+                topics[asked.key[0]] = topic
+            topic.partitions.append(data)
+            if data.error_code in (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH):
+                self._hint(response, asked, data)
+        response.responses = list(topics.values())
+        return response
+
+    def _hint(self, response: FetchResponse, asked: Asked, data: Data) -> None:
+        from moldau.broker.leaders import leader_of
+
+        hint = leader_of(self.replicas.image, asked.topic, asked.topic_id, asked.number, self.terms.listener)
+        if hint is None:
+            return
+        data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=hint.id, leader_epoch=hint.epoch)
+        if hint.host and all(node.node_id != hint.id for node in response.node_endpoints):
+            response.node_endpoints.append(
+                FetchResponse.NodeEndpoint(node_id=hint.id, host=hint.host, port=hint.port, rack=hint.rack)
+            )
+
+    def ended(self) -> None:
+        """A parked fetch was answered."""
+        self.waiting = None
+        if not self.lasting:
+            for asked in self.parts.values():
+                self._unwatch(asked)
+
+    def close(self) -> None:
+        """Nobody will ask again: watch nothing."""
+        if self.waiting is not None:
+            self.waiting.expire()
+        for asked in self.parts.values():
+            self._unwatch(asked)
+        self.parts.clear()
+        self.unread.clear()
+
+
+class Wait:
+    """A parked fetch."""
+
+    __slots__ = ("_reader", "answer", "done", "urgent")
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.done = False
+        self.urgent = False
+        self.answer: asyncio.Future[FetchResponse | None] = asyncio.get_running_loop().create_future()
+
+    def look(self) -> None:
+        """Answer if there is enough by now."""
+        reader = self._reader
+        if not self.urgent and reader.terms.min_bytes > 1 and self._estimate() < reader.terms.min_bytes:
+            return
+        look = reader._look()
+        if self.urgent or look.urgent or look.size >= reader.terms.min_bytes:
+            self._finish(look)
+
+    def _estimate(self) -> int:
+        """An upper bound of what could be read, from positions alone."""
+        total = 0
+        for asked in self._reader.unread.values():
+            replica = asked.replica
+            if replica is None:
+                return self._reader.terms.min_bytes
+            active = replica.log.active
+            if asked.fetch_offset < active.base_offset:
+                return self._reader.terms.min_bytes
+            total += active.size - active.locate(asked.fetch_offset)
+        return total
+
+    def expire(self) -> None:
+        self._finish(self._reader._look())
+
+    def _finish(self, look: Look) -> None:
+        self.done = True
+        self._reader.replicas.room.left()
+        response = self._reader.respond(look.found)
+        self._reader.ended()
+        if not self.answer.done():
+            self.answer.set_result(response)

@@ -1,0 +1,88 @@
+"""One replica on this broker: its log, its replication machine, and who waits for it.
+
+Decides nothing; it is what ``replicas.py`` keeps by the thousand, so it owns no task, timer or file of its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from moldau.replication.partition import Partition
+from moldau.storage import Log
+from moldau.terms import Code, TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.broker.readings import Asked
+    from moldau.broker.waiting_room import Promise
+
+Key = tuple[bytes, int]
+"""(topic id, partition number)."""
+
+
+class Replica:
+    """``key`` names the partition for good, ``partition`` by its topic's name."""
+
+    __slots__ = ("consumers", "deletions", "followers", "key", "log", "machine", "partition", "promises")
+
+    def __init__(self, partition: TopicPartition, key: Key, log: Log, machine: Partition) -> None:
+        self.partition = partition
+        self.key = key
+        self.log = log
+        self.machine = machine
+        self.promises: deque[tuple[int, Promise, Any]] = deque()
+        """acks=all produces: (offset just above the last record, promise, part of its response), in offset order."""
+        self.deletions: list[tuple[int, Promise, Any]] = []
+        """DeleteRecords that wait for followers: (new log start, promise, part of its response)."""
+        self.consumers: dict[Asked, None] = {}
+        """Fetches that a higher watermark would interest. A dict for its order: a simulated run must repeat."""
+        self.followers: dict[Asked, None] = {}
+        """Fetches of followers, which any new record interests."""
+
+    def settle(self) -> None:
+        """The watermark, the ISR or the leadership moved: answer the produces whose fate is known."""
+        promises, machine = self.promises, self.machine
+        while promises:
+            next_offset, promise, slot = promises[0]
+            if not promise.done:
+                code = machine.acknowledged(next_offset)
+                if code is None:
+                    return
+                promise.settle(slot, code)
+            promises.popleft()
+
+    def settle_deletions(self) -> None:
+        """A follower told its log start: answer the deletions that all live replicas have done."""
+        low = self.machine.low_watermark
+        waiting = []
+        for offset, promise, slot in self.deletions:
+            if promise.done:
+                continue
+            code = self.machine.check_epoch(-1)
+            if code is Code.NONE and low < offset:
+                waiting.append((offset, promise, slot))
+                continue
+            slot.low_watermark = low if code is Code.NONE else -1
+            promise.settle(slot, code)
+        self.deletions = waiting
+
+    def data_arrived(self, first_offset: int) -> None:
+        """Records were appended from ``first_offset`` on: followers that wait here have something to fetch."""
+        for asked in self.followers:
+            asked.reader.arrived(asked, first_offset)
+
+    def committed(self) -> None:
+        """The watermark moved up: consumers may read further, produces may be acknowledged."""
+        self.settle()
+        for asked in self.consumers:
+            asked.reader.touch(asked)
+        for asked in self.followers:
+            asked.reader.note(asked)
+
+    def changed(self) -> None:
+        """Role, epoch or log start changed: everybody who waits here looks again."""
+        self.settle()
+        if self.deletions:
+            self.settle_deletions()
+        for asked in (*self.consumers, *self.followers):
+            asked.reader.touch(asked, urgent=True)

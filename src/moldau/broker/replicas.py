@@ -1,0 +1,361 @@
+"""All replicas of this broker: the image's changes become roles, the machines' effects become deeds.
+
+Decides nothing about replication (``moldau.replication`` does) or records (``moldau.storage`` does); it joins the two
+by partition, in order: each effect is done before the next. One timer sweeps all ISRs. A log directory that fails takes
+its replicas offline, and no others. Read next: ``replica.py`` (one of them), ``fetchers.py`` (following),
+``readings.py`` (being fetched from), ``isr_requests.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+from moldau.broker.fetchers import Fetchers
+from moldau.broker.isr_requests import IsrRequests
+from moldau.broker.producer_ids import ProducerIds
+from moldau.broker.replica import Key, Replica
+from moldau.broker.sessions import Sessions
+from moldau.broker.surroundings import BrokersSeen, Surroundings
+from moldau.broker.topic_configs import TopicConfigs
+from moldau.broker.waiting_room import Promise, WaitingRoom
+from moldau.image import Delta, Image
+from moldau.image import Partition as Assigned
+from moldau.ports import Handle
+from moldau.replication import effects as deeds
+from moldau.replication.effects import Effects
+from moldau.replication.facts import Assignment
+from moldau.replication.partition import Partition
+from moldau.replication.roles import Role
+from moldau.storage import Appended, DirOffline, LogConfig, LogError
+from moldau.terms import Code, TopicPartition
+from moldau.wire.codec import Buffer
+from moldau.wire.messages.k00_produce import ProduceResponse
+
+log = logging.getLogger("moldau.replicas")
+
+SWEPT_AT_ONCE = 500
+"""Replicas a sweep looks at before it lets the loop turn."""
+
+
+class Replicas:
+    """The data plane's state. ``by_key`` and ``by_partition`` hold the same replicas under both names.
+
+    ``led`` and ``left`` are told, in order, of partitions this broker begins or ceases to lead (coordinators listen).
+    """
+
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
+        self.me = around.me
+        self.logs = around.logs
+        self.room = WaitingRoom(around.world)
+        self.brokers = BrokersSeen(around.me, around.broker_epoch)
+        self.by_key: dict[Key, Replica] = {}
+        self.by_partition: dict[TopicPartition, Replica] = {}
+        self.unreachable: dict[Key, TopicPartition] = {}
+        """Assigned here, but their log could not be opened or created: a directory is offline."""
+        self.led: list[Callable[[Replica, int], object]] = []
+        self.left: list[Callable[[Replica], object]] = []
+        self._clock = around.world.clock
+        self._configs = TopicConfigs(around.me, around.config)
+        self._isr = IsrRequests(around, self.act)
+        self._fetchers = Fetchers(self)
+        slots = around.config["max.incremental.fetch.session.cache.slots"]
+        self.sessions = Sessions(self, around.world.clock, around.world.random, slots)
+        self.producer_ids = ProducerIds(around)
+        self._started = False
+        self._sweep: Handle | None = None
+        self._deeds: dict[type, Callable[[Replica, Any], None]] = {
+            deeds.AssignEpoch: lambda r, e: r.log.assign_epoch(e.epoch, e.start_offset),
+            deeds.Truncate: self._truncate,
+            deeds.Restart: self._restart,
+            deeds.AdvanceLogStart: self._advance_log_start,
+            deeds.HighWatermark: self._high_watermark,
+            deeds.Follow: lambda r, e: self._fetchers.follow(r, e.leader),
+            deeds.StopFollowing: lambda r, e: self._fetchers.unfollow(r),
+            deeds.StartedLeading: self._started_leading,
+            deeds.StoppedLeading: self._stopped_leading,
+            deeds.AlterIsr: self._isr.ask,
+            deeds.IsrChanged: self._isr_changed,
+        }
+
+    @property
+    def image(self) -> Image:
+        return self.brokers.image
+
+    def config_of(self, partition: TopicPartition) -> LogConfig:
+        """What a log runs under; before the image is known, by the static settings."""
+        return self._configs.log_config(self.image, partition.topic)
+
+    # ---- finding
+
+    def find(self, topic: str, number: int) -> Replica | Code:
+        """The replica of a partition by its topic's name, or why there is none here."""
+        replica = self.by_partition.get(TopicPartition(topic, number))
+        if replica is not None:
+            return replica
+        known = self.image.topic(topic)
+        if known is None or number not in known.partitions:
+            return Code.UNKNOWN_TOPIC_OR_PARTITION
+        return self._absent((known.id, number))
+
+    def find_by_id(self, topic_id: bytes, number: int) -> Replica | Code:
+        """The same by topic id."""
+        replica = self.by_key.get((topic_id, number))
+        if replica is not None:
+            return replica
+        known = self.image.topics.get(topic_id)
+        if known is None:
+            return Code.UNKNOWN_TOPIC_ID
+        return Code.UNKNOWN_TOPIC_OR_PARTITION if number not in known.partitions else self._absent((topic_id, number))
+
+    def _absent(self, key: Key) -> Code:
+        return Code.KAFKA_STORAGE_ERROR if key in self.unreachable else Code.NOT_LEADER_OR_FOLLOWER
+
+    # ---- the image
+
+    def apply(self, image: Image, delta: Delta) -> None:
+        """Act on a change of the image. The first call sets logs aside that belong to nobody (KAFKA-16234)."""
+        self.brokers.image = image
+        first = not self._started
+        if first:
+            self._start()
+        if delta.configs:
+            self._reconfigure(set(delta.configs))
+        changes = delta.partition_changes(image)
+        for change in changes:
+            if change.after is None or self.me not in change.after.replicas:
+                self._remove(change.key, deleted=change.after is None)
+        for change in changes:
+            if change.after is not None and self.me in change.after.replicas:
+                # At the start every partition looks new, and its log may be in a directory that is offline.
+                is_new = not first and (change.before is None or self.me not in change.before.replicas)
+                self._assign(change.topic, change.after, is_new)
+        if delta.brokers:
+            self._brokers_changed(set(delta.brokers))
+
+    def _start(self) -> None:
+        self._started = True
+        wanted = {
+            TopicPartition(self.image.topics[assigned.topic_id].name, assigned.id): assigned.topic_id
+            for assigned in self.image.partitions_on_broker(self.me)
+        }
+        for stray in self.logs.set_strays_aside(wanted, self._clock.wall_ms()):
+            log.warning("the log of %s belongs to no partition of this broker and was set aside", stray)
+        self._schedule_sweep()
+
+    def _reconfigure(self, resources: set[tuple[int, str]]) -> None:
+        topics = self._configs.changed(self.image, resources)
+        for partition, replica in self.by_partition.items():
+            if topics is None or partition.topic in topics:
+                replica.log.reconfigure(self._configs.log_config(self.image, partition.topic))
+
+    def _assign(self, topic: str, assigned: Assigned, is_new: bool) -> None:
+        key = (assigned.topic_id, assigned.id)
+        replica = self.by_key.get(key)
+        if replica is None:
+            replica = self._open(TopicPartition(topic, assigned.id), assigned, is_new)
+            if replica is None:
+                return
+        said = Assignment(
+            assigned.leader,
+            assigned.leader_epoch,
+            assigned.partition_epoch,
+            assigned.isr,
+            assigned.replicas,
+            assigned.adding,
+            assigned.removing,
+            assigned.recovery != 0,
+        )
+        code, effects = replica.machine.assign(said, self._clock.monotonic_ms())
+        if code is Code.NONE:
+            self.act(replica, effects)
+
+    def _open(self, partition: TopicPartition, assigned: Assigned, is_new: bool) -> Replica | None:
+        """A replica around the partition's log, which is created if there is none yet; None when no disk has room."""
+        key = (assigned.topic_id, assigned.id)
+        now_ms = self._clock.wall_ms()
+        config = self._configs.log_config(self.image, partition.topic)
+        try:
+            found = self.logs.logs.get(partition)
+            if found is not None and found.topic_id not in (None, assigned.topic_id):
+                self.logs.delete(partition, now_ms, stray=True)
+                found = None
+            if found is None:
+                found = self.logs.create(partition, assigned.topic_id, config, now_ms=now_ms, is_new=is_new)
+            else:
+                found.reconfigure(config)
+        except LogError as error:
+            log.error("%s cannot be opened: %s", partition, error)
+            self.unreachable[key] = partition
+            self.failed(error)
+            return None
+        self.unreachable.pop(key, None)
+        limits = self._configs.limits(self.image, partition.topic)
+        machine = Partition(self.me, found, self.brokers, limits, found.high_watermark)
+        found.high_watermark = machine.high_watermark
+        replica = Replica(partition, key, found, machine)
+        self.by_key[key] = self.by_partition[partition] = replica
+        if found.dir.offline is not None:
+            self.act(replica, machine.fail())
+        return replica
+
+    def _remove(self, key: Key, *, deleted: bool) -> None:
+        self.unreachable.pop(key, None)
+        replica = self.by_key.pop(key, None)
+        if replica is None:
+            return
+        partition = replica.partition
+        self.by_partition.pop(partition, None)
+        if deleted:
+            self._configs.forget(partition.topic)
+        self.act(replica, replica.machine.remove())
+        replica.changed()
+        try:
+            self.logs.delete(partition, self._clock.wall_ms())
+        except LogError as error:
+            self.failed(error)
+
+    def _brokers_changed(self, ids: set[int]) -> None:
+        """Registered, fenced or moved brokers: reach them where they are now, and let who may join ISRs do so."""
+        self._fetchers.brokers_changed(ids)
+        now_ms = self._clock.monotonic_ms()
+        for id in ids:
+            if id == self.me or not self.brokers.may_join_isr(id):
+                continue
+            for assigned in self.image.partitions_on_broker(id):
+                if assigned.leader == self.me and id not in assigned.isr:
+                    replica = self.by_key.get(assigned.key)
+                    if replica is not None:
+                        self.act(replica, replica.machine.brokers_changed(now_ms))
+
+    # ---- deeds
+
+    def act(self, replica: Replica, effects: Effects) -> None:
+        """Do what a machine asks, in order. A failing disk ends it: the replica is offline then."""
+        try:
+            for effect in effects:
+                self._deeds[type(effect)](replica, effect)
+        except LogError as error:
+            self.failed(error)
+
+    def _truncate(self, replica: Replica, effect: deeds.Truncate) -> None:
+        end = replica.log.log_end_offset
+        if replica.log.truncate_to(effect.offset):
+            log.info("%s: truncated from %d to %d", replica.partition, end, effect.offset)
+
+    def _restart(self, replica: Replica, effect: deeds.Restart) -> None:
+        log.warning("%s: started over at %d, the leader's log start", replica.partition, effect.offset)
+        replica.log.truncate_fully_at(effect.offset)
+        replica.log.high_watermark = replica.machine.high_watermark
+
+    def _advance_log_start(self, replica: Replica, effect: deeds.AdvanceLogStart) -> None:
+        replica.log.advance_log_start(effect.offset)
+
+    def _high_watermark(self, replica: Replica, effect: deeds.HighWatermark) -> None:
+        replica.log.high_watermark = effect.offset
+        replica.committed()
+
+    def _started_leading(self, replica: Replica, effect: deeds.StartedLeading) -> None:
+        replica.changed()
+        for listener in self.led:
+            listener(replica, effect.leader_epoch)
+
+    def _stopped_leading(self, replica: Replica, effect: deeds.StoppedLeading) -> None:
+        replica.changed()
+        for listener in self.left:
+            listener(replica)
+
+    def _isr_changed(self, replica: Replica, effect: deeds.IsrChanged) -> None:
+        log.info("%s: ISR is now %s, was %s", replica.partition, list(effect.after), list(effect.before))
+        replica.settle()
+
+    def failed(self, error: LogError) -> None:
+        """Storage failed: replicas in directories that are offline now neither lead nor follow."""
+        if not isinstance(error, DirOffline):
+            log.error("%s", error)
+            return
+        for replica in list(self.by_key.values()):
+            if replica.log.dir.offline is not None and replica.machine.role not in (Role.OFFLINE, Role.REMOVED):
+                log.error("%s is offline: %s", replica.partition, error)
+                self.act(replica, replica.machine.fail())
+                replica.changed()
+
+    # ---- appends
+
+    def append(self, replica: Replica, records: Buffer, acks: int, *, internal: bool = False) -> Appended:
+        """Append a client's batches as leader; ``internal`` for coordinators' own. Refusals are codes."""
+        machine = replica.machine
+        code = machine.admit(acks)
+        if code is not Code.NONE:
+            return Appended(code)
+        try:
+            appended = replica.log.append_leader(
+                records, machine.leader_epoch, self._clock.wall_ms(), internal=internal
+            )
+        except LogError as error:
+            self.failed(error)
+            return Appended(error.code, message=str(error))
+        if appended.code is Code.NONE and not appended.duplicate:
+            replica.data_arrived(appended.first_offset)
+            effects = machine.appended(self._clock.monotonic_ms())
+            if effects:
+                self.act(replica, effects)
+        return appended
+
+    def write(self, replica: Replica, records: Buffer, timeout_ms: int = 5000) -> asyncio.Future[tuple[Code, int]]:
+        """Append a coordinator's batch now; the future tells when it is committed: (code, first offset)."""
+        outcome: asyncio.Future[tuple[Code, int]] = asyncio.get_running_loop().create_future()
+        appended = self.append(replica, records, -1, internal=True)
+        code: Code | None = appended.code
+        if code is Code.NONE:
+            code = replica.machine.acknowledged(appended.last_offset + 1)
+        if code is not None:
+            outcome.set_result((code, appended.first_offset))
+            return outcome
+        slot = ProduceResponse.PartitionProduceResponse(base_offset=appended.first_offset)
+        promise = Promise(self.room, ProduceResponse())
+        promise.expect(slot)
+        replica.promises.append((appended.last_offset + 1, promise, slot))
+        self.room.park(promise, timeout_ms)
+
+        def tell(_: object) -> None:
+            if not outcome.done():
+                outcome.set_result((Code(slot.error_code), appended.first_offset))
+
+        promise.answer.add_done_callback(tell)
+        return outcome
+
+    # ---- time
+
+    def _schedule_sweep(self) -> None:
+        period_ms = self.around.config["replica.lag.time.max.ms"] / 2
+        self._sweep = self.around.world.tasks.call_later(period_ms, self._begin_sweep)
+
+    def _begin_sweep(self) -> None:
+        self._schedule_sweep()
+        self._sweep_some(iter([replica for replica in self.by_key.values() if replica.machine.role is Role.LEADER]))
+
+    def _sweep_some(self, rest: Iterable[Replica]) -> None:
+        """One slice of a sweep; ten thousand at once would hold up the loop."""
+        now_ms = self._clock.monotonic_ms()
+        swept = 0
+        for replica in islice(rest, SWEPT_AT_ONCE):
+            swept += 1
+            effects = replica.machine.sweep(now_ms)
+            if effects:
+                self.act(replica, effects)
+        if swept == SWEPT_AT_ONCE:
+            self.around.world.tasks.call_soon(lambda: self._sweep_some(rest))
+
+    def stop(self) -> None:
+        """Stop following and sweeping, answer everybody who waits. Logs stay open: their owner closes them."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._isr.close()
+        self._fetchers.stop()
+        self.room.close()
+        self.sessions.close()

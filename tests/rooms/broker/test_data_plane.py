@@ -1,0 +1,97 @@
+"""Produce, replicate, fail over and fetch, over real sockets and files, under a model controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from moldau.terms import Code
+from moldau.wire.batch import headers
+from tests.rooms.broker.data_cluster import DataCluster, batch, run, until
+
+
+def test_what_is_acknowledged_by_all_is_on_all_and_can_be_fetched(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path) as cluster:
+            cluster.create(0, 1, 2)
+            for n in range(5):
+                slot = await cluster.produce(0, batch(10))
+                assert (slot.error_code, slot.base_offset, slot.log_append_time_ms) == (0, 10 * n, -1)
+            data = await cluster.fetch(0, 0)
+            assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (50, 50, 0)
+            assert [header.base_offset for _, header in headers(data.records)] == [0, 10, 20, 30, 40]
+            for broker in cluster.live.values():
+                await until(lambda broker=broker: broker.replica().log.log_end_offset == 50)
+                assert broker.replica().log.read(0, 1 << 20) == bytes(data.records)
+
+    run(work)
+
+
+def test_acks_one_and_acks_none_do_not_wait(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path) as cluster:
+            cluster.create(0, 1, 2)
+            cluster.kill(1)
+            cluster.kill(2)
+            assert (await cluster.produce(0, batch(), acks=1)).base_offset == 0
+            assert (await cluster.produce(0, batch(), acks=-1, timeout_ms=50)).error_code == Code.REQUEST_TIMED_OUT
+            assert (await cluster.produce(0, batch(), acks=2)).error_code == Code.INVALID_REQUIRED_ACKS
+
+    run(work)
+
+
+def test_a_new_leader_has_everything_that_was_acknowledged_and_the_others_follow_it(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path) as cluster:
+            cluster.create(0, 1, 2)
+            for _ in range(20):
+                await cluster.produce(0, batch(3))
+            cluster.kill(0)
+            cluster.elect(1, (1, 2))
+            slot = await cluster.produce(1, batch(3))
+            assert (slot.error_code, slot.base_offset) == (0, 60)
+            await cluster.boot(0)
+            await until(lambda: set(cluster.image.at((7,) * 0 or cluster.brokers[0].replica().key).isr) == {0, 1, 2})
+            logs = [broker.replica().log for broker in cluster.live.values()]
+            assert {log.log_end_offset for log in logs} == {63}
+            assert len({log.read(0, 1 << 20) for log in logs}) == 1
+            assert logs[0].epochs.entries() == [(0, 0), (1, 60)]
+
+    run(work)
+
+
+def test_a_deposed_leaders_own_records_are_cut(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path) as cluster:
+            cluster.create(0, 1, 2)
+            await cluster.produce(0, batch(4))
+            cluster.kill(1)
+            cluster.kill(2)
+            await cluster.produce(0, batch(7), acks=1)
+            cluster.kill(0)
+            await cluster.boot(1)
+            cluster.elect(1, (1,))
+            await cluster.produce(1, batch(2))
+            await cluster.boot(0)
+            await until(lambda: cluster.brokers[0].replica().log.log_end_offset == 6)
+            mine, theirs = (cluster.brokers[id].replica().log for id in (0, 1))
+            assert mine.read(0, 1 << 20) == theirs.read(0, 1 << 20)
+            assert mine.epochs.entries() == [(0, 0), (1, 4)]
+
+    run(work)
+
+
+def test_the_isr_shrinks_when_a_follower_is_gone_and_grows_when_it_is_back(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path) as cluster:
+            cluster.create(0, 1, 2)
+            await cluster.produce(0, batch())
+            cluster.kill(2)
+            slot = await cluster.produce(0, batch(), timeout_ms=20_000)
+            assert slot.error_code == 0, "acknowledged once broker 2 was dropped"
+            key = cluster.brokers[0].replica().key
+            assert cluster.image.at(key).isr == (0, 1)
+            await cluster.boot(2)
+            await until(lambda: set(cluster.image.at(key).isr) == {0, 1, 2})
+            assert 2 in cluster.refused
+
+    run(work)
