@@ -134,7 +134,8 @@ class DeleteGroup(NamedTuple):
     group_id: str
 
 
-Ask = Join | Sync | Heartbeat | Leave | Commit | FetchOffsets | DeleteOffsets | Describe | ListGroups | DeleteGroup
+GroupAsk = Join | Sync | Heartbeat | Leave | Commit | FetchOffsets | DeleteOffsets | Describe | DeleteGroup
+Ask = GroupAsk | ListGroups
 
 
 # --- events without a client ------------------------------------------------------------------------------------------

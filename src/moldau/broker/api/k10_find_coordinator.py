@@ -1,0 +1,69 @@
+"""FindCoordinator, 0-6: the broker that coordinates a group; several groups in one request from 4 on (KIP-699).
+
+That is the leader of the group's partition of __consumer_offsets, which is created when it is asked for first. Answers
+COORDINATOR_NOT_AVAILABLE, which clients retry, until it is led. There is no coordinator of transactions or share groups
+here: their keys are refused as INVALID_REQUEST, with a text from version 1 on, so that a client ends, not waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from moldau.broker.topics import OFFSETS, create_automatically
+from moldau.groups import partition_for
+from moldau.terms import Code
+from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+KEY = 10
+GROUP = 0
+Coordinator = FindCoordinatorResponse.Coordinator
+KINDS = {1: "transactions", 2: "share groups"}
+
+
+def handle(
+    node: Any, request: FindCoordinatorRequest, context: Any
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    """Answer from the image, or after the topic was created."""
+    if request.key_type == GROUP and OFFSETS not in node.metadata.image.names:
+        return _create_first(node, request, context)
+    return _answer(node, request, context)
+
+
+async def _create_first(node: Any, request: FindCoordinatorRequest, context: Any) -> FindCoordinatorResponse:
+    await create_automatically(node, [OFFSETS])
+    return _answer(node, request, context)
+
+
+def _answer(node: Any, request: FindCoordinatorRequest, context: Any) -> FindCoordinatorResponse:
+    keys = request.coordinator_keys if context.api_version >= 4 else [request.key]
+    found = [_find(node, request.key_type, key, context.listener) for key in keys]
+    if context.api_version >= 4:
+        return FindCoordinatorResponse(coordinators=found)
+    one = found[0]
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+def _find(node: Any, kind: int, key: str, listener: str) -> Coordinator:
+    if kind != GROUP:
+        text = f"This cluster does not coordinate {KINDS.get(kind, f'keys of type {kind}')}."
+        return _none(key, Code.INVALID_REQUEST, text)
+    image = node.metadata.image
+    topic = image.topic(OFFSETS)
+    if topic is not None:
+        leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+        broker = image.brokers.get(leader)
+        endpoint = None if broker is None or broker.fenced else broker.endpoint(listener)
+        if endpoint is not None:
+            return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
+    return _none(key, Code.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
+
+
+def _none(key: str, code: Code, text: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=text)

@@ -1,0 +1,22 @@
+"""Heartbeat, 0-4: a member lives; told REBALANCE_IN_PROGRESS when it must join again. Instance ids from 3 (KIP-345)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.broker.coordinator import Answering
+from moldau.groups.facts import Heartbeat, HeartbeatReply
+from moldau.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+
+KEY = 12
+
+
+def handle(node: Any, request: HeartbeatRequest, context: Any) -> Answering:
+    """Put it to the group."""
+    ask = Heartbeat(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
+    return node.coordinator.ask([ask], _finish)  # type: ignore[no-any-return]
+
+
+def _finish(replies: Sequence[HeartbeatReply]) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=replies[0].code)

@@ -1,0 +1,57 @@
+"""DescribeGroups, 0-6: state and members of groups that this broker coordinates.
+
+A group that is not there is "Dead", and from 6 on GROUP_ID_NOT_FOUND as well (KIP-1043). Instance ids from 4 (KIP-345),
+what the client may do from 3 (KIP-430: everything, since there is no authorizer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.broker.api.operations import GROUP_OPERATIONS
+from moldau.broker.coordinator import Answering
+from moldau.groups.facts import Describe, DescribeReply
+from moldau.terms import Code
+from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+
+KEY = 15
+Group = DescribeGroupsResponse.DescribedGroup
+
+
+def handle(node: Any, request: DescribeGroupsRequest, context: Any) -> Answering:
+    """One ask a group."""
+
+    def finish(replies: Sequence[DescribeReply]) -> DescribeGroupsResponse:
+        answer = DescribeGroupsResponse()
+        for group_id, reply in zip(request.groups, replies, strict=True):
+            shown = _group(group_id, reply)
+            if request.include_authorized_operations and reply.found:
+                shown.authorized_operations = GROUP_OPERATIONS
+            if context.api_version >= 6 and reply.code is Code.NONE and not reply.found:
+                shown.error_code, shown.error_message = Code.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
+            answer.groups.append(shown)
+        return answer
+
+    return node.coordinator.ask([Describe(group_id) for group_id in request.groups], finish)  # type: ignore[no-any-return]
+
+
+def _group(group_id: str, reply: DescribeReply) -> Group:
+    return Group(
+        error_code=reply.code,
+        group_id=group_id,
+        group_state=reply.state,
+        protocol_type=reply.protocol_type,
+        protocol_data=reply.protocol_name,
+        members=[
+            DescribeGroupsResponse.DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in reply.members
+        ],
+    )

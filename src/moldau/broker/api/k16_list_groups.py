@@ -1,0 +1,37 @@
+"""ListGroups, 0-5: the groups that this broker coordinates; by state from 4 (KIP-518), by type from 5 (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.broker.coordinator import Answering
+from moldau.groups.facts import ListGroups, ListReply
+from moldau.terms import Code
+from moldau.wire.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
+
+KEY = 16
+
+
+def handle(node: Any, request: ListGroupsRequest, context: Any) -> Answering:
+    """Ask every shard."""
+    ask = ListGroups(frozenset(request.states_filter), frozenset(request.types_filter))
+    return node.coordinator.ask_all(ask, _finish)  # type: ignore[no-any-return]
+
+
+def _finish(replies: Sequence[ListReply]) -> ListGroupsResponse:
+    for reply in replies:
+        if reply.code is not Code.NONE:
+            return ListGroupsResponse(error_code=reply.code)  # a list with gaps would be taken for the whole
+    return ListGroupsResponse(
+        groups=[
+            ListGroupsResponse.ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.type,
+            )
+            for reply in replies
+            for group in reply.groups
+        ]
+    )

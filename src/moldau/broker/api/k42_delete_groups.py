@@ -1,0 +1,27 @@
+"""DeleteGroups, 0-2: delete groups without members, with all their offsets; answered when the log has it (KIP-229)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.broker.coordinator import Answering
+from moldau.groups.facts import DeleteGroup, DeleteGroupReply
+from moldau.wire.messages.k42_delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+KEY = 42
+
+
+def handle(node: Any, request: DeleteGroupsRequest, context: Any) -> Answering:
+    """One ask a group; a name given twice is asked once."""
+    names = list(dict.fromkeys(request.groups_names))
+
+    def finish(replies: Sequence[DeleteGroupReply]) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(
+            results=[
+                DeleteGroupsResponse.DeletableGroupResult(group_id=name, error_code=reply.code)
+                for name, reply in zip(names, replies, strict=True)
+            ]
+        )
+
+    return node.coordinator.ask([DeleteGroup(name) for name in names], finish)  # type: ignore[no-any-return]
