@@ -1,0 +1,58 @@
+"""``moldau demo``: what is typed, which cluster it runs on, and the exit code (0: the books balance, 1: not)."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import click
+
+FOLDER = Path("demo-out")
+
+
+@click.command()
+@click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, show_default=True, help="Tables and chart.")
+@click.option("--seconds", default=26.0, show_default=True, help="How long producing takes.")
+@click.option("--flights", "count", type=int, default=None, help="How many flights (default: all 336,776).")
+@click.option("--kill/--no-kill", default=True, show_default=True, help="Kill the busiest broker half-way.")
+def demo(folder: Path, seconds: float, count: int | None, kill: bool) -> None:
+    """Three real brokers, the flights that left New York in 2013, a Spark stream without a jar, and a kill -9.
+
+    Half-way the broker that leads most partitions is killed; ten seconds later it is started again. In the end every
+    flight must be in the log and in the Delta table exactly once.
+    """
+    from rich.console import Console
+
+    from moldau.admin.demo.chart import draw
+    from moldau.admin.demo.pipeline import PipelineError
+    from moldau.admin.demo.report import ConsoleTeller, tell
+    from moldau.admin.demo.story import Script, play
+    from moldau.cluster.cluster import Cluster, ClusterError
+
+    console = Console()
+    began = time.monotonic()
+    tables = _emptied(folder) / "pipeline"
+    teller = ConsoleTeller(console, count if count is not None else 336_776)
+    try:
+        with Cluster(brokers=3, data=(folder / "cluster").resolve()) as cluster:
+            teller.say(f"three brokers are up after {time.monotonic() - began:.1f} s: {cluster.bootstrap_servers}")
+            outcome = play(cluster, tables.resolve(), [folder / "cluster"], teller, Script(seconds, count, kill))
+    except (ClusterError, PipelineError, TimeoutError) as error:
+        teller.stop()
+        console.print(f"[bold red]the demo failed:[/] {error}", highlight=False)
+        sys.exit(1)
+    teller.stop()
+    tell(console, outcome, tables)
+    draw(outcome, tables, folder / "demo.png")
+    console.print(f"chart: {folder / 'demo.png'}    tables: {tables}    {time.monotonic() - began:.0f} s in all")
+    sys.exit(0 if outcome.books.balance else 1)
+
+
+def _emptied(folder: Path) -> Path:
+    """The folder, without what an earlier demo left in it; nothing else in it is touched."""
+    for name in ("cluster", "pipeline"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
