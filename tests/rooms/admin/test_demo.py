@@ -1,0 +1,145 @@
+"""The demo's sums, reasons and story, with a scripted cluster: books that do not balance are seen not to."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from moldau.admin.demo import report, story
+from moldau.admin.demo.checking import Books
+from moldau.admin.demo.data import delays, flights, id_of
+from moldau.admin.demo.producing import Acks
+from moldau.admin.demo.watching import Change, Happening, Standing, back_in_sync, explained
+
+
+def books(produced: list[int], in_log: list[int], in_table: list[int], commits: int = 3, batches: int = 3) -> Books:
+    return Books(np.array(produced), np.array(in_log), np.array(in_table), commits, batches, True)
+
+
+def test_books_balance_only_when_every_flight_is_everywhere_once():
+    assert books([1, 1], [1, 1], [1, 1]).balance
+    assert not books([1, 1], [1, 1], [1, 1], commits=4).balance
+    assert not books([1, 1], [1, 1], [1, 1])._replace(totals_right=False).balance
+    lost = books([1, 1, 1], [1, 0, 1], [1, 0, 0])
+    assert (lost.lost, lost.duplicated, lost.balance) == (2, 0, False)
+    doubled = books([1, 1], [1, 3], [2, 1])
+    assert (doubled.lost, doubled.duplicated, doubled.balance) == (0, 3, False)
+    never_acknowledged = books([1, 0], [1, 0], [1, 0])
+    assert (never_acknowledged.lost, never_acknowledged.balance) == (0, False)
+
+
+def test_a_flight_carries_its_number_first_and_sums_come_from_the_data():
+    found = flights(50)
+    assert [id_of(message.value) for message in found] == list(range(50))
+    assert json.loads(found[0].value)["carrier"].encode() == found[0].key
+    sums = delays(found)
+    assert sum(count for count, _, _ in sums.values()) == 50
+    assert sums["B6", 6][2] == sum(
+        json.loads(message.value)["dep_delay"] or 0
+        for message in found
+        if message.key == b"B6" and json.loads(message.value)["hour"] == 6
+    )
+
+
+def test_the_longest_gap_is_between_two_neighbouring_acks(monkeypatch):
+    acks = Acks(10)
+    for id, (at, partition) in enumerate([(100.0, 0), (100.5, 1), (103.0, 1), (103.1, 0), (103.2, 1)]):
+        monkeypatch.setattr(time, "time", lambda at=at: at)
+        acks.take(id, partition, 10)
+    acks.take(4, 1, 10)
+    assert acks.gap == (2.5, 100.5)
+    assert acks.worst_partition() == (0, pytest.approx(3.1))
+    assert (acks.count, acks.bytes, dict(acks.by_second)) == (5, 60, {100: 2, 103: 4})
+
+
+A, B, GONE, BACK = (
+    Standing(1, 0, (1, 2, 3)),
+    Standing(2, 1, (2, 3)),
+    Standing(-1, 1, (1,)),
+    Standing(2, 1, (1, 2, 3)),
+)
+STORY = [Happening(10.0, "killed", 1), Happening(20.0, "restarted", 1)]
+
+
+def reasons(changes: list[Change], logs: list[Path]) -> list[str]:
+    return [change.why for change in explained(changes, STORY, logs, "flights")]
+
+
+def test_changes_are_explained_by_the_log_and_else_by_the_story(tmp_path):
+    changes = [
+        Change(1.0, 0, None, A),
+        Change(11.0, 0, A, B),
+        Change(11.0, 1, A, GONE),
+        Change(21.0, 0, B, BACK),
+        Change(22.0, 0, BACK, Standing(1, 2, (1, 2, 3))),
+    ]
+    assert reasons(changes, []) == [
+        "the topic was created",
+        "broker 1 was killed; 2 was in sync",
+        "broker 1 went away and nobody in sync could take over",
+        "broker 1 caught up",
+        "broker 1 is back in sync and is the preferred leader",
+    ]
+    log = tmp_path / "state-change.jsonl"
+    event = {"event": "partition", "topic": "flights", "partition": 0, "leaderEpoch": 1, "isr": [3, 2], "why": "fenced"}
+    log.write_text(json.dumps(event) + "\n" + json.dumps({**event, "topic": "others", "leaderEpoch": 0}) + '\n{"cut')
+    assert reasons(changes[:2], [log]) == ["the topic was created", "fenced"]
+    assert back_in_sync(changes, 1, 20.0) == 21.0
+    assert back_in_sync(changes, 3, 20.0) is None
+
+
+class Stage:
+    """A cluster that only remembers what was done to it."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, int]] = []
+
+    def kill(self, id: int) -> None:
+        self.done.append(("kill", id))
+
+    def restart(self, id: int, *, wait: bool = True) -> None:
+        self.done.append(("restart", id))
+
+
+class Watch:
+    def leads_most(self) -> int:
+        return 0
+
+    def led_by(self, broker: int) -> list[int]:
+        return [2, 4]
+
+
+class Teller:
+    def say(self, what: str) -> None: ...
+
+    def progress(self, sent: int, acked: int, in_table: int) -> None: ...
+
+
+def test_the_busiest_broker_is_killed_once_at_half_and_restarted_ten_seconds_later(monkeypatch):
+    stage, now = Stage(), [100.0]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    hand = story._Stagehand(stage, Watch(), Teller(), story.Script())  # type: ignore[arg-type]
+    for sent, at in ((0, 100), (49, 110), (50, 111), (60, 112), (90, 120.9), (91, 121), (99, 140)):
+        now[0] = at
+        hand.look(sent, 100)
+    assert stage.done == [("kill", 0), ("restart", 0)]
+    assert [happening.at for happening in hand.happenings] == [111, 121]
+
+
+def test_the_report_says_what_was_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "mean_delays", lambda folder: {("UA", 5): 3.0})
+    acks = Acks(2)
+    acks.take(0, 0, 100)
+    acks.take(1, 0, 100)
+    changes = explained([Change(1.0, 0, None, A), Change(11.0, 0, A, B)], STORY, [], "flights")
+    outcome = story.Outcome(books([1, 1], [1, 1], [1, 0]), acks, changes, STORY, [(2.0, 1)], 0.0, 1.0, 2.0, 23.0)
+    told = io.StringIO()
+    report.tell(Console(file=told, width=150), outcome, tmp_path)
+    for words in ("do NOT balance", "1 -> 2", "broker 1 was killed; 2 was in sync", "again 3.0 s after", "UA"):
+        assert words in told.getvalue()
