@@ -246,10 +246,13 @@ class Client:
             self._learnt_ms[name] = now_ms
         return troubles
 
-    async def know(self, topics: Collection[str] | None, *, timeout_ms: int | None = None) -> Mapping[str, Code]:
+    async def know(
+        self, topics: Collection[str] | None, *, grace: bool = False, timeout_ms: int | None = None
+    ) -> Mapping[str, Code]:
         """Ask for metadata until it is had: like ``refresh``, over broken connections and elections of a moment.
 
-        Topics that do not exist are in the codes, not waited for.
+        Topics that do not exist are in the codes, not waited for; with ``grace`` they are, for as long as it takes a
+        new topic to reach every broker.
         """
         patience = self.patience(timeout_ms)
         while True:
@@ -259,7 +262,9 @@ class Client:
                 if not await patience.wait():
                     raise
                 continue
-            if not any(c is Code.LEADER_NOT_AVAILABLE for c in troubles.values()) or not await patience.wait():
+            codes = set(troubles.values())
+            young = grace and Code.UNKNOWN_TOPIC_OR_PARTITION in codes and not patience.has_seen_enough
+            if not (young or Code.LEADER_NOT_AVAILABLE in codes) or not await patience.wait():
                 return troubles
 
     async def know_leaders(self, partitions: Iterable[TopicPartition]) -> None:

@@ -120,14 +120,13 @@ class Producer:
         self._timer: Handle | None = None
         self._timer_at_ms = 0
         self._waiting: list[asyncio.Future[None]] = []
-        self._in_flight = 0
 
     # -- what callers do
 
     async def prepare(self, topic: str) -> Code:
         """Learn a topic before the first ``send`` to it; what the cluster says about it."""
         if topic not in self.client.view.topics:
-            troubles = await self.client.know([topic])
+            troubles = await self.client.know([topic], grace=True)
             return troubles.get(topic, Code.NONE)
         return Code.NONE
 
@@ -301,14 +300,12 @@ class Producer:
     def _start(self, work: Any, lanes: list[_Lane]) -> None:
         for lane in lanes:
             lane.busy = True
-        self._in_flight += 1
         self._world.tasks.spawn(self._finish(work, lanes), "produce")
 
     async def _finish(self, work: Awaitable[None], lanes: list[_Lane]) -> None:
         try:
             await work
         finally:
-            self._in_flight -= 1
             for lane in lanes:
                 lane.busy = False
             for waiter in self._waiting:
@@ -423,8 +420,8 @@ class Producer:
             self._identity = NOBODY
 
     def _renew(self) -> None:
-        """Get a producer id once nothing is under way; sequence numbers start again."""
-        if self._renewing or self._in_flight:
+        """Get a producer id; sequence numbers start again. What is under way under an older id does not mind."""
+        if self._renewing:
             return
         self._renewing = True
         self._start(self._ask_identity(), [])

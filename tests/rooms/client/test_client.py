@@ -251,6 +251,7 @@ def test_a_topic_made_anew_is_refused_to_who_insists_on_the_old_id():
         cluster.ids["t"] = b"another id here."
         got = await reading.fetch(client, T0, 0, FetchOptions(topic_id=old))
         assert got.code is Code.UNKNOWN_TOPIC_ID
+        assert cluster.asked.count((0, "Fetch")) == 1
         assert (await reading.fetch(client, T0, 0)).code is Code.NONE
 
     scene_with(1, {"t": 1}, play)
