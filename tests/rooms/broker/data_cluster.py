@@ -235,7 +235,9 @@ class DataCluster:
         elif part.partition_epoch != state.partition_epoch:
             slot.error_code = Code.INVALID_UPDATE_VERSION
         else:
-            self.change(part.partition_index, isr=list(part.new_isr))
+            change = records.PartitionChangeRecord(topic_id=id, partition_id=part.partition_index)
+            change.isr = list(part.new_isr)
+            self.commit(change)
             state = self.image.partition(id, part.partition_index)
             assert state is not None
             slot.leader_id, slot.leader_epoch = state.leader, state.leader_epoch

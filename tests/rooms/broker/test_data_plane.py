@@ -46,6 +46,7 @@ def test_a_new_leader_has_everything_that_was_acknowledged_and_the_others_follow
             for _ in range(20):
                 await cluster.produce(0, batch(3))
             cluster.kill(0)
+            await until(lambda: 0 in cluster.refused, "a follower tells that its leader's address refuses")
             cluster.elect(1, (1, 2))
             slot = await cluster.produce(1, batch(3))
             assert (slot.error_code, slot.base_offset) == (0, 60)
@@ -92,6 +93,5 @@ def test_the_isr_shrinks_when_a_follower_is_gone_and_grows_when_it_is_back(tmp_p
             assert cluster.image.at(key).isr == (0, 1)
             await cluster.boot(2)
             await until(lambda: set(cluster.image.at(key).isr) == {0, 1, 2})
-            assert 2 in cluster.refused
 
     run(work)

@@ -1,0 +1,250 @@
+"""Fetch by the rules of BR-3: what is answered at once, what waits, what a session leaves out, who is refused how."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from moldau.terms import Code
+from moldau.wire.batch import headers
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+from moldau.wire.records import metadata as records
+from tests.rooms.broker.data_cluster import TOPIC_ID, DataCluster, batch, run, until
+
+
+def offsets(data: FetchResponse.PartitionData) -> list[int]:
+    assert data.records is not None, "no records are b'', never null"
+    return [header.base_offset for _, header in headers(data.records)]
+
+
+def test_an_empty_partition_is_answered_at_once_only_when_the_client_will_not_wait(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            data = await cluster.fetch(0, 0, max_wait_ms=0)
+            assert (bytes(data.records), data.high_watermark, data.aborted_transactions) == (b"", 0, None)
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            await cluster.fetch(0, 0, max_wait_ms=60)
+            assert loop.time() - began >= 0.055
+            assert not len(cluster.brokers[0].replicas.room)
+
+    run(work)
+
+
+def test_a_parked_fetch_is_answered_by_what_arrives(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            parked = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=30_000))
+            await until(lambda: len(cluster.brokers[0].replicas.room) == 2, "the consumer and the follower wait")
+            line = cluster.lines.pop(0)  # the parked fetch keeps its place in line: others need a line of their own
+            await cluster.produce(0, batch(3))
+            assert offsets(await parked) == [0]
+            line.close()
+
+    run(work)
+
+
+def test_a_consumer_sees_nothing_above_the_watermark(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path) as cluster:
+            cluster.create(0, 1, 2)
+            await cluster.produce(0, batch())
+            cluster.kill(1)
+            await cluster.produce(0, batch(), acks=1)
+            data = await cluster.fetch(0, 0)
+            assert (offsets(data), data.high_watermark) == ([0], 1)
+            data = await cluster.fetch(0, 1)
+            assert (data.error_code, bytes(data.records)) == (0, b""), "there, but not to be seen yet"
+            data = await cluster.fetch(0, 3)
+            assert data.error_code == Code.OFFSET_OUT_OF_RANGE
+            assert (data.high_watermark, bytes(data.records)) == (-1, b"")
+
+    run(work)
+
+
+def test_min_bytes_are_waited_for(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            one = batch(1, 100)
+            parked = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=30_000, min_bytes=3 * len(one)))
+            await until(lambda: len(cluster.brokers[0].replicas.room) == 1)
+            cluster.lines.pop(0)
+            await cluster.produce(0, one)
+            await cluster.produce(0, one)
+            assert not parked.done()
+            await cluster.produce(0, one)
+            assert offsets(await parked) == [0, 1, 2]
+
+    run(work)
+
+
+def test_limits_are_kept_in_whole_batches_save_for_the_first(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=2)
+            one = batch(1, 1000)
+            for number in (0, 1):
+                for _ in range(4):
+                    await cluster.produce(0, one, number=number)
+            assert offsets(await cluster.fetch(0, 0, each_bytes=1)) == [0]
+            assert offsets(await cluster.fetch(0, 0, each_bytes=2 * len(one) + 10)) == [0, 1]
+            request = cluster.fetch_request((0, 0), (1, 0), max_bytes=3 * len(one))
+            response = await cluster.ask(0, request, 12)
+            first, second = response.responses[0].partitions
+            assert (offsets(first), offsets(second)) == ([0, 1, 2], [])
+
+    run(work)
+
+
+@pytest.mark.parametrize("version", [4, 7, 12, 13, 17])
+def test_unknown_topics_and_partitions_are_named_in_every_version(tmp_path: Path, version: int) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0)
+            parts = [FetchRequest.FetchPartition(partition=0, partition_max_bytes=1000)]
+            request = cluster.fetch_request((9, 0))
+            request.topics.append(FetchRequest.FetchTopic(topic="none", topic_id=bytes([9] * 16), partitions=parts))
+            response = await cluster.ask(0, request, version)
+            codes = [topic.partitions[0].error_code for topic in response.responses]
+            unknown = Code.UNKNOWN_TOPIC_ID if version >= 13 else Code.UNKNOWN_TOPIC_OR_PARTITION
+            assert codes == [Code.UNKNOWN_TOPIC_OR_PARTITION, unknown]
+            response = await cluster.ask(1, cluster.fetch_request((0, 0)), version)
+            part = response.responses[0].partitions[0]
+            assert part.error_code == Code.NOT_LEADER_OR_FOLLOWER
+            if version >= 12:
+                assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (0, 0)
+            if version >= 16:
+                assert [(n.node_id, n.port) for n in response.node_endpoints] == [(0, cluster.brokers[0].port)]
+
+    run(work)
+
+
+def test_epochs_that_do_not_match_are_told_apart_and_wake_who_waits(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            parked = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=30_000, version=4))
+            await until(lambda: len(cluster.brokers[0].replicas.room) >= 2)
+            cluster.elect(1, (0, 1))
+            assert (await parked).error_code == Code.NOT_LEADER_OR_FOLLOWER
+            for epoch, code in ((0, Code.FENCED_LEADER_EPOCH), (1, Code.NONE), (2, Code.UNKNOWN_LEADER_EPOCH)):
+                request = cluster.fetch_request((0, 0))
+                request.topics[0].partitions[0].current_leader_epoch = epoch
+                response = await cluster.ask(1, request, 12)
+                assert response.responses[0].partitions[0].error_code == code
+
+    run(work)
+
+
+def test_a_consumer_of_another_history_is_told_where_it_parts(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            await cluster.produce(0, batch(5))
+            cluster.elect(1, (0, 1))
+            await cluster.produce(1, batch(5))
+            request = cluster.fetch_request((0, 8), max_wait_ms=30_000)
+            request.topics[0].partitions[0].last_fetched_epoch = 0
+            response = await cluster.ask(1, request, 12)
+            parted = response.responses[0].partitions[0].diverging_epoch
+            assert (parted.epoch, parted.end_offset) == (0, 5)
+
+    run(work)
+
+
+def test_a_session_names_everything_once_and_then_what_is_new(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=3)
+
+            async def ask(*parts: tuple[int, int], session: tuple[int, int], **fields: object) -> FetchResponse:
+                request = cluster.fetch_request(*parts, session_id=session[0], session_epoch=session[1], **fields)
+                response: FetchResponse = await cluster.ask(0, request, 13)
+                return response
+
+            def shown(response: FetchResponse) -> list[int]:
+                return [part.partition_index for topic in response.responses for part in topic.partitions]
+
+            first = await ask((0, 0), (1, 0), (2, 0), session=(0, 0))
+            id = first.session_id
+            assert id > 0
+            assert shown(first) == [0, 1, 2]
+            assert shown(await ask(session=(id, 1))) == []
+            await cluster.produce(0, batch(2), number=1)
+            second = await ask(session=(id, 2))
+            assert shown(second) == [1]
+            assert offsets(second.responses[0].partitions[0]) == [0]
+            assert shown(await ask((1, 2), session=(id, 3))) == []
+            gone = [FetchRequest.ForgottenTopic(topic_id=TOPIC_ID, partitions=[1])]
+            await ask(session=(id, 4), forgotten_topics_data=gone)
+            await cluster.produce(0, batch(2), number=1)
+            await cluster.produce(0, batch(2), number=2)
+            assert shown(await ask(session=(id, 5))) == [2]
+            assert (await ask(session=(id, 5))).error_code == Code.INVALID_FETCH_SESSION_EPOCH
+            assert (await ask(session=(id + 1, 6))).error_code == Code.FETCH_SESSION_ID_NOT_FOUND
+            closed = await ask((0, 0), session=(id, -1))
+            assert (closed.session_id, shown(closed)) == (0, [0])
+            assert (await ask(session=(id, 6))).error_code == Code.FETCH_SESSION_ID_NOT_FOUND
+            assert not len(cluster.brokers[0].replicas.sessions)
+            assert not any(replica.consumers for replica in cluster.brokers[0].replicas.by_key.values())
+
+    run(work)
+
+
+def test_a_session_survives_its_topics_second_life(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            await cluster.produce(0, batch(2))
+            request = cluster.fetch_request((0, 0), session_id=0, session_epoch=0)
+            id = (await cluster.ask(0, request, 12)).session_id
+            cluster.commit(records.RemoveTopicRecord(topic_id=TOPIC_ID))
+            request = cluster.fetch_request(session_id=id, session_epoch=1)
+            (topic,) = (await cluster.ask(0, request, 12)).responses
+            assert topic.partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+            cluster.create(0, id=bytes([8] * 16))
+            request = cluster.fetch_request((0, 0), session_id=id, session_epoch=2)
+            (topic,) = (await cluster.ask(0, request, 12)).responses
+            assert (topic.partitions[0].error_code, topic.partitions[0].high_watermark) == (0, 0)
+
+    run(work)
+
+
+def test_a_reader_is_sent_to_a_replica_in_its_rack(tmp_path: Path) -> None:
+    async def work() -> None:
+        selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+        async with DataCluster(tmp_path, 2, replica_selector_class=selector) as cluster:
+            cluster.create(0, 1)
+            await cluster.produce(0, batch(5))
+            await until(lambda: cluster.brokers[1].replica().machine.high_watermark == 5)
+            data = await cluster.fetch(0, 0, rack_id="rack-1", max_wait_ms=30_000)
+            assert (data.preferred_read_replica, bytes(data.records)) == (1, b"")
+            data = await cluster.fetch(1, 0, rack_id="rack-1")
+            assert offsets(data) == [0]
+            data = await cluster.fetch(0, 0, rack_id="rack-0")
+            assert (data.preferred_read_replica, offsets(data)) == (-1, [0])
+
+    run(work)
+
+
+def test_a_partition_that_joins_a_waiting_follower_does_not_wait_with_it(tmp_path: Path) -> None:
+    """The leader of partition 0 answers a parked fetch when the same follower has more to ask."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 3, replica_fetch_wait_max_ms="20000") as cluster:
+            cluster.create(0, 2)
+            await until(lambda: len(cluster.brokers[0].replicas.room) == 1, "the follower's fetch waits")
+            cluster.create(1, 0, 2, topic="second", id=bytes([3] * 16))
+            await until(lambda: len(cluster.brokers[1].replicas.room) == 2)
+            cluster.commit(
+                records.PartitionChangeRecord(topic_id=bytes([3] * 16), partition_id=0, leader=0, isr=[0, 2])
+            )
+            second = cluster.brokers[0].replicas.by_key[(bytes([3] * 16), 0)]
+            await until(lambda: second.machine.followers[2].fetched, "long before the wait is over")
+
+    run(work)
