@@ -86,7 +86,7 @@ def _run(config: NodeConfig, logs: str | None) -> int:
         node.failed(task, error)
 
     world = real_world(loop, failed)
-    node = Node(config, world, lambda code: ended.done() or ended.set_result(code))
+    node = Node(config, world, lambda code: None if ended.done() else ended.set_result(code))
 
     async def live() -> int:
         try:

@@ -79,7 +79,7 @@ async def pause(tasks: Any, wait_ms: float) -> None:
     import asyncio
 
     waited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    timer = tasks.call_later(wait_ms, lambda: waited.done() or waited.set_result(None))
+    timer = tasks.call_later(wait_ms, lambda: None if waited.done() else waited.set_result(None))
     try:
         await waited
     finally:

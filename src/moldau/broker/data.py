@@ -101,7 +101,7 @@ class DataSide:
         while not self._stopped:
             self._probe_sent_ms = self._world.clock.monotonic_ms()
             for dir in self.log_dirs.online:
-                await self._world.tasks.off_loop(lambda path=dir.path: self._touch(path))  # type: ignore[misc]
+                await self._world.tasks.off_loop(lambda path=dir.path: self._touch(path))
             self._probe_sent_ms = None
             await pause(self._world.tasks, PROBE_MS)
 

@@ -144,7 +144,7 @@ def _bootstrap_records() -> list[Any]:
 def _checkpoint(records: list[Any], control: list[tuple[int, bytes]]) -> bytes:
     """A snapshot file: a header with control records, records, a footer (KIP-630)."""
     head = _control([(SNAPSHOT_HEADER, SnapshotHeaderRecord().encode(0)), *control])
-    body = [(0, None, pack_metadata(record, 0), []) for record in records]
+    body: list[Any] = [(0, None, pack_metadata(record, 0), []) for record in records]
     foot = _control([(SNAPSHOT_FOOTER, SnapshotFooterRecord().encode(0))])
     out = bytearray()
     offset = 0

@@ -27,7 +27,7 @@ from moldau.broker.state_log import StateLog
 from moldau.client.connection import ConnectionOptions
 from moldau.image import Endpoint
 from moldau.ports import Listener as BoundListener
-from moldau.ports import World
+from moldau.ports import PlaneEvents, World
 from moldau.storage.errors import LogError
 from moldau.wire.frames import RequestHeader
 
@@ -78,7 +78,9 @@ class Node:
                 self.data.load()
                 self.data.start()
             self._listen_to_metadata()
-            listeners = [self.metadata, *([self.office] if self.office is not None else [])]
+            listeners: list[PlaneEvents] = [self.metadata]
+            if self.office is not None:
+                listeners.append(self.office)
             self.plane = QuorumPlane(self, meta, listeners)
             for one in self.config.listeners:
                 await self._listen(one)

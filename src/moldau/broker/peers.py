@@ -70,7 +70,7 @@ class Peers:
 
     async def refuses(self, host: str, port: int) -> bool:
         """Whether the address refuses a fresh connection: its host is up and the process is gone (HC-4)."""
-        probe = asyncio.BufferedProtocol()
+        probe: Any = asyncio.BufferedProtocol()
         try:
             transport = await self._world.net.connect(host, port, probe)
         except ConnectionRefusedError:

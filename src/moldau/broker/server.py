@@ -229,8 +229,8 @@ class Connection(asyncio.BufferedProtocol):
     # ---- answers
 
     def _await(self, result: Awaitable[Message | None], slot: list[Any], header: RequestHeader) -> None:
-        future = asyncio.ensure_future(result) if inspect.iscoroutine(result) else result
-        future.add_done_callback(lambda done: self._answered(done, slot, header))  # type: ignore[attr-defined]
+        future: Any = asyncio.ensure_future(result) if inspect.iscoroutine(result) else result
+        future.add_done_callback(lambda done: self._answered(done, slot, header))
 
     def _answered(self, done: asyncio.Future[Message | None], slot: list[Any], header: RequestHeader) -> None:
         if self._transport is None or done.cancelled():

@@ -17,6 +17,9 @@ TEXT = logging.getLogger("state.change.logger")
 TWIN = logging.getLogger("state.change.json")
 
 
+Changed = tuple[str, Partition | None, Partition]
+
+
 class StateLog:
     """Watches one node's committed metadata."""
 
@@ -36,7 +39,8 @@ class StateLog:
 
     def carried_out(self, image: Image, delta: Delta) -> None:
         """What a batch made of this broker's replicas."""
-        leading, following = [], []
+        leading: list[Changed] = []
+        following: list[Changed] = []
         for topic, _, before, after in delta.partition_changes(image):
             if after is None or self._me not in after.replicas:
                 continue

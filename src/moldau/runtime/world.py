@@ -107,11 +107,12 @@ class RealNet:
         return RealListener(server)
 
     async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
-        transport, _ = await self._loop.create_connection(lambda: receiver, host, port)  # type: ignore[arg-type,return-value]
+        protocol: Any = receiver
+        transport, _ = await self._loop.create_connection(lambda: protocol, host, port)
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return transport  # type: ignore[return-value]
+        return transport
 
 
 def real_world(loop: asyncio.AbstractEventLoop, on_failure: Callable[[str, BaseException], None]) -> World:

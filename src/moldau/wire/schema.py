@@ -158,6 +158,8 @@ class Message(Struct):
 
     api_key: ClassVar[int] = -1
     versions: ClassVar[tuple[int, int]] = (0, 0)
+    _decoders: ClassVar[dict[int, Any]] = {}
+    _encoders: ClassVar[dict[int, Any]] = {}
 
     def __init_subclass__(cls, *, key: int = -1, versions: tuple[int, int] = (0, 0), flexible: int | None = 0) -> None:
         super().__init_subclass__()
@@ -170,8 +172,8 @@ class Message(Struct):
         for part in (cls, *structs.values()):
             for field in part.fields:
                 field.resolve(structs)
-        cls._decoders: dict[int, Any] = {}
-        cls._encoders: dict[int, Any] = {}
+        cls._decoders = {}
+        cls._encoders = {}
 
     @classmethod
     def decode(cls: type[M], buffer: Buffer, version: int) -> M:
@@ -195,5 +197,5 @@ def _default(field: Field) -> object:
 
 def _same(a: object, b: object) -> bool:
     if isinstance(a, memoryview) or isinstance(b, memoryview):
-        return a is not None and b is not None and bytes(a) == bytes(b)  # type: ignore[call-overload,no-any-return]
+        return a is not None and b is not None and bytes(a) == bytes(b)  # type: ignore[call-overload]
     return a == b or (not isinstance(a, Struct) and a != a and b != b)  # NaN equals itself here
