@@ -84,7 +84,7 @@ class Compaction:
 
     __slots__ = (
         "_delete_retention_ms", "_folder", "_interval", "_keep_empty", "_keys", "_now_ms", "_segment_bytes",
-        "cleaned_to", "dirty_from", "error", "replaced", "sources",
+        "cleaned_to", "dirty_from", "error", "replaced", "sources", "truncations",
     )  # fmt: skip
 
     def __init__(self, log: Log, dirt: Dirt, now_ms: int) -> None:
@@ -96,6 +96,7 @@ class Compaction:
         self.cleaned_to = log.segments[dirt.last].base_offset
         self.replaced: list[tuple[list[Segment], Segment]] = []
         self.error: Exception | None = None
+        self.truncations = log.truncations
         self._now_ms = now_ms
         self._delete_retention_ms = log.config.delete_retention_ms
         self._segment_bytes = log.config.roll_bytes
@@ -241,13 +242,14 @@ class Compaction:
 def install(log: Log, compaction: Compaction, now_ms: int) -> int:
     """Put the compacted segments in the place of what they were made from; bytes saved.
 
-    A crash after any step is finished or undone by the next start (``recovery.py``). A group whose sources changed in
-    the meantime (truncated, retained away) is thrown away. OSError; CorruptLog when the log could not be read.
+    A crash after any step is finished or undone by the next start (``recovery.py``). All is thrown away if the log was
+    truncated meanwhile, and a group whose sources retention took. OSError; CorruptLog when the log could not be read.
     """
-    if compaction.error is not None:
+    if compaction.error is not None or compaction.truncations != log.truncations:
         compaction.discard()
+    if compaction.error is not None:
         raise compaction.error
-    saved, whole = 0, True
+    saved, whole = 0, bool(compaction.replaced)
     for group, cleaned in compaction.replaced:
         at = log.segments.index(group[0]) if group[0] in log.segments else -1
         if at < 0 or log.segments[at : at + len(group)] != group:

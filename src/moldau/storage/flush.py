@@ -19,19 +19,20 @@ from moldau.storage.segment import Segment
 class Flush:
     """Everything below ``up_to`` is durable once ``run`` is through and ``error`` is None."""
 
-    __slots__ = ("_dirs", "_disk", "_files", "_segments", "done", "error", "up_to")
+    __slots__ = ("_dirs", "_disk", "_files", "_open_files", "_segments", "done", "error", "up_to")
 
     def __init__(self, folder: Folder, segments: Sequence[Segment], up_to: int) -> None:
         self.up_to = up_to
         self.done = False
         self.error: OSError | None = None
         self._disk = folder.disk
+        self._open_files = folder.dir.files
         self._segments = segments
+        for segment in segments:
+            segment.pinned += 1  # all of them before the first is opened: opening one may close another
         self._files = [segment.open() for segment in segments]
         both = ((folder.path, folder.names), (folder.dir.path, folder.dir.names))
         self._dirs = [(path, names, names.changes) for path, names in both if names.dirty]
-        for segment in segments:
-            segment.pinned += 1
 
     def run(self) -> None:
         """Sync the files, then the folder and the log directory if names in them have changed."""
@@ -49,6 +50,8 @@ class Flush:
         for segment in self._segments:
             segment.pinned -= 1
         self._segments = ()
+        self._files = []
+        self._open_files.trim()
         if self.error is None and self.done:
             for _, names, changes in self._dirs:
                 names.synced = max(names.synced, changes)

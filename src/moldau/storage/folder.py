@@ -40,13 +40,18 @@ class OpenFiles:
 
     def opened(self, owner: Opened) -> None:
         """``owner`` just opened its file: make room if there are too many."""
+        self._queue[owner] = None
+        if len(self._queue) > self.limit:
+            self.trim(owner)
+
+    def trim(self, keep: Opened | None = None) -> None:
+        """Close files until the limit is kept, those used least first."""
         queue = self._queue
-        queue[owner] = None
         spare = 2 * len(queue)  # every file recent or pinned: one full round clears the marks, a second gives up
         while len(queue) > self.limit and spare:
             spare -= 1
             candidate, _ = queue.popitem(last=False)
-            if candidate is owner or candidate.recent or candidate.pinned:
+            if candidate is keep or candidate.recent or candidate.pinned:
                 candidate.recent = False
                 queue[candidate] = None
             else:

@@ -60,9 +60,10 @@ class Log:
     """
 
     __slots__ = (
-        "_admission", "_bases", "_producers", "active", "cleaned_to", "config", "dir", "epochs", "epochs_changed",
-        "folder", "high_watermark", "jitter_ms", "last_flush_ms", "log_end_offset", "log_start_offset", "partition",
-        "recovery_point", "restart_point", "segments", "topic_id", "topic_id_saved",
+        "_admission", "_bases", "_producers", "active", "changed", "cleaned_to", "config", "dir", "epochs",
+        "epochs_changed", "folder", "high_watermark", "jitter_ms", "last_flush_ms", "log_end_offset",
+        "log_start_offset", "partition", "recovery_point", "restart_point", "segments", "topic_id", "topic_id_saved",
+        "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -83,6 +84,9 @@ class Log:
         self.epochs: EpochTable = loaded.epochs
         self.epochs_changed = loaded.epochs_changed
         self._producers: Producers | None = loaded.producers
+        self.changed = False
+        """Batches were written or cut since the log was loaded or closed."""
+        self.truncations = 0
         self.cleaned_to = -1
         self.last_flush_ms = 0
         self.jitter_ms = 0
@@ -183,7 +187,7 @@ class Log:
         """
         self.dir.ensure_online()
         # An empty log may begin inside a batch: the leader's log start was moved there by DeleteRecords.
-        empty = self.log_end_offset == self.active.base_offset and len(self.segments) == 1
+        empty = not self.active.size and len(self.segments) == 1
         taken = take(records, self.log_end_offset, empty)
         if isinstance(taken, Refused):
             return Appended(taken.code, log_start_offset=self.log_start_offset, message=taken.message)
@@ -222,6 +226,7 @@ class Log:
             active.append(data, marks, self.config.index_interval_bytes)
         except OSError as error:
             raise self._failed_append(error) from error
+        self.changed = True
         self.log_end_offset = marks[-1].last_offset + 1
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush(now_ms=now_ms)
@@ -326,9 +331,10 @@ class Log:
     # -- truncate ---------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
-        """Cut the log so that it ends at ``offset`` (a batch that straddles it goes whole); False when it ends there
-        already.
+        """Cut the log so that nothing at or above ``offset`` is left; False when there is nothing.
 
+        A batch that straddles ``offset`` goes whole, and then the log ends where that batch began: it does not hold
+        the offsets below, and must fetch them again.
         The recovery point goes down with it, and is made durable before the next append: otherwise a restart would
         trust bytes that replaced the ones it knew.
         """
@@ -346,10 +352,12 @@ class Log:
                 # Before the cut: a removal that a power cut undoes would leave a gap behind it.
                 self.folder.disk.sync_dir(self.folder.path)
             self.active = self.segments[-1]
-            self.active.truncate(offset)
+            self.log_start_offset = min(self.log_start_offset, offset)
+            offset = max(self.active.truncate(offset), self.log_start_offset)
             drop_snapshots(self.folder, above=offset)
+        self.changed = True
+        self.truncations += 1
         self.log_end_offset = offset
-        self.log_start_offset = min(self.log_start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.cleaned_to = min(self.cleaned_to, self.active.base_offset)
@@ -374,6 +382,8 @@ class Log:
         self.folder.names.touch()
         self.segments.append(self.active)
         self._bases = [offset]
+        self.changed = True
+        self.truncations += 1
         self.log_end_offset = offset
         self.log_start_offset = start
         self.high_watermark = max(offset, start)
@@ -474,10 +484,11 @@ class Log:
         """
         if self.dir.offline is None:
             with self.dir.watch:
-                if self.log_end_offset > self.recovery_point or self.epochs_changed or not self.topic_id_saved:
+                if self.changed:
                     self.active.seal()
                     self.save_producers()
-                    self.flush()
+                    self.changed = False
+                self.flush()
                 for segment in self.segments:
                     if segment.file is not None:
                         segment.close()

@@ -73,11 +73,11 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
     before = loaded.epochs.copy()
     end = _trusted_end(segments, known, findings) if known.clean else None
     if end is None:
-        end = _recover(loaded, known.recovery_point, interval)
+        end = _recover(loaded, known, interval)
         drop_snapshots(folder, above=known.recovery_point)
     start = max(known.log_start_offset, segments[0].base_offset if segments else 0)
     if end < start:
-        if segments:
+        if any(segment.size for segment in segments):
             findings.append(f"{folder.path}: the log ends at {end}, below its start {start}; it begins again empty")
         while segments:
             segments.pop().remove()
@@ -206,9 +206,9 @@ def _trusted_end(segments: list[Segment], known: Known, findings: list[str]) -> 
     return end
 
 
-def _recover(loaded: Loaded, recovery_point: int, interval: int) -> int:
+def _recover(loaded: Loaded, known: Known, interval: int) -> int:
     """Read and check everything from the recovery point on, cut at the first batch that is not sound; the log's end."""
-    segments = loaded.segments
+    segments, recovery_point = loaded.segments, known.recovery_point
     loaded.epochs.truncate_from_end(recovery_point)
     end = segments[0].base_offset if segments else 0
     for number, segment in enumerate(segments):
@@ -221,10 +221,11 @@ def _recover(loaded: Loaded, recovery_point: int, interval: int) -> int:
         if torn.reason:
             where = f"{segment.path()}: {torn.lost} bytes from byte {segment.size} on are cut: {torn.reason}"
             loaded.findings.append(where + (", though they were flushed" if end < recovery_point else ""))
-        elif following is not None and end < following:
+        lost = following is not None and max(end, known.log_start_offset) < following
+        if lost and not torn.reason:
             # A segment begins where the one before it ended, so this one lost its tail, at a batch boundary by chance.
             loaded.findings.append(f"{segment.path()} ends at offset {end}, though it went on to {following}")
-        if torn.reason or (following is not None and end < following):
+        if torn.reason or lost:
             for later in reversed(segments[number + 1 :]):
                 loaded.findings.append(f"{later.path()}: removed, it follows the cut")
                 segments.pop().remove()

@@ -247,9 +247,8 @@ class Segment:
         self.positions = dict(kept)
 
     def truncate(self, offset: int) -> int:
-        """Cut the batch that holds ``offset`` and all after it; the bytes removed."""
+        """Cut the batch that holds ``offset`` and all after it; the offset where what is left ends."""
         position = self.locate(offset)
-        removed = self.size - position
         file = self.open(create=True)
         self.index.truncate(offset - self.base_offset)
         file.truncate(position)
@@ -267,10 +266,12 @@ class Segment:
         if index.times:
             self.max_timestamp = index.times[-1]
             self.max_timestamp_offset = self.base_offset + index.time_offsets[-1]
+        end = self.base_offset
         for _, header in self.walk(start):
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
-        return removed
+            end = header.next_offset
+        return end
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -387,7 +388,7 @@ class Segment:
         end = min(cap, self.size)
         data = file.pread(max(end - position, HEADER_SIZE), position)
         at, next_offset = 0, -1
-        while position + at < end and at + HEADER_SIZE <= len(data):
+        while (not at or position + at < end) and at + HEADER_SIZE <= len(data):
             header = read_header(data, at)
             reason = self._unsound(header, position + at, self.size, next_offset)
             if reason:
