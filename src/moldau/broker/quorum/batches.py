@@ -1,0 +1,99 @@
+"""Batches of the metadata log and of snapshots: made from records, and read back.
+
+Metadata records stand one per log record, framed as KIP-631 says; control records (LeaderChange, snapshot header and
+footer, voters) are the quorum's own and never reach a listener.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from moldau.wire.batch import BatchHeader, ControlType, build, control_key, control_type, headers, records
+from moldau.wire.records.control import (
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from moldau.wire.records.framing import pack_metadata, unpack_metadata
+
+RECORDS_PER_BATCH = 500
+"""In snapshots; the log has one batch per proposal, because a proposal is atomic."""
+
+
+class Decided(NamedTuple):
+    """One batch of metadata records: in log order, the last at ``offset``."""
+
+    records: list[Any]
+    offset: int
+    epoch: int
+
+
+def proposal(proposed: Sequence[Any], offset: int, epoch: int, wall_ms: int) -> bytes:
+    """One atomic batch of metadata records."""
+    entries = [(wall_ms, None, pack_metadata(record), ()) for record in proposed]
+    return build(entries, base_offset=offset, leader_epoch=epoch)
+
+
+def leader_change(message: LeaderChangeMessage, offset: int, epoch: int, wall_ms: int) -> bytes:
+    """The control batch that opens an epoch. Version 0: voters by id."""
+    entry = (wall_ms, control_key(ControlType.LEADER_CHANGE), message.encode(0), ())
+    return build([entry], base_offset=offset, leader_epoch=epoch, control=True)
+
+
+def decided(data: bytes) -> Iterator[Decided]:
+    """Every batch in ``data``; control batches as empty ones. Malformed names a record that is not known: never
+    skipped.
+    """
+    for position, header in headers(data):
+        found: list[Any] = []
+        if not header.is_control:
+            found = [unpack_metadata(record.value or b"") for record in records(data, position)]
+        yield Decided(found, header.last_offset, header.leader_epoch)
+
+
+def snapshot(contents: Iterable[Any], epoch: int, wall_ms: int) -> Iterator[bytes]:
+    """The batches of a snapshot file: header, records, footer (KIP-630)."""
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=wall_ms).encode(0)
+    yield _control(ControlType.SNAPSHOT_HEADER, header, 0, epoch, wall_ms)
+    offset = 1
+    entries: list[Any] = []
+    for record in contents:
+        entries.append((wall_ms, None, pack_metadata(record), ()))
+        if len(entries) == RECORDS_PER_BATCH:
+            yield build(entries, base_offset=offset, leader_epoch=epoch)
+            offset += len(entries)
+            entries = []
+    if entries:
+        yield build(entries, base_offset=offset, leader_epoch=epoch)
+        offset += len(entries)
+    yield _control(ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord().encode(0), offset, epoch, wall_ms)
+
+
+def _control(type: int, value: bytes, offset: int, epoch: int, wall_ms: int) -> bytes:
+    entry = (wall_ms, control_key(type), value, ())
+    return build([entry], base_offset=offset, leader_epoch=epoch, control=True)
+
+
+def voters_in(data: bytes) -> VotersRecord | None:
+    """The last voter set among the control records of a snapshot (KIP-853), if any."""
+    found = None
+    for position, header in headers(data):
+        if header.is_control:
+            for record in records(data, position):
+                if control_type(record.key) == ControlType.KRAFT_VOTERS:
+                    found = VotersRecord.decode(record.value or b"", 0)
+    return found
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether snapshot bytes end with their footer."""
+    last: tuple[int, BatchHeader] | None = None
+    end = 0
+    for position, header in headers(data):
+        last = (position, header)
+        end = position + header.size
+    if last is None or end != len(data) or not last[1].is_control:
+        return False
+    return any(control_type(record.key) == ControlType.SNAPSHOT_FOOTER for record in records(data, last[0]))

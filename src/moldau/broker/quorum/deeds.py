@@ -1,0 +1,227 @@
+"""Doing what the machine says: each effect on the log, the files, the listeners and the wire.
+
+``Deeds.carry_out`` finishes an effect at once, or returns what must be awaited before the next one. Decides nothing; an
+effect that cannot be done raises and stops the node, because the machine already counts on it. Driven by
+``driver.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from moldau.broker.quorum.answers import to_response
+from moldau.broker.quorum.batches import leader_change, snapshot
+from moldau.broker.quorum.delivery import Delivery
+from moldau.broker.quorum.files import QuorumFiles
+from moldau.broker.quorum.requests import TOPIC_ID
+from moldau.broker.quorum.settings import SeatSettings
+from moldau.quorum import ElectionState, LogView, OffsetAndEpoch, Quorum, Unattached
+from moldau.quorum import effects as do
+from moldau.quorum import events as on
+from moldau.quorum.log_view import EpochStart
+from moldau.storage import Log, LogConfig, open_alone
+from moldau.storage.names import METADATA_TOPIC
+from moldau.terms import Code, TopicPartition
+from moldau.wire.records.control import LeaderChangeMessage
+
+if TYPE_CHECKING:
+    from moldau.broker.quorum.driver import Driver
+
+PARTITION = TopicPartition(METADATA_TOPIC, 0)
+
+
+class Deeds:
+    """The hands of one machine. Tokens of asks are (future, wanted bytes) pairs."""
+
+    def __init__(self, settings: SeatSettings, driver: Driver) -> None:
+        self._settings = settings
+        self._driver = driver
+        self._world = settings.world
+        self.log: Log
+        self.delivery: Delivery
+        self.files = QuorumFiles(settings.world.disk, f"{settings.folder}/{PARTITION}")
+        self.label = f"Quorum id={settings.me.id}"
+        self.closed = asyncio.Event()
+        self.addresses = {
+            voter.key.id: (voter.endpoints[0].host, voter.endpoints[0].port)
+            for voter in settings.voters.voters
+            if voter.endpoints
+        }
+        self.own_endpoints = [
+            (endpoint.name, endpoint.host, endpoint.port)
+            for voter in settings.voters.voters
+            if voter.key.id == settings.me.id
+            for endpoint in voter.endpoints
+        ]
+        self.snapshot_fetch_bytes = settings.snapshot_fetch_bytes
+        self._snapshot_ms = 0
+        self._snapshotting = False
+
+    # ---- opening
+
+    def open(self) -> tuple[Quorum, ElectionState]:
+        """The log and the snapshots as a start finds them, and the election state on record."""
+        settings = self._settings
+        keep: dict[str, Any] = {"retention_ms": -1, "retention_bytes": -1, "file_delete_delay_ms": 0}
+        config = replace(LogConfig(), segment_bytes=settings.segment_bytes, **keep)
+        self.log = open_alone(self._world.disk, settings.folder, PARTITION, config, TOPIC_ID)
+        points = [point for point in self.files.tidy() if point.offset > 0]
+        if points and points[-1].offset > self.log.log_end_offset:
+            # The snapshot was installed, and the log not yet restarted after it (or its tail was never flushed).
+            self.log.truncate_fully_at(points[-1].offset)
+        held = [point for point in points if point.offset >= self.log.log_start_offset]
+        start = self.log.log_start_offset
+        assert held or not start, f"{self.files.path('')} starts at {start}, without the snapshot that ends there"
+        self.log.flush()  # what recovery found is not known to be on disk: sync before it counts
+        if held:
+            self._start_log_at(held[0].offset)
+        self.files.drop(point for point in points if point not in held)
+        self.delivery = Delivery(self.log, settings.listeners)
+        if held:
+            self.delivery.snapshot(self.files.read_snapshot(held[-1]), held[-1])
+        self._snapshot_ms = self._world.clock.monotonic_ms()
+        end = self.log.log_end_offset
+        epochs = tuple(EpochStart(epoch, start) for epoch, start in self.log.epochs.entries() if start < end)
+        view = LogView(start=self.log.log_start_offset, end=end, flushed=end, epochs=epochs, snapshots=tuple(held))
+        blank = Quorum(
+            me=settings.me,
+            voters=settings.voters,
+            role=Unattached(0),
+            timing=settings.timing,
+            log=view,
+            flushes=settings.may_vote,
+        )
+        return blank, self.files.read_election()
+
+    def _start_log_at(self, offset: int) -> None:
+        self.log.high_watermark = max(self.log.high_watermark, offset)
+        self.log.advance_log_start(offset)
+        self.log.retention_pass(self._world.clock.wall_ms())
+        doomed, self.log.dir.doomed = self.log.dir.doomed, []
+        for _, path in doomed:
+            self._world.disk.remove(path)
+
+    def close(self) -> None:
+        if hasattr(self, "log"):
+            self.log.close()
+
+    # ---- effects
+
+    def carry_out(self, effect: do.Effect) -> Awaitable[None] | None:
+        """Finish an effect; or what to await before the next."""
+        match effect:
+            case do.Persist(election):
+                return self._world.tasks.off_loop(lambda: self.files.write_election(election))
+            case do.InstallSnapshot(point):
+                return self._install(point)
+            case do.SendAsk(peer, ask):
+                self._driver.send(peer, ask)
+            case do.SendAnswer(token, answer):
+                self._answer(token, answer)
+            case do.ServeRecords(token, answer, begin, end):
+                data = self.log.read(begin, token[1], up_to=end)
+                self._answer(token, replace(answer, data=data))
+            case do.ServeSnapshot(token, answer):
+                self._serve_snapshot(token, answer)
+            case do.AppendFetched(_, data):
+                self._append(data)
+            case do.AppendProposed(_, _, _, data):
+                self.delivery.bytes_since_snapshot += len(data)
+                self._append(data)
+            case do.AppendLeaderChange():
+                self._open_epoch(effect)
+            case do.Sync():
+                self._driver.flush_soon()
+            case _:
+                self._do_rarer(effect)
+        return None
+
+    def _do_rarer(self, effect: do.Effect) -> None:
+        match effect:
+            case do.Commit(high_watermark):
+                self.log.high_watermark = high_watermark
+                self.delivery.committed(high_watermark)
+                self._snapshot_if_due()
+            case do.BecameActive(epoch):
+                self.delivery.became_active(epoch)
+            case do.LostActive():
+                self.delivery.lost_active()
+            case do.Truncate(end):
+                self.log.truncate_to(end)
+            case do.WriteChunk(point, position, data):
+                self.files.write_piece(point, position, data)
+            case do.Trim(begin):
+                self._trim(begin)
+            case do.Closed():
+                self.closed.set()
+            case _:
+                raise AssertionError(f"nobody does {effect}")
+
+    def _answer(self, token: Any, answer: Any) -> None:
+        future: asyncio.Future[Any] = token[0]
+        if not future.done():
+            future.set_result(to_response(answer, self.addresses))
+
+    def _append(self, data: bytes) -> None:
+        appended = self.log.append_follower(data, self._world.clock.wall_ms())
+        assert appended.code is Code.NONE, f"the metadata log refused a batch: {appended.code.name} {appended.message}"
+
+    def _open_epoch(self, effect: do.AppendLeaderChange) -> None:
+        message = LeaderChangeMessage(
+            leader_id=effect.leader,
+            voters=[LeaderChangeMessage.Voter(voter_id=id) for id in effect.voters],
+            granting_voters=[LeaderChangeMessage.Voter(voter_id=id) for id in effect.granted],
+        )
+        self._append(leader_change(message, effect.offset, effect.epoch, self._world.clock.wall_ms()))
+
+    # ---- snapshots
+
+    def _serve_snapshot(self, token: Any, answer: Any) -> None:
+        size = self.files.snapshot_size(answer.snapshot)
+        if answer.position >= size:
+            self._answer(token, replace(answer, code=Code.POSITION_OUT_OF_RANGE, size=size))
+            return
+        data = self.files.read_piece(answer.snapshot, answer.position, token[1])
+        self._answer(token, replace(answer, size=size, length=len(data), data=data))
+
+    async def _install(self, point: OffsetAndEpoch) -> None:
+        await self._world.tasks.off_loop(lambda: self.files.freeze(point))
+        self.log.truncate_fully_at(point.offset)
+        self.log.flush()
+        self.files.drop(older for older in self.files.tidy() if 0 < older.offset < point.offset)
+        data = await self._world.tasks.off_loop(lambda: self.files.read_snapshot(point))
+        self.delivery.snapshot(data, point)
+        self._snapshot_ms = self._world.clock.monotonic_ms()
+
+    def _snapshot_if_due(self) -> None:
+        settings, delivery = self._settings, self.delivery
+        now_ms = self._world.clock.monotonic_ms()
+        old = delivery.bytes_since_snapshot > 0 and now_ms - self._snapshot_ms >= settings.snapshot_interval_ms > 0
+        if (delivery.bytes_since_snapshot >= settings.snapshot_bytes or old) and not self._snapshotting:
+            self._snapshotting = True
+            delivery.bytes_since_snapshot = 0
+            self._snapshot_ms = now_ms
+            self._world.tasks.spawn(self._take_snapshot(delivery.point, settings.contents()), "metadata snapshot")
+
+    async def _take_snapshot(self, point: OffsetAndEpoch, contents: Any) -> None:
+        """``contents`` was taken on the loop just after ``point`` was delivered; the rest happens elsewhere."""
+        wall_ms = self._world.clock.wall_ms()
+
+        def write() -> None:
+            self.files.write_part(point, snapshot(contents, point.epoch, wall_ms))
+            self.files.freeze(point)
+
+        try:
+            await self._world.tasks.off_loop(write)
+        finally:
+            self._snapshotting = False
+        if point.offset >= self.log.log_start_offset:
+            self._driver.feed(on.SnapshotTaken(point))
+            self.log.roll(now_ms=wall_ms)  # whole segments are removed, so let them end with snapshots
+
+    def _trim(self, begin: int) -> None:
+        self._start_log_at(begin)
+        self.files.drop(point for point in self.files.tidy() if 0 < point.offset < begin)

@@ -1,0 +1,199 @@
+"""The driver: feeds the quorum machine with events and does what it says, in order. One per node.
+
+The machine steps at once, on the loop; its effects queue and are done one after the other, across the few that leave
+the loop (persisting a vote, installing a snapshot). Flushes are shared: however many appends a turn of the loop
+makes, one fdatasync follows (group commit). Decides nothing about the quorum: ``moldau.quorum`` does. Read next:
+``deeds.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable
+from typing import Any
+
+from moldau.broker.quorum.answers import Unusable, to_answer
+from moldau.broker.quorum.batches import Decided, proposal
+from moldau.broker.quorum.deeds import Deeds
+from moldau.broker.quorum.requests import to_request
+from moldau.broker.quorum.settings import SeatSettings
+from moldau.client.lines import UnsupportedApi
+from moldau.ports import Handle
+from moldau.quorum import At, Quorum, deadline_ms, start, step
+from moldau.quorum import effects as do
+from moldau.quorum import events as on
+from moldau.quorum.messages import Ask, SnapshotAsk
+from moldau.wire.codec import Malformed
+
+log = logging.getLogger("moldau.quorum")
+
+CHANCE = 1 << 30
+
+
+class Driver:
+    """A running machine. ``quorum`` is its state; effects may still be on their way."""
+
+    def __init__(self, settings: SeatSettings) -> None:
+        self._settings = settings
+        self._world = settings.world
+        self._tasks = settings.world.tasks
+        self._todo: deque[do.Effect] = deque()
+        self._doing = False
+        self._timer: Handle | None = None
+        self._timer_ms = 0
+        self._flush_wanted = False
+        self._flushing = False
+        self._over = False
+        self.quorum: Quorum
+        self.deeds = Deeds(settings, self)
+
+    def start(self) -> None:
+        """Open the log, deliver the newest snapshot, and take the state that record and log say (KR-3)."""
+        blank, election = self.deeds.open()
+        self.quorum, effects = start(blank, election, self._at())
+        log.info("[%s] starts as %s", self.deeds.label, _named(self.quorum))
+        self._do(effects)
+
+    def end(self) -> None:
+        """Stop for good; nothing is done after this."""
+        self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._todo.clear()
+        self.deeds.close()
+
+    # ---- events
+
+    def feed(self, event: on.Event) -> None:
+        """Something has happened."""
+        if self._over:
+            return
+        before = self.quorum.role
+        try:
+            self.quorum, effects = step(self.quorum, event, self._at())
+        except Exception as error:
+            self._fail(error)
+            return
+        role = self.quorum.role
+        if type(role) is not type(before) or role.epoch != before.epoch:
+            log.info("[%s] becomes %s on %s", self.deeds.label, _named(self.quorum), type(event).__name__)
+        self._do(effects)
+
+    def propose(self, records: list[Any], epoch: int) -> int | None:
+        """Append records as one batch; the offset of the last, None when we are not active in ``epoch``."""
+        quorum = self.quorum
+        if quorum.active_epoch != epoch or quorum.closing or not records:
+            return None
+        base = quorum.log.end
+        last = base + len(records) - 1
+        data = proposal(records, base, epoch, self._world.clock.wall_ms())
+        self.deeds.delivery.propose(Decided(records, last, epoch))
+        self.feed(on.Propose(epoch, len(records), data))
+        return last
+
+    def _at(self) -> At:
+        return At(self._world.clock.monotonic_ms(), self._world.random.below(CHANCE))
+
+    # ---- effects
+
+    def _do(self, effects: list[do.Effect]) -> None:
+        self._todo += effects
+        if not self._doing:
+            self._doing = True
+            self._go_on()
+        self._set_timer()
+
+    def _go_on(self) -> None:
+        """Do what stands in line, up to something that takes place off the loop; that goes on from here when it is
+        done.
+        """
+        while self._todo and not self._over:
+            try:
+                waiting = self.deeds.carry_out(self._todo.popleft())
+            except Exception as error:
+                self._fail(error)
+                return
+            if waiting is not None:
+                self._tasks.spawn(self._resume(waiting), "quorum effects")
+                return
+        self._doing = False
+
+    def _fail(self, error: Exception) -> None:
+        """The machine and its effects part here: do nothing more, and let the node stop (law X7)."""
+        self._over = True
+
+        async def stop() -> None:
+            raise error
+
+        self._tasks.spawn(stop(), "quorum")
+
+    async def _resume(self, waiting: Awaitable[None]) -> None:
+        await waiting
+        if not self._over:
+            self._go_on()
+
+    def _set_timer(self) -> None:
+        due_ms = deadline_ms(self.quorum)
+        if self._over or due_ms is None or (self._timer is not None and self._timer_ms <= due_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = due_ms
+        self._timer = self._tasks.call_later(due_ms - self._world.clock.monotonic_ms(), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        due_ms = deadline_ms(self.quorum)
+        if due_ms is not None and due_ms <= self._world.clock.monotonic_ms():
+            self.feed(on.Tick())
+        self._set_timer()
+
+    # ---- group commit
+
+    def flush_soon(self) -> None:
+        """One flush for all that this turn of the loop appends, and another for what comes while it runs."""
+        if not self._flush_wanted:
+            self._flush_wanted = True
+            if not self._flushing:
+                self._flushing = True
+                self._tasks.call_soon(lambda: self._tasks.spawn(self._flush(), "quorum flush"))
+
+    async def _flush(self) -> None:
+        while self._flush_wanted and not self._over:
+            self._flush_wanted = False
+            flush = self.deeds.log.begin_flush()
+            end = self.deeds.log.log_end_offset
+            if flush is not None:
+                await self._tasks.off_loop(flush.run)
+                self.deeds.log.end_flush(flush)
+            self.feed(on.Flushed(end))
+        self._flushing = False
+
+    # ---- asking peers
+
+    def send(self, peer: int, ask: Ask) -> None:
+        """Ask a peer; exactly one event follows."""
+        self._tasks.spawn(self._ask(peer, ask), f"quorum asks {peer}")
+
+    async def _ask(self, peer: int, ask: Ask) -> None:
+        settings = self._settings
+        most = settings.snapshot_fetch_bytes if isinstance(ask, SnapshotAsk) else settings.fetch_bytes
+        request = to_request(ask, settings.cluster_id, self.deeds.own_endpoints, most)
+        event: on.Event
+        try:
+            response = await settings.peers.ask(peer, request, settings.request_timeout_ms)
+            event = on.Answered(peer, ask, to_answer(ask, response))
+        except ConnectionRefusedError:
+            event = on.Refused(peer, ask)
+        except (OSError, Malformed, Unusable, UnsupportedApi) as error:
+            if not isinstance(error, OSError):
+                log.warning("[%s] %s of node %d cannot be used: %s", self.deeds.label, type(ask).__name__, peer, error)
+            event = on.Unreachable(peer, ask)
+        self.feed(event)
+
+
+def _named(quorum: Quorum) -> str:
+    role = quorum.role
+    leader = "" if role.leader is None else f", leader {role.leader}"
+    return f"{type(role).__name__} (epoch {role.epoch}{leader}, log end {quorum.log.end})"

@@ -1,0 +1,141 @@
+"""What a replica keeps beside its log: ``quorum-state`` and the snapshots, in the metadata log's own folder.
+
+quorum-state is Kafka's JSON (KR-2): read in versions 0 and 1, written in version 1, replaced atomically and durably. A
+snapshot is ``<end offset>-<epoch>.checkpoint``; while it is being written or fetched it has another ending, and a start
+removes what never got its real name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from moldau.broker.quorum.batches import is_whole
+from moldau.ports import Disk
+from moldau.quorum import ElectionState, OffsetAndEpoch, ReplicaKey
+from moldau.terms import NO_UUID, uuid_bytes, uuid_text
+
+QUORUM_STATE = "quorum-state"
+PART = ".part"
+_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
+
+
+class BrokenQuorumState(Exception):
+    """quorum-state cannot be read: a vote may be forgotten, so the node must not take part."""
+
+
+def format_election(election: ElectionState) -> bytes:
+    """The JSON of version 1."""
+    voted = election.voted
+    state = {
+        "leaderId": -1 if election.leader is None else election.leader,
+        "leaderEpoch": election.epoch,
+        "votedId": -1 if voted is None else voted.id,
+        "votedDirectoryId": uuid_text(NO_UUID if voted is None else voted.directory_id),
+        "data_version": 1,
+    }
+    return json.dumps(state, separators=(",", ":")).encode()
+
+
+def parse_election(data: bytes, path: str) -> ElectionState:
+    """The election state in a file of version 0 or 1; BrokenQuorumState names what is wrong."""
+    try:
+        state = json.loads(data)
+        version = state["data_version"]
+        if version not in (0, 1):
+            raise BrokenQuorumState(f"{path}: data_version {version} is not known; 0 and 1 are")
+        leader, voted = int(state["leaderId"]), int(state["votedId"])
+        directory = uuid_bytes(state["votedDirectoryId"]) if version == 1 else NO_UUID
+        return ElectionState(
+            int(state["leaderEpoch"]),
+            None if leader < 0 else leader,
+            None if voted < 0 else ReplicaKey(voted, directory),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise BrokenQuorumState(f"{path} is not a quorum state: {error!r}") from error
+
+
+class QuorumFiles:
+    """The small files of one replica; ``folder`` is the metadata log's."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self._folder = folder
+
+    def path(self, name: str) -> str:
+        return f"{self._folder}/{name}"
+
+    def snapshot_path(self, point: OffsetAndEpoch) -> str:
+        return self.path(f"{point.offset:020d}-{point.epoch:010d}.checkpoint")
+
+    def read_election(self) -> ElectionState:
+        """What is on record; nothing yet is epoch 0 without leader or vote."""
+        path = self.path(QUORUM_STATE)
+        return parse_election(self._disk.read(path), path) if self._disk.exists(path) else ElectionState()
+
+    def write_election(self, election: ElectionState) -> None:
+        """Durably, before anything depends on it."""
+        self._disk.write_atomic(self.path(QUORUM_STATE), format_election(election))
+
+    def tidy(self) -> list[OffsetAndEpoch]:
+        """The whole snapshots, oldest first; what is half written or broken is removed."""
+        found = []
+        for name in self._disk.list_dir(self._folder):
+            if name.endswith(PART):
+                self._disk.remove(self.path(name))
+            match = _SNAPSHOT.match(name)
+            if match is not None:
+                found.append(OffsetAndEpoch(int(match[1]), int(match[2])))
+        if found and not is_whole(self._disk.read(self.snapshot_path(max(found)))):
+            self._disk.remove(self.snapshot_path(found.pop(found.index(max(found)))))
+        return sorted(found)
+
+    def read_snapshot(self, point: OffsetAndEpoch) -> bytes:
+        return self._disk.read(self.snapshot_path(point))
+
+    def snapshot_size(self, point: OffsetAndEpoch) -> int:
+        return self._disk.size(self.snapshot_path(point))
+
+    def read_piece(self, point: OffsetAndEpoch, position: int, size: int) -> bytes:
+        file = self._disk.open(self.snapshot_path(point))
+        try:
+            return file.pread(size, position)
+        finally:
+            file.close()
+
+    def write_piece(self, point: OffsetAndEpoch, position: int, data: bytes) -> None:
+        """A piece of a snapshot that is being fetched."""
+        file = self._disk.open(self.snapshot_path(point) + PART, create=True)
+        try:
+            if position == 0:
+                file.truncate(0)
+            file.pwrite([data], position)
+        finally:
+            file.close()
+
+    def write_part(self, point: OffsetAndEpoch, batches: Iterable[bytes]) -> None:
+        """A whole snapshot, still under its temporary name; may run off the loop."""
+        file = self._disk.open(self.snapshot_path(point) + PART, create=True)
+        try:
+            file.truncate(0)
+            position = 0
+            for batch in batches:
+                position += file.pwrite([batch], position)
+        finally:
+            file.close()
+
+    def freeze(self, point: OffsetAndEpoch) -> None:
+        """Give a written snapshot its name, durably; may run off the loop."""
+        path = self.snapshot_path(point)
+        file = self._disk.open(path + PART)
+        try:
+            file.sync()
+        finally:
+            file.close()
+        self._disk.rename(path + PART, path)
+        self._disk.sync_dir(self._folder)
+
+    def drop(self, points: Iterable[OffsetAndEpoch]) -> None:
+        for point in points:
+            self._disk.remove(self.snapshot_path(point))

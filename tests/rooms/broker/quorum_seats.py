@@ -1,0 +1,203 @@
+"""Several seats of one quorum in one process, over real files and a wire without sockets: every message is encoded and read.
+
+A seat can be killed without warning (its peers see a broken connection, then refusals) and started again on its folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from moldau.broker.quorum.answers import RESPONSES
+from moldau.broker.quorum_plane import QuorumPlane
+from moldau.image import Image
+from moldau.runtime.world import real_world
+from moldau.storage.checkpoints import MetaProperties
+from moldau.wire.records.metadata import TopicRecord
+
+CLUSTER = "Z5vVXEQ4SKqk8vTQ4jAHSg"
+DEFAULTS = {
+    "controller.quorum.election.timeout.ms": 1000,
+    "controller.quorum.election.backoff.max.ms": 1000,
+    "controller.quorum.fetch.timeout.ms": 2000,
+    "controller.quorum.retry.backoff.ms": 20,
+    "controller.quorum.request.timeout.ms": 2000,
+    "controller.quorum.fetch.max.bytes": 1 << 20,
+    "controller.quorum.fetch.snapshot.max.bytes": 1 << 20,
+    "metadata.log.max.record.bytes.between.snapshots": 20_971_520,
+    "metadata.log.max.snapshot.interval.ms": 3_600_000,
+    "metadata.log.segment.bytes": 1 << 30,
+    "internal.metadata.log.segment.bytes": None,
+}
+
+
+def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that is a coroutine, run on an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+class Config(dict[str, Any]):
+    controller_listener_names = ("CONTROLLER",)
+    bootstrap_controllers: tuple[tuple[str, int], ...] = ()
+
+    def __init__(self, id: int, voters: Sequence[int], folder: str, **changes: Any) -> None:
+        super().__init__({**DEFAULTS, **{key.replace("_", "."): value for key, value in changes.items()}})
+        self.node_id = id
+        self.voters = {voter: ("host", voter) for voter in voters}
+        self.metadata_dir = folder
+        self.is_controller = id in voters
+
+
+class Listener:
+    """Remembers what it is told; ``names`` is the state that the records make."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.image = Image()
+        self.offset = -1
+        self.active: int | None = None
+        self.told: list[str] = []
+
+    def became_active(self, epoch: int) -> None:
+        self.active = epoch
+        self.told.append(f"active {epoch}")
+
+    def lost_active(self) -> None:
+        self.active = None
+        self.told.append("lost")
+
+    def committed(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+        assert offset > self.offset, "delivered twice"
+        self.names += [record.name for record in records]
+        self.image.apply_all(records, offset)
+        self.offset = offset
+
+    def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+        self.told.append(f"snapshot {offset}")
+        self.names = [record.name for record in records if isinstance(record, TopicRecord)]
+        self.image = Image()
+        for record in records:
+            self.image.apply(record)
+        self.offset = offset
+
+
+class Seat:
+    """One node's plane in the test's quorum."""
+
+    def __init__(self, quorum: SeatedQuorum, id: int, **changes: Any) -> None:
+        self.quorum = quorum
+        self.listener = Listener()
+        folder = quorum.folder / str(id)
+        folder.mkdir(exist_ok=True)
+        self.world = real_world(asyncio.get_running_loop(), quorum.failed)
+        self.inflight: set[asyncio.Future[Any]] = set()
+        self.config = Config(id, quorum.voters, str(folder), **{**quorum.changes, **changes})
+        node = SimpleNamespace(world=self.world, config=self.config, peers=self, metadata=self.listener)
+        meta = MetaProperties(CLUSTER, id, directory_id=bytes([id]) * 16)
+        self.plane = QuorumPlane(node, meta, [self.listener])
+        self.alive = True
+
+    async def ask(self, host: str, port: int, message: Any, timeout_ms: int | None = None) -> Any:
+        return await self.quorum.carry(self, port, message, timeout_ms or 2000)
+
+
+class SeatedQuorum:
+    """All seats by node id."""
+
+    def __init__(self, folder: Path, voters: Sequence[int], **changes: Any) -> None:
+        self.folder = folder
+        self.voters = tuple(voters)
+        self.changes = changes
+        self.seats: dict[int, Seat] = {}
+        self.failures: list[BaseException] = []
+        self.versions: dict[int, int] = {}
+
+    def failed(self, task: str, error: BaseException) -> None:
+        self.failures.append(error)
+
+    async def start(self, *ids: int, **changes: Any) -> None:
+        for id in ids:
+            self.seats[id] = Seat(self, id, **changes)
+        await asyncio.gather(*(self.seats[id].plane.start() for id in ids))
+
+    def kill(self, id: int) -> None:
+        """As kill -9 does: nothing is said, nothing is closed."""
+        seat = self.seats.pop(id)
+        seat.alive = False
+        driver = seat.plane._driver
+        assert driver is not None
+        driver._over = True
+        seat.plane._driver = None
+        for future in list(seat.inflight):
+            if not future.done():
+                future.set_exception(ConnectionResetError("the peer is gone"))
+
+    async def stop(self) -> None:
+        for seat in list(self.seats.values()):
+            await seat.plane.stop()
+        self.seats.clear()
+
+    async def carry(self, source: Seat, target: int, message: Any, timeout_ms: int) -> Any:
+        """One request and its response, as bytes both ways."""
+        seat = self.seats.get(target)
+        await asyncio.sleep(0)
+        if not source.alive:
+            raise ConnectionAbortedError("this node is gone")
+        if seat is None:
+            raise ConnectionRefusedError(f"nobody listens at {target}")
+        version = min(self.versions.get(message.api_key, message.versions[1]), message.versions[1])
+        request = type(message).decode(message.encode(version), version)
+        answer = seat.plane.handle(request, version)
+        if inspect.isawaitable(answer):
+            future = asyncio.ensure_future(answer)
+            seat.inflight.add(future)  # type: ignore[arg-type]
+            try:
+                answer = await asyncio.wait_for(future, timeout_ms / 1000)
+            except TimeoutError:
+                raise ConnectionError("no answer in time") from None
+            finally:
+                seat.inflight.discard(future)  # type: ignore[arg-type]
+        return RESPONSES[type(message)].decode(answer.encode(version), version)
+
+    # ---- questions
+
+    def active(self) -> Seat | None:
+        return next((seat for seat in self.seats.values() if seat.listener.active is not None), None)
+
+    async def until(self, holds: Callable[[], Any], limit_s: float = 20.0) -> Any:
+        """Wait until something holds (and is true); what it was."""
+        end = time.monotonic() + limit_s
+        while not (found := holds()):
+            assert not self.failures, self.failures
+            assert time.monotonic() < end, {
+                id: (seat.plane._driver.quorum if seat.plane._driver else None) for id, seat in self.seats.items()
+            }
+            await asyncio.sleep(0.002)
+        assert not self.failures, self.failures
+        return found
+
+    async def leader(self) -> Seat:
+        return await self.until(self.active)  # type: ignore[no-any-return]
+
+    async def write(self, *names: str) -> int:
+        """Propose topics at the leader and wait until it has committed them."""
+        leader = await self.leader()
+        assert leader.listener.active is not None
+        offset = leader.plane.propose(
+            [TopicRecord(name=name, topic_id=name.encode().ljust(16, b".")[:16]) for name in names],
+            leader.listener.active,
+        )
+        assert offset is not None
+        await self.until(lambda: leader.listener.offset >= offset)
+        return offset

@@ -1,0 +1,267 @@
+"""The quorum plane over real files: elections, commits, restarts, snapshots, and what a dead leader costs."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.broker.quorum.batches import decided, is_whole
+from moldau.broker.quorum.files import BrokenQuorumState, format_election, parse_election
+from moldau.quorum import ElectionState, ReplicaKey
+from moldau.terms import Code
+from moldau.wire.batch import build
+from moldau.wire.codec import Malformed
+from moldau.wire.messages.k01_fetch import FetchRequest
+from moldau.wire.messages.k52_vote import VoteRequest
+from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
+from moldau.wire.records.metadata import TopicRecord
+from tests.rooms.broker.quorum_seats import Seat, SeatedQuorum, on_loop
+
+
+def names_everywhere(quorum: SeatedQuorum, names: list[str]) -> bool:
+    return all(seat.listener.names == names for seat in quorum.seats.values())
+
+
+@on_loop
+async def test_three_voters_and_an_observer_agree(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3, 4)
+    await quorum.write("a", "b")
+    await quorum.write("c")
+    await quorum.until(lambda: names_everywhere(quorum, ["a", "b", "c"]))
+    leaders = {seat.plane.leader for seat in quorum.seats.values()}
+    assert len(leaders) == 1
+    await quorum.stop()
+
+
+@on_loop
+async def test_one_voter_alone_decides_alone(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1,))
+    await quorum.start(1)
+    await quorum.write("a")
+    await quorum.stop()
+    await quorum.start(1)
+    await quorum.leader()
+    assert quorum.seats[1].listener.names == ["a"]
+    await quorum.stop()
+
+
+@on_loop
+async def test_a_killed_leader_is_replaced_and_what_was_committed_stays(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3, 4)
+    await quorum.write("a")
+    leader = await quorum.leader()
+    epoch = leader.listener.active
+    quorum.kill(leader.config.node_id)
+    began = time.monotonic()
+    successor = await quorum.leader()
+    print(f"failover took {1000 * (time.monotonic() - began):.0f} ms")
+    assert (successor.listener.active or 0) > (epoch or 0)
+    await quorum.write("b")
+    await quorum.start(leader.config.node_id)
+    await quorum.until(lambda: names_everywhere(quorum, ["a", "b"]))
+    await quorum.stop()
+
+
+@on_loop
+async def test_all_restart_with_what_they_knew(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3)
+    await quorum.write("a")
+    for id in (1, 2, 3):
+        quorum.kill(id)
+    await quorum.start(1, 2, 3)
+    await quorum.write("b")
+    await quorum.until(lambda: names_everywhere(quorum, ["a", "b"]))
+    await quorum.stop()
+
+
+@on_loop
+async def test_leadership_is_handed_over_at_shutdown(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3)
+    await quorum.write("a")
+    leader = await quorum.leader()
+    del quorum.seats[leader.config.node_id]
+    await leader.plane.stop()
+    assert leader.listener.told[-1] == "lost"
+    successor = await quorum.leader()
+    assert successor is not leader
+    await quorum.write("b")
+    await quorum.stop()
+
+
+@on_loop
+async def test_a_proposal_under_an_old_epoch_is_refused(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3)
+    leader = await quorum.leader()
+    epoch = leader.listener.active
+    assert epoch is not None
+    leader.plane.resign()
+    await quorum.until(lambda: leader.listener.active is None)
+    assert leader.plane.propose([], epoch) is None
+    await quorum.until(lambda: (seat := quorum.active()) is not None and (seat.listener.active or 0) > epoch)
+    await quorum.stop()
+
+
+@on_loop
+async def test_a_late_starter_loads_a_snapshot_and_the_log_is_bounded(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3), metadata_log_max_record_bytes_between_snapshots=2000)
+    await quorum.start(1, 2)
+    names = [f"topic-{number}" for number in range(200)]
+    for name in names:
+        await quorum.write(name)
+
+    def trimmed() -> bool:
+        return all(seat.plane._driver.quorum.log.start > 0 for seat in quorum.seats.values() if seat.plane._driver)
+
+    await quorum.until(trimmed)
+    await quorum.start(3, 4)
+    await quorum.until(lambda: all(sorted(seat.listener.names) == sorted(names) for seat in quorum.seats.values()))
+    for id in (3, 4):
+        assert quorum.seats[id].listener.told[0].startswith("snapshot")
+    checkpoints = list((tmp_path / "1" / "__cluster_metadata-0").glob("*.checkpoint"))
+    assert 1 <= len(checkpoints) <= 3
+    assert all(is_whole(path.read_bytes()) for path in checkpoints)
+    await quorum.write("after")
+    for id in (1, 2, 3, 4):
+        quorum.kill(id)
+    await quorum.start(1, 2, 3, 4)
+    await quorum.write("again")
+    await quorum.until(
+        lambda: all(sorted(seat.listener.names) == sorted([*names, "after", "again"]) for seat in quorum.seats.values())
+    )
+    await quorum.stop()
+
+
+@pytest.mark.parametrize("versions", [{1: 12, 53: 0, 54: 0, 59: 0}, {1: 17}])
+@on_loop
+async def test_older_versions_of_the_requests_do_as_well(tmp_path: Path, versions: dict[int, int]) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum.versions = versions
+    await quorum.start(1, 2, 3, 4)
+    await quorum.write("a")
+    await quorum.until(lambda: names_everywhere(quorum, ["a"]))
+    await quorum.stop()
+
+
+@on_loop
+async def test_another_cluster_is_refused(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3)
+    leader = await quorum.leader()
+    epoch = leader.plane.leader[1]
+    answer = leader.plane.handle(VoteRequest(cluster_id="another", topics=[]), 2)
+    assert answer.error_code == Code.INCONSISTENT_CLUSTER_ID
+    answer = leader.plane.handle(FetchRequest(cluster_id=None, topics=[]), 17)
+    assert answer.error_code == Code.INVALID_REQUEST
+    assert leader.plane.leader[1] == epoch
+    await quorum.stop()
+
+
+@on_loop
+async def test_the_leader_describes_the_quorum(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3, 4)
+    offset = await quorum.write("a")
+    leader = await quorum.leader()
+    topic = DescribeQuorumRequest.TopicData(
+        topic_name="__cluster_metadata", partitions=[DescribeQuorumRequest.PartitionData()]
+    )
+    request = DescribeQuorumRequest(topics=[topic])
+
+    def caught_up() -> Any:
+        part = leader.plane.handle(request, 2).topics[0].partitions[0]
+        ends = [one.log_end_offset for one in (*part.current_voters, *part.observers)]
+        return part if ends == [offset + 1] * 4 else None
+
+    part = await quorum.until(caught_up)
+    assert [one.replica_id for one in part.current_voters] == [1, 2, 3]
+    assert [one.replica_id for one in part.observers] == [4]
+    assert part.high_watermark == offset + 1
+    assert all(abs(one.last_caught_up_timestamp - time.time() * 1000) < 60_000 for one in part.current_voters)
+    other = next(seat for seat in quorum.seats.values() if seat is not leader)
+    refused = other.plane.handle(request, 2).topics[0].partitions[0]
+    assert refused.error_code == Code.NOT_LEADER_OR_FOLLOWER
+    await quorum.stop()
+
+
+@on_loop
+async def test_an_observer_finds_the_voters_by_asking(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3)
+    await quorum.write("a")
+    seat = quorum.seats[4] = Seat(quorum, 4)
+    seat.config.voters = {}
+    seat.config.bootstrap_controllers = (("host", 9), ("host", 1), ("host", 2), ("host", 3))
+    await seat.plane.start()
+    await quorum.until(lambda: seat.listener.names == ["a"])
+    assert seat.plane.voters() == {1: ("host", 1), 2: ("host", 2), 3: ("host", 3)}
+    await quorum.stop()
+
+
+@on_loop
+async def test_a_damaged_vote_on_record_keeps_the_node_out(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3)
+    await quorum.leader()
+    quorum.kill(2)
+    (tmp_path / "2" / "__cluster_metadata-0" / "quorum-state").write_bytes(b"{")
+    with pytest.raises(BrokenQuorumState, match="quorum-state"):
+        await quorum.start(2)
+    del quorum.seats[2]
+    await quorum.stop()
+
+
+@on_loop
+async def test_commits_share_their_flushes(tmp_path: Path) -> None:
+    """Group commit: a hundred proposals of one turn of the loop are not a hundred fdatasyncs."""
+    quorum = SeatedQuorum(tmp_path, (1,))
+    await quorum.start(1)
+    seat = await quorum.leader()
+    driver = seat.plane._driver
+    assert driver is not None
+    flushes = 0
+    real = driver._tasks.off_loop
+
+    def counted(call: Any) -> Any:
+        nonlocal flushes
+        flushes += 1
+        return real(call)
+
+    object.__setattr__(driver._tasks, "off_loop", counted)
+    for number in range(100):
+        last = seat.plane.propose(
+            [TopicRecord(name=f"t{number}", topic_id=bytes([1, number]) * 8)], seat.listener.active or 0
+        )
+    await quorum.until(lambda: seat.listener.offset == last)
+    assert flushes < 5
+    await quorum.stop()
+
+
+def test_the_election_state_is_kafkas_json_and_both_versions_are_read() -> None:
+    state = ElectionState(7, 2, ReplicaKey(2, bytes(range(16))))
+    data = format_election(state)
+    assert json.loads(data) == {
+        "leaderId": 2,
+        "leaderEpoch": 7,
+        "votedId": 2,
+        "votedDirectoryId": "AAECAwQFBgcICQoLDA0ODw",
+        "data_version": 1,
+    }
+    assert parse_election(data, "x") == state
+    old = b'{"clusterId":"","leaderId":-1,"leaderEpoch":3,"votedId":1,"appliedOffset":0,"currentVoters":[{"voterId":1}],"data_version":0}'
+    assert parse_election(old, "x") == ElectionState(3, None, ReplicaKey(1))
+    with pytest.raises(BrokenQuorumState, match="data_version 2"):
+        parse_election(b'{"data_version":2}', "x")
+
+
+def test_an_unknown_record_is_never_skipped() -> None:
+    with pytest.raises(Malformed, match="not known"):
+        list(decided(build([(0, None, b"\x01\x7f\x00", ())], base_offset=0, leader_epoch=1)))
