@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from moldau.groups.codec import pack, unpack
 from moldau.groups.records import Record
 from moldau.storage import Log
+from moldau.terms import Code
 from moldau.wire import batch
 from moldau.wire.batch import BatchHeader, ControlType
 from moldau.wire.codec import Malformed
@@ -70,7 +71,10 @@ class Replay:
                 return  # the rest was compacted away
 
     def _batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record]:
-        if header.is_control:
+        code = batch.check(data, position, header)
+        if code is not Code.NONE:
+            log.error("the batch at offset %d of a group log is left out: %s", header.base_offset, code.name)
+        elif header.is_control:
             yield from self._marker(data, position, header)
         elif header.is_transactional:
             self._open.setdefault(header.producer_id, []).extend(_records(data, position))
