@@ -90,18 +90,22 @@ class _Target(NamedTuple):
 def change(partition: Partition, topic: str, wish: Wish, standing: Standing) -> PartitionChangeRecord | None:
     """The record that makes ``wish`` come true for a partition of ``topic``, or None when nothing changes."""
     view = standing.view
-    target = _completed(_wished(partition, wish))
-    live = standing.live(partition)
+    target = _wished(partition, wish)
     active_isr = tuple(r for r in target.isr if standing.active(r))
     # An ISR of the dead is all we know without an ELR: it is kept, so that one of its members may lead on return.
     if active_isr or view.elr:
         target = target._replace(isr=active_isr)
-    if view.elr:
-        target = _with_elr(partition, target, min(view.min_isr(topic), len(target.replicas)), standing.lost_tail)
-    else:
-        target = target._replace(elr=(), last_known=())
+    if active_isr:
+        target = _completed(target)
+    min_isr = view.min_isr(topic) if view.elr else 0
+    target = _with_elr(partition, target, min_isr, standing.lost_tail)
     how = wish.how or (How.UNCLEAN if view.unclean(topic) else How.ONLINE)
-    target = _elected(partition, target, live, how)
+    target = _elected(partition, target, standing.live(partition), how)
+    if target.leader != NO_LEADER:
+        target = _completed(target)  # an unclean leader alone may be all that the move wanted
+    if _suffices(target, min_isr):
+        # A leader from the ELR may make the ISR large enough to commit: nobody outside has that any more.
+        target = target._replace(elr=())
     if view.elr:
         target = _with_last_known(partition, target)
     return _record(partition, target, _directories(partition, target.replicas, wish, view))
@@ -128,20 +132,34 @@ def _completed(target: _Target) -> _Target:
     isr = tuple(r for r in target.isr if r not in target.removing)
     if not replicas or not set(replicas) <= set(isr):
         return target
-    return target._replace(replicas=replicas, isr=isr, adding=(), removing=())
+    elr = tuple(r for r in target.elr if r in replicas)
+    return target._replace(replicas=replicas, isr=isr, adding=(), removing=(), elr=elr)
 
 
 def _with_elr(partition: Partition, target: _Target, min_isr: int, lost_tail: frozenset[int]) -> _Target:
-    """Below min ISR, those who leave the ISR stay eligible: nothing was committed without them since (KIP-966)."""
-    if len(target.isr) >= min_isr:
+    """Below min ISR, those who leave the ISR stay eligible: nothing was committed without them since (KIP-966).
+
+    A ``min_isr`` of 0 means that no ELR is kept.
+    """
+    if _suffices(target, min_isr):
         return target._replace(elr=(), last_known=())
     known = [*target.elr, *(r for r in partition.isr if r not in target.elr)]
     elr = tuple(r for r in known if r not in target.isr and r not in lost_tail and r in target.replicas)
     return target._replace(elr=elr)
 
 
+def _suffices(target: _Target, min_isr: int) -> bool:
+    """Whether the ISR can commit: as large as asked for, or as there are replicas at all."""
+    return len(target.isr) >= min(min_isr, len(target.replicas))
+
+
 def _elected(partition: Partition, target: _Target, live: Callable[[int], bool], how: How) -> _Target:
-    among = Candidates(current=partition.leader, elr=target.elr, last_known=partition.last_known_elr)
+    among = Candidates(
+        current=partition.leader,
+        elr=target.elr,
+        last_known=partition.last_known_elr,
+        empty=[r for r in target.replicas if r not in partition.replicas or r in partition.adding],
+    )
     if how is How.PREFERRED:
         among = among._replace(current=target.replicas[0])
         result = elect(target.replicas, target.isr, live, unclean=False, among=among)

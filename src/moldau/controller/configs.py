@@ -12,7 +12,6 @@ from typing import Any
 
 from moldau.controller import failures
 from moldau.controller.asks import AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation
-from moldau.controller.change import Standing, Wish, change
 from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.replies import ConfigsAltered
 from moldau.image import NO_LEADER
@@ -160,16 +159,11 @@ def _consequences(view: View, records: list[Any]) -> list[Any]:
     names = {record.name for record in records}
     if not names & {_MIN_ISR, _UNCLEAN}:
         return []
-    after = view.image.with_configs(records)
+    after = view.image.with_settings(records)
     then = View(after, view.soft, view.facts)
     changes: list[Any] = []
     if _MIN_ISR in names and view.elr:
-        for key in sorted(after.index.eligible):
-            partition = after.at(key)
-            if partition.leader != NO_LEADER:
-                record = change(partition, after.topics[key[0]].name, Wish(), Standing(then))
-                if record is not None:
-                    changes.append(record)
+        changes += failures.restate(then, (key for key in after.index.eligible if after.at(key).leader != NO_LEADER))
     if _UNCLEAN in names:
         changes += failures.elect_leaderless(then, after.index.led.get(NO_LEADER, ()))
     return changes

@@ -84,6 +84,11 @@ def elect_leaderless(view: View, keys: Iterable[Key]) -> list[Any]:
     return _changes(Standing(view), (key for key in keys if view.image.at(key).leader == NO_LEADER))
 
 
+def restate(view: View, keys: Iterable[Key]) -> list[Any]:
+    """Changes that bring partitions into line with settings that are about to change."""
+    return _changes(Standing(view), keys)
+
+
 def _mark(
     view: View, broker_id: int, *, fenced: int = 0, leaving: bool = False, log_dirs: Iterable[bytes] = ()
 ) -> BrokerRegistrationChangeRecord:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.controller import failures
 from moldau.controller.asks import AllocateProducerIds, FeatureUpdate, UpdateFeatures
 from moldau.controller.facts import ELR_FEATURE, FINE, Decision, Problem, Settings, View
 from moldau.controller.replies import FeaturesUpdated, ProducerIdsAllocated, Refused
@@ -69,7 +70,19 @@ def update_features(view: View, ask: UpdateFeatures) -> Decision:
         results = [(each, p if p is not FINE else none) for each, p in results]
         return Decision([], FeaturesUpdated(features=tuple(results), code=problem.code, message=problem.message))
     reply = FeaturesUpdated(features=tuple(results))
-    return Decision([] if ask.validate_only else records, reply)
+    if ask.validate_only:
+        return Decision([], reply)
+    return Decision(records + _consequences(view, records), reply)
+
+
+def _consequences(view: View, records: list[Any]) -> list[Any]:
+    """What it means for partitions that an ELR is kept from now on, or no longer."""
+    after = view.image.with_settings(records)
+    then = View(after, view.soft, view.facts)
+    if then.elr == view.elr:
+        return []
+    keys = {p.key for p in after.leaderless()} if then.elr else after.index.eligible
+    return failures.restate(then, keys)
 
 
 def _update(view: View, update: FeatureUpdate) -> list[Any]:
@@ -104,6 +117,11 @@ def _refusal(view: View, update: FeatureUpdate) -> Problem:
     if not feature.low <= update.level <= feature.high:
         why = f"The controller supports {feature.low} to {feature.high} of {update.feature}, not {update.level}."
         return Problem(Code.INVALID_UPDATE_VERSION, why)
+    if update.feature == ELR_FEATURE and not update.level:
+        lost = [p for p in view.image.leaderless() if not p.isr]
+        if lost:  # without an ELR nobody would know any more who may lead them
+            why = f"{len(lost)} partition(s) have no in-sync replica; bring one back or elect a leader first."
+            return Problem(Code.INVALID_UPDATE_VERSION, why)
     for broker in view.image.brokers.values():
         offered = {f.name: f for f in broker.features}
         if offered and not _supports(offered.get(update.feature), update.level):

@@ -1,8 +1,8 @@
 """Laws of the control plane, one function each; tests and the simulator run them after every committed batch.
 
 A law takes the images before and after (``Step``) and raises AssertionError with what is wrong. ``Watch`` keeps the
-image before and runs them all. Here are C1, C2, C3, C7, C8, C10, C11 and C12 of the control plane's invariants; C4, C5
-and C13 are about nodes, and live with the simulator.
+image before and runs them all. Here are C1, C2, C3, C7, C8, C10, C11 and C12 of the control plane's invariants, and the
+controller's part of S10; C4, C5 and C13 are about nodes, and live with the simulator.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from moldau.controller.asks import Heartbeat
+from moldau.controller.asks import AlterPartition, ElectionType, ElectLeaders, Heartbeat
 from moldau.controller.facts import Facts, Settings, Soft, View
 from moldau.image import NO_LEADER, Delta, Image, Partition, Recovery, image_from, image_hash, snapshot_records
 from moldau.image.delta import PartitionDelta
@@ -57,6 +57,8 @@ def c2_partitions_are_well_formed(step: Step) -> None:
     touched = {key for key in step.delta.partitions if step.after.partition(*key) is not None}
     for id in step.delta.brokers:
         touched |= step.after.index.assigned.get(id, set())
+    if step.delta.features or step.delta.configs:
+        touched = {key for keys in step.after.index.led.values() for key in keys}
     view = step.view()
     for key in touched:
         _well_formed(step, view, step.after.at(key))
@@ -130,11 +132,11 @@ def c10_reassignment_goes_through_the_union(step: Step) -> None:
             assert set(after.replicas) <= set(after.isr), f"a move ended before all were in sync: {where}"
         within = set(after.replicas) <= set(after.isr)  # a move among replicas in sync has its union from the start
         assert within or gone <= {*before.removing, *before.adding}, f"a replica dropped without a move: {where}"
-        assert after.isr or not before.isr or before.elr, f"a move that leaves nobody in sync: {where}"
+        assert after.isr or after.elr or not before.isr, f"a move that leaves nobody in sync: {where}"
 
 
 def c11_elections_are_clean_or_told(step: Step) -> None:
-    """C11: a new leader was in ISR or ELR; else the topic allows it, or it led last, and it is marked recovering."""
+    """C11: a new leader was in ISR or ELR; else somebody allowed it, or it led last, and it is marked recovering."""
     view = step.view()
     for topic, key, before, after in step.changes:
         if before is None or after is None or after.leader in (before.leader, NO_LEADER):
@@ -144,9 +146,27 @@ def c11_elections_are_clean_or_told(step: Step) -> None:
         if before.leader in before.isr and before.reassigning and set(after.replicas) <= set(after.isr):
             continue  # the old leader brought it into the ISR, which ended the move, which elected it
         where = f"{topic}-{key[1]}: {before} -> {after}"
-        assert view.unclean(topic) or before.last_known_elr == (after.leader,), f"an unclean election: {where}"
+        by_hand = isinstance(step.ask, ElectLeaders) and step.ask.election_type == ElectionType.UNCLEAN
+        allowed = by_hand or view.unclean(topic) or before.last_known_elr == (after.leader,)
+        assert allowed, f"an unclean election: {where}"
         assert after.recovery == Recovery.RECOVERING, f"an unclean election that is not told: {where}"
         assert after.isr == (after.leader,), f"an unclean leader with company: {where}"
+
+
+def s10_isr_joins_are_of_this_incarnation(step: Step) -> None:
+    """S10, the controller's part: who joins an ISR is active, and is the very process that its leader saw fetch."""
+    if not isinstance(step.ask, AlterPartition):
+        return
+    wishes = {change.key: dict(change.isr) for change in step.ask.changes}
+    for topic, key, before, after in step.changes:
+        if before is None or after is None:
+            continue
+        for joined in set(after.isr) - set(before.isr):
+            broker = step.before.brokers.get(joined)
+            seen = wishes.get(key, {}).get(joined, -1)
+            assert broker is not None, f"{topic}-{key[1]}: broker {joined} is not registered"
+            assert broker.active, f"{topic}-{key[1]}: {broker} is not active, and joins an ISR"
+            assert seen in (-1, broker.epoch), f"{topic}-{key[1]}: the leader saw epoch {seen} of {broker}"
 
 
 def c12_brokers_go_when_they_may(step: Step) -> None:
@@ -160,8 +180,8 @@ def c12_brokers_go_when_they_may(step: Step) -> None:
         assert not led, f"broker {ask.broker_id} may go although it leads {led}"
 
 
-def c15_one_change_for_each_partition(step: Step) -> None:
-    """A decision changes a partition at most once: two changes would each have been made without sight of the other."""
+def x1_one_change_for_each_partition(step: Step) -> None:
+    """A decision changes a partition at most once: two changes would each be made without sight of the other."""
     for _, key, before, after in step.changes:
         if before is not None and after is not None:
             assert after.partition_epoch <= before.partition_epoch + 1, f"changed twice: {key}: {before} -> {after}"
@@ -176,7 +196,8 @@ LAWS: tuple[Callable[[Step], None], ...] = (
     c10_reassignment_goes_through_the_union,
     c11_elections_are_clean_or_told,
     c12_brokers_go_when_they_may,
-    c15_one_change_for_each_partition,
+    s10_isr_joins_are_of_this_incarnation,
+    x1_one_change_for_each_partition,
 )
 
 

@@ -37,11 +37,15 @@ class Refusal(Enum):
 
 
 class Candidates(NamedTuple):
-    """What else ``elect`` may draw on: who leads now, eligible leader replicas, the last known leader."""
+    """What else ``elect`` may draw on: who leads now, eligible leader replicas, the last known leader.
+
+    empty: replicas that hold nothing yet; leading, they would lose everything, so that not even unclean they may.
+    """
 
     current: int = NO_LEADER
     elr: Collection[int] = ()
     last_known: Sequence[int] = ()
+    empty: Collection[int] = ()
 
 
 _NOBODY = Candidates()
@@ -117,7 +121,7 @@ def elect(
         if last in assigned and live(last):
             return Election(last, (last,), unclean=True)
     if unclean:
-        anyone = next(filter(live, assigned), None)
+        anyone = next((r for r in assigned if live(r) and r not in among.empty), None)
         if anyone is not None:
             return Election(anyone, (anyone,), unclean=True)
     return Refusal.NO_LIVE_ISR if any(map(live, assigned)) else Refusal.NOBODY_LIVE

@@ -78,14 +78,16 @@ class Image:
         twin._transaction = None if self._transaction is None else list(self._transaction)
         return twin
 
-    def with_configs(self, changes: Iterable[records.ConfigRecord]) -> Image:
-        """A look at this image as it would be with other settings. Shares all else: only for reading, and at once."""
+    def with_settings(self, changes: Iterable[Any]) -> Image:
+        """A look at this image as it would be after config and feature records. Shares all else: to read, at once."""
         twin = Image()
         for name in Image.__slots__:
             setattr(twin, name, getattr(self, name))
         twin.configs = {resource: dict(settings) for resource, settings in self.configs.items()}
+        twin.features = dict(self.features)
         for record in changes:
-            twin._config(record, -1, None)
+            assert isinstance(record, records.ConfigRecord | records.FeatureLevelRecord), f"not a setting: {record!r}"
+            twin.apply(record)
         return twin
 
     # ---- look-ups

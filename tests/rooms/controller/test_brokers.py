@@ -303,6 +303,17 @@ class TestEligibleLeaderReplicas:
         assert desk.set_isr("t", 0, 0, recovery=0) == Code.NONE
         assert desk.partition("t").recovery == Recovery.RECOVERED
 
+    def test_one_of_several_that_died_together_commits_alone_and_leaves_nobody_eligible(self) -> None:
+        desk = Desk(2)
+        desk.create("t", (0, 1))
+        desk.ask(Tick())
+        for _ in range(10):
+            desk.now_ms += 1000
+            desk.ask(Tick())
+        assert (desk.partition("t").isr, desk.partition("t").elr) == ((), (0, 1))
+        desk.beat(1)
+        assert (desk.partition("t").leader, desk.partition("t").elr) == (1, ()), "min ISR is 1"
+
     def test_a_process_that_stopped_cleanly_stays_eligible(self) -> None:
         desk = self.desk()
         for id in (2, 1, 0):

@@ -118,6 +118,17 @@ def test_cancelling_is_refused_when_only_newcomers_are_in_sync() -> None:
     assert cancel(d) == Code.INVALID_REPLICA_ASSIGNMENT
 
 
+def test_a_newcomer_that_holds_nothing_is_not_elected_even_uncleanly() -> None:
+    """Kafka would: it tries every replica of the new list. Better no leader for a while."""
+    d = Desk(4)
+    d.create("t", (1,), configs={"unclean.leader.election.enable": "true"})
+    d.ask(BrokerRefused(broker_id=1, broker_epoch=d.broker(1).epoch))
+    assert move(d, 2, 3) == Code.NONE
+    assert d.partition("t").leader == -1
+    d.beat(1)
+    assert d.partition("t").leader == 1
+
+
 def test_a_new_target_replaces_the_old_one() -> None:
     d = desk()
     move(d, 4, 5, 6)

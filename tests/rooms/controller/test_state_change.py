@@ -118,8 +118,8 @@ def test_a_broker_s_own_lines_are_kafka_s() -> None:
     line = leader_line(1, "foo", partition, (5, 4), None)
     assert line.startswith("[Broker id=1] Leader foo-0 with topic id Some(")
     assert line.endswith(
-        "starts at leader epoch 0 from offset 5 with partition epoch 0, high watermark 4, ISR [1,0], adding replicas [] "
-        "and removing replicas [] . Previous leader None and previous leader epoch was -1."
+        "starts at leader epoch 0 from offset 5 with partition epoch 0, high watermark 4, ISR [1,0], adding replicas "
+        "[] and removing replicas [] . Previous leader None and previous leader epoch was -1."
     )
     assert follower_line(0, "foo", partition, (5, 4), partition) == (
         "[Broker id=0] Follower foo-0 starts at leader epoch 0 from offset 5 with partition epoch 0 and high watermark "
