@@ -262,6 +262,7 @@ class Connection(asyncio.BufferedProtocol):
         for waiting in pending.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(_again(error))
+                waiting.answer.exception()  # whoever dropped the answer does not want to read of it in the log
         if self.on_close is not None:
             self.on_close(seen)
 

@@ -153,6 +153,7 @@ class Consumer:
             await self.member.leave()
             self.member = None
         self._positions.clear()
+        self._asked.clear()
 
     # -- the group
 

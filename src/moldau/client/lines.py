@@ -112,7 +112,9 @@ class WorldLines:
             timer.cancel()
 
     async def first(self, answers: Sequence[Any], wait_ms: float) -> list[int]:
-        if wait_ms > 0 and not any(answer.done() for answer in answers):
+        if wait_ms <= 0:
+            await asyncio.sleep(0)  # or a caller that polls without waiting would never let an answer in
+        elif not any(answer.done() for answer in answers):
             over = asyncio.get_running_loop().create_future()
             timer = self.world.tasks.call_later(wait_ms, partial(_finish, over))
             try:

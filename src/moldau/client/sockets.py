@@ -97,7 +97,7 @@ class SocketLine:
             return answer
         self._pending[id] = answer
         try:
-            self._socket.settimeout(wait_ms / 1000)
+            self._socket.settimeout(max(wait_ms, 1) / 1000)
             _send(self._socket, request_frame(message, version, id, self.options.client_id))
         except OSError as error:
             self._end(self._named(error))

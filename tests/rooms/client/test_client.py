@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from fake_broker import ALL_VERSIONS, HANG_UP, run
 from mini_cluster import MiniCluster
@@ -330,6 +332,17 @@ def test_joins_and_long_polls_do_not_share_a_connection_with_the_rest():
         assert await client.line(0, "fetch") is not plain
         group = await client._line_for(Coordinator(CoordinatorKind.GROUP, "g"))
         assert group is not plain
+
+    scene_with(1, {"t": 1}, play)
+
+
+def test_two_who_connect_at_once_end_up_with_one_connection():
+    async def play(cluster, client):
+        await client.know(None)
+        client.close()
+        lines = await asyncio.gather(*(client.line(0) for _ in range(4)))
+        assert len(set(map(id, lines))) == 1
+        assert not lines[0].closed
 
     scene_with(1, {"t": 1}, play)
 

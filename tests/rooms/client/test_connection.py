@@ -180,6 +180,27 @@ def test_an_answered_request_does_not_time_out_later():
     run(scene)
 
 
+def test_a_patient_request_outlives_the_deadline_of_a_hasty_one():
+    async def scene(world):
+        gate = asyncio.get_running_loop().create_future()
+
+        async def serve(message, header):
+            if message.generation_id == 2:
+                await gate
+            return echo(message, header)
+
+        broker = await FakeBroker(serve).start()
+        connection = await connect(world, "127.0.0.1", broker.port)
+        await connection.ask(HeartbeatRequest(generation_id=1), timeout_ms=30)
+        patient = connection.ask(HeartbeatRequest(generation_id=2), timeout_ms=10_000)
+        world.tasks.call_later(60, lambda: gate.set_result(None))
+        assert (await patient).throttle_time_ms == 2
+        connection.close()
+        await broker.stop()
+
+    run(scene)
+
+
 @pytest.mark.parametrize("ours", [True, False])
 def test_when_a_connection_ends_everything_pending_fails(ours):
     async def scene(world):

@@ -132,6 +132,13 @@ def line_to(mini, **options):
     return drive(SocketLines(ConnectionOptions(**options)).connect("127.0.0.1", mini.nodes[0].port))
 
 
+def test_no_time_at_all_is_too_little():
+    with heartbeat_cluster(lambda m: HeartbeatResponse()) as mini:
+        line = line_to(mini)
+        with pytest.raises(RequestTimedOut):
+            line.ask(HeartbeatRequest(), timeout_ms=0).take()
+
+
 def test_pipelined_answers_are_matched_in_whatever_order_they_are_taken():
     with heartbeat_cluster(lambda m: HeartbeatResponse(throttle_time_ms=m.generation_id)) as mini:
         line = line_to(mini)
