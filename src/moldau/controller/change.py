@@ -43,7 +43,7 @@ class Wish(NamedTuple):
 class Standing:
     """Who may lead, as a decision sees it that is itself about to fence, unfence or distrust brokers."""
 
-    __slots__ = ("arriving", "leaving", "lost_tail", "view")
+    __slots__ = ("_active", "arriving", "leaving", "lost_tail", "view")
 
     def __init__(
         self,
@@ -58,11 +58,15 @@ class Standing:
         self.leaving = leaving
         self.arriving = arriving
         self.lost_tail = lost_tail
+        self._active: dict[int, bool] = {}
 
     def active(self, broker_id: int) -> bool:
-        if broker_id in self.leaving or broker_id in self.lost_tail:
-            return False
-        return broker_id in self.arriving or self.view.image.is_active(broker_id)
+        known = self._active.get(broker_id)
+        if known is None:
+            gone = broker_id in self.leaving or broker_id in self.lost_tail
+            known = not gone and (broker_id in self.arriving or self.view.image.is_active(broker_id))
+            self._active[broker_id] = known
+        return known
 
     def live(self, partition: Partition) -> Callable[[int], bool]:
         """Whether a broker may lead this partition: active, and with the replica's directory online."""
@@ -105,8 +109,8 @@ def change(partition: Partition, topic: str, wish: Wish, standing: Standing) -> 
         target = _completed(target)  # an unclean leader alone may be all that the move wanted
     if _suffices(target, min_isr):
         # A leader from the ELR may make the ISR large enough to commit: nobody outside has that any more.
-        target = target._replace(elr=())
-    if view.elr:
+        target = target._replace(elr=()) if target.elr else target
+    if view.elr and (target.last_known or target.leader == NO_LEADER):
         target = _with_last_known(partition, target)
     return _record(partition, target, _directories(partition, target.replicas, wish, view))
 
@@ -148,6 +152,10 @@ def _with_elr(partition: Partition, target: _Target, min_isr: int, lost_tail: fr
     return target._replace(elr=elr)
 
 
+def _newcomers(partition: Partition, target: _Target) -> Replicas:
+    return tuple(r for r in target.replicas if r not in partition.replicas or r in partition.adding)
+
+
 def _suffices(target: _Target, min_isr: int) -> bool:
     """Whether the ISR can commit: as large as asked for, or as there are replicas at all."""
     return len(target.isr) >= min(min_isr, len(target.replicas))
@@ -158,7 +166,7 @@ def _elected(partition: Partition, target: _Target, live: Callable[[int], bool],
         current=partition.leader,
         elr=target.elr,
         last_known=partition.last_known_elr,
-        empty=[r for r in target.replicas if r not in partition.replicas or r in partition.adding],
+        empty=() if target.replicas == partition.replicas and not partition.adding else _newcomers(partition, target),
     )
     if how is How.PREFERRED:
         among = among._replace(current=target.replicas[0])
@@ -174,7 +182,7 @@ def _elected(partition: Partition, target: _Target, live: Callable[[int], bool],
         return target._replace(
             leader=result.leader, isr=result.isr, elr=(), last_known=(), recovery=Recovery.RECOVERING.value
         )
-    elr = tuple(r for r in target.elr if r not in result.isr)
+    elr = tuple(r for r in target.elr if r not in result.isr) if target.elr else ()
     return target._replace(leader=result.leader, isr=result.isr, elr=elr)
 
 
@@ -188,6 +196,8 @@ def _with_last_known(partition: Partition, target: _Target) -> _Target:
 
 
 def _directories(partition: Partition, replicas: Replicas, wish: Wish, view: View) -> tuple[bytes, ...]:
+    if wish.directories is None and replicas == partition.replicas:
+        return partition.directories
     placed = dict(zip(partition.replicas, partition.directories, strict=True))
     placed.update(wish.directories or {})
     return tuple(placed[r] if r in placed else view.default_directory(r) for r in replicas)
