@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -72,9 +73,12 @@ def read_ids(bootstrap_servers: str, topic: str) -> list[int]:
     consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
     found: list[int] = []
     left = set(partitions)
+    alive = time.monotonic()
     while left:
-        records = consumer.consume(10_000, _READ_TIMEOUT_S)
-        if not records:
+        records = consumer.consume(10_000, 0.2)
+        if records:
+            alive = time.monotonic()
+        elif time.monotonic() - alive > _READ_TIMEOUT_S:
             raise TimeoutError(f"partitions {sorted(left)} of {topic} could not be read to their end")
         for record in records:
             error = record.error()

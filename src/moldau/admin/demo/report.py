@@ -35,7 +35,7 @@ class ConsoleTeller:
         self._begun = False
 
     def say(self, what: str) -> None:
-        self._console.print(f"[dim]{clock_now()}[/dim]  {what}", highlight=False)
+        self._console.print(f"[dim]{clock_now()}[/dim]  {what}", highlight=False, soft_wrap=True)
 
     def progress(self, sent: int, acked: int, in_table: int) -> None:
         if not self._begun:
@@ -91,20 +91,23 @@ def _sums(console: Console, outcome: Outcome) -> None:
 
 
 def _timeline(console: Console, outcome: Outcome) -> None:
-    table = Table(title="who led what, and why it changed", title_justify="left", box=None, padding=(0, 2))
-    for name in ("time", "+s", "partition", "leader", "epoch", "in sync", "why"):
-        table.add_column(name, justify="right" if name == "+s" else "left")
+    title = f"who led what, and why it changed (0 s is {clock(outcome.began)})"
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table.add_column("+s", justify="right", no_wrap=True)
+    for name in ("partition", "leader", "epoch", "in sync"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("why")
     told = [(each.at, None, each) for each in outcome.happenings]
     told += [(each.at, each, None) for each in outcome.changes if each.leader_moved]  # type: ignore[misc]
     for at, change, happening in sorted(told, key=lambda each: each[0]):
-        since = f"{at - outcome.began:+.2f}"
+        since = f"{max(0.0, at - outcome.began):.2f}"
         if happening is not None:
-            table.add_row(clock(at), since, "", "", "", "", f"[bold]broker {happening.broker} is {happening.what}[/]")
+            table.add_row(since, "", "", "", "", f"[bold]broker {happening.broker} is {happening.what}[/]")
         elif change is not None:
             before = "" if change.before is None else f"{_name(change.before.leader)} -> "
             isr = ",".join(map(str, change.after.isr))
             leader = before + _name(change.after.leader)
-            table.add_row(clock(at), since, str(change.partition), leader, str(change.after.epoch), isr, change.why)
+            table.add_row(since, str(change.partition), leader, str(change.after.epoch), isr, change.why)
     console.print(table)
     console.print()
 
@@ -136,16 +139,16 @@ def _pace(console: Console, outcome: Outcome) -> None:
     if back:
         lines.append(f"all replicas in sync again {max(0.0, outcome.in_sync - back[0]):.1f} s after the restart")
     for line in lines:
-        console.print(f"  {line}", highlight=False)
+        console.print(f"  {line}", highlight=False, soft_wrap=True)
     console.print()
 
 
 def _heat(console: Console, means: dict[tuple[str, int], float]) -> None:
-    console.print("mean departure delay, carrier by hour (minutes; darker is earlier)", highlight=False)
+    console.print("mean departure delay, carrier by hour (minutes)", highlight=False)
     hours = sorted({hour for _, hour in means})
-    console.print("      " + "".join(f"{hour:>4}" for hour in hours), highlight=False)
+    console.print("   " + "".join(f"{hour:>4}" for hour in hours), highlight=False)
     for carrier in sorted({carrier for carrier, _ in means}):
-        line = Text(f"  {carrier}  ")
+        line = Text(f"{carrier} ")
         for hour in hours:
             mean = means.get((carrier, hour))
             shade = _HEAT[min(len(_HEAT) - 1, max(0, int((mean or 0) // 8)))]

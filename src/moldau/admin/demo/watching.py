@@ -108,10 +108,13 @@ def back_in_sync(changes: Iterable[Change], broker: int, since: float) -> float 
 def explained(changes: Iterable[Change], story: Sequence[Happening], logs: Iterable[Path], topic: str) -> list[Change]:
     """The changes with their reasons: the controller's own words, or what the story makes plain."""
     said = _said(logs, topic)
-    return [
-        change._replace(why=said.get((change.partition, change.after.epoch, change.after.isr)) or _plain(change, story))
-        for change in changes
-    ]
+    return [change._replace(why=_why(change, said) or _plain(change, story)) for change in changes]
+
+
+def _why(change: Change, said: dict[tuple[int, int, tuple[int, ...]], str]) -> str | None:
+    if change.before is None:
+        return None  # what we saw first was already there; the log may have more to say of it than that it was made
+    return said.get((change.partition, change.after.epoch, change.after.isr))
 
 
 def _said(logs: Iterable[Path], topic: str) -> dict[tuple[int, int, tuple[int, ...]], str]:
