@@ -151,6 +151,9 @@ class Connection(asyncio.BufferedProtocol):
         view = self._view
         start, end = self._start, self._end
         while end - start >= 4:
+            if len(self._slots) > UNANSWERED_MAX:  # the rest waits in the buffer until answers have gone out
+                self._regulate()
+                break
             (size,) = _SIZE.unpack_from(view, start)
             if not 0 <= size <= self.door.frame_bytes_max:
                 raise Malformed(f"a frame of {size} bytes; socket.request.max.bytes allows {self.door.frame_bytes_max}")
@@ -212,8 +215,6 @@ class Connection(asyncio.BufferedProtocol):
             self._advance()
         else:
             self._await(result, slot, header)
-        if len(self._slots) > UNANSWERED_MAX:
-            self._regulate()
 
     def _unsupported(self, header: RequestHeader) -> None:
         """ApiVersions of a version we lack is answered in version 0 (KIP-511); any other ends the connection."""
@@ -279,9 +280,17 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._reading = wanted
         if wanted:
-            self._transport.resume_reading()
+            self.door.world.tasks.call_soon(self._resume)
         else:
             self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        """Handle what was left in the buffer, then read on."""
+        if self._transport is None or not self._reading:
+            return
+        self.buffer_updated(0)
+        if self._reading and self._transport is not None:
+            self._transport.resume_reading()
 
     def _refuse(self, why: str) -> None:
         log.warning("closing the connection of %s on %s: %s", self.peer, self.door.listener, why)

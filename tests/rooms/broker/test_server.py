@@ -88,7 +88,9 @@ def park(node: FakeNode, request: Any, context: Any) -> asyncio.Future[Any]:
 
 def test_answers_leave_in_the_order_of_their_requests_even_when_the_first_is_parked() -> None:
     async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(frame(MetadataRequest(), 12, 1) + frame(ApiVersionsRequest(), 2, 2) + frame(MetadataRequest(), 12, 3))
+        writer.write(
+            frame(MetadataRequest(), 12, 1) + frame(ApiVersionsRequest(), 2, 2) + frame(MetadataRequest(), 12, 3)
+        )
         while len(node.parked) < 2:
             await asyncio.sleep(0)
         node.parked[1].set_result(MetadataResponse(cluster_id="second"))
@@ -123,7 +125,16 @@ def test_a_version_of_api_versions_from_the_future_is_answered_in_version_0() ->
         frame(MetadataRequest(), 12, 1)[:-1] + b"\xff",
         struct.pack(">ihhihi", 14, 3, 1, 1, -1, 2**31 - 1),
     ],
-    ids=["too large", "negative", "no header", "no client id", "client id past the end", "unknown key", "bad tags", "huge array"],
+    ids=[
+        "too large",
+        "negative",
+        "no header",
+        "no client id",
+        "client id past the end",
+        "unknown key",
+        "bad tags",
+        "huge array",
+    ],
 )
 def test_a_frame_that_lies_costs_its_connection_and_nothing_else(lie: bytes) -> None:
     async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -200,6 +211,22 @@ def test_a_handler_that_fails_costs_its_connection_and_is_reported() -> None:
 
     node = play(scene, {3: broken})
     assert [type(error) for error in node.failures] == [OSError]
+
+
+def test_librdkafkas_request_for_all_topics_is_understood_though_it_is_too_long() -> None:
+    seen: list[Any] = []
+
+    def note(node: Any, request: MetadataRequest, context: Any) -> MetadataResponse:
+        seen.append(request.topics)
+        return MetadataResponse()
+
+    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        body = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
+        writer.write(struct.pack(">i", len(body)) + body)
+        assert correlation(await read_frame(reader)) == 3
+
+    play(scene, {3: note})
+    assert seen == [None]
 
 
 def test_everything_that_is_advertised_has_a_file_that_answers() -> None:
