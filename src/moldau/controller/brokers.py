@@ -21,7 +21,6 @@ from moldau.controller.asks import (
 )
 from moldau.controller.facts import Decision, Session, View
 from moldau.controller.replies import Done, Heartbeaten, Moved, Refused, Registered
-from moldau.image.partition import NO_LEADER
 from moldau.image.registration import Broker, Controller, broker_record, controller_record
 from moldau.terms import Code
 from moldau.wire.records.metadata import NoOpRecord, UnregisterBrokerRecord
@@ -218,7 +217,3 @@ def tick(view: View, ask: Tick) -> Decision:
 
 def idle(view: View, ask: Idle) -> Decision:
     return Decision([NoOpRecord()], Done())
-
-
-def has_leaderless(view: View) -> bool:
-    return bool(view.image.index.led.get(NO_LEADER))

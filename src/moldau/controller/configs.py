@@ -7,6 +7,7 @@ elects for leaderless partitions at once. Source: KIP-226, KIP-339, KIP-966.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -65,9 +66,9 @@ def _changes(view: View, resource: ConfigChange, whole: bool) -> list[Any] | Pro
         return keys
     now = view.image.config(resource.resource_type, resource.resource_name)
     wanted: dict[str, str | None] = dict.fromkeys(now) if whole else {}
-    named = [name for name, _, _ in resource.changes]
+    count = Counter(name for name, _, _ in resource.changes)
     for name, operation, value in resource.changes:
-        if named.count(name) > 1:
+        if count[name] > 1:
             return Problem(Code.INVALID_REQUEST, f"The key {name} is named more than once.")
         outcome = _new_value(keys.get(name), name, operation, value, now.get(name))
         if isinstance(outcome, Problem):

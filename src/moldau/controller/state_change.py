@@ -2,7 +2,7 @@
 
 A pure function of what changed and who decided it. Lines are those of Kafka 1.0 to 3.x (``Changed partition foo-0 from
 OnlinePartition to OfflinePartition``), which log readers know; reasons ("broker 2 was fenced") are seen from the batch
-itself, and stand in the JSON only. The broker's own lines (becoming leader or follower) are formatted here as well.
+itself, and stand in the JSON only. What a broker writes of its own replicas is ``moldau.broker.state_log``'s.
 """
 
 from __future__ import annotations
@@ -159,36 +159,3 @@ def _quiet_reason(before: Partition, after: Partition) -> str:
     if after.isr != before.isr:
         return "isr grew" if len(after.isr) > len(before.isr) else "isr shrank"
     return "recovered" if after.recovery != before.recovery else "state changed"
-
-
-# ---- lines that a broker writes when it applies a change
-
-
-def leader_line(
-    broker_id: int, topic: str, partition: Partition, log: tuple[int, int], previous: Partition | None
-) -> str:
-    """A broker starts to lead. ``log``: (log end offset, high watermark) at the start."""
-    isr, adding, removing = (",".join(map(str, g)) for g in (partition.isr, partition.adding, partition.removing))
-    return (
-        f"[Broker id={broker_id}] Leader {topic}-{partition.id} with topic id Some({uuid_text(partition.topic_id)}) "
-        f"starts at leader epoch {partition.leader_epoch} from offset {log[0]} with partition epoch "
-        f"{partition.partition_epoch}, high watermark {log[1]}, ISR [{isr}], adding replicas [{adding}] and removing "
-        f"replicas [{removing}] . {_previous(previous)}"
-    )
-
-
-def follower_line(
-    broker_id: int, topic: str, partition: Partition, log: tuple[int, int], previous: Partition | None
-) -> str:
-    """A broker starts to follow. ``log``: (log end offset, high watermark) at the start."""
-    return (
-        f"[Broker id={broker_id}] Follower {topic}-{partition.id} starts at leader epoch {partition.leader_epoch} from "
-        f"offset {log[0]} with partition epoch {partition.partition_epoch} and high watermark {log[1]}. Current leader "
-        f"is {partition.leader}. {_previous(previous)}"
-    )
-
-
-def _previous(previous: Partition | None) -> str:
-    leader = "None" if previous is None or previous.leader == NO_LEADER else f"Some({previous.leader})"
-    epoch = -1 if previous is None else previous.leader_epoch
-    return f"Previous leader {leader} and previous leader epoch was {epoch}."

@@ -7,7 +7,8 @@ files as they apply it, and a topic id never comes back (C8).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from moldau.controller.asks import CreatePartitions, CreateTopics, DeleteTopics, MorePartitions, NewTopic
@@ -30,10 +31,10 @@ def create_topics(view: View, ask: CreateTopics) -> Decision:
     """Create what can be created. The same name twice in one ask is refused twice."""
     records: list[Any] = []
     results = []
-    names = [topic.name for topic in ask.topics]
-    colliding = _collision_table(view)
+    count = Counter(topic.name for topic in ask.topics)
+    colliding = _collision_table(view, count)
     for topic in ask.topics:
-        if names.count(topic.name) > 1:
+        if count[topic.name] > 1:
             twice = Problem(
                 Code.INVALID_REQUEST, f"Create topics request includes the topic {topic.name} more than once."
             )
@@ -54,8 +55,10 @@ def create_topics(view: View, ask: CreateTopics) -> Decision:
     return Decision([] if ask.validate_only else records, TopicsCreated(topics=tuple(results)))
 
 
-def _collision_table(view: View) -> dict[str, str]:
-    """Names with dots as underscores, as metrics will have them -> the name that has it."""
+def _collision_table(view: View, wanted: Iterable[str]) -> dict[str, str]:
+    """Names with dots as underscores, as metrics will have them -> the name that has it; empty when none can matter."""
+    if not any("." in name or "_" in name for name in wanted):
+        return {}
     return {name.replace(".", "_"): name for name in view.image.names if "." in name or "_" in name}
 
 
@@ -194,14 +197,14 @@ def delete_topics(view: View, ask: DeleteTopics) -> Decision:
     records: list[Any] = []
     results = []
     found = [_find(view, item) for item in ask.topics]
-    ids = [topic.id for topic in found if topic is not None]
+    count = Counter(topic.id for topic in found if topic is not None)
     for item, topic in zip(ask.topics, found, strict=True):
         name = item if isinstance(item, str) else None
         if topic is None:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION if isinstance(item, str) else Code.UNKNOWN_TOPIC_ID
             id = NO_UUID if isinstance(item, str) else item
             results.append(DeleteResult(name=name, topic_id=id, problem=Problem(code, "The topic does not exist.")))
-        elif ids.count(topic.id) > 1:
+        elif count[topic.id] > 1:
             twice = Problem(Code.INVALID_REQUEST, "The topic is named more than once in the request.")
             results.append(DeleteResult(name=name or topic.name, topic_id=topic.id, problem=twice))
         elif not view.settings.delete_topic_enable:
@@ -221,9 +224,9 @@ def create_partitions(view: View, ask: CreatePartitions) -> Decision:
     """Add partitions to topics; fewer than there are is refused (LI-2)."""
     records: list[Any] = []
     results = []
-    names = [item.name for item in ask.topics]
+    count = Counter(item.name for item in ask.topics)
     for item in ask.topics:
-        if names.count(item.name) > 1:
+        if count[item.name] > 1:
             results.append((item.name, Problem(Code.INVALID_REQUEST, "Duplicate topic name.")))
             continue
         outcome = _more(view, item)

@@ -12,7 +12,7 @@ from moldau.controller.asks import (
     ElectLeaders,
     Move,
 )
-from moldau.controller.state_change import Author, StateChange, follower_line, leader_line, state_changes
+from moldau.controller.state_change import Author, StateChange, state_changes
 from moldau.controller.states import PARTITION_MOVES, REPLICA_MOVES, PartitionState, ReplicaState, path
 from tests.rooms.controller.desk import Desk
 
@@ -109,22 +109,6 @@ def test_an_event_is_one_json_line_with_all_a_timeline_needs() -> None:
     assert [told[key] for key in ("topic", "partition", "leader", "isr", "why")] == ["foo", 0, 1, [1, 0], "created"]
     assert (told["controller"], told["controllerEpoch"]) == (3, 7)
     assert "\n" not in events(desk)[1].json(TIME)
-
-
-def test_a_broker_s_own_lines_are_kafka_s() -> None:
-    desk = Desk(2)
-    desk.create("foo", (1, 0))
-    partition = desk.partition("foo")
-    line = leader_line(1, "foo", partition, (5, 4), None)
-    assert line.startswith("[Broker id=1] Leader foo-0 with topic id Some(")
-    assert line.endswith(
-        "starts at leader epoch 0 from offset 5 with partition epoch 0, high watermark 4, ISR [1,0], adding replicas "
-        "[] and removing replicas [] . Previous leader None and previous leader epoch was -1."
-    )
-    assert follower_line(0, "foo", partition, (5, 4), partition) == (
-        "[Broker id=0] Follower foo-0 starts at leader epoch 0 from offset 5 with partition epoch 0 and high watermark "
-        "4. Current leader is 1. Previous leader Some(1) and previous leader epoch was 0."
-    )
 
 
 def test_every_path_between_seen_states_goes_by_the_table() -> None:
