@@ -1,0 +1,147 @@
+"""Groups through the death of their coordinator: what was acknowledged is still committed, and members go on (S18).
+
+Runs a cluster of its own, because it kills nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_peer import wait_until
+
+import moldau
+from moldau.groups import partition_for
+
+PATIENCE_S = 60
+GROUP = "survivors"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[moldau.Cluster]:
+    with moldau.Cluster(brokers=3) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        admin.create_topics([NewTopic("work", 4, 3)])["work"].result(PATIENCE_S)
+        yield cluster
+
+
+def consumer(cluster: moldau.Cluster, group: str, **more: object) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 10_000,
+            **{key.replace("_", "."): value for key, value in more.items()},
+        }
+    )
+
+
+def coordinator(cluster: moldau.Cluster, group: str) -> int:
+    """The broker that coordinates a group now."""
+    return int(cluster.leader("__consumer_offsets", partition_for(group, 50)))
+
+
+def commit(member: Consumer, offset: int) -> bool:
+    """Try once; whether the commit was acknowledged."""
+    try:
+        done = member.commit(offsets=[TopicPartition("work", 0, offset)], asynchronous=False)
+    except KafkaException:
+        return False
+    return done[0].error is None
+
+
+def test_an_acknowledged_offset_survives_coordinator_after_coordinator(cluster: moldau.Cluster) -> None:
+    member = consumer(cluster, GROUP)
+    member.assign([TopicPartition("work", 0)])
+    offset = acknowledged = 0
+    wait_until(lambda: commit(member, 1), "a first commit")
+    for _ in range(3):
+        victim = coordinator(cluster, GROUP)
+        cluster.kill(victim)
+        for _ in range(20):
+            offset += 1
+            if commit(member, offset):
+                acknowledged = offset
+        wait_until(lambda victim=victim: coordinator(cluster, GROUP) not in (victim, -1), "another coordinator")
+        reader = consumer(cluster, GROUP)
+        found = reader.committed([TopicPartition("work", 0)], timeout=PATIENCE_S)[0].offset
+        reader.close()
+        assert acknowledged <= found <= offset
+        cluster.restart(victim)
+        cluster.wait_until_in_sync()
+    assert acknowledged > 0
+    member.close()
+
+
+def test_members_keep_their_partitions_when_the_coordinator_dies(cluster: moldau.Cluster) -> None:
+    group = "workers"
+    assigned: list[str] = []
+    members = [
+        consumer(
+            cluster, group, client_id=f"m{n}", heartbeat_interval_ms=200, partition_assignment_strategy="roundrobin"
+        )
+        for n in range(2)
+    ]
+    for n, member in enumerate(members):
+        member.subscribe(["work"], on_assign=lambda _, parts, n=n: assigned.append(f"{n}: {len(parts)}"))
+
+    def poll() -> None:
+        for member in members:
+            member.poll(0.02)
+
+    def shared() -> bool:
+        poll()
+        return [len(member.assignment()) for member in members] == [2, 2]
+
+    wait_until(shared, "two partitions each")
+    rounds = len(assigned)
+    victim = coordinator(cluster, group)
+    cluster.kill(victim)
+
+    def committed_again() -> bool:
+        poll()
+        own = members[0].assignment()
+        if not own:
+            return False
+        try:
+            own[0].offset = 7
+            members[0].commit(offsets=[own[0]], asynchronous=False)
+        except KafkaException:
+            return False
+        return True
+
+    wait_until(committed_again, "a commit under the new coordinator")
+    assert shared()
+    assert len(assigned) == rounds, f"the coordinator knew its group, so nobody had to join again: {assigned}"
+    cluster.restart(victim)
+    cluster.wait_until_in_sync()
+    for member in members:
+        member.close()
+
+
+def test_members_read_everything_once_through_a_restart_of_every_broker(cluster: moldau.Cluster) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
+    total, came = 300, set[int]()
+    member = consumer(cluster, "rolling")
+    member.subscribe(["work"])
+
+    def read_up_to(count: int) -> bool:
+        message = member.poll(0.05)
+        if message is not None and message.error() is None and message.value() is not None:
+            came.add(int(message.value()))
+        return len(came) >= count
+
+    for turn, broker in enumerate((1, 2, 3), start=1):
+        for n in range((turn - 1) * total // 3, turn * total // 3):
+            producer.produce("work", str(n).encode())
+        assert producer.flush(PATIENCE_S) == 0
+        cluster.kill(broker)
+        wait_until(lambda turn=turn: read_up_to(turn * total // 3), f"records of turn {turn}")
+        cluster.restart(broker)
+        cluster.wait_until_in_sync()
+    assert came == set(range(total))
+    member.close()
