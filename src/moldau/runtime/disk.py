@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 
 _IOV_MAX = 1024  # Linux refuses longer vectors
+_READ_BYTES = 1 << 16
 
 
 class RealFile:
@@ -108,9 +109,9 @@ class RealDisk:
     def read(self, path: str) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            parts = []
-            while part := os.read(fd, 1 << 20):
-                parts.append(part)
+            parts = [os.read(fd, _READ_BYTES)]
+            while len(parts[-1]) == _READ_BYTES:  # a short read of a file is its end
+                parts.append(os.read(fd, _READ_BYTES))
             return b"".join(parts)
         finally:
             os.close(fd)

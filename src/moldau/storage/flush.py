@@ -19,13 +19,29 @@ from moldau.storage.segment import Segment
 class Flush:
     """Everything below ``up_to`` is durable once ``run`` is through and ``error`` is None."""
 
-    __slots__ = ("_dirs", "_disk", "_files", "_open_files", "_segments", "done", "error", "up_to")
+    __slots__ = (
+        "_dirs",
+        "_files",
+        "_folder",
+        "_open_files",
+        "_segments",
+        "_small",
+        "_version",
+        "done",
+        "error",
+        "up_to",
+    )
 
-    def __init__(self, folder: Folder, segments: Sequence[Segment], up_to: int) -> None:
+    def __init__(self, folder: Folder, segments: Sequence[Segment], up_to: int, small: dict[str, bytes]) -> None:
         self.up_to = up_to
+        self._folder = folder
+        self._small = small
+        if small:
+            folder.small_version += 1
+            folder.names.touch()
+        self._version = folder.small_version
         self.done = False
         self.error: OSError | None = None
-        self._disk = folder.disk
         self._open_files = folder.dir.files
         self._segments = segments
         for segment in segments:
@@ -39,11 +55,21 @@ class Flush:
         try:
             for file in self._files:
                 file.sync()
+            if self._small:
+                self._write_small()
             for path, _, _ in self._dirs:
-                self._disk.sync_dir(path)
+                self._folder.disk.sync_dir(path)
             self.done = True
         except OSError as error:
             self.error = error
+
+    def _write_small(self) -> None:
+        folder = self._folder
+        with folder.dir.lock:  # two flushes of a log may run at once: the older one's files must not win
+            if self._version > folder.small_written:
+                for name, data in self._small.items():
+                    _replace(folder, name, data)
+                folder.small_written = self._version
 
     def release(self) -> None:
         """The run is over (or will not happen): the files may be closed again."""
@@ -57,11 +83,25 @@ class Flush:
                 names.synced = max(names.synced, changes)
 
 
-def save_small_files(folder: Folder, topic_id: bytes | None, epochs: EpochTable) -> None:
-    """Whose log it is and which epochs it knows, durably: before the recovery point passes what depends on them."""
+def small_files(topic_id: bytes | None, epochs: EpochTable) -> dict[str, bytes]:
+    """Whose log it is and which epochs it knows: durable before the recovery point passes what depends on them."""
+    files = {EPOCHS: format_epochs(epochs.entries())}
     if topic_id is not None:
-        folder.disk.write_atomic(folder.file(PARTITION_METADATA), format_partition_metadata(topic_id))
-    folder.disk.write_atomic(folder.file(EPOCHS), format_epochs(epochs.entries()))
+        files[PARTITION_METADATA] = format_partition_metadata(topic_id)
+    return files
+
+
+def _replace(folder: Folder, name: str, data: bytes) -> None:
+    """As ``Disk.write_atomic``, without the sync of the folder, which follows for all names together."""
+    temporary = folder.file(name + ".tmp")
+    file = folder.disk.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        file.pwrite((data,), 0)
+        file.sync()
+    finally:
+        file.close()
+    folder.disk.rename(temporary, folder.file(name))
 
 
 def save_producers(folder: Folder, producers: Producers, end: int) -> None:

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Protocol
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol
 
 from moldau.ports import Disk, Random
 from moldau.storage.errors import DirOffline
+
+if TYPE_CHECKING:
+    from moldau.storage.admission import Admission
+    from moldau.storage.config import LogConfig
 
 
 class Opened(Protocol):
@@ -86,7 +91,9 @@ class LogDir:
     __slots__ = (
         "disk",
         "doomed",
+        "admissions",
         "files",
+        "lock",
         "id",
         "offline",
         "on_offline",
@@ -107,6 +114,10 @@ class LogDir:
         self.id = bytes(16)
         """The directory id of KIP-858 (16 bytes), zero until ``LogDirs`` has read or made it."""
         self.offline: str | None = None
+        self.lock = Lock()
+        """Held while a flush writes a log's small files."""
+        self.admissions: dict[LogConfig, Admission] = {}
+        """One set of rules for all logs of a configuration."""
         self.names = Names()
         """Of partition folders: new, renamed, gone."""
         self.doomed: list[tuple[int, str]] = []
@@ -154,13 +165,15 @@ class Watch:
 class Folder:
     """A partition's folder; ``names`` are those of its files."""
 
-    __slots__ = ("dir", "disk", "names", "path")
+    __slots__ = ("dir", "disk", "names", "path", "small_version", "small_written")
 
     def __init__(self, dir: LogDir, path: str) -> None:
         self.dir = dir
         self.disk = dir.disk
         self.path = path
         self.names = Names()
+
+        self.small_version = self.small_written = 0
 
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"

@@ -18,7 +18,7 @@ from moldau.storage.checkpoints import format_partition_metadata
 from moldau.storage.compaction import Compaction, install, plan
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import DiskFull, LogError, OffsetOutOfRange
-from moldau.storage.flush import Flush, save_producers, save_small_files
+from moldau.storage.flush import Flush, save_producers, small_files
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.names import PARTITION_METADATA
 from moldau.storage.producers import Producers, Written
@@ -124,7 +124,10 @@ class Log:
     def reconfigure(self, config: LogConfig) -> None:
         """Run under ``config`` from now on."""
         self.config = config
-        self._admission = Admission(config)
+        admission = self.dir.admissions.get(config)
+        if admission is None:
+            admission = self.dir.admissions[config] = Admission(config)
+        self._admission = admission
 
     @property
     def producers(self) -> Producers:
@@ -448,14 +451,14 @@ class Log:
         if up_to <= self.recovery_point and not self.epochs_changed and self.topic_id_saved:
             return None
         with self.dir.watch:
-            if not self.topic_id_saved or self.epochs_changed:
-                save_small_files(self.folder, self.topic_id, self.epochs)
-                self.topic_id_saved, self.epochs_changed = True, False
+            small = {} if self.topic_id_saved and not self.epochs_changed else small_files(self.topic_id, self.epochs)
             first = self.segment_at(self.recovery_point)
             dirty = [segment for segment in self.segments[first:] if segment.base_offset < up_to]
             for segment in dirty:
                 segment.save_index()
-            return Flush(self.folder, dirty, up_to)
+            flush = Flush(self.folder, dirty, up_to, small)
+            self.topic_id_saved, self.epochs_changed = True, False
+            return flush
 
     def end_flush(self, flush: Flush) -> None:
         """The flush has run: move the recovery point. DirOffline when it failed."""

@@ -11,12 +11,14 @@ KAFKA-12520).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import NamedTuple
 
 from moldau.replication.epochs import EpochTable
 from moldau.storage.checkpoints import parse_epochs, parse_partition_metadata
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
+from moldau.storage.index import ENTRY_BYTES
 from moldau.storage.names import (
     CLEANED,
     DELETED,
@@ -38,6 +40,8 @@ from moldau.terms import Code
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, check, read_header
 
 _SCAN_BYTES = 4 << 20
+_SMALL = 8192
+_ENTRY = Struct(">ii")
 
 
 class Known(NamedTuple):
@@ -197,13 +201,39 @@ def _trusted_end(segments: list[Segment], known: Known, findings: list[str]) -> 
         return last.base_offset
     end = last.base_offset
     try:
-        start = last.index.positions[-1] if last.index.positions else 0
-        for _, header in last.walk(start):
+        for _, header in last.walk(_tail(last)):
             end = header.next_offset
     except CorruptLog as error:
         findings.append(f"{error}, in spite of a clean stop")
         return None
     return end
+
+
+def _tail(segment: Segment) -> int:
+    """A batch start near the end, from the last entry of the index file alone: the whole index may be megabytes."""
+    if segment.size <= _SMALL:
+        return 0
+    try:
+        file = segment.folder.disk.open(segment.path(INDEX))
+    except FileNotFoundError:
+        file = None
+    if file is not None:
+        try:
+            entries = file.size() // ENTRY_BYTES
+            offset, position = (
+                _ENTRY.unpack(file.pread(ENTRY_BYTES, (entries - 1) * ENTRY_BYTES)) if entries else (0, 0)
+            )
+        finally:
+            file.close()
+        if 0 < position < segment.size:
+            try:
+                _, header = next(segment.walk(position))
+            except CorruptLog:
+                header = None
+            if header is not None and header.last_offset == segment.base_offset + offset:
+                return int(position)
+    positions = segment.index.positions
+    return positions[-1] if positions else 0
 
 
 def _recover(loaded: Loaded, known: Known, interval: int) -> int:

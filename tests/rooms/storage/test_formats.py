@@ -169,3 +169,20 @@ def test_no_bytes_break_the_parsers_in_another_way(data: bytes) -> None:
         except BrokenFile:
             continue
     parse_clean_shutdown(data)
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 2**20)), max_size=50), st.integers(0, 50))
+def test_an_index_survives_its_bytes(steps: list[tuple[int, int]], start: int) -> None:
+    index = Index()
+    offset = position = 0
+    for step, size in steps:
+        offset, position = offset + step, position + size
+        index.append(offset, position)
+        index.append_time(10**12 + 2**31 * offset, offset)
+    again = Index.parse(index.offset_bytes(), index.time_bytes(), "x")
+    for name in ("offsets", "positions", "times", "time_offsets"):
+        assert getattr(again, name) == getattr(index, name)
+    assert (again.saved, again.times_saved, again.shrunk) == (len(steps), len(steps), False)
+    start = min(start, len(steps))
+    assert index.offset_bytes(start) == index.offset_bytes()[8 * start :]
+    assert index.time_bytes(start) == index.time_bytes()[12 * start :]

@@ -1,0 +1,425 @@
+"""A broker's log directories: starting, stopping, checkpoints, failures, strays, and ten thousand idle partitions."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from moldau.runtime.disk import RealDisk, RealFile
+from moldau.storage import CorruptLog, DirOffline, DiskFull, Log, LogConfig, LogDirs, LogError
+from moldau.storage.checkpoints import parse_meta
+from moldau.storage.names import RECOVERY_POINTS
+from moldau.terms import Code, TopicPartition
+from tests.rooms.storage.faulty_disk import Crash, FaultyDisk
+from tests.rooms.storage.test_log import SMALL, TOPIC_ID, P, again, batch, fresh, offsets
+
+OTHER_ID = bytes(range(1, 17))
+
+
+class Dice:
+    """A Random that counts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def below(self, n: int) -> int:
+        self.count += 1
+        return self.count % n
+
+    def uuid(self) -> bytes:
+        self.count += 1
+        return self.count.to_bytes(16, "big")
+
+
+def loaded(disk: FaultyDisk, *paths: str, config: LogConfig = SMALL) -> LogDirs:
+    dirs = LogDirs(disk, paths or ("/d",), random=Dice())
+    dirs.load(lambda _: config)
+    return dirs
+
+
+class Unsynced(RealDisk):
+    """A real disk that does not wait for the hardware: here only open files are of interest."""
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        file = super().open(path, create=create)
+        file.sync = lambda: None
+        return file
+
+    def sync_dir(self, path: str) -> None:
+        pass
+
+
+def open_fds() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.slow
+def test_ten_thousand_idle_partitions_cost_no_open_file(tmp_path: Path) -> None:
+    disk = Unsynced()
+    for number in range(10_000):
+        folder = tmp_path / f"topic-{number}"
+        folder.mkdir()
+        (folder / f"{0:020d}.log").write_bytes(b"")
+        (folder / "partition.metadata").write_bytes(b"version: 0\ntopic_id: oYc3ba5JRYKYtZWqQ5kHbw")
+    before = open_fds()
+    dirs = LogDirs(disk, [str(tmp_path)], open_files=100)
+    dirs.load(lambda _: SMALL)
+    assert len(dirs.logs) == 10_000
+    assert open_fds() == before
+    for log in dirs.logs.values():
+        log.append_leader(batch(1), 0, 0)
+    assert open_fds() <= before + 101
+    dirs.close()
+    assert open_fds() == before
+    dirs = LogDirs(disk, [str(tmp_path)], open_files=100)
+    dirs.load(lambda _: SMALL)
+    assert {log.log_end_offset for log in dirs.logs.values()} == {1}
+    assert dirs.findings == []
+    assert open_fds() == before
+
+
+def test_a_directory_belongs_to_one_node_and_one_process(tmp_path: Path) -> None:
+    mine = RealDisk()
+    dirs = LogDirs(mine, [str(tmp_path)], random=Dice())
+    dirs.claim("cluster-a", 3)
+    assert dirs.dirs[0].id == (1).to_bytes(16, "big")
+    assert parse_meta((tmp_path / "meta.properties").read_bytes(), "x")[:2] == ("cluster-a", 3)
+    with pytest.raises(ValueError, match="in use by another process"):
+        LogDirs(RealDisk(), [str(tmp_path)], random=Dice()).claim("cluster-a", 3)
+    mine.unlock(str(tmp_path / ".lock"))
+    with pytest.raises(ValueError, match="belongs to node 3 of cluster cluster-a"):
+        LogDirs(RealDisk(), [str(tmp_path)], random=Dice()).claim("cluster-a", 4)
+
+
+def test_the_clean_marker_is_gone_before_anything_is_loaded() -> None:
+    """KAFKA-10471: a crash while loading must not look like a clean stop."""
+    disk = FaultyDisk()
+    dirs = loaded(disk)
+    dirs.create(P, TOPIC_ID, SMALL).append_leader(batch(), 0, 0)
+    dirs.close(broker_epoch=5)
+    for step in range(20):
+        copy = FaultyDisk(crash_at=step)
+        copy.names = dict(disk.names.items())
+        copy.durable_names = dict(copy.names)
+        with contextlib.suppress(Crash):
+            loaded(copy)
+        assert any("remove /d/.kafka_cleanshutdown" in line for line in copy.log[:1])
+
+
+def test_a_marker_is_left_only_where_all_went_well() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk, "/a", "/b")
+    dirs.create(P, TOPIC_ID, SMALL).append_leader(batch(), 0, 0)
+    dirs.create(TopicPartition("u", 0), TOPIC_ID, SMALL)
+    assert {log.dir.path for log in dirs.logs.values()} == {"/a", "/b"}
+    failed = dirs.logs[P].dir
+    failed.fail(OSError(errno.EIO, "dead"))
+    dirs.close(broker_epoch=5)
+    assert not disk.exists(f"{failed.path}/.kafka_cleanshutdown")
+    assert disk.exists(f"{'/a' if failed.path == '/b' else '/b'}/.kafka_cleanshutdown")
+    dirs = loaded(disk.process_killed(), "/a", "/b")
+    assert dirs.previous_broker_epoch == -1
+
+
+def test_a_failed_directory_is_named_and_the_other_goes_on() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk, "/a", "/b")
+    one, two = dirs.create(P, TOPIC_ID, SMALL), dirs.create(TopicPartition("u", 0), TOPIC_ID, SMALL)
+    told: list[str] = []
+    for dir in dirs.dirs:
+        dir.on_offline = lambda dir: told.append(dir.path)
+    disk.fail_at = disk.steps
+    with pytest.raises(DirOffline, match=one.dir.path) as error:
+        one.append_leader(batch(), 0, 0)
+    assert error.value.code is Code.KAFKA_STORAGE_ERROR
+    assert told == [one.dir.path] == [dir.path for dir in dirs.offline]
+    for call in (
+        lambda: one.append_leader(batch(), 0, 0),
+        lambda: one.truncate_to(0),
+        lambda: one.append_follower(b""),
+    ):
+        with pytest.raises(DirOffline):
+            call()
+    assert two.append_leader(batch(), 0, 0).code is Code.NONE
+    assert dirs.create(TopicPartition("v", 0), TOPIC_ID, SMALL).dir is two.dir
+    with pytest.raises(DirOffline):  # it may be on the dead one (KAFKA-16234)
+        dirs.create(TopicPartition("w", 0), TOPIC_ID, SMALL, is_new=False)
+
+
+def test_a_failed_sync_is_never_tried_again() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk)
+    log = dirs.create(P, TOPIC_ID, SMALL)
+    log.append_leader(batch(), 0, 0)
+    flush = log.begin_flush()
+    assert flush is not None
+    disk.fail_at = disk.steps
+    flush.run()
+    with pytest.raises(DirOffline):
+        log.end_flush(flush)
+    assert log.recovery_point == 0
+    syncs = [line for line in disk.log if "sync" in line]
+    with pytest.raises(DirOffline):
+        log.flush()
+    dirs.checkpoint()
+    dirs.close()
+    assert [line for line in disk.log if "sync" in line] == syncs
+
+
+def test_a_full_disk_refuses_an_append_and_the_next_one_succeeds() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk)
+    log = dirs.create(P, TOPIC_ID, SMALL)
+    log.append_leader(batch(), 0, 0)
+    size = log.size
+    disk.error, disk.fail_at = errno.ENOSPC, disk.steps
+    with pytest.raises(DiskFull):
+        log.append_leader(batch(), 0, 0)
+    assert log.size == size == disk.size("/d/t-0/00000000000000000000.log")
+    assert log.append_leader(batch(), 0, 0).first_offset == 3
+    assert offsets(log) == [0, 3]
+
+
+# -- what a start makes again
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(
+    "harm",
+    ["no index", "no time index", "index of garbage", "index of ones", "no epochs", "broken epochs", "no snapshots",
+     "broken snapshots", "no checkpoints", "broken checkpoints", "kafka index"],
+)  # fmt: skip
+def test_what_is_derived_from_the_log_is_made_again(tmp_path: Path, harm: str, clean: bool) -> None:
+    dirs, log = fresh(tmp_path)
+    for number in range(30):
+        data = batch(3, timestamp=number * 10, producer_id=7, producer_epoch=0, base_sequence=3 * number)
+        log.append_leader(data, number // 10, 0)
+    log.high_watermark = 80
+    if clean:
+        dirs.close()
+    else:
+        log.flush()
+        dirs.checkpoint()
+    damage(tmp_path, harm)
+    dirs, log = again(tmp_path)
+    assert offsets(log) == list(range(0, 90, 3))
+    assert log.read(46, 1) == log.read(45, 1)
+    assert log.epochs.entries() == [(0, 0), (1, 30), (2, 60)]
+    found = log.offset_for_timestamp(151)
+    assert found is not None
+    assert found[:2] == (151, 46)
+    assert log.append_leader(batch(3, producer_id=7, producer_epoch=0, base_sequence=87), 2, 0).duplicate
+    assert log.append_leader(batch(3, producer_id=7, producer_epoch=0, base_sequence=90), 2, 0).first_offset == 90
+    log.truncate_to(60)
+    assert offsets(log) == list(range(0, 60, 3))
+
+
+def damage(path: Path, harm: str) -> None:
+    what, kind = harm.split(" ", 1)[0], harm.split(" ")[-1]
+    patterns = {"index": "t-0/*.index", "epochs": "t-0/leader-epoch-checkpoint", "snapshots": "t-0/*.snapshot",
+                "checkpoints": "*-offset-checkpoint", "garbage": "t-0/*index", "ones": "t-0/*.index"}  # fmt: skip
+    pattern = "t-0/*.timeindex" if harm == "no time index" else patterns[kind]
+    for file in path.glob(pattern):
+        if what == "no":
+            file.unlink()
+        elif what == "kafka":
+            file.write_bytes(file.read_bytes() + bytes(800))  # reserved and not cut: the broker was killed
+        elif kind == "ones":
+            file.write_bytes(b"".join(n.to_bytes(4, "big") * 2 for n in range(1, 9)))  # rising, and wrong
+        else:
+            file.write_bytes(b"\x07garbage" * 3)
+
+
+def test_a_corrupt_middle_is_named_and_never_served(tmp_path: Path) -> None:
+    dirs, log = fresh(tmp_path, LogConfig())
+    for _ in range(10):
+        log.append_leader(batch(3), 0, 0)
+    size = len(batch(3))
+    dirs.close()
+    file = tmp_path / "t-0" / f"{0:020d}.log"
+    data = bytearray(file.read_bytes())
+    data[4 * size + 80] ^= 1
+    file.write_bytes(data)
+    dirs, log = again(tmp_path)
+    assert log.log_end_offset == 30  # it was flushed: nothing is cut
+    assert len(log.read(0, 4 * size)) == 4 * size
+    for _ in range(2):
+        with pytest.raises(CorruptLog, match=rf"{file} is corrupt at byte {4 * size}: the checksum"):
+            log.read(12, 10)
+        with pytest.raises(CorruptLog, match=f"byte {4 * size}"):
+            log.read(0, 1 << 20)
+    assert len(log.read(15, 1 << 20)) == 5 * size
+
+
+def test_a_flushed_batch_that_is_missing_after_a_crash_is_reported(tmp_path: Path) -> None:
+    dirs, log = fresh(tmp_path, LogConfig())
+    for _ in range(10):
+        log.append_leader(batch(3), 0, 0)
+    log.flush()
+    dirs.checkpoint()
+    file = tmp_path / "t-0" / f"{0:020d}.log"
+    file.write_bytes(file.read_bytes()[: -len(batch(3)) - 5])
+    dirs, log = again(tmp_path)
+    assert log.log_end_offset == 24
+    assert any("though" in finding and str(file) in finding for finding in dirs.findings)
+
+
+def test_only_what_was_not_known_to_be_flushed_is_read_after_a_crash() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk, config=LogConfig(index_interval_bytes=0))
+    log = dirs.create(P, TOPIC_ID, LogConfig(index_interval_bytes=0))
+    for _ in range(2000):
+        log.append_leader(batch(3), 0, 0)
+    log.flush()
+    dirs.checkpoint()
+    for _ in range(5):
+        log.append_leader(batch(3), 0, 0)
+    disk = disk.process_killed()
+    read = 0
+    inode = disk.names["/d/t-0/00000000000000000000.log"]
+    assert inode is not None
+
+    class Counting(bytearray):
+        def __getitem__(self, key: object) -> object:
+            nonlocal read
+            part = super().__getitem__(key)  # type: ignore[index]
+            read += len(part)
+            return part
+
+    inode.data = Counting(inode.data)
+    log = loaded(disk).logs[P]
+    assert log.log_end_offset == 6015
+    assert read < len(inode.data) // 10
+
+
+# -- checkpoints, deletion, strays
+
+
+def test_checkpoints_are_written_only_when_they_say_something_new() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk)
+    log = dirs.create(P, TOPIC_ID, SMALL)
+    log.append_leader(batch(), 0, 0)
+    log.flush()
+    dirs.checkpoint()
+    steps = disk.steps
+    dirs.checkpoint()
+    assert disk.steps == steps
+    assert disk.read(f"/d/{RECOVERY_POINTS}") == b"0\n1\nt 0 3\n"
+    log.high_watermark = 2
+    dirs.checkpoint()
+    assert disk.read("/d/replication-offset-checkpoint") == b"0\n1\nt 0 2\n"
+
+
+def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk)
+    config = LogConfig(file_delete_delay_ms=100)
+    dirs.create(P, TOPIC_ID, config).append_leader(batch(), 0, 0)
+    with pytest.raises(LogError, match="exists"):
+        dirs.create(P, TOPIC_ID, config)
+    dirs.delete(P, now_ms=5)
+    assert P not in dirs.logs
+    assert [name for name in disk.list_dir("/d") if name.endswith("-delete")]
+    again = dirs.create(P, OTHER_ID, config, now_ms=5)
+    assert (again.log_end_offset, again.topic_id) == (0, OTHER_ID)
+    assert dirs.deletion_pass(104) == 0
+    restarted = loaded(disk.process_killed())
+    assert restarted.deletion_pass(0) == 1
+    assert dirs.deletion_pass(105) == 1
+    assert not [name for name in disk.list_dir("/d") if name.endswith("-delete")]
+
+
+def test_logs_that_the_cluster_does_not_know_are_set_aside() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk)
+    known, other, old = P, TopicPartition("other", 0), TopicPartition("old", 0)
+    for partition in (known, other, old):
+        dirs.create(partition, TOPIC_ID, SMALL).append_leader(batch(), 0, 0)
+    dirs.close()
+    disk.remove("/d/old-0/partition.metadata")
+    dirs = loaded(disk)
+    assert dirs.set_strays_aside({known: TOPIC_ID, other: OTHER_ID, old: TOPIC_ID}, 0) == [other]
+    assert set(dirs.logs) == {known, old}
+    assert dirs.logs[old].topic_id == TOPIC_ID  # flushed data without an id: a broker from before KIP-516
+    assert len(dirs.strays) == 1
+    assert loaded(disk.process_killed()).strays == dirs.strays
+    dirs.close()
+    assert disk.read("/d/old-0/partition.metadata").startswith(b"version: 0")
+
+
+def test_what_was_never_flushed_and_says_no_topic_is_not_taken_for_another_topics() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk)
+    dirs.create(P, TOPIC_ID, SMALL).append_leader(batch(), 0, 0)
+    disk = disk.process_killed()
+    disk.remove("/d/t-0/partition.metadata")
+    dirs = loaded(disk)
+    assert dirs.set_strays_aside({P: OTHER_ID}, 0) == [P]
+
+
+def test_flushes_follow_rolls_and_their_clock() -> None:
+    disk = FaultyDisk()
+    config = LogConfig(internal_segment_bytes=1000, flush_ms=100)
+    dirs = loaded(disk, config=config)
+    log = dirs.create(P, TOPIC_ID, config)
+    for _ in range(5):
+        log.append_leader(batch(), 0, 0)
+    dirs.flush_pass(50)
+    assert log.recovery_point == log.active.base_offset > 0
+    dirs.flush_pass(100)
+    assert log.recovery_point == log.log_end_offset
+    every = dirs.create(TopicPartition("u", 0), TOPIC_ID, LogConfig(flush_messages=6))
+    every.append_leader(batch(3), 0, 0)
+    assert every.recovery_point == 0
+    every.append_leader(batch(3), 0, 0)
+    assert every.recovery_point == 6
+
+
+def test_idle_files_are_closed_to_open_others() -> None:
+    disk = FaultyDisk()
+    dirs = LogDirs(disk, ["/d"], open_files=3)
+    dirs.load(lambda _: SMALL)
+    logs = [dirs.create(TopicPartition("t", n), TOPIC_ID, SMALL) for n in range(10)]
+    for turn in range(3):
+        for log in logs:
+            assert log.append_leader(batch(), 0, 0).first_offset == 3 * turn
+            assert disk.open_files <= 4
+    for log in logs:
+        assert offsets(log) == [0, 3, 6]
+        assert disk.open_files <= 4
+    dirs.close()
+    assert disk.open_files == 0
+
+
+def test_segments_roll_by_time_with_a_jitter_of_their_own() -> None:
+    config = LogConfig(segment_ms=1000, segment_jitter_ms=300)
+    dirs = loaded(FaultyDisk(), config=config)
+    log = dirs.create(P, TOPIC_ID, config)
+
+    def bases(log: Log) -> list[int]:
+        return [segment.base_offset for segment in log.segments]
+
+    log.append_leader(batch(1, timestamp=5000), 0, 0)
+    log.append_leader(batch(1, timestamp=6000), 0, 0)
+    assert bases(log) == [0]
+    log.append_leader(batch(1, timestamp=6001), 0, 0)
+    assert bases(log) == [0, 2]
+    assert 0 < log.jitter_ms < 300
+    log.append_leader(batch(1, timestamp=6001 + 1000 - log.jitter_ms), 0, 0)
+    assert bases(log) == [0, 2]
+    log.append_leader(batch(1, timestamp=6001 + 1001 - log.jitter_ms), 0, 0)
+    assert bases(log) == [0, 2, 4]
+
+
+def test_offsets_that_do_not_fit_an_index_begin_another_segment(tmp_path: Path) -> None:
+    _, log = fresh(tmp_path, LogConfig())
+    log.append_follower(bytes(batch(3, base_offset=0, leader_epoch=0)))
+    far = 3 + 2**31
+    log.append_follower(bytes(batch(3, base_offset=far, leader_epoch=0)))
+    assert [segment.base_offset for segment in log.segments] == [0, far]
+    assert offsets(log) == [0, far]
