@@ -150,9 +150,10 @@ class Group:
         """A new value for a member that is there."""
         old = self.members[member.member_id]
         assert old.instance_id == member.instance_id
-        self._count(old, -1)
         self.members[member.member_id] = member
-        self._count(member, +1)
+        if old.protocols is not member.protocols:
+            self._count(old, -1)
+            self._count(member, +1)
 
     def rename(self, old_id: str, new_id: str) -> Member:
         """A static member came back under another member id (KIP-345); its place, lead and assignment stay its own."""
@@ -243,8 +244,8 @@ class Group:
         if self.protocol_type != CONSUMER:
             return None
         topics: set[str] = set()
-        for member in self.members.values():
-            read = subscribed_topics(member.metadata(self.protocol_name))
+        for metadata in {member.metadata(self.protocol_name) for member in self.members.values()}:
+            read = subscribed_topics(metadata)
             if read is None:
                 return None
             topics.update(read)
