@@ -138,6 +138,7 @@ class Promise:
 
     def _finish(self) -> None:
         self.done = True
+        self._open.clear()  # what comes about later changes nothing in a response that is on its way
         self._room.left()
         if not self.answer.done():
             self.answer.set_result(self._response)

@@ -1,0 +1,131 @@
+"""Replicas come and go with the image, outlive lost sessions, and fall with their disk and not with another's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from moldau.storage import DirOffline
+from moldau.terms import Code, TopicPartition
+from moldau.wire.records import metadata as records
+from tests.rooms.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
+
+
+def test_a_follower_goes_on_when_its_leader_forgets_the_session(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            assert (await cluster.produce(0, batch())).error_code == 0
+            cluster.brokers[0].replicas.sessions.close()
+            assert (await cluster.produce(0, batch())).error_code == 0
+            assert cluster.image.at((TOPIC_ID, 0)).isr == (0, 1)
+
+    run(work)
+
+
+def test_a_moved_partition_is_copied_there_and_deleted_here(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path) as cluster:
+            cluster.create(0, 1)
+            await cluster.produce(0, batch(50))
+            cluster.change(replicas=[0, 1, 2], adding_replicas=[2], removing_replicas=[1])
+            await until(lambda: 2 in cluster.image.at((TOPIC_ID, 0)).isr)
+            cluster.change(replicas=[0, 2], isr=[0, 2], adding_replicas=[], removing_replicas=[])
+            left = cluster.brokers[1].replicas
+            assert not left.by_key
+            assert TopicPartition(TOPIC, 0) not in left.logs.logs
+            names = [path.name for path in (tmp_path / "broker-1").iterdir() if path.name.startswith(TOPIC)]
+            assert len(names) == 1
+            assert names[0].endswith("-delete")
+            assert (await cluster.produce(0, batch())).error_code == 0
+            assert (await cluster.fetch(1, 0)).error_code == Code.NOT_LEADER_OR_FOLLOWER
+
+    run(work)
+
+
+def test_a_topic_created_again_under_its_name_is_another_topic(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            await cluster.produce(0, batch(5))
+            other = bytes([8] * 16)
+            cluster.commit(
+                records.RemoveTopicRecord(topic_id=TOPIC_ID),
+                records.TopicRecord(name=TOPIC, topic_id=other),
+                records.PartitionRecord(
+                    topic_id=other, partition_id=0, replicas=[0, 1], isr=[0, 1], leader=0, leader_epoch=0,
+                    partition_epoch=0,
+                ),
+            )  # fmt: skip
+            assert (await cluster.produce(0, batch(2), version=9)).base_offset == 0
+            assert (await cluster.produce(0, batch(2), version=13)).error_code == Code.UNKNOWN_TOPIC_ID
+            for broker in cluster.live.values():
+                log = broker.replicas.by_key[(other, 0)].log
+                await until(lambda log=log: log.log_end_offset == 2)
+
+    run(work)
+
+
+def test_a_log_that_belongs_to_nobody_is_set_aside_at_the_start(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            await cluster.produce(0, batch(5))
+            cluster.kill(1)
+            cluster.commit(records.RemoveTopicRecord(topic_id=TOPIC_ID))
+            broker = await cluster.boot(1)
+            assert not broker.replicas.by_key
+            assert any(path.name.endswith("-stray") for path in (tmp_path / "broker-1").iterdir())
+
+    run(work)
+
+
+def test_a_failed_disk_takes_its_replicas_and_no_others(tmp_path: Path) -> None:
+    async def work() -> None:
+        dirs = f"{tmp_path}/one,{tmp_path}/two"
+        async with DataCluster(tmp_path, 1, log_dirs=dirs) as cluster:
+            cluster.create(0, partitions=2)
+            one, two = (cluster.brokers[0].replica(number) for number in (0, 1))
+            assert one.log.dir is not two.log.dir
+            cluster.brokers[0].replicas.failed(one.log.dir.fail(OSError(5, "Input/output error")))
+            assert (await cluster.produce(0, batch(), number=0)).error_code == Code.KAFKA_STORAGE_ERROR
+            assert (await cluster.fetch(0, 0, number=0)).error_code == Code.KAFKA_STORAGE_ERROR
+            assert (await cluster.produce(0, batch(), number=1)).error_code == 0
+
+    run(work)
+
+
+def test_a_replica_on_a_disk_that_is_away_is_not_born_again_elsewhere(tmp_path: Path) -> None:
+    """KAFKA-16234: an empty log in the other directory would join the ISR in place of the real one."""
+
+    async def work() -> None:
+        dirs = f"{tmp_path}/one,{tmp_path}/two"
+        async with DataCluster(tmp_path, 1, log_dirs=dirs) as cluster:
+            replicas = cluster.brokers[0].replicas
+            away = replicas.logs.dirs[0].fail(OSError(5, "Input/output error"))
+            assert isinstance(away, DirOffline)
+            replicas._started = False  # as at the start, when the image names partitions that it held all along
+            cluster.create(0)
+            assert not replicas.by_key
+            assert (await cluster.produce(0, batch())).error_code == Code.KAFKA_STORAGE_ERROR
+            cluster.create(0, topic="new", id=bytes([4] * 16))
+            assert (bytes([4] * 16), 0) in replicas.by_key
+
+    run(work)
+
+
+def test_settings_reach_logs_and_replication_at_once(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            replica = cluster.brokers[0].replica()
+            cluster.configure(segment_bytes="2000000", min_insync_replicas="3")
+            assert replica.log.config.segment_bytes == 2_000_000
+            assert replica.machine.limits.min_insync_replicas == 3
+            cluster.commit(
+                records.ConfigRecord(resource_type=4, resource_name="", name="log.retention.ms", value="777")
+            )
+            assert replica.log.config.retention_ms == 777
+            cluster.commit(records.ConfigRecord(resource_type=2, resource_name=TOPIC, name="segment.bytes", value=None))
+            assert replica.log.config.segment_bytes == 1 << 30
+
+    run(work)
