@@ -226,7 +226,7 @@ def _walk_all(batches: Batches) -> tuple[Ints, Ints]:
 
 def _walk_each(batches: Batches) -> tuple[Ints, Ints]:
     """Batch by batch, a record at a time: the quicker way through few long batches."""
-    data = batches.data if isinstance(batches.data, bytes) else bytes(batches.data)
+    data = batches.data if isinstance(batches.data, bytes) else memoryview(batches.data)
     edges: list[int] = []
     put = edges.append
     try:
@@ -237,18 +237,10 @@ def _walk_each(batches: Batches) -> tuple[Ints, Ints]:
                 size = data[pos]
                 if size < 128:
                     pos += (size >> 1) + 1
+                elif (more := data[pos + 1]) < 128:
+                    pos += ((size & 127 | more << 7) >> 1) + 2
                 else:
-                    pos += 1
-                    size &= 127
-                    shift = 7
-                    while True:
-                        byte = data[pos]
-                        pos += 1
-                        size |= (byte & 127) << shift
-                        if byte < 128:
-                            break
-                        shift += 7
-                    pos += size >> 1
+                    pos = _after_long(data, pos)
                 put(pos)
             if pos != end:
                 raise BatchError("the records of a batch do not fill it")
@@ -261,6 +253,18 @@ def _walk_each(batches: Batches) -> tuple[Ints, Ints]:
     ends[first] = False
     _, body = varints(np.frombuffer(data, np.uint8), at[begins])
     return body, at[ends]
+
+
+def _after_long(data: bytes | memoryview, pos: int) -> int:
+    """The end of a record whose length takes three bytes or more."""
+    size, shift = 0, 0
+    while True:
+        byte = data[pos]
+        pos += 1
+        size |= (byte & 127) << shift
+        if byte < 128:
+            return pos + (size >> 1)
+        shift += 7
 
 
 def varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
