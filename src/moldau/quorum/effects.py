@@ -7,23 +7,20 @@ there).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import Answer, Ask, BatchSpan, FetchAnswer, SnapshotAnswer
 from moldau.quorum.state import ElectionState
 
 
-@dataclass(frozen=True, slots=True)
-class Persist:
+class Persist(NamedTuple):
     """Write the election state durably (KR-2), before anything after it."""
 
     election: ElectionState
 
 
-@dataclass(frozen=True, slots=True)
-class AppendLeaderChange:
+class AppendLeaderChange(NamedTuple):
     """Append the control record that opens ``epoch``, at ``offset``."""
 
     offset: int
@@ -33,54 +30,47 @@ class AppendLeaderChange:
     granted: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AppendProposed:
+class AppendProposed(NamedTuple):
     """Append a proposal's records as leader of ``epoch``, the first at ``offset``."""
 
     offset: int
     epoch: int
-    count: int
+    number: int
     data: Any
 
 
-@dataclass(frozen=True, slots=True)
-class AppendFetched:
+class AppendFetched(NamedTuple):
     """Append fetched batches verbatim."""
 
     spans: tuple[BatchSpan, ...]
     data: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Truncate:
+class Truncate(NamedTuple):
     """Cut the log: ``end`` is its new end offset. Durable before the next effect."""
 
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
+class Sync(NamedTuple):
     """Flush the log soon and report ``Flushed``."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendAsk:
+class SendAsk(NamedTuple):
     """Ask a peer (a voter)."""
 
     peer: int
     ask: Ask
 
 
-@dataclass(frozen=True, slots=True)
-class SendAnswer:
+class SendAnswer(NamedTuple):
     """Answer the ask of ``token``."""
 
     token: Any
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
-class ServeRecords:
+class ServeRecords(NamedTuple):
     """Answer a fetch with the batches in [start, end), as many as fit (at least one)."""
 
     token: Any
@@ -89,16 +79,14 @@ class ServeRecords:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class ServeSnapshot:
+class ServeSnapshot(NamedTuple):
     """Answer with a piece of a snapshot from ``answer.position``; the driver fills size, length and data."""
 
     token: Any
     answer: SnapshotAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class WriteChunk:
+class WriteChunk(NamedTuple):
     """Keep a piece of a snapshot that is being fetched."""
 
     snapshot: OffsetAndEpoch
@@ -106,43 +94,37 @@ class WriteChunk:
     data: Any
 
 
-@dataclass(frozen=True, slots=True)
-class InstallSnapshot:
+class InstallSnapshot(NamedTuple):
     """The snapshot is whole: make it durable, restart the log after it, tell the listener to load it."""
 
     snapshot: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class Trim:
+class Trim(NamedTuple):
     """The log may start at ``start`` now; snapshots that end below it may go."""
 
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """Everything below ``high_watermark`` is agreed: deliver it."""
 
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
-class BecameActive:
+class BecameActive(NamedTuple):
     """We lead ``epoch`` and its first record is committed: the state machine may decide (R6)."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class LostActive:
+class LostActive(NamedTuple):
     """We no longer lead ``epoch``; what was proposed in it and not committed is void here."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(NamedTuple):
     """Nothing is left to do before this node goes."""
 
 

@@ -6,28 +6,24 @@ The driver reports each ask it sent exactly once: ``Answered``, ``Refused`` or `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import Answer, Ask
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(NamedTuple):
     """Time has passed (a deadline, or any moment)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A peer asks; the answer goes back by ``token``."""
 
     token: Any
     ask: Ask
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """``peer`` answered what we asked."""
 
     peer: int
@@ -35,54 +31,47 @@ class Answered:
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Unreachable:
+class Unreachable(NamedTuple):
     """No answer will come: the connection broke, or the request timed out."""
 
     peer: int
     ask: Ask
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """The peer's host is up and nobody listens there: its process is dead (KR-7)."""
 
     peer: int
     ask: Ask
 
 
-@dataclass(frozen=True, slots=True)
-class Propose:
-    """Append ``count`` records (opaque ``data``, one atomic batch) if we still lead ``epoch`` and it is active."""
+class Propose(NamedTuple):
+    """Append ``number`` records (opaque ``data``, one atomic batch) if we still lead ``epoch`` and it is active."""
 
     epoch: int
-    count: int
+    number: int
     data: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Flushed:
+class Flushed(NamedTuple):
     """Everything below ``end`` is on disk."""
 
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotTaken:
+class SnapshotTaken(NamedTuple):
     """The state machine's own snapshot is on disk."""
 
     snapshot: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class Resign:
+class Resign(NamedTuple):
     """Give leadership of ``epoch`` up (the state machine cannot go on)."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class ShutDown:
+class ShutDown(NamedTuple):
     """Leave in good order: hand leadership over, then ``Closed``."""
 
 

@@ -48,6 +48,7 @@ class History:
     flushed: dict[int, int] = field(default_factory=dict)
     fetched_ms: dict[tuple[int, int, int], int] = field(default_factory=dict)
     elected_ms: dict[int, int] = field(default_factory=dict)
+    leading: dict[int, int | None] = field(default_factory=dict)
     exposed: tuple[int, int] = (0, 0)
 
 
@@ -83,14 +84,27 @@ def epochs_never_go_back(history: History, seen: Sight) -> None:
     history.epochs[seen.id] = max(epoch, seen.persisted.epoch)
 
 
+def an_epoch_is_opened_once(history: History, seen: Sight) -> None:
+    """R1, S13: nobody begins to lead an epoch that was led before, not even by itself in an earlier life.
+
+    It would write other records at places where the first time some may have been committed.
+    """
+    quorum = seen.quorum
+    leads = quorum.role.epoch if quorum is not None and isinstance(quorum.role, Leader) else None
+    if leads is not None and history.leading.get(seen.id) != leads:
+        assert leads not in history.elected_ms, f"R1: epoch {leads} is opened a second time, by {seen.id}"
+    history.leading[seen.id] = leads
+
+
 def a_leader_holds_all_that_is_committed(history: History, seen: Sight) -> None:
     """R3: the newest leader's log holds every committed record (checked when it is elected; it never truncates)."""
     quorum = seen.quorum
     if quorum is None or not isinstance(quorum.role, Leader) or quorum.role.epoch in history.elected_ms:
         return
-    if quorum.role.epoch < max(history.elected_ms, default=0):
-        return
+    newest = max(history.elected_ms, default=0)
     history.elected_ms[quorum.role.epoch] = seen.now_ms
+    if quorum.role.epoch < newest:
+        return
     end = len(history.committed)
     assert quorum.log.end >= end, f"R3: leader {seen.id} of {quorum.role.epoch} ends at {quorum.log.end}, not {end}"
     for offset in range(max(quorum.log.start, end - 50), end):
@@ -213,6 +227,7 @@ LAWS = (
     one_leader_per_epoch,
     a_vote_is_never_changed,
     epochs_never_go_back,
+    an_epoch_is_opened_once,
     a_leader_holds_all_that_is_committed,
     committed_is_the_same_everywhere,
     the_exposed_high_watermark_never_goes_back,

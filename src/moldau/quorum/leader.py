@@ -46,10 +46,10 @@ def fetch_asked(turn: Turn, token: Any, ask: FetchAsk) -> None:
     match verdict:
         case Diverging(end):
             _note(turn, ask.replica)
-            turn.say(do.SendAnswer(token, replace(_answer(turn, role), diverging=end)))
+            turn.say(do.SendAnswer(token, _answer(turn, role)._replace(diverging=end)))
         case Behind(snapshot):
             _note(turn, ask.replica)
-            turn.say(do.SendAnswer(token, replace(_answer(turn, role), snapshot=snapshot)))
+            turn.say(do.SendAnswer(token, _answer(turn, role)._replace(snapshot=snapshot)))
         case _:
             _note(turn, ask.replica, ask)
             role = turn.role
@@ -124,8 +124,8 @@ def propose(turn: Turn, proposal: Propose) -> None:
     if quorum.active_epoch != proposal.epoch or quorum.closing:
         return
     offset = quorum.log.end
-    turn.say(do.AppendProposed(offset, proposal.epoch, proposal.count, proposal.data))
-    turn.put(log=quorum.log.appended(offset + proposal.count, proposal.epoch))
+    turn.say(do.AppendProposed(offset, proposal.epoch, proposal.number, proposal.data))
+    turn.put(log=quorum.log.appended(offset + proposal.number, proposal.epoch))
     turn.say(do.Sync())
 
 

@@ -6,7 +6,6 @@ These are nouns, not bytes: the plane translates from and to the wire (Vote 52, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from moldau.quorum.log_view import OffsetAndEpoch
@@ -22,8 +21,7 @@ class BatchSpan(NamedTuple):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class VoteAsk:
+class VoteAsk(NamedTuple):
     """Vote for ``candidate`` in ``epoch``; with ``pre_vote`` (KIP-996) only "would you", in the present epoch."""
 
     epoch: int
@@ -33,16 +31,14 @@ class VoteAsk:
     pre_vote: bool
 
 
-@dataclass(frozen=True, slots=True)
-class VoteAnswer:
+class VoteAnswer(NamedTuple):
     code: Code
     epoch: int
     leader: int | None
     granted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BeginAsk:
+class BeginAsk(NamedTuple):
     """``leader`` leads ``epoch``: follow it (BeginQuorumEpoch)."""
 
     epoch: int
@@ -50,15 +46,13 @@ class BeginAsk:
     voter: ReplicaKey
 
 
-@dataclass(frozen=True, slots=True)
-class BeginAnswer:
+class BeginAnswer(NamedTuple):
     code: Code
     epoch: int
     leader: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class EndAsk:
+class EndAsk(NamedTuple):
     """``leader`` gives ``epoch`` up; the successors are those it prefers, best first (EndQuorumEpoch)."""
 
     epoch: int
@@ -66,15 +60,13 @@ class EndAsk:
     successors: tuple[ReplicaKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EndAnswer:
+class EndAnswer(NamedTuple):
     code: Code
     epoch: int
     leader: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class FetchAsk:
+class FetchAsk(NamedTuple):
     """Records from ``at.offset``, to a log whose last record is of ``at.epoch``.
 
     A voter asks only at an offset it has flushed: the ask is also its acknowledgement. ``high_watermark`` is what the
@@ -89,8 +81,7 @@ class FetchAsk:
     high_watermark: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class FetchAnswer:
+class FetchAnswer(NamedTuple):
     """``high_watermark`` -1: not exposed yet. At most one of diverging, snapshot and spans; ``data`` is opaque."""
 
     code: Code
@@ -104,8 +95,7 @@ class FetchAnswer:
     data: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotAsk:
+class SnapshotAsk(NamedTuple):
     """Bytes of a snapshot from ``position`` (FetchSnapshot)."""
 
     serial: int
@@ -115,8 +105,7 @@ class SnapshotAsk:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotAnswer:
+class SnapshotAnswer(NamedTuple):
     """``length`` bytes of ``data`` from ``position`` of a snapshot of ``size`` bytes."""
 
     code: Code

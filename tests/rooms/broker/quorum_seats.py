@@ -1,4 +1,5 @@
-"""Several seats of one quorum in one process, over real files and a wire without sockets: every message is encoded and read.
+"""Several seats of one quorum in one process, over real files and a wire without sockets: every message is encoded
+and read.
 
 A seat can be killed without warning (its peers see a broken connection, then refusals) and started again on its folder.
 """

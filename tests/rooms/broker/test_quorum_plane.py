@@ -256,7 +256,10 @@ def test_the_election_state_is_kafkas_json_and_both_versions_are_read() -> None:
         "data_version": 1,
     }
     assert parse_election(data, "x") == state
-    old = b'{"clusterId":"","leaderId":-1,"leaderEpoch":3,"votedId":1,"appliedOffset":0,"currentVoters":[{"voterId":1}],"data_version":0}'
+    old = (
+        b'{"clusterId":"","leaderId":-1,"leaderEpoch":3,"votedId":1,"appliedOffset":0,'
+        b'"currentVoters":[{"voterId":1}],"data_version":0}'
+    )
     assert parse_election(old, "x") == ElectionState(3, None, ReplicaKey(1))
     with pytest.raises(BrokenQuorumState, match="data_version 2"):
         parse_election(b'{"data_version":2}', "x")

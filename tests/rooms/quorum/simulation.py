@@ -107,6 +107,7 @@ class World:
     crash: float = 0.0
     delay_ms: tuple[int, int] = (1, 6)
     propose_ms: int = 20
+    sync_ms: int = 5
     snapshot_every: int = 0
     check_majority: bool = True
     mutant: str = ""
@@ -359,7 +360,7 @@ class World:
             return
         node.syncing = True
         life, end = node.life, node.disk.end
-        self.after(self.rng.randrange(5), lambda: self._synced(node, end, life))
+        self.after(self.rng.randrange(self.sync_ms), lambda: self._synced(node, end, life))
 
     def _synced(self, node: Node, end: int, life: int) -> None:
         if node.life != life:
@@ -380,8 +381,7 @@ class World:
             data.append(entry)
             spans.append(BatchSpan(offset, offset + 1, entry[0]))
             offset += 1
-        fields = {name: getattr(answer, name) for name in answer.__slots__}
-        self._reply(node, token, type(answer)(**{**fields, "spans": tuple(spans), "data": data}))
+        self._reply(node, token, answer._replace(spans=tuple(spans), data=data))
 
     def _serve_snapshot(self, node: Node, token: Token, answer: SnapshotAnswer) -> None:
         held = node.disk.snapshots[answer.snapshot.offset]

@@ -193,3 +193,19 @@ def test_leadership_is_handed_over_in_a_few_round_trips(seed: int) -> None:
     world.shut_down(leader)
     world.run(lambda: any(node.active is not None for node in world.nodes.values() if node.id != leader))
     assert world.now - at < 150
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_leader_that_loses_its_tail_and_comes_right_back_hurts_nobody(seed: int) -> None:
+    """It may have exposed what only the others had flushed; it must not write its epoch a second time."""
+    world = seeded(seed, voters=3, observers=0, propose_ms=5, sync_ms=60)
+    for _ in range(12):
+        world.run(lambda: any(node.active is not None for node in world.nodes.values()))
+        leader = world.leader()
+        assert leader is not None
+        world.run_for(world.rng.randrange(30))
+        world.kill(leader)
+        world.run_for(world.rng.randrange(3))
+        world.boot(leader)
+    goal = world.most_committed() + 10
+    world.run(lambda: world.all_reached(goal))

@@ -123,7 +123,7 @@ class Deeds:
                 self._answer(token, answer)
             case do.ServeRecords(token, answer, begin, end):
                 data = self.log.read(begin, token[1], up_to=end)
-                self._answer(token, replace(answer, data=data))
+                self._answer(token, answer._replace(data=data))
             case do.ServeSnapshot(token, answer):
                 self._serve_snapshot(token, answer)
             case do.AppendFetched(_, data):
@@ -182,10 +182,10 @@ class Deeds:
     def _serve_snapshot(self, token: Any, answer: Any) -> None:
         size = self.files.snapshot_size(answer.snapshot)
         if answer.position >= size:
-            self._answer(token, replace(answer, code=Code.POSITION_OUT_OF_RANGE, size=size))
+            self._answer(token, answer._replace(code=Code.POSITION_OUT_OF_RANGE, size=size))
             return
         data = self.files.read_piece(answer.snapshot, answer.position, token[1])
-        self._answer(token, replace(answer, size=size, length=len(data), data=data))
+        self._answer(token, answer._replace(size=size, length=len(data), data=data))
 
     async def _install(self, point: OffsetAndEpoch) -> None:
         await self._world.tasks.off_loop(lambda: self.files.freeze(point))

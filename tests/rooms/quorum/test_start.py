@@ -1,0 +1,93 @@
+"""The start rules (KR-3), exhaustively: every election state on record, against every log end."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from moldau.quorum import (
+    At,
+    Candidate,
+    ElectionState,
+    Follower,
+    Leader,
+    LogView,
+    Quorum,
+    ReplicaKey,
+    Resigned,
+    Role,
+    Unattached,
+    VoterSet,
+    start,
+)
+from moldau.quorum import effects as do
+
+ME, OTHER, STRANGER = 1, 2, 9
+EPOCH = 3
+
+
+def started(me: int, election: ElectionState, log_epoch: int, voters: VoterSet) -> tuple[Quorum, list[do.Effect]]:
+    log = LogView().appended(5, log_epoch).flushed_to(5) if log_epoch else LogView()
+    blank = Quorum(me=ReplicaKey(me), voters=voters, role=Unattached(0), log=log, flushes=me in voters.ids)
+    return start(blank, election, At(1000, 7))
+
+
+def expected(voter: bool, leader: int | None, voted: int | None, log_epoch: int) -> type[Role]:
+    """The rules in the order of the specification, in the dullest way possible."""
+    if log_epoch > EPOCH:
+        return Unattached
+    if voter and leader == ME:
+        return Resigned
+    if leader == OTHER:
+        return Follower
+    if voter and voted == ME:
+        return Candidate
+    return Unattached
+
+
+@pytest.mark.parametrize("voter", [True, False])
+@pytest.mark.parametrize(
+    ("leader", "voted", "log_epoch"), list(product([None, ME, OTHER, STRANGER], [None, ME, OTHER], [0, 2, 3, 4]))
+)
+def test_the_state_at_start_follows_from_record_and_log(
+    voter: bool, leader: int | None, voted: int | None, log_epoch: int
+) -> None:
+    voters = VoterSet.of(1, 2, 3) if voter else VoterSet.of(2, 3, 4)
+    key = None if voted is None else ReplicaKey(voted)
+    before = ElectionState(EPOCH, leader, key)
+    quorum, effects = started(ME, before, log_epoch, voters)
+    assert type(quorum.role) is expected(voter, leader, voted, log_epoch)
+    assert quorum.role.epoch == max(EPOCH, log_epoch)
+    if log_epoch <= EPOCH:
+        assert quorum.role.voted == key or isinstance(quorum.role, Resigned), "a vote on record is never forgotten"
+        assert quorum.role.leader == leader or isinstance(quorum.role, Candidate)
+    else:
+        assert (quorum.role.leader, quorum.role.voted) == (None, None)
+    persisted = [effect.election for effect in effects if isinstance(effect, do.Persist)]
+    assert persisted == ([] if quorum.election == before else [quorum.election])
+    assert not any(isinstance(effect, do.BecameActive | do.Commit) for effect in effects)
+
+
+def test_a_candidate_at_start_asks_again_in_the_epoch_it_had_voted_in() -> None:
+    quorum, effects = started(ME, ElectionState(EPOCH, None, ReplicaKey(ME)), 2, VoterSet.of(1, 2, 3))
+    asks = [effect.ask for effect in effects if isinstance(effect, do.SendAsk)]
+    assert [getattr(ask, "epoch", None) for ask in asks] == [EPOCH, EPOCH]
+    assert not any(isinstance(effect, do.Persist) for effect in effects), "it is on record already"
+    assert isinstance(quorum.role, Candidate)
+
+
+def test_the_only_voter_leads_as_soon_as_its_time_comes_but_decides_only_after_its_flush() -> None:
+    from moldau.quorum import deadline_ms, step
+    from moldau.quorum.events import Flushed, Tick
+
+    quorum, _ = started(ME, ElectionState(), 0, VoterSet.of(ME))
+    due = deadline_ms(quorum)
+    assert due is not None
+    quorum, effects = step(quorum, Tick(), At(due, 0))
+    assert isinstance(quorum.role, Leader)
+    assert isinstance(effects[0], do.Persist)
+    assert quorum.active_epoch is None
+    quorum, effects = step(quorum, Flushed(1), At(due, 0))
+    assert quorum.active_epoch == 1
+    assert effects == [do.Commit(1), do.BecameActive(1)]
