@@ -73,8 +73,8 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
     names = _tidy(folder, folder.disk.list_dir(folder.path))
     segments = _segments(folder, names)
     loaded = Loaded(segments=segments, findings=findings, topic_id=_topic_id(folder, names, findings))
-    loaded.epochs = _epochs(folder, segments, names, findings)
-    before = loaded.epochs.copy()
+    stored = _stored_epochs(folder, names, findings)
+    loaded.epochs = stored.copy() if stored is not None else _epochs_in(segments)
     end = _trusted_end(segments, known, findings) if known.clean else None
     if end is None:
         end = _recover(loaded, known, interval)
@@ -95,7 +95,7 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
     loaded.recovery_point = end if known.clean and not findings else min(known.recovery_point, end)
     loaded.epochs.truncate_from_end(end)
     loaded.epochs.truncate_from_start(start)
-    loaded.epochs_changed = loaded.epochs != before
+    loaded.epochs_changed = loaded.epochs != (stored if stored is not None else EpochTable())
     for segment in segments:
         if segment.file is not None:
             segment.close()
@@ -170,14 +170,18 @@ def _topic_id(folder: Folder, names: list[str], findings: list[str]) -> bytes | 
         return None
 
 
-def _epochs(folder: Folder, segments: list[Segment], names: list[str], findings: list[str]) -> EpochTable:
-    """The epoch table from its file, or from the batches of the whole log when the file is missing or broken."""
+def _stored_epochs(folder: Folder, names: list[str], findings: list[str]) -> EpochTable | None:
+    """The epoch table as its file has it; None when the file is missing or broken."""
     path = folder.file(EPOCHS)
     try:
-        if EPOCHS in names:
-            return EpochTable(parse_epochs(folder.disk.read(path), path))
+        return EpochTable(parse_epochs(folder.disk.read(path), path)) if EPOCHS in names else None
     except BrokenFile as error:
         findings.append(f"{error}; the epochs are read from the log again")
+        return None
+
+
+def _epochs_in(segments: list[Segment]) -> EpochTable:
+    """The epoch table by the batches of the whole log."""
     table = EpochTable()
     try:
         for segment in segments:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from moldau.storage import DirOffline, DiskFull, Log, LogConfig, LogDirs
+from moldau.storage.reader import epochs_of
 from moldau.storage.recovery import load_producers
 from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import headers
@@ -141,6 +142,22 @@ def test_a_kill_at_any_step_loses_nothing_that_was_written() -> None:
         with contextlib.suppress(Crash):
             live(disk, life)
         check(disk.process_killed(), life, whole=True)
+
+
+def test_epochs_that_were_read_from_the_log_again_are_written_to_their_file() -> None:
+    disk = FaultyDisk()
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: CONFIG)
+    log, life = dirs.create(P, TOPIC_ID, CONFIG), Life()
+    for epoch in (0, 2):
+        life.append(log, epoch)
+    left = disk.process_killed()  # before any flush: the file of the epochs was never written
+    dirs = LogDirs(left, ["/d"])
+    dirs.load(lambda _: CONFIG)
+    assert dirs.logs[P].epochs.entries() == [(0, 0), (2, 2)]
+    dirs.close(broker_epoch=4)
+
+    assert epochs_of(left, dirs.logs[P].folder.path) == [(0, 0), (2, 2)]
 
 
 @pytest.mark.parametrize("seed", range(6))
