@@ -31,11 +31,9 @@ class RealFile:
 
     def pwrite(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
         """All the buffers at ``offset``; the bytes written. OSError when the system would not take them all."""
-        wanted = sum(map(len, buffers))
-        if len(buffers) <= _IOV_MAX:
-            written = os.pwritev(self._fd, buffers, offset)
-            if written == wanted:
-                return written
+        wanted = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
+        if len(buffers) <= _IOV_MAX and os.pwritev(self._fd, buffers, offset) == wanted:
+            return wanted
         return _write_rest(self._fd, b"".join(buffers), offset)
 
     def size(self) -> int:

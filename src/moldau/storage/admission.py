@@ -23,6 +23,7 @@ Buffer = bytearray | memoryview
 
 _CODEC = 0x07
 _LOG_APPEND = 0x08
+_TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _CRC_AT, _CRC_FROM, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 17, 21, 21, 35
 _CRC, _ATTRIBUTES, _TIMESTAMP = Struct(">I"), Struct(">h"), Struct(">q")
@@ -53,9 +54,11 @@ class Admission:
         "_before",
         "_codec",
         "_compact",
+        "_largest",
         "_log_append",
         "_look_inside",
         "_max_bytes",
+        "_plain",
         "_segment_bytes",
     )
 
@@ -67,7 +70,9 @@ class Admission:
         self._before = config.message_timestamp_before_max_ms
         self._compact = config.compact
         self._codec = _CODECS.get(config.compression_type)
+        self._largest = min(self._max_bytes, self._segment_bytes)
         self._look_inside = self._compact or (self._before < LONG_MAX and not self._log_append)
+        self._plain = not self._log_append and not self._look_inside and self._codec is None
 
     def admit(self, data: Buffer, now_ms: int, internal: bool) -> Admitted | Refused:
         """Check every batch in ``data`` and stamp append time. ``internal`` appends (coordinators, quorum) may be
@@ -75,6 +80,10 @@ class Admission:
         """
         batches: list[BatchHeader] = []
         position, end = 0, len(data)
+        if self._plain and end >= HEADER_SIZE:
+            header = read_header(data)
+            if self._ordinary(data, header, now_ms):
+                return Admitted(data, [header])
         while position < end:
             if position + HEADER_SIZE > end:
                 return Refused(Code.CORRUPT_MESSAGE, "the last batch is cut short")
@@ -97,6 +106,26 @@ class Admission:
         if self._codec is not None and any(h.codec != self._codec and not h.is_control for h in batches):
             return self._encode_again(data, batches)
         return Admitted(data, batches)
+
+    def _ordinary(self, data: Buffer, header: BatchHeader, now_ms: int) -> bool:
+        """Whether ``data`` is one sound client batch and nothing is to be stamped: the common case in one look.
+
+        False is no refusal; it only means that what follows must look closer.
+        """
+        (base, length, _, magic, crc, attributes, delta, _, newest, producer_id, epoch, sequence, count) = header
+        return (
+            base == 0
+            and magic == 2
+            and length + LENGTH_OVERHEAD == len(data) <= self._largest
+            and count > 0
+            and delta == count - 1
+            and newest - now_ms <= self._after
+            and attributes <= _TRANSACTIONAL + 4
+            and attributes & _CODEC <= 4
+            and ((sequence >= 0 and epoch >= 0) if producer_id >= 0 else attributes < _TRANSACTIONAL)
+            and not attributes & _LOG_APPEND
+            and crc32c(memoryview(data)[_CRC_FROM:]) == crc
+        )
 
     def _check(self, data: Buffer, position: int, header: BatchHeader, internal: bool) -> Refused | None:
         if header.magic != 2 and header.magic in (0, 1):

@@ -24,7 +24,7 @@ from moldau.storage.names import PARTITION_METADATA
 from moldau.storage.producers import Producers, Written
 from moldau.storage.recovery import Known, Loaded, drop_snapshots, load, load_producers
 from moldau.storage.retention import retain
-from moldau.storage.rolling import Incoming, jitter, roll_due
+from moldau.storage.rolling import Limits
 from moldau.storage.segment import Mark, Segment
 from moldau.storage.timestamps import TimedOffset, first_since, newest
 from moldau.terms import Code, TopicPartition
@@ -60,10 +60,10 @@ class Log:
     """
 
     __slots__ = (
-        "_admission", "_bases", "_producers", "active", "changed", "cleaned_to", "config", "dir", "epochs",
-        "epochs_changed", "folder", "high_watermark", "jitter_ms", "last_flush_ms", "log_end_offset",
-        "log_start_offset", "partition", "recovery_point", "restart_point", "segments", "topic_id", "topic_id_saved",
-        "truncations",
+        "_admission", "_bases", "_flush_messages", "_interval", "_log_append_time", "_producers", "active", "changed",
+        "cleaned_to", "config", "dir", "epochs", "epochs_changed", "folder", "high_watermark", "last_flush_ms",
+        "limits", "log_end_offset", "log_start_offset", "partition", "recovery_point", "restart_point", "segments",
+        "topic_id", "topic_id_saved", "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -89,7 +89,6 @@ class Log:
         self.truncations = 0
         self.cleaned_to = -1
         self.last_flush_ms = 0
-        self.jitter_ms = 0
         self.reconfigure(config)
 
     @classmethod
@@ -124,6 +123,9 @@ class Log:
     def reconfigure(self, config: LogConfig) -> None:
         """Run under ``config`` from now on."""
         self.config = config
+        self.limits = Limits(config, self.dir.random)
+        self._interval, self._flush_messages = config.index_interval_bytes, config.flush_messages
+        self._log_append_time = config.log_append_time
         admission = self.dir.admissions.get(config)
         if admission is None:
             admission = self.dir.admissions[config] = Admission(config)
@@ -151,16 +153,17 @@ class Log:
         ``records`` is patched in place when it is writable. Refusals are codes; nothing is written then.
         DirOffline, DiskFull: the disk failed, nothing of the append is visible.
         """
-        self.dir.ensure_online()
-        data = bytearray(records) if isinstance(records, bytes) else records
+        if self.dir.offline is not None:
+            self.dir.ensure_online()
+        data = bytearray(records) if memoryview(records).readonly else records
         admitted = self._admission.admit(data, now_ms, internal)
         if isinstance(admitted, Refused):
             return Appended(admitted.code, log_start_offset=self.log_start_offset, message=admitted.message)
         data, batches = admitted
-        if any(header.producer_id >= 0 for header in batches):
+        if batches[0].producer_id >= 0 or (len(batches) > 1 and any(header.producer_id >= 0 for header in batches)):
             verdict = self.producers.check_all(batches, internal)
             if isinstance(verdict, Written):
-                stamp = verdict.timestamp if self.config.log_append_time else -1
+                stamp = verdict.timestamp if self._log_append_time else -1
                 return Appended(
                     Code.NONE, verdict.first_offset, verdict.last_offset, stamp, self.log_start_offset, "", True
                 )
@@ -180,7 +183,7 @@ class Log:
             self.epochs_changed |= self.epochs.assign(leader_epoch, first)
         self._write(data, marks, now_ms)
         self._account(batches, marks)
-        append_time = now_ms if self.config.log_append_time else -1
+        append_time = now_ms if self._log_append_time else -1
         return Appended(Code.NONE, first, offset - 1, append_time, self.log_start_offset)
 
     def append_follower(self, records: Buffer, now_ms: int = 0) -> Appended:
@@ -218,29 +221,26 @@ class Log:
                 self._settle_truncation()
             active = self.active
             beyond = marks[-1].last_offset - active.base_offset > _MAX_RELATIVE
-            if beyond or (
-                active.size and roll_due(active, Incoming(len(data), marks, now_ms), self.config, self.jitter_ms)
-            ):
+            if beyond or self.limits.exceeded(active, len(data), marks, now_ms):
                 # At the log's end, even if the batch begins later (compacted at the leader): a start can then tell
                 # a segment that lost its tail. Unless that is too far away for the new segment's indexes.
                 far = marks[-1].last_offset - self.log_end_offset > _MAX_RELATIVE
                 self.roll(marks[0].base_offset if far else self.log_end_offset, now_ms)
                 active = self.active
-            active.append(data, marks, self.config.index_interval_bytes)
+            active.append(data, marks, self._interval)
         except OSError as error:
             raise self._failed_append(error) from error
         self.changed = True
         self.log_end_offset = marks[-1].last_offset + 1
-        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+        if self.log_end_offset - self.recovery_point >= self._flush_messages:
             self.flush(now_ms=now_ms)
 
     def _account(self, batches: list[BatchHeader], marks: list[Mark]) -> None:
         """The batches are in the log: producers are remembered from here on."""
         producers = self._producers
         if producers is None:
-            if all(header.producer_id < 0 for header in batches):
-                return  # still on disk: read when someone asks, from the log that now holds these batches too
-            producers = self.producers
+            if any(header.producer_id >= 0 for header in batches):
+                producers = self.producers  # read from the log, which now holds these batches too
             return
         for header, mark in zip(batches, marks, strict=True):
             if header.producer_id >= 0:
@@ -275,7 +275,7 @@ class Log:
         segment = Segment(self.folder, base_offset)
         segment.created_ms = now_ms
         segment.open(create=True)
-        self.jitter_ms = jitter(self.config, self.dir.random)
+        self.limits = Limits(self.config, self.dir.random)
         self.folder.names.touch()
         self.segments.append(segment)
         self._bases.append(base_offset)

@@ -7,38 +7,47 @@ those of Apache Kafka: time is counted in the records' own timestamps where they
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from moldau.ports import Random
 from moldau.storage.config import LogConfig
+from moldau.storage.index import TIME_ENTRY_BYTES
 from moldau.storage.segment import Mark, Segment
 
 
-class Incoming(NamedTuple):
-    """What is about to be appended: bytes in all, batches, the time."""
+class Limits:
+    """How far one segment may grow. Made anew for each, since ``jitter_ms`` (taken off its time) is rolled for each."""
 
-    size: int
-    marks: Sequence[Mark]
-    now_ms: int
+    __slots__ = ("_bytes", "_entries", "_index_bytes", "_ms", "jitter_ms")
 
+    def __init__(self, config: LogConfig, random: Random | None) -> None:
+        most = min(config.segment_jitter_ms, config.segment_ms)
+        self.jitter_ms = random.below(most) if random is not None and most > 0 else 0
+        # A record must become compactable in time, and the active segment is never compacted (KIP-354).
+        time = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
+        self._ms = time - self.jitter_ms
+        self._bytes = config.roll_bytes
+        self._index_bytes = config.segment_index_bytes
+        self._entries = config.segment_index_bytes // TIME_ENTRY_BYTES - 1
 
-def roll_due(active: Segment, incoming: Incoming, config: LogConfig, jitter_ms: int) -> bool:
-    """Whether ``incoming`` belongs into a new segment rather than into the (not empty) active one."""
-    if active.size + incoming.size > config.roll_bytes:
-        return True
-    began = active.begin_timestamp()
-    if began is not None and began >= 0:
-        marks = incoming.marks
-        newest = marks[0].max_timestamp if len(marks) == 1 else max(mark.max_timestamp for mark in marks)
-        waited = newest - began
-    else:
-        waited = incoming.now_ms - active.created_ms
-    # A record must become compactable in time, and the active segment is never compacted (KIP-354).
-    most = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
-    return waited > most - jitter_ms or active.index_full(config.segment_index_bytes)
-
-
-def jitter(config: LogConfig, random: Random | None) -> int:
-    """How much earlier than segment.ms the next segment rolls, so that not all partitions roll together."""
-    most = min(config.segment_jitter_ms, config.segment_ms)
-    return random.below(most) if random is not None and most > 0 else 0
+    def exceeded(self, active: Segment, size: int, marks: Sequence[Mark], now_ms: int) -> bool:
+        """Whether ``size`` bytes of new batches belong into a new segment rather than into the active one."""
+        began = active.first_timestamp
+        if (  # one batch, an ordinary segment: nearly always
+            began is not None
+            and began >= 0
+            and len(marks) == 1
+            and marks[0].max_timestamp - began <= self._ms
+            and active.size + size <= self._bytes
+            and active.entries < self._entries
+        ):
+            return False
+        if not active.size:
+            return False
+        if active.size + size > self._bytes:
+            return True
+        began = active.begin_timestamp()
+        if began is not None and began >= 0:
+            waited = max(mark.max_timestamp for mark in marks) - began
+        else:
+            waited = now_ms - active.created_ms
+        return waited > self._ms or active.index_full(self._index_bytes)

@@ -45,8 +45,8 @@ class Segment:
 
     __slots__ = (
         "_index", "base_offset", "bytes_since_entry", "checked_from", "cold_end", "cold_start", "created_ms", "cut",
-        "file", "first_timestamp", "folder", "max_timestamp", "max_timestamp_offset", "pinned", "positions", "recent",
-        "size", "suffix",
+        "entries", "file", "first_timestamp", "folder", "max_timestamp", "max_timestamp_offset", "pinned",
+        "positions", "recent", "size", "suffix",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, base_offset: int, size: int = 0, suffix: str = "") -> None:
@@ -54,6 +54,8 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.suffix = suffix
+        self.entries = 0
+        """Index entries, as far as they were appended by this process: enough to know when to look closer."""
         self.cut = False
         """The file was truncated, and not synced since."""
         self.file: File | None = None
@@ -234,6 +236,7 @@ class Segment:
                 index = self.index
                 index.append(last_offset - base, position)
                 index.append_time(self.max_timestamp, self.max_timestamp_offset - base)
+                self.entries = len(index.offsets)
                 since = 0
             since += size
             position += size

@@ -404,16 +404,18 @@ def test_segments_roll_by_time_with_a_jitter_of_their_own() -> None:
     def bases(log: Log) -> list[int]:
         return [segment.base_offset for segment in log.segments]
 
-    log.append_leader(batch(1, timestamp=5000), 0, 0)
-    log.append_leader(batch(1, timestamp=6000), 0, 0)
-    assert bases(log) == [0]
-    log.append_leader(batch(1, timestamp=6001), 0, 0)
-    assert bases(log) == [0, 2]
-    assert 0 < log.jitter_ms < 300
-    log.append_leader(batch(1, timestamp=6001 + 1000 - log.jitter_ms), 0, 0)
-    assert bases(log) == [0, 2]
-    log.append_leader(batch(1, timestamp=6001 + 1001 - log.jitter_ms), 0, 0)
-    assert bases(log) == [0, 2, 4]
+    jitters = set()
+    for number in range(3):
+        log.append_leader(batch(1, timestamp=number * 5000), 0, 0)
+        jitters.add(log.limits.jitter_ms)
+        limit = number * 5000 + 1000 - log.limits.jitter_ms
+        log.append_leader(batch(1, timestamp=limit), 0, 0)
+        assert bases(log)[-1] == 3 * number
+        log.append_leader(batch(1, timestamp=limit + 1), 0, 0)
+        assert bases(log)[-1] == 3 * number + 2
+        log.roll()
+    assert len(jitters) == 3
+    assert jitters < set(range(300))
 
 
 def test_offsets_that_do_not_fit_an_index_begin_another_segment(tmp_path: Path) -> None:
