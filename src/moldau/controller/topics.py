@@ -94,7 +94,7 @@ def _create(view: View, topic: NewTopic, colliding: dict[str, str]) -> tuple[lis
         return placed
     id = view.chance.uuid()
     assert id not in view.image.topics, "a topic id came twice"
-    partitions = _new_partitions(view, id, 0, placed, manual=bool(topic.assignments))
+    partitions = _new_partitions(view, id, 0, placed)
     if isinstance(partitions, Problem):
         return partitions
     records: list[Any] = [TopicRecord(name=topic.name, topic_id=id)]
@@ -169,24 +169,18 @@ def _placed(view: View, topic: NewTopic) -> Placed | Problem:
 
 
 def _new_partitions(
-    view: View, topic_id: bytes, first: int, placed: Sequence[tuple[int, ...]], *, manual: bool
+    view: View, topic_id: bytes, first: int, placed: Sequence[tuple[int, ...]]
 ) -> list[Partition] | Problem:
     """Partitions ``first``.. with all active replicas in the ISR, led by the first of them."""
     partitions = []
     for number, replicas in enumerate(placed, first):
         isr = tuple(r for r in replicas if view.image.is_active(r))
-        if not isr:
-            if manual:
-                why = (
-                    f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
-                    "controlled shutdown."
-                )
-                return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
+        if not isr:  # only by hand: the placer gives every partition an active leader
             why = (
-                f"Unable to replicate the partition {len(replicas)} time(s): All brokers are currently fenced or in "
+                f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
                 "controlled shutdown."
             )
-            return Problem(Code.INVALID_REPLICATION_FACTOR, why)
+            return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
         directories = tuple(view.default_directory(r) for r in replicas)
         partitions.append(Partition(topic_id, number, replicas, isr, leader=isr[0], directories=directories))
     return partitions
@@ -259,7 +253,7 @@ def _more(view: View, item: MorePartitions) -> list[Partition] | Problem:
         placed = place(view.image, added, factor, view.chance)
         if isinstance(placed, Problem):
             return placed
-        return _new_partitions(view, topic.id, now, placed, manual=False)
+        return _new_partitions(view, topic.id, now, placed)
     if len(item.assignments) != added:
         why = (
             f"Attempted to add {added} additional partition(s), but only {len(item.assignments)} assignment(s) were "
@@ -270,4 +264,4 @@ def _more(view: View, item: MorePartitions) -> list[Partition] | Problem:
         problem = bad_assignment(view.image, replicas, factor)
         if problem is not None:
             return problem
-    return _new_partitions(view, topic.id, now, item.assignments, manual=True)
+    return _new_partitions(view, topic.id, now, item.assignments)

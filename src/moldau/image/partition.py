@@ -56,11 +56,6 @@ class Partition(NamedTuple):
         return bool(self.adding or self.removing)
 
     @property
-    def target_replicas(self) -> tuple[int, ...]:
-        """Where a reassignment leads to; the replicas when none is under way."""
-        return tuple(r for r in self.replicas if r not in self.removing) if self.removing else self.replicas
-
-    @property
     def original_replicas(self) -> tuple[int, ...]:
         """Where a reassignment came from."""
         return tuple(r for r in self.replicas if r not in self.adding) if self.adding else self.replicas

@@ -177,6 +177,25 @@ def test_levels_go_up_and_down_when_asked_the_right_way() -> None:
     assert update(d, "metadata.version", 24, 7) == Code.INVALID_UPDATE_VERSION
 
 
+def test_turning_the_elr_on_makes_all_agree_on_min_isr_and_names_who_is_eligible() -> None:
+    d = Desk(2, elr=False, static={"min.insync.replicas": "2"})
+    d.create("t", (0,))
+    alter(d, BROKER, "1", ("min.insync.replicas", SET, "1"))
+    d.ask(BrokerRefused(broker_id=0, broker_epoch=d.broker(0).epoch))
+    assert (d.partition("t").isr, d.partition("t").elr) == ((0,), ())
+    assert update(d, ELR_FEATURE, 1) == Code.NONE
+    assert d.image.config(BROKER, "") == {"min.insync.replicas": "2"}
+    assert d.image.config(BROKER, "1") == {}
+    assert (d.partition("t").isr, d.partition("t").elr) == ((), (0,))
+    assert update(d, ELR_FEATURE, 0, 2) == Code.INVALID_UPDATE_VERSION, "nobody would know who may lead"
+    assert update(d, ELR_FEATURE, 2, 2) == Code.INVALID_UPDATE_VERSION, "up is not down"
+    d.beat(0)
+    assert d.partition("t").leader == 0
+    assert update(d, ELR_FEATURE, 1) == Code.NONE
+    assert d.records == [], "as it is"
+    assert update(d, ELR_FEATURE, 0, 2) == Code.NONE
+
+
 def test_no_broker_is_left_behind_and_one_bad_update_refuses_all() -> None:
     d = desk()
     d.register(
@@ -192,4 +211,7 @@ def test_producer_ids_are_handed_out_in_blocks_and_once() -> None:
     second = d.ask(AllocateProducerIds(broker_id=1, broker_epoch=d.broker(1).epoch))
     assert (first.start, first.length, second.start) == (0, 1000, 1000)
     assert d.image.next_producer_id == 2000
+    d.office.working.next_producer_id = 2**63 - 500  # type: ignore[union-attr]
+    last = d.ask(AllocateProducerIds(broker_id=0, broker_epoch=d.broker(0).epoch))
+    assert last.code == Code.UNKNOWN_SERVER_ERROR, "after the last there is none"
     assert d.ask(AllocateProducerIds(broker_id=0, broker_epoch=0)).code == Code.STALE_BROKER_EPOCH

@@ -8,6 +8,7 @@ import pytest
 
 from moldau.controller.asks import (
     AlterPartitionReassignments,
+    AssignReplicasToDirs,
     BrokerRefused,
     CreatePartitions,
     DeleteTopics,
@@ -162,6 +163,17 @@ def test_a_change_of_the_replication_factor_can_be_forbidden() -> None:
     d = desk()
     assert move(d, 4, 5, allow_replication_factor_change=False) == Code.INVALID_REPLICATION_FACTOR
     assert move(d, 4, 5, 6, allow_replication_factor_change=False) == Code.NONE
+
+
+def test_only_a_registered_broker_tells_where_its_own_replicas_lie() -> None:
+    d = desk()
+    key = d.partition("t").key
+    ask = AssignReplicasToDirs(broker_id=1, broker_epoch=d.broker(1).epoch, directories={b"n" * 16: (key, (key[0], 9))})
+    assert [code for _, _, code in d.ask(ask).partitions] == [Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION]
+    assert d.partition("t").leader == 2, "on a directory that is not online nobody leads"
+    foreign = AssignReplicasToDirs(broker_id=5, broker_epoch=d.broker(5).epoch, directories={b"n" * 16: (key,)})
+    assert [code for _, _, code in d.ask(foreign).partitions] == [Code.NOT_LEADER_OR_FOLLOWER]
+    assert d.ask(AssignReplicasToDirs(broker_id=1, broker_epoch=0)).code == Code.STALE_BROKER_EPOCH
 
 
 def test_moves_under_way_are_listed_and_a_partition_is_moved_once_in_an_ask() -> None:

@@ -11,6 +11,7 @@ from moldau.controller.asks import (
     DeleteTopics,
     ElectLeaders,
     Move,
+    UnregisterBroker,
 )
 from moldau.controller.state_change import Author, StateChange, state_changes
 from moldau.controller.states import PARTITION_MOVES, REPLICA_MOVES, PartitionState, ReplicaState, path
@@ -99,6 +100,19 @@ def test_reasons_are_told() -> None:
     desk.ask(BrokerRefused(broker_id=3, broker_epoch=desk.broker(3).epoch))
     desk.register(3, 1)
     assert whys(desk) == ["unclean election: broker 3 came back as a new process"]
+
+
+def test_an_unregistered_broker_and_a_recovered_leader_are_told() -> None:
+    desk = Desk(2)
+    desk.create("t", (0, 1))
+    desk.ask(UnregisterBroker(broker_id=0))
+    assert events(desk)[0].facts["to"] == "unregistered"
+    assert whys(desk) == ["broker 0 was unregistered"]
+    desk.ask(BrokerRefused(broker_id=1, broker_epoch=desk.broker(1).epoch))
+    desk.register(1, 1)
+    desk.beat(1)
+    desk.set_isr("t", 0, 1, recovery=0)
+    assert whys(desk) == ["recovered"]
 
 
 def test_an_event_is_one_json_line_with_all_a_timeline_needs() -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
 import pytest
 
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigError, ConfigKey, Kind
+from moldau.terms.dynamic_config import CLUSTER_WIDE, ONLY_DYNAMIC, PER_BROKER
 from moldau.terms.topic_config import TOPIC_KEYS
+
+RECORDED = Path(__file__).parents[2] / "golden" / "kafka_4_3_config_keys.tsv"
+"""Names, types, defaults and bounds as Apache Kafka 4.3.1 defines them (gzip levels: -1, or 1 to 9)."""
 
 EVERY_KEY = [*TOPIC_KEYS.values(), *BROKER_KEYS.values()]
 
@@ -67,3 +74,42 @@ def test_a_bad_value_is_refused_with_key_value_and_what_is_allowed(name: str, te
 )
 def test_a_good_value_is_read(name: str, text: str, value: object) -> None:
     assert TOPIC_KEYS[name].parse(text) == value
+
+
+def recorded() -> list[dict[str, str]]:
+    with RECORDED.open() as lines:
+        return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def told(key: ConfigKey) -> tuple[str, ...]:
+    default = "<required>" if key.required else "<null>" if key.default is None else key.text(key.default) or ""
+    low, high = ("" if bound is None else str(bound) for bound in (key.low, key.high))
+    return key.kind.name, default, low, high, key.importance, str(key.internal).lower()
+
+
+@pytest.mark.parametrize("row", recorded(), ids=lambda row: f"{row['table']}:{row['name']}")
+def test_a_key_is_as_kafka_defines_it(row: dict[str, str]) -> None:
+    key = (TOPIC_KEYS if row["table"] == "topic" else BROKER_KEYS)[row["name"]]
+    kind, default, low, high, importance, internal = told(key)
+    if key.kind is Kind.DOUBLE:
+        assert float(default) == float(row["default"])
+    else:
+        assert default == row["default"]
+    assert (kind, importance, internal) == (row["type"], row["importance"], row["internal"])
+    if row["low"]:
+        assert (float(low), high and float(high)) == (float(row["low"]), row["high"] and float(row["high"]))
+    if row["table"] == "broker":
+        mode = "per-broker" if key.name in PER_BROKER else "cluster-wide" if key.name in CLUSTER_WIDE else "read-only"
+        assert mode == row["dynamic"]
+
+
+def test_only_a_few_keys_are_not_kafka_s() -> None:
+    """Three that Kafka had until 3.9, because requirements name them; and none of Kafka's is missing."""
+    names = {row["name"] for row in recorded()}
+    ours = {name for name in (*TOPIC_KEYS, *BROKER_KEYS) if name not in names}
+    assert ours == {
+        "controlled.shutdown.max.retries",
+        "controlled.shutdown.retry.backoff.ms",
+        "leader.imbalance.per.broker.percentage",
+    }
+    assert not set(ONLY_DYNAMIC) & names
