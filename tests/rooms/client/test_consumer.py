@@ -158,6 +158,29 @@ def test_a_batch_that_does_not_fit_is_asked_for_again_with_room():
     scene_with(1, {"t": 1}, play, partition_max_bytes=500)
 
 
+def test_a_near_replica_that_is_none_any_more_is_left():
+    async def play(cluster, consumer):
+        fill(cluster, T0, 1)
+        readers = []
+
+        def serve(node, message, serve):
+            if isinstance(message, FetchRequest):
+                readers.append(node)
+                if len(readers) == 1:
+                    response = serve()
+                    part = response.responses[0].partitions[0]
+                    part.preferred_read_replica, part.records = 1, b""
+                    return response
+            return None  # node 1 refuses: it neither leads nor follows
+
+        cluster.mischief = serve
+        consumer.assign({T0: 0})
+        assert await read(consumer, 1) == [(0, b"0")]
+        assert readers[:3] == [0, 1, 0]
+
+    scene_with(2, {"t": 1}, play, rack="r1")
+
+
 def test_a_near_replica_is_read_and_left_when_it_goes():
     async def play(cluster, consumer):
         fill(cluster, T0, 1)

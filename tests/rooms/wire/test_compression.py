@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+import tracemalloc
 
 import lz4.frame
 import pytest
@@ -45,6 +46,29 @@ def test_a_bomb_is_refused_before_its_memory_is_taken(codec, monkeypatch):
     if len(bomb) * compression.MAX_RATIO < 64 << 20:
         with pytest.raises(BatchError):
             decompress(codec, bomb)
+
+
+@pytest.mark.parametrize("codec", [*PACKED, "bare snappy"])
+def test_refusing_a_bomb_takes_little_more_memory_than_the_cap(codec):
+    if codec == "bare snappy":
+        codec, bomb = Codec.SNAPPY, bytes(snappy.compress_raw(bytes(64 << 20)))
+    else:
+        bomb = compress(codec, bytes(64 << 20))
+    with pytest.raises(BatchError):
+        decompress(codec, compress(codec, bytes(2 << 20)), 1 << 20)  # load the wheel before counting
+    tracemalloc.start()
+    try:
+        with pytest.raises(BatchError):
+            decompress(codec, bomb, 1 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_bytes_after_the_end_are_refused(codec):
+    with pytest.raises(BatchError):
+        decompress(codec, compress(codec, TEXT[:3_000]) + b"trailing junk")
 
 
 @pytest.mark.parametrize("codec", PACKED)
