@@ -1,8 +1,8 @@
-"""The controller's seat in a node: asks in, proposals to the plane, replies when they are committed, clocks and probes.
+"""The controller's seat in a node: asks in, proposals to the plane, replies when they are committed, clocks, probes.
 
-Decides nothing: ``moldau.controller`` does. Turns time into asks (sessions, no-ops, rebalancing), turns broken connections
-into probes (HC-4: a broker whose connection closed and whose address then refuses is fenced at once), and keeps the
-futures of those who wait. The plane says when this node is active.
+Decides nothing: ``moldau.controller`` does. Turns time into asks (sessions, no-ops, rebalancing), turns broken
+connections into probes (HC-4: a broker whose connection closed and whose address then refuses is fenced at once), and
+keeps the futures of those who wait. The plane says when this node is active.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ log = logging.getLogger("moldau.controller")
 
 TICK_MS = 250
 FIRST_REBALANCE_MS = 5_000
+KNOCKS_MS = (0, 20, 80, 300, 1_000)
+"""Pauses before each knock at a silent broker's door: a process that is killed closes its connections before its
+listeners, and the first knock may come between the two."""
 
 
 class ControllerOffice:
@@ -68,7 +71,7 @@ class ControllerOffice:
     # ---- asks
 
     async def ask(self, ask: Any) -> Any:
-        """The reply to an ask, once it is true: after its records are committed. ``Refused`` when this is no controller."""
+        """The reply to an ask, once it is true: after its records are committed. ``Refused`` from no controller."""
         answer = self._office.ask(ask, self._facts())
         if answer.token is None:
             return answer.reply
@@ -180,13 +183,38 @@ class ControllerOffice:
         self._world.tasks.spawn(self._knock(broker_id, broker.epoch, broker.endpoints), f"probe of broker {broker_id}")
 
     async def _knock(self, broker_id: int, epoch: int, endpoints: Sequence[Endpoint]) -> None:
+        refused = False
         try:
-            refused = bool(endpoints) and await self._node.peers.refuses(endpoints[0].host, endpoints[0].port)
+            for pause_ms in KNOCKS_MS if endpoints else ():
+                await self._pause(pause_ms)
+                if not self._is_silent(broker_id, epoch):
+                    break
+                refused = await self._node.peers.refuses(endpoints[0].host, endpoints[0].port)
+                if refused:
+                    break
         finally:
             self._probing.discard(broker_id)
         if refused and self._office.active:
             log.warning("broker %d refuses connections: its process is gone, it is fenced now", broker_id)
             self.tell(asks.BrokerRefused(broker_id=broker_id, broker_epoch=epoch))
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether it is being found out if a broker is dead."""
+        return bool(self._probing)
+
+    def _is_silent(self, broker_id: int, epoch: int) -> bool:
+        """Whether a broker, still in the same life, has no connection to this controller, which still is one."""
+        broker = self._node.metadata.image.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.epoch != epoch or not self._office.active:
+            return False
+        return broker_id not in self._connections.values()
+
+    async def _pause(self, pause_ms: float) -> None:
+        if pause_ms:
+            over = asyncio.Event()
+            self._world.tasks.call_later(pause_ms, over.set)
+            await over.wait()
 
     async def predecessor_is_gone(self, broker_id: int, endpoints: Sequence[Endpoint]) -> bool:
         """Whether the process registered under an id is certainly dead, now that another one claims it.
