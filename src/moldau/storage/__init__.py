@@ -4,10 +4,11 @@ Shell room: everything is done through ``moldau.ports.Disk``, so the simulator c
 Start reading at ``log.py`` (one partition) or ``log_dirs.py`` (a broker's log.dirs).
 """
 
+from moldau.storage.admission import Appended
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import CorruptLog, DirOffline, DiskFull, LogError, OffsetOutOfRange
 from moldau.storage.folder import LogDir, OpenFiles
-from moldau.storage.log import Appended, Log
+from moldau.storage.log import Log
 from moldau.storage.log_dirs import LogDirs, open_alone
 
 __all__ = [

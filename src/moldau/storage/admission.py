@@ -32,6 +32,21 @@ _CODECS = {
 }  # fmt: skip
 
 
+class Appended(NamedTuple):
+    """The outcome of an append. Offsets are -1 when nothing was taken; ``append_time_ms`` is -1 under CreateTime.
+
+    ``duplicate``: a retried batch; the offsets are those it got the first time.
+    """
+
+    code: Code
+    first_offset: int = -1
+    last_offset: int = -1
+    append_time_ms: int = -1
+    log_start_offset: int = -1
+    message: str = ""
+    duplicate: bool = False
+
+
 class Refused(NamedTuple):
     """Why an append was not taken."""
 

@@ -29,11 +29,14 @@ class Flush:
         "_version",
         "done",
         "error",
+        "truncations",
         "up_to",
     )
 
     def __init__(self, folder: Folder, segments: Sequence[Segment], up_to: int, small: dict[str, bytes]) -> None:
         self.up_to = up_to
+        self.truncations = 0
+        """Of the log when the flush began: what was written after a truncation is not in it."""
         self._folder = folder
         self._small = small
         if small:
@@ -73,8 +76,10 @@ class Flush:
 
     def release(self) -> None:
         """The run is over (or will not happen): the files may be closed again."""
-        for segment in self._segments:
+        for segment, file in zip(self._segments, self._files, strict=True):
             segment.pinned -= 1
+            if not segment.pinned and segment.file is not file:
+                file.close()  # the segment was dropped meanwhile: truncated, deleted, retained away
         self._segments = ()
         self._files = []
         self._open_files.trim()

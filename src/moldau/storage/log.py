@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from typing import NamedTuple
 
 from moldau.replication.epochs import EpochTable
-from moldau.storage.admission import Admission, Refused, take
+from moldau.storage.admission import Admission, Appended, Refused, take
 from moldau.storage.checkpoints import format_partition_metadata
 from moldau.storage.compaction import Compaction, install, plan
 from moldau.storage.config import LogConfig
@@ -33,22 +32,8 @@ from moldau.wire.batch import LENGTH_OVERHEAD, BatchHeader, patch
 Buffer = bytes | bytearray | memoryview
 
 _MAX_RELATIVE = 0x7FFFFFFF
+_FEW_ENTRIES = 64  # a flush is no reason to write fewer index entries: a start finds them again in the log
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-
-
-class Appended(NamedTuple):
-    """The outcome of an append. Offsets are -1 when nothing was taken; ``append_time_ms`` is -1 under CreateTime.
-
-    ``duplicate``: a retried batch; the offsets are those it got the first time.
-    """
-
-    code: Code
-    first_offset: int = -1
-    last_offset: int = -1
-    append_time_ms: int = -1
-    log_start_offset: int = -1
-    message: str = ""
-    duplicate: bool = False
 
 
 class Log:
@@ -61,9 +46,9 @@ class Log:
 
     __slots__ = (
         "_admission", "_bases", "_flush_messages", "_interval", "_log_append_time", "_producers", "active", "changed",
-        "cleaned_to", "config", "dir", "epochs", "epochs_changed", "folder", "high_watermark", "last_flush_ms",
-        "limits", "log_end_offset", "log_start_offset", "partition", "recovery_point", "restart_point", "segments",
-        "topic_id", "topic_id_saved", "truncations",
+        "cleaned_to", "config", "dir", "epochs", "epochs_changed", "findings", "folder", "high_watermark",
+        "last_flush_ms", "limits", "log_end_offset", "log_start_offset", "partition", "recovery_point",
+        "restart_point", "segments", "topic_id", "topic_id_saved", "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -87,6 +72,7 @@ class Log:
         self.changed = False
         """Batches were written or cut since the log was loaded or closed."""
         self.truncations = 0
+        self.findings: list[str] = []
         self.cleaned_to = -1
         self.last_flush_ms = 0
         self.reconfigure(config)
@@ -112,13 +98,15 @@ class Log:
         return log
 
     @classmethod
-    def open(cls, dir: LogDir, partition: TopicPartition, config: LogConfig, known: Known) -> tuple[Log, list[str]]:
-        """The log in its folder, recovered as ``known`` demands, and what was found wrong on the way."""
+    def open(cls, dir: LogDir, partition: TopicPartition, config: LogConfig, known: Known) -> Log:
+        """The log in its folder, recovered as ``known`` demands; ``findings`` of it says what was wrong on the way."""
         dir.ensure_online()
         folder = Folder(dir, f"{dir.path}/{partition}")
         with dir.watch:
             loaded = load(folder, known, config.index_interval_bytes)
-            return cls(folder, partition, config, loaded), loaded.findings
+            log = cls(folder, partition, config, loaded)
+            log.findings = loaded.findings
+            return log
 
     def reconfigure(self, config: LogConfig) -> None:
         """Run under ``config`` from now on."""
@@ -423,6 +411,11 @@ class Log:
         with self.dir.watch:
             return retain(self, now_ms)
 
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that were silent for too long; those still on disk are left there."""
+        if self._producers is not None:
+            self._producers.expire(now_ms, expiration_ms)
+
     def plan_compaction(self, now_ms: int) -> Compaction | None:
         """A compaction to run (anywhere) and to end here, or None when there is too little to gain."""
         self.dir.ensure_online()
@@ -455,8 +448,9 @@ class Log:
             first = self.segment_at(self.recovery_point)
             dirty = [segment for segment in self.segments[first:] if segment.base_offset < up_to]
             for segment in dirty:
-                segment.save_index()
+                segment.save_index(least=_FEW_ENTRIES)
             flush = Flush(self.folder, dirty, up_to, small)
+            flush.truncations = self.truncations
             self.topic_id_saved, self.epochs_changed = True, False
             return flush
 
@@ -466,8 +460,8 @@ class Log:
         assert flush.done or flush.error is not None, "a flush is ended before it was run"
         if flush.error is not None:
             raise self.dir.fail(flush.error) from flush.error
-        # A truncation while the flush ran has lowered the end: what was cut is not durable.
-        self.recovery_point = max(self.recovery_point, min(flush.up_to, self.log_end_offset))
+        if flush.truncations == self.truncations:
+            self.recovery_point = max(self.recovery_point, flush.up_to)
 
     def flush(self, up_to: int | None = None, now_ms: int = 0) -> None:
         """Make everything below ``up_to`` (default: the end) durable, here and now."""

@@ -8,6 +8,7 @@ task or timer: the broker calls the passes. A directory that fails is offline an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from moldau.ports import Disk, Random
 from moldau.storage import names
@@ -50,6 +51,8 @@ class LogDirs:
         self.strays: list[str] = []
         self.uncleanable: dict[TopicPartition, str] = {}
         """Logs that compaction could not read, and why."""
+        self.producer_expiration_ms = 86_400_000
+        """producer.id.expiration.ms."""
         self.previous_broker_epoch = -1
         self._random = random
         self._written: dict[str, bytes] = {}
@@ -140,8 +143,8 @@ class LogDirs:
                 if partition is None:
                     continue
                 known = Known(clean, recovery.get(partition, 0), starts.get(partition, 0))
-                log, findings = Log.open(dir, partition, config_of(partition), known)
-                self.findings += findings
+                log = Log.open(dir, partition, config_of(partition), known)
+                self.findings += log.findings
                 log.high_watermark = min(max(marks.get(partition, 0), log.log_start_offset), log.log_end_offset)
                 log.cleaned_to = cleaned.get(partition, -1)
                 self._add(log)
@@ -266,26 +269,35 @@ class LogDirs:
         for dir in self.online:
             rolled, dir.rolled = dir.rolled, []
             for log in rolled:
-                flush = log.begin_flush(log.active.base_offset) if log.dir.offline is None else None
-                if flush is not None:
-                    due.append((log, flush))
+                self._begin_flush(log, log.active.base_offset, due)
         for log in self._online_logs():
             if log.log_end_offset > log.recovery_point and now_ms - log.last_flush_ms >= log.config.flush_ms:
                 log.last_flush_ms = now_ms
-                flush = log.begin_flush()
-                if flush is not None:
-                    due.append((log, flush))
+                self._begin_flush(log, None, due)
         return due
+
+    @staticmethod
+    def _begin_flush(log: Log, up_to: int | None, due: list[tuple[Log, Flush]]) -> None:
+        with suppress(DirOffline):  # whoever listens to ``on_offline`` knows; the flushes of other directories go on
+            flush = log.begin_flush(up_to)
+            if flush is not None:
+                due.append((log, flush))
 
     def flush_pass(self, now_ms: int) -> None:
         """Run what is due, here and now."""
         for log, flush in self.flushes_due(now_ms):
             flush.run()
-            log.end_flush(flush)
+            with suppress(DirOffline):
+                log.end_flush(flush)
 
     def retention_pass(self, now_ms: int) -> int:
-        """Take away segments that retention allows to go; how many bytes."""
-        return sum(log.retention_pass(now_ms) for log in self._online_logs())
+        """Take away segments that retention allows to go, and forget silent producers; how many bytes."""
+        freed = 0
+        for log in self._online_logs():
+            with suppress(DirOffline):
+                log.expire_producers(now_ms, self.producer_expiration_ms)
+                freed += log.retention_pass(now_ms)
+        return freed
 
     def compaction_due(self, now_ms: int) -> tuple[Log, Compaction] | None:
         """The log that gains most from compaction, and the compaction to run (off the loop) and to end."""
@@ -311,11 +323,12 @@ class LogDirs:
 
     def compaction_pass(self, now_ms: int) -> int:
         """Compact one log, here and now; bytes saved."""
-        due = self.compaction_due(now_ms)
-        if due is None:
-            return 0
-        due[1].run()
-        return self.end_compaction(*due, now_ms)
+        with suppress(DirOffline):
+            due = self.compaction_due(now_ms)
+            if due is not None:
+                due[1].run()
+                return self.end_compaction(*due, now_ms)
+        return 0
 
     def deletion_pass(self, now_ms: int) -> int:
         """Remove files and folders whose delay is over; how many."""
@@ -392,6 +405,5 @@ def open_alone(disk: Disk, path: str, partition: TopicPartition, config: LogConf
     dir = LogDir(disk, path)
     folder = Folder(dir, f"{path}/{partition}")
     if disk.exists(folder.path):
-        log, _ = Log.open(dir, partition, config, Known())
-        return log
+        return Log.open(dir, partition, config, Known())
     return Log.create(dir, partition, topic_id, config)

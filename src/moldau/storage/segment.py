@@ -89,7 +89,7 @@ class Segment:
         with suppress(OSError):  # an index is never a truth: what is missing on disk is made again from the log
             self.save_index()
         file, self.file = self.file, None
-        if file is not None:
+        if file is not None and not self.pinned:  # whoever pinned it is using the file, and closes it (``flush.py``)
             file.close()
         self._index = None
 
@@ -159,12 +159,17 @@ class Segment:
             self.bytes_since_entry = 0
         self.bytes_since_entry += header.length + LENGTH_OVERHEAD
 
-    def save_index(self) -> None:
-        """Write index entries that are only in memory; not synced, since what is lost is made again."""
+    def save_index(self, least: int = 1) -> None:
+        """Write index entries that are only in memory, if there are ``least`` of them or the files hold wrong ones.
+
+        Not synced, since what is lost is made again.
+        """
         index = self._index
         if index is None:
             return
         count, times = len(index.offsets), len(index.times)
+        if count - index.saved < least and times - index.times_saved < least and not index.shrunk:
+            return
         if index.saved < count or index.shrunk:
             self._write_index(INDEX, index.offset_bytes(index.saved), index.saved * ENTRY_BYTES, index.shrunk)
         if index.times_saved < times or index.shrunk:

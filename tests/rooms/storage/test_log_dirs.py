@@ -425,3 +425,67 @@ def test_offsets_that_do_not_fit_an_index_begin_another_segment(tmp_path: Path) 
     log.append_follower(bytes(batch(3, base_offset=far, leader_epoch=0)))
     assert [segment.base_offset for segment in log.segments] == [0, far]
     assert offsets(log) == [0, far]
+
+
+# -- a flush that runs elsewhere while the log goes on
+
+
+def test_what_is_written_after_a_truncation_is_not_covered_by_a_flush_that_began_before() -> None:
+    dirs = loaded(FaultyDisk())
+    log = dirs.create(P, TOPIC_ID, SMALL)
+    for _ in range(4):
+        log.append_leader(batch(), 0, 0)
+    flush = log.begin_flush()
+    assert flush is not None
+    flush.run()
+    log.truncate_to(3)
+    for _ in range(4):
+        log.append_leader(batch(), 1, 0)
+    log.end_flush(flush)
+    assert log.recovery_point <= 3
+    log.flush()
+    assert log.recovery_point == 15
+
+
+@pytest.mark.parametrize("what", ["deleted", "truncated", "retained away", "closed"])
+def test_a_file_in_a_running_flush_is_not_closed_under_it(what: str) -> None:
+    disk = FaultyDisk()
+    config = LogConfig(internal_segment_bytes=700)
+    dirs = loaded(disk, config=config)
+    log = dirs.create(P, TOPIC_ID, config)
+    for _ in range(4):
+        log.append_leader(batch(), 0, 0)
+    log.high_watermark = log.log_end_offset
+    flushes = [log.begin_flush(), log.begin_flush()]
+    if what == "deleted":
+        dirs.delete(P, 0)
+    elif what == "truncated":
+        log.truncate_fully_at(50)
+    elif what == "retained away":
+        log.advance_log_start(log.log_end_offset)
+        log.retention_pass(0)
+    else:
+        log.close()
+    for flush in flushes:
+        assert flush is not None
+        flush.run()
+        assert flush.error is None
+        log.end_flush(flush)
+    log.close()
+    assert dirs.offline == []
+    assert disk.open_files == 0
+
+
+def test_an_older_flush_does_not_overwrite_the_epochs_of_a_newer_one() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk)
+    log = dirs.create(P, TOPIC_ID, SMALL)
+    log.append_leader(batch(), 3, 0)
+    older = log.begin_flush()
+    log.append_leader(batch(), 4, 0)
+    newer = log.begin_flush()
+    for flush in (newer, older):
+        assert flush is not None
+        flush.run()
+        log.end_flush(flush)
+    assert disk.read("/d/t-0/leader-epoch-checkpoint") == b"0\n2\n3 0\n4 3\n"
