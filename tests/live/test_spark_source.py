@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark import session
+from moldau.spark.sink import once
 from moldau.spark.tables import Table, Totals, key_of
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -217,3 +218,38 @@ def test_aborted_transactions_are_not_seen_by_a_reader_of_committed_records(topi
     committed = topic.batch(**{"kafka.isolation.level": "read_committed"})
     assert numbers(committed) == [*range(10), *range(20, 30)]
     assert numbers(topic.batch()) == list(range(40))
+
+
+def test_a_batch_written_to_a_topic_is_read_back(topic):
+    rows = topic.spark.range(1000).selectExpr(
+        "concat('k', id) AS key", "cast(id AS string) AS value",
+        "array(named_struct('key', 'source', 'value', cast('spark' AS binary))) AS headers",
+    )  # fmt: skip
+    options = {"topic": topic.name, "kafka.compression.type": "zstd"}
+    rows.write.format("moldau").mode("append").options(**options).save()
+    found = topic.batch(includeHeaders="true").collect()
+    assert sorted(int(row.value) for row in found) == list(range(1000))
+    assert all(row.key == b"k" + row.value and row.headers[0].value == b"spark" for row in found)
+
+
+def test_a_stream_that_repeats_a_batch_into_a_topic_is_read_once(topic, tmp_path, fresh):
+    """The target has one partition too few the first time, when part of the batch is in it already."""
+    target = Topic(topic.spark, topic.bootstrap, fresh("target"), partitions=1)
+    topic.write(range(100), partition=0)
+    topic.write(range(100, 200), partition=1)
+
+    def write() -> None:
+        query = (
+            topic.stream(columns="value,partition").writeStream.format("moldau").option("topic", target.name)
+            .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination(120)
+
+    with pytest.raises(StreamingQueryException, match=r"names partition 1 of .*, which has 1"):
+        write()
+    admin = AdminClient({"bootstrap.servers": topic.bootstrap})
+    admin.create_partitions([NewPartitions(target.name, 2)])[target.name].result(60)
+    write()
+    everything = target.batch(includeHeaders="true")
+    assert sorted(set(numbers(everything))) == list(range(200))
+    assert numbers(once(everything)) == list(range(200))

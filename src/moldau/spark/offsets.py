@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from moldau.spark.feed import Feed, Topic
-from moldau.spark.options import Limits, OptionError, Subscription, java_pattern
+from moldau.spark.given import OptionError
+from moldau.spark.options import Limits, Subscription, java_pattern
 from moldau.spark.start import EARLIEST, LATEST, Ago, AtTime, AtTimes, Earliest, Explicit, Latest, OfGroup, Start
 from moldau.terms import NO_UUID, TopicPartition, uuid_bytes, uuid_text
 

@@ -8,13 +8,23 @@ Read next: offsets.py (what the positions come to), source.py (who uses them).
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Literal
 
+from moldau.spark.given import (
+    KAFKA_NUMBERS,
+    UNIT_MS,
+    Given,
+    OptionError,
+    duration_ms,
+    json_object,
+    kafka_options,
+    positive,
+    size_bytes,
+    timestamp,
+)
 from moldau.spark.rows import ALL_COLUMNS
 from moldau.spark.start import (
     EARLIEST,
@@ -32,16 +42,6 @@ from moldau.spark.start import (
 from moldau.terms import TopicPartition
 
 Mode = Literal["batch", "stream"]
-T = TypeVar("T")
-
-
-class OptionError(ValueError):
-    """An option that cannot be honoured; the message names it, its value and what is allowed."""
-
-    def __init__(self, name: str, value: str | None, allowed: str) -> None:
-        given = "is missing" if value is None else f"is {value!r}"
-        super().__init__(f"option {name} {given}: {allowed}")
-        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Options:
     @property
     def numbers(self) -> Mapping[str, int]:
         """The ``kafka.*`` options that are numbers and that this source heeds."""
-        return {name: int(self.kafka[name]) for name in _KAFKA_NUMBERS if name in self.kafka}
+        return {name: int(self.kafka[name]) for name in KAFKA_NUMBERS if name in self.kafka}
 
     @property
     def check_crcs(self) -> bool:
@@ -123,36 +123,16 @@ NAMES = (
 )  # fmt: skip
 """What may be set besides ``kafka.*``; the last five are Moldau's own."""
 
-_FORBIDDEN = {
-    "auto.offset.reset": "startingOffsets says where to start",
-    "key.deserializer": "keys are read as bytes; use DataFrame operations to decode them",
-    "value.deserializer": "values are read as bytes; use DataFrame operations to decode them",
-    "key.serializer": "keys are bytes; use DataFrame operations to encode them",
-    "value.serializer": "values are bytes; use DataFrame operations to encode them",
-    "enable.auto.commit": "Spark keeps positions in its checkpoint; publishGroup shows them to group tools",
-    "interceptor.classes": "no interceptors run in this source",
-}
-_KAFKA_NUMBERS = {
-    "request.timeout.ms": 1, "default.api.timeout.ms": 1, "retry.backoff.ms": 0, "retry.backoff.max.ms": 0,
-    "fetch.max.wait.ms": 0, "fetch.min.bytes": 0, "max.partition.fetch.bytes": 1,
-}  # fmt: skip
-_KAFKA_CHOICES = {
-    "isolation.level": ("read_uncommitted", "read_committed"),
-    "check.crcs": ("true", "false"),
-    "security.protocol": ("PLAINTEXT",),
-}
 _STREAM_REFUSES = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 _BATCH_IGNORES = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger",
                   "publishGroup", "initialOffsetsLocation")  # fmt: skip
-_UNIT_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-_UNIT_BYTES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
 
 def parse(raw: Mapping[str, str], mode: Mode) -> Options:
     """The checked options of a batch or a stream read; OptionError otherwise."""
-    given = _Given(raw)
-    given.refuse_unknown()
-    kafka = _kafka(given)
+    given = Given(raw)
+    given.refuse_unknown(NAMES)
+    kafka = kafka_options(given)
     if mode == "stream":
         for name in _STREAM_REFUSES:
             given.refuse(name, "a stream has no end; it is allowed in batch reads only")
@@ -184,70 +164,10 @@ def parse(raw: Mapping[str, str], mode: Mode) -> Options:
 
 def columns(raw: Mapping[str, str]) -> tuple[str, ...]:
     """The columns these options ask for, before it is known whether a batch or a stream is read."""
-    return _columns(_Given(raw))
+    return _columns(Given(raw))
 
 
-class _Given:
-    """The options as they came, found without regard to case and complained about under their own name."""
-
-    def __init__(self, raw: Mapping[str, str]) -> None:
-        self.values = {name.lower(): value for name, value in raw.items()}
-
-    def get(self, name: str) -> str | None:
-        value = self.values.get(name.lower())
-        return None if value is None else value.strip()
-
-    def refuse(self, name: str, why: str) -> None:
-        value = self.get(name)
-        if value is not None:
-            raise OptionError(name, value, why)
-
-    def refuse_unknown(self) -> None:
-        known = {name.lower(): name for name in NAMES}
-        for name, value in self.values.items():
-            if name in known or name.startswith("kafka."):
-                continue
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {known[near[0]]}?" if near else "allowed are " + ", ".join(NAMES) + " and kafka.*"
-            raise OptionError(name, value, f"no such option; {hint}")
-
-    def number(self, name: str, default: int, *, at_least: int) -> int:
-        value = self.get(name)
-        return default if value is None else _integer(name, value, at_least)
-
-    def maybe(self, name: str, read: Callable[[str, str], T]) -> T | None:
-        value = self.get(name)
-        return None if value is None else read(name, value)
-
-    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
-        value = (self.get(name) or default).lower()
-        if value not in allowed:
-            raise OptionError(name, self.get(name), "allowed are " + ", ".join(allowed))
-        return value
-
-    def flag(self, name: str, default: bool) -> bool:
-        return self.choice(name, str(default).lower(), ("true", "false")) == "true"
-
-
-def _kafka(given: _Given) -> dict[str, str]:
-    kafka = {name[6:]: value.strip() for name, value in given.values.items() if name.startswith("kafka.")}
-    for name, why in _FORBIDDEN.items():
-        if name in kafka:
-            raise OptionError(f"kafka.{name}", kafka[name], f"not supported: {why}")
-    if not kafka.get("bootstrap.servers"):
-        raise OptionError(
-            "kafka.bootstrap.servers", kafka.get("bootstrap.servers"), "host:port[,host:port...] is required"
-        )
-    for name, allowed in _KAFKA_CHOICES.items():
-        if kafka.get(name, allowed[0]) not in allowed:
-            raise OptionError(f"kafka.{name}", kafka[name], "allowed are " + ", ".join(allowed))
-    for name, at_least in _KAFKA_NUMBERS.items():
-        if name in kafka:
-            _integer(f"kafka.{name}", kafka[name], at_least)
-    return kafka
-
-
-def _subscription(given: _Given) -> Subscription:
+def _subscription(given: Given) -> Subscription:
     names = ("subscribe", "subscribePattern", "assign")
     chosen = [(name, value) for name in names if (value := given.get(name)) is not None]
     if len(chosen) != 1:
@@ -268,7 +188,7 @@ def _subscription(given: _Given) -> Subscription:
 def _assigned(name: str, value: str) -> tuple[TopicPartition, ...]:
     allowed = 'JSON like {"topicA":[0,1],"topicB":[2,4]} is expected'
     found: list[TopicPartition] = []
-    for topic, numbers in _object(name, value, allowed).items():
+    for topic, numbers in json_object(name, value, allowed).items():
         if not isinstance(numbers, list) or not all(type(each) is int and each >= 0 for each in numbers):
             raise OptionError(name, value, allowed)
         found += [TopicPartition(topic, each) for each in numbers]
@@ -299,9 +219,9 @@ def java_pattern(text: str, name: str = "subscribePattern") -> re.Pattern[str]:
         raise OptionError(name, text, f"not a regular expression this source can read: {error}") from None
 
 
-def _start(given: _Given, mode: Mode) -> Start:
+def _start(given: Given, mode: Mode) -> Start:
     """startingTimestamp beats startingOffsetsByTimestamp beats startingOffsets, as in Spark."""
-    if (moment := given.maybe("startingTimestamp", _timestamp)) is not None:
+    if (moment := given.maybe("startingTimestamp", timestamp)) is not None:
         return AtTime(moment)
     if (moments := given.maybe("startingOffsetsByTimestamp", _per_partition)) is not None:
         return AtTimes(_not_negative("startingOffsetsByTimestamp", moments))
@@ -312,8 +232,8 @@ def _start(given: _Given, mode: Mode) -> Start:
     return start
 
 
-def _end(given: _Given) -> Start:
-    if (moment := given.maybe("endingTimestamp", _timestamp)) is not None:
+def _end(given: Given) -> Start:
+    if (moment := given.maybe("endingTimestamp", timestamp)) is not None:
         return AtTime(moment)
     if (moments := given.maybe("endingOffsetsByTimestamp", _per_partition)) is not None:
         return AtTimes(_not_negative("endingOffsetsByTimestamp", moments))
@@ -334,7 +254,7 @@ def _position(name: str, value: str) -> Start:
     if lower.startswith("group:") and value[6:].strip():
         return OfGroup(value[6:].strip())
     if ago := re.fullmatch(r"-(\d+)(ms|s|m|min|h|d)", lower):
-        return Ago(int(ago[1]) * _UNIT_MS[ago[2]])
+        return Ago(int(ago[1]) * UNIT_MS[ago[2]])
     if value.startswith("{"):
         offsets = _per_partition(name, value)
         if min(offsets.values(), default=0) < EARLIEST:
@@ -349,7 +269,7 @@ def _position(name: str, value: str) -> Start:
 def _per_partition(name: str, value: str) -> dict[TopicPartition, int]:
     allowed = 'JSON like {"topicA":{"0":23,"1":345},"topicB":{"0":7}} is expected'
     found: dict[TopicPartition, int] = {}
-    for topic, numbers in _object(name, value, allowed).items():
+    for topic, numbers in json_object(name, value, allowed).items():
         if not isinstance(numbers, dict):
             raise OptionError(name, value, allowed)
         for partition, number in numbers.items():
@@ -368,72 +288,32 @@ def _not_negative(name: str, moments: dict[TopicPartition, int]) -> dict[TopicPa
     return moments
 
 
-def _object(name: str, value: str, allowed: str) -> dict[str, object]:
-    try:
-        found = json.loads(value)
-    except ValueError:
-        raise OptionError(name, value, allowed) from None
-    if not isinstance(found, dict):
-        raise OptionError(name, value, allowed)
-    return found
-
-
-def _integer(name: str, value: str, at_least: int) -> int:
-    if not re.fullmatch(r"-?\d+", value) or not at_least <= int(value) < 1 << 63:
-        raise OptionError(name, value, f"a whole number, {at_least} or above, is expected")
-    return int(value)
-
-
-def _positive(name: str, value: str) -> int:
-    return _integer(name, value, 1)
-
-
-def _timestamp(name: str, value: str) -> int:
-    if not re.fullmatch(r"\d+", value):
-        raise OptionError(name, value, "a timestamp in ms since the epoch is expected")
-    return int(value)
-
-
-def _duration_ms(name: str, value: str) -> int:
-    match = re.fullmatch(r"(\d+)\s*([a-z]*)", value.lower())
-    if not match or match[2] not in _UNIT_MS:
-        raise OptionError(name, value, "a duration like 500ms, 30s, 15m, 1h or 1d is expected")
-    return int(match[1]) * _UNIT_MS[match[2]]
-
-
-def _size_bytes(name: str, value: str) -> int:
-    match = re.fullmatch(r"(\d+)\s*([a-z]*)", value.lower())
-    if not match or match[2] not in _UNIT_BYTES or not int(match[1]):
-        raise OptionError(name, value, "a size like 1048576, 512k, 64m or 1g is expected")
-    return int(match[1]) * _UNIT_BYTES[match[2]]
-
-
-def _split_limits(given: _Given) -> Limits:
+def _split_limits(given: Given) -> Limits:
     return Limits(
-        min_partitions=given.maybe("minPartitions", _positive),
-        max_records_per_partition=given.maybe("maxRecordsPerPartition", _positive),
+        min_partitions=given.maybe("minPartitions", positive),
+        max_records_per_partition=given.maybe("maxRecordsPerPartition", positive),
     )
 
 
-def _limits(given: _Given) -> Limits:
-    most, least = given.maybe("maxOffsetsPerTrigger", _positive), given.maybe("minOffsetsPerTrigger", _positive)
+def _limits(given: Given) -> Limits:
+    most, least = given.maybe("maxOffsetsPerTrigger", positive), given.maybe("minOffsetsPerTrigger", positive)
     if most is not None and least is not None and least > most:
         raise OptionError(
             "minOffsetsPerTrigger", str(least), f"at most maxOffsetsPerTrigger, which is {most}, is allowed"
         )
     split = _split_limits(given)
-    delay_ms = given.maybe("maxTriggerDelay", _duration_ms)
+    delay_ms = given.maybe("maxTriggerDelay", duration_ms)
     return Limits(
         max_offsets=most,
         min_offsets=least,
         max_delay_ms=Limits().max_delay_ms if delay_ms is None else delay_ms,
-        max_bytes=given.maybe("maxBytesPerTrigger", _size_bytes),
+        max_bytes=given.maybe("maxBytesPerTrigger", size_bytes),
         min_partitions=split.min_partitions,
         max_records_per_partition=split.max_records_per_partition,
     )
 
 
-def _columns(given: _Given) -> tuple[str, ...]:
+def _columns(given: Given) -> tuple[str, ...]:
     with_headers = given.flag("includeHeaders", False)
     value = given.get("columns")
     if value is None:
@@ -447,7 +327,7 @@ def _columns(given: _Given) -> tuple[str, ...]:
     return tuple(name for name in ALL_COLUMNS if name.lower() in wanted)
 
 
-def _on_data_loss(given: _Given) -> Literal["fail", "skip"]:
+def _on_data_loss(given: Given) -> Literal["fail", "skip"]:
     fail = given.flag("failOnDataLoss", True)
     value = given.get("onDataLoss")
     if value is None:
@@ -458,7 +338,7 @@ def _on_data_loss(given: _Given) -> Literal["fail", "skip"]:
     return "fail" if chosen == "fail" else "skip"
 
 
-def _location(given: _Given, mode: Mode, start_moves: bool) -> str | None:
+def _location(given: Given, mode: Mode, start_moves: bool) -> str | None:
     """Where the first position is pinned; None for nowhere. A stream whose start moves must say one or the other."""
     value = given.get("initialOffsetsLocation")
     if mode == "batch":

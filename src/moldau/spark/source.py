@@ -14,7 +14,14 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -26,6 +33,7 @@ from pyspark.sql.streaming.datasource import (
 
 from moldau.spark import options as opt
 from moldau.spark import rows
+from moldau.spark.given import OptionError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +70,22 @@ class MoldauSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(_warned(opt.parse(self._given(), "stream")))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from moldau.spark import sink
+
+        if overwrite:
+            raise OptionError("mode", "overwrite", "a topic is only appended to: use mode append")
+        options = sink.parse(self._given())
+        sink.check_columns(schema, options)
+        return sink.BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from moldau.spark import sink
+
+        options = sink.parse(self._given())
+        sink.check_columns(schema, options)
+        return sink.StreamWriter(options)
 
     def _given(self) -> dict[str, str]:
         given = dict(self.options)
@@ -147,7 +171,7 @@ class Planner:
         absent = missing(self.options.subscription, found.offsets)
         if absent:
             name, _, value = str(self.options.subscription).partition(" ")
-            raise opt.OptionError(name, value, f"not in the cluster: {', '.join(absent)}")
+            raise OptionError(name, value, f"not in the cluster: {', '.join(absent)}")
         return found
 
     def resolve(self, start: Start, there: Positions, option: str) -> Positions:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.spark.feed import Topic
+from moldau.spark.given import OptionError
 from moldau.spark.offsets import (
     LossKind,
     Moment,
@@ -26,7 +27,7 @@ from moldau.spark.offsets import (
     split,
     too_few,
 )
-from moldau.spark.options import Limits, OptionError, Subscription
+from moldau.spark.options import Limits, Subscription
 from moldau.spark.start import Ago, AtTime, AtTimes, Earliest, Explicit, Latest, OfGroup
 from moldau.terms import TopicPartition
 from tests.rooms.spark.memory import Cluster

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.spark.options import NAMES, Limits, OptionError, Subscription, columns, java_pattern, parse
+from moldau.spark.given import OptionError
+from moldau.spark.options import NAMES, Limits, Subscription, columns, java_pattern, parse
 from moldau.spark.rows import ALL_COLUMNS
 from moldau.spark.start import Ago, AtTime, AtTimes, Earliest, Explicit, Latest, OfGroup
 from moldau.terms import TopicPartition

@@ -9,8 +9,9 @@ import warnings
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
+from moldau.spark.given import OptionError
 from moldau.spark.offsets import DataLossError
-from moldau.spark.options import OptionError, parse
+from moldau.spark.options import parse
 from moldau.spark.pin import PinError
 from moldau.spark.source import BatchReader, MoldauSource, StreamReader, read_range
 from tests.rooms.spark.memory import Cluster
