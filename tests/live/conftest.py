@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def live_cluster() -> Iterator[KafkaPeer]:
     """Three nodes on loopback, shared by the whole session: a test leaves them running and uses fresh names."""
-    with SYSTEMS[os.environ.get("MOLDAU_LIVE_SYSTEM", "kafka")](nodes=3) as cluster:
+    with SYSTEMS[os.environ.get("MOLDAU_LIVE_SYSTEM", "moldau")](nodes=3) as cluster:
         yield cluster
 
 

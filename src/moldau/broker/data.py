@@ -17,6 +17,8 @@ from moldau.broker.formatting import FormatRefused
 from moldau.broker.replicas import Replicas
 from moldau.broker.surroundings import Surroundings
 from moldau.client.connection import connect
+from moldau.storage.errors import DirOffline
+from moldau.storage.folder import LogDir
 from moldau.storage.log_dirs import LogDirs
 from moldau.storage.names import LOCK
 
@@ -58,11 +60,19 @@ class DataSide:
         )
         self.replicas = node.replicas = Replicas(around)
         self.log_dirs.load(self.replicas.config_of, self._world.clock.wall_ms())
+        for dir in self.log_dirs.dirs:
+            dir.on_offline = self._dir_failed
         for finding in self.log_dirs.findings:
             log.warning("%s", finding)
         node.metadata.subscribe(self.replicas.apply)
         self.coordinator = node.coordinator = Coordinator(node)
         node.metadata.subscribe(self.coordinator.apply)
+
+    def _dir_failed(self, dir: LogDir) -> None:
+        """A directory is of no use any more. Without any, neither is the broker: whoever finds it gone leads on (F14)."""
+        log.error("log directory %s is offline: %s", dir.path, dir.offline)
+        if not self.log_dirs.online:
+            self._node.failed("log directories", DirOffline(dir.path, dir.offline))
 
     def start(self) -> None:
         """Begin the passes."""

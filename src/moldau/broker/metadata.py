@@ -57,7 +57,7 @@ class Metadata:
         self._publish(delta, offset, epoch)
 
     def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
-        before, self.image = self.image, image_from(list(records))
+        before, self.image = self.image, image_from(list(records), offset)
         self._publish(difference(before, self.image), offset, epoch)
 
     def _publish(self, delta: Delta, offset: int, epoch: int) -> None:

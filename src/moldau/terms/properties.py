@@ -33,17 +33,17 @@ def read_properties(text: str) -> dict[str, str]:
 
 def _logical_lines(text: str) -> list[str]:
     lines: list[str] = []
-    continued = ""
+    continued: str | None = None
     for natural in re.split(r"\r\n|\r|\n", text):
         line = natural.lstrip(_BLANK)
-        if not continued and (not line or line[0] in "#!"):
+        if continued is None and (not line or line[0] in "#!"):
             continue
-        line = continued + line
+        line = (continued or "") + line
         slashes = len(line) - len(line.rstrip("\\"))
         if slashes % 2:
             continued = line[:-1]
             continue
-        continued = ""
+        continued = None
         if line:
             lines.append(line)
     if continued:

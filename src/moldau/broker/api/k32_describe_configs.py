@@ -23,6 +23,7 @@ from moldau.image.configs import (
 from moldau.terms import Code
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigKey
+from moldau.terms.dynamic_config import DYNAMIC_KEYS
 from moldau.terms.topic_config import TOPIC_KEYS
 from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
@@ -86,7 +87,7 @@ def _entry(
     entry = Entry(
         name=name,
         value=None if secret else best.value,
-        read_only=not dynamic and best.source in (Source.STATIC_BROKER, Source.DEFAULT),
+        read_only=not dynamic and name not in DYNAMIC_KEYS,
         config_source=best.source,
         is_sensitive=secret,
         config_type=0 if key is None else key.kind,
