@@ -34,6 +34,7 @@ from moldau.wire.schema import Message
 log = logging.getLogger("moldau.quorum")
 
 HAND_OVER_MS = 2000
+FETCH_BYTES_MAX = 8 << 20
 SEARCH_MS = 100
 
 
@@ -205,7 +206,7 @@ class QuorumPlane:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         wanted = 0
         if isinstance(request, FetchRequest):
-            wanted = min(request.max_bytes, request.topics[0].partitions[0].partition_max_bytes)
+            wanted = min(request.max_bytes, request.topics[0].partitions[0].partition_max_bytes, FETCH_BYTES_MAX)
         elif isinstance(request, FetchSnapshotRequest):
             wanted = min(request.max_bytes, driver.deeds.snapshot_fetch_bytes)
         driver.feed(on.Asked((future, max(wanted, 1)), ask))

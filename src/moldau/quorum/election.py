@@ -165,8 +165,10 @@ def _ask_again(turn: Turn, peer: int) -> None:
 def give_up(turn: Turn) -> None:
     """The pre-vote came to nothing: back to the leader we suspected, or wait for another election timeout."""
     role = turn.role
+    assert isinstance(role, Prospective)
     if role.leader is not None and role.leader in turn.quorum.voters.ids:
         become_follower(turn, role.epoch, role.leader)
+        turn.carry(bids=role.retries + 1)
     else:
         become_unattached(turn, role.epoch, turn.election_timeout())
 

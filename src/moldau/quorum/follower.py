@@ -96,7 +96,14 @@ def _heard(turn: Turn, role: Follower) -> None:
     deadline_ms = turn.at.now_ms + turn.timing.fetch_timeout_ms
     turn.put(
         role=replace(
-            role, deadline_ms=deadline_ms, heard=True, in_flight=None, failures=0, stand_at_ms=None, retry_at_ms=0
+            role,
+            deadline_ms=deadline_ms,
+            heard=True,
+            in_flight=None,
+            failures=0,
+            stand_at_ms=None,
+            retry_at_ms=0,
+            bids=0,
         )
     )
 
@@ -192,7 +199,10 @@ def fetch_failed(turn: Turn, peer: int, ask: FetchAsk | SnapshotAsk, *, dead: bo
     if not turn.quorum.is_voter:
         become_unattached(turn, role.epoch)
     elif role.stand_at_ms is None:
-        turn.carry(stand_at_ms=turn.short_while())
+        # Soon; later each time it was in vain, or a lone survivor would never do anything else.
+        timing = turn.timing
+        span_ms = min(timing.fast_death_backoff_ms << min(role.bids, 10), timing.election_backoff_max_ms)
+        turn.carry(stand_at_ms=turn.at.now_ms + 1 + turn.roll(span_ms))
 
 
 def tick_follower(turn: Turn) -> None:
@@ -203,6 +213,6 @@ def tick_follower(turn: Turn) -> None:
     if now_ms < stand_at_ms:
         return
     if turn.quorum.is_voter:
-        become_prospective(turn)
+        become_prospective(turn, role.bids)
     else:
         become_unattached(turn, role.epoch)

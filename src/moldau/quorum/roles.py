@@ -114,7 +114,7 @@ class Follower:
     """Fetches from ``leader``, one ask at a time.
 
     ``heard``: the leader has answered a fetch in this epoch, so pre-votes are refused. ``stand_at_ms``: the leader's
-    process is gone (KR-7), stand then; and grant pre-votes meanwhile.
+    process is gone (KR-7), stand then; and grant pre-votes meanwhile. ``bids``: how often we stood in vain since.
     """
 
     epoch: int
@@ -127,6 +127,7 @@ class Follower:
     retry_at_ms: int = 0
     stand_at_ms: int | None = None
     loading: Loading | None = None
+    bids: int = 0
 
 
 @dataclass(frozen=True, slots=True)

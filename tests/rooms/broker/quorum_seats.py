@@ -101,13 +101,17 @@ class Seat:
         self.listener = Listener()
         folder = quorum.folder / str(id)
         folder.mkdir(exist_ok=True)
-        self.world = real_world(asyncio.get_running_loop(), quorum.failed)
+        self.alive = True
+        self.world = real_world(asyncio.get_running_loop(), self._failed)
         self.inflight: set[asyncio.Future[Any]] = set()
         self.config = Config(id, quorum.voters, str(folder), **{**quorum.changes, **changes})
         node = SimpleNamespace(world=self.world, config=self.config, peers=self, metadata=self.listener)
         meta = MetaProperties(CLUSTER, id, directory_id=bytes([id]) * 16)
         self.plane = QuorumPlane(node, meta, [self.listener])
-        self.alive = True
+
+    def _failed(self, task: str, error: BaseException) -> None:
+        if self.alive:  # what a killed process would have met nobody hears of
+            self.quorum.failures.append(error)
 
     async def ask(self, host: str, port: int, message: Any, timeout_ms: int | None = None) -> Any:
         return await self.quorum.carry(self, port, message, timeout_ms or 2000)
@@ -123,9 +127,6 @@ class SeatedQuorum:
         self.seats: dict[int, Seat] = {}
         self.failures: list[BaseException] = []
         self.versions: dict[int, int] = {}
-
-    def failed(self, task: str, error: BaseException) -> None:
-        self.failures.append(error)
 
     async def start(self, *ids: int, **changes: Any) -> None:
         for id in ids:

@@ -69,8 +69,7 @@ class Deeds:
         config = replace(LogConfig(), segment_bytes=settings.segment_bytes, **keep)
         self.log = open_alone(self._world.disk, settings.folder, PARTITION, config, TOPIC_ID)
         points = [point for point in self.files.tidy() if point.offset > 0]
-        if points and points[-1].offset > self.log.log_end_offset:
-            # The snapshot was installed, and the log not yet restarted after it (or its tail was never flushed).
+        if points and self._was_to_be_replaced_by(points[-1]):
             self.log.truncate_fully_at(points[-1].offset)
         held = [point for point in points if point.offset >= self.log.log_start_offset]
         start = self.log.log_start_offset
@@ -95,6 +94,15 @@ class Deeds:
             flushes=settings.may_vote,
         )
         return blank, self.files.read_election()
+
+    def _was_to_be_replaced_by(self, point: OffsetAndEpoch) -> bool:
+        """Whether a snapshot was installed and the log not yet restarted after it: it ends below, or has other
+        records.
+        """
+        if point.offset > self.log.log_end_offset:
+            return True
+        below = [epoch for epoch, start in self.log.epochs.entries() if start < point.offset]
+        return point.offset >= self.log.log_start_offset and bool(below) and below[-1] != point.epoch
 
     def _start_log_at(self, offset: int) -> None:
         self.log.high_watermark = max(self.log.high_watermark, offset)
