@@ -58,6 +58,7 @@ class Fetcher:
         self._connecting: Handle | None = None
         self._session_id = 0
         self._session_epoch = 0
+        self._sessionless = False
         self._serial = 0
         self._in_flight: deque[Sent] = deque()
         self._due: Handle | None = None
@@ -247,7 +248,8 @@ class Fetcher:
         return FetchRequest(
             replica_id=me,
             replica_state=FetchRequest.ReplicaState(replica_id=me, replica_epoch=self._around.broker_epoch()),
-            max_wait_ms=self._wait_max_ms,
+            # What opens the session does not wait: until it is answered there is no session to add partitions to.
+            max_wait_ms=self._wait_max_ms if self._session_epoch or self._sessionless else 0,
             min_bytes=self._min_bytes,
             max_bytes=self._max_bytes,
             session_id=self._session_id,
@@ -289,7 +291,8 @@ class Fetcher:
             self._failures = 0
         if sent.opens_session:
             self._session_id = response.session_id
-            if not response.session_id:
+            self._sessionless = not response.session_id
+            if self._sessionless:
                 self._session_epoch = 0  # the leader keeps no session for us: every request names everything
         for topic in response.responses:
             topic_id = bytes(topic.topic_id)

@@ -6,7 +6,6 @@ Decides nothing. The node builds ``Surroundings``; tests build others. Read next
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from moldau.client.lines import Line
@@ -14,6 +13,7 @@ from moldau.image import Image
 from moldau.ports import World
 from moldau.storage import LogDirs
 from moldau.wire.schema import Message
+from moldau.terms.value import value
 
 
 class Settings(Protocol):
@@ -26,7 +26,7 @@ class Settings(Protocol):
     def static_topic_config(self) -> Mapping[str, str]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Surroundings:
     """The node as its replicas see it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from moldau.terms import Code
@@ -22,6 +23,7 @@ def test_what_is_acknowledged_by_all_is_on_all_and_can_be_fetched(tmp_path: Path
             for broker in cluster.live.values():
                 await until(lambda broker=broker: broker.replica().log.log_end_offset == 50)
                 assert broker.replica().log.read(0, 1 << 20) == bytes(data.records)
+            assert not cluster.altered, "by fetching, not by being dropped from the ISR"
 
     run(work)
 
@@ -77,6 +79,23 @@ def test_a_deposed_leaders_own_records_are_cut(tmp_path: Path) -> None:
             mine, theirs = (cluster.brokers[id].replica().log for id in (0, 1))
             assert mine.read(0, 1 << 20) == theirs.read(0, 1 << 20)
             assert mine.epochs.entries() == [(0, 0), (1, 4)]
+
+    run(work)
+
+
+def test_a_follower_ahead_of_its_leaders_metadata_asks_again_soon_but_not_all_the_time(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            await cluster.produce(0, batch())
+            late = cluster.live.pop(0)
+            cluster.elect(0, (0, 1))
+            before = late.door.requests
+            await asyncio.sleep(0.4)
+            assert 3 <= late.door.requests - before < 40
+            cluster.live[0] = late
+            cluster.elect(0, (0, 1))
+            assert (await cluster.produce(0, batch())).error_code == 0
 
     run(work)
 

@@ -239,6 +239,7 @@ def test_a_partition_that_joins_a_waiting_follower_does_not_wait_with_it(tmp_pat
         async with DataCluster(tmp_path, 3, replica_fetch_wait_max_ms="20000") as cluster:
             cluster.create(0, 2)
             await until(lambda: len(cluster.brokers[0].replicas.room) == 1, "the follower's fetch waits")
+            began = cluster.world.clock.monotonic_ms()
             cluster.create(1, 0, 2, topic="second", id=bytes([3] * 16))
             await until(lambda: len(cluster.brokers[1].replicas.room) == 2)
             cluster.commit(
@@ -246,5 +247,9 @@ def test_a_partition_that_joins_a_waiting_follower_does_not_wait_with_it(tmp_pat
             )
             second = cluster.brokers[0].replicas.by_key[(bytes([3] * 16), 0)]
             await until(lambda: second.machine.followers[2].fetched, "long before the wait is over")
+            code, first = await cluster.brokers[0].replicas.write(second, batch())
+            assert (code, first) == (0, 0)
+            assert cluster.world.clock.monotonic_ms() - began < 15_000, "not by the wait's end"
+            assert all(2 in part.new_isr for part in cluster.altered), "nor by being dropped"
 
     run(work)

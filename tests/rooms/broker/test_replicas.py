@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from moldau.storage import DirOffline
@@ -18,6 +19,20 @@ def test_a_follower_goes_on_when_its_leader_forgets_the_session(tmp_path: Path) 
             cluster.brokers[0].replicas.sessions.close()
             assert (await cluster.produce(0, batch())).error_code == 0
             assert cluster.image.at((TOPIC_ID, 0)).isr == (0, 1)
+
+    run(work)
+
+
+def test_a_leader_that_keeps_no_sessions_is_followed_without_one_and_without_haste(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2, max_incremental_fetch_session_cache_slots="0") as cluster:
+            cluster.create(0, 1)
+            for _ in range(3):
+                assert (await cluster.produce(0, batch())).error_code == 0
+            assert not cluster.altered
+            before = cluster.brokers[0].door.requests
+            await asyncio.sleep(0.3)
+            assert cluster.brokers[0].door.requests - before < 5
 
     run(work)
 

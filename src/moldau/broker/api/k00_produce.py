@@ -14,6 +14,7 @@ from typing import Any
 from moldau.broker.leaders import leader_of
 from moldau.broker.replica import Replica
 from moldau.broker.waiting_room import Promise
+from moldau.image import Image
 from moldau.storage import Appended
 from moldau.terms import Code
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, read_header
@@ -22,7 +23,6 @@ from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 ADMIN_CLIENT = "__admin_client"
 _ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
-_EXPLAINED = (Code.INVALID_RECORD, Code.INVALID_TIMESTAMP)
 Slot = ProduceResponse.PartitionProduceResponse
 
 
@@ -43,7 +43,9 @@ def handle(node: Any, request: ProduceRequest, context: Any) -> ProduceResponse 
             appended = _append(replicas, replica, part.records, acks)
             if appended.code is not Code.NONE:
                 failed = True
-                _refuse(replicas, response, data, slot, appended, context)
+                _refuse(slot, appended)
+                if appended.code in _ELSEWHERE:
+                    _point(replicas.image, response, data, slot, context.listener)
                 continue
             assert isinstance(replica, Replica)
             slot.base_offset = appended.first_offset
@@ -96,24 +98,21 @@ def _append(replicas: Any, replica: Replica | Code, records: Any, acks: int) -> 
     return replicas.append(replica, records, acks)  # type: ignore[no-any-return]
 
 
-def _refuse(
-    replicas: Any,
-    response: ProduceResponse,
-    data: ProduceRequest.TopicProduceData,
-    slot: Slot,
-    appended: Appended,
-    context: Any,
-) -> None:
+def _refuse(slot: Slot, appended: Appended) -> None:
     slot.error_code = appended.code
     slot.log_start_offset = appended.log_start_offset
-    if appended.message:
-        slot.error_message = appended.message
-    if appended.code in _ELSEWHERE:
-        hint = leader_of(replicas.image, data.name, bytes(data.topic_id), slot.index, context.listener)
-        if hint is None:
-            return
-        slot.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id=hint.id, leader_epoch=hint.epoch)
-        if hint.host and all(known.node_id != hint.id for known in response.node_endpoints):
-            response.node_endpoints.append(
-                ProduceResponse.NodeEndpoint(node_id=hint.id, host=hint.host, port=hint.port, rack=hint.rack)
-            )
+    slot.error_message = appended.message or None
+
+
+def _point(
+    image: Image, response: ProduceResponse, data: ProduceRequest.TopicProduceData, slot: Slot, listener: str
+) -> None:
+    """Say where the leader is."""
+    hint = leader_of(image, data.name, bytes(data.topic_id), slot.index, listener)
+    if hint is None:
+        return
+    slot.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id=hint.id, leader_epoch=hint.epoch)
+    if hint.host and all(known.node_id != hint.id for known in response.node_endpoints):
+        response.node_endpoints.append(
+            ProduceResponse.NodeEndpoint(node_id=hint.id, host=hint.host, port=hint.port, rack=hint.rack)
+        )
