@@ -18,7 +18,12 @@ from moldau.terms import TopicPartition, uuid_bytes, uuid_text
 
 
 def _lines(data: bytes, what: str) -> list[list[str]]:
-    """The entries of a checkpoint file as fields; the count line must agree, so that a cut file is noticed."""
+    """The entries of a checkpoint file as fields; the count line must agree, so that a cut file is noticed.
+
+    An empty file has none: Kafka makes its checkpoints empty and writes them when there is something to say.
+    """
+    if not data:
+        return []
     try:
         lines = data.decode("utf-8").splitlines()
         version, count = int(lines[0]), int(lines[1])

@@ -7,19 +7,19 @@ them a log (or the replica around it) looks at. Which of several settings wins i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 from moldau.terms.config_key import ConfigError
 from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.terms.value import value
 
 
 def _key(name: str) -> Any:
-    """A field that holds the value of the topic key ``name``, with that key's default."""
-    return field(default=TOPIC_KEYS[name].default, metadata={"key": name})
+    """The default of the topic key ``name``, for the field of that name with underscores."""
+    return TOPIC_KEYS[name].default
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LogConfig:
     """The topic configuration a log runs under; times in milliseconds, sizes in bytes.
 
@@ -94,5 +94,5 @@ class LogConfig:
         return self.segment_bytes if self.internal_segment_bytes is None else self.internal_segment_bytes
 
 
-_FIELDS = {f.metadata["key"]: f.name for f in fields(LogConfig)}
+_FIELDS = {name.replace("_", "."): name for name in LogConfig.__annotations__}
 """Kafka's key -> the field that holds it."""

@@ -95,6 +95,7 @@ class Log:
         loaded = Loaded(segments=[segment], topic_id=topic_id, producers=Producers())
         log = cls(folder, partition, config, loaded)
         log.topic_id_saved = False
+        log.changed = True
         return log
 
     @classmethod

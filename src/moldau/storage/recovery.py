@@ -10,7 +10,6 @@ KAFKA-12520).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
@@ -37,6 +36,7 @@ from moldau.storage.names import (
 from moldau.storage.producers import Producers
 from moldau.storage.segment import Segment
 from moldau.terms import Code
+from moldau.terms.value import field, value
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, check, read_header
 
 _SCAN_BYTES = 4 << 20
@@ -52,7 +52,7 @@ class Known(NamedTuple):
     log_start_offset: int = 0
 
 
-@dataclass(slots=True, kw_only=True)
+@value(frozen=False, kw_only=True)
 class Loaded:
     """A log's parts as loaded. ``producers`` None: read them when first needed."""
 
@@ -171,10 +171,11 @@ def _topic_id(folder: Folder, names: list[str], findings: list[str]) -> bytes | 
 
 
 def _stored_epochs(folder: Folder, names: list[str], findings: list[str]) -> EpochTable | None:
-    """The epoch table as its file has it; None when the file is missing or broken."""
+    """The epoch table as its file has it; None when the file is missing, empty or broken."""
     path = folder.file(EPOCHS)
     try:
-        return EpochTable(parse_epochs(folder.disk.read(path), path)) if EPOCHS in names else None
+        data = folder.disk.read(path) if EPOCHS in names else b""
+        return EpochTable(parse_epochs(data, path)) if data else None
     except BrokenFile as error:
         findings.append(f"{error}; the epochs are read from the log again")
         return None

@@ -66,7 +66,9 @@ class Segment:
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
         self.bytes_since_entry = 0
-        self._index: Index | None = Index() if size == 0 else None
+        self._index: Index | None = None
+        if not size:
+            self.reset_index()
         self.positions: dict[int, int] = {}
         """Exact positions of a few offsets: batches just appended, and where readers stopped."""
         self.checked_from = size
@@ -160,15 +162,15 @@ class Segment:
         self.bytes_since_entry += header.length + LENGTH_OVERHEAD
 
     def save_index(self, least: int = 1) -> None:
-        """Write index entries that are only in memory, if there are ``least`` of them or the files hold wrong ones.
+        """Write index entries that are only in memory, if there are ``least`` of them, and make the files right.
 
-        Not synced, since what is lost is made again.
+        Not synced, since what is lost is made again. Both files are there afterwards, as Kafka expects.
         """
         index = self._index
         if index is None:
             return
         count, times = len(index.offsets), len(index.times)
-        if count - index.saved < least and times - index.times_saved < least and not index.shrunk:
+        if count - index.saved < least and times - index.times_saved < least and not (index.shrunk and least == 1):
             return
         if index.saved < count or index.shrunk:
             self._write_index(INDEX, index.offset_bytes(index.saved), index.saved * ENTRY_BYTES, index.shrunk)

@@ -95,7 +95,7 @@ def test_checkpoints_are_lines_of_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"1\n0\n", b"0\n2\nt 0 1\n", b"0\n1\nt 0\n", b"0\n1\nt x 1\n", b"\xff\xfe", b"0\nx\n"]
+    "text", [b"0", b"1\n0\n", b"0\n2\nt 0 1\n", b"0\n1\nt 0\n", b"0\n1\nt x 1\n", b"\xff\xfe", b"0\nx\n"]
 )
 def test_a_broken_checkpoint_is_named(text: bytes) -> None:
     with pytest.raises(BrokenFile, match="somewhere"):
@@ -154,6 +154,12 @@ def test_a_producer_snapshot_is_kafkas_version_1() -> None:
     for broken in (wanted[:-1], b"", wanted[:8] + b"\x01" + wanted[9:], b"\x00\x02" + wanted[2:]):
         with pytest.raises(BrokenFile):
             Producers.parse(broken, 103, "x")
+
+
+def test_an_empty_checkpoint_has_no_entries() -> None:
+    """Kafka makes its checkpoints empty, and fills them when there is something to say."""
+    assert parse_offsets(b"", "x") == {}
+    assert parse_epochs(b"", "x") == []
 
 
 @given(st.binary(max_size=200))
