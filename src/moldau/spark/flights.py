@@ -127,12 +127,12 @@ def main() -> None:
     warm_up(spark, Path(arguments.folder))
     query = start(spark, arguments)
     say(event="ready")
-    for line in sys.stdin:
-        if line.strip() == "finish":
-            break
-    query.processAllAvailable()
+    finish = any(line.strip() == "finish" for line in sys.stdin)
+    if finish:  # or whoever started us is gone
+        query.processAllAvailable()
     query.stop()
-    say(event="done")
+    if finish:
+        say(event="done")
     spark.stop()
 
 

@@ -1,0 +1,62 @@
+"""The demo as a user starts it, and its pipeline killed and started again: every flight in the table once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+from foreign import create_topic
+from kafka_peer import wait_until
+
+from moldau.admin.demo.checking import mean_delays
+from moldau.admin.demo.data import Message, delays, flights
+from moldau.admin.demo.pipeline import Pipeline
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def test_the_demo_kills_a_broker_and_balances_its_books(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "moldau.admin.demo", "--folder", str(tmp_path), "--flights", "20000"]
+    command += ["--seconds", "8"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    told = done.stdout + done.stderr
+    assert done.returncode == 0, told
+    for words in ("kill -9 broker", "is started again", "everything matches", "was fenced"):
+        assert words in told, told
+    assert (tmp_path / "demo.png").stat().st_size > 10_000
+
+
+def produce(bootstrap: str, topic: str, messages: list[Message]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    for message in messages:
+        producer.produce(topic, message.value, message.key)
+    assert producer.flush(60) == 0
+
+
+def test_a_pipeline_killed_in_the_middle_goes_on_without_loss_or_doubles(
+    bootstrap_servers: str, fresh: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, messages = fresh("flights"), flights(4000)
+    create_topic(bootstrap_servers, topic, 3)
+    for turn in range(2):
+        pipeline = Pipeline(bootstrap_servers, topic, tmp_path)
+        try:
+            pipeline.wait_ready()
+            before = len(pipeline.batches)
+            produce(bootstrap_servers, topic, messages[turn * 2000 : turn * 2000 + 2000])
+            if turn == 0:
+                wait_until(lambda: len(pipeline.batches) > before, "a batch is in the table", 60)  # noqa: B023
+                pipeline.kill()
+            else:
+                pipeline.finish()
+        finally:
+            pipeline.kill()
+    ids = DeltaTable(str(tmp_path / "flights")).to_pyarrow_table(columns=["id"])["id"].to_pylist()
+    assert sorted(ids) == list(range(4000))
+    truth = {key: minutes / left for key, (_, left, minutes) in delays(messages).items() if left}
+    assert mean_delays(tmp_path) == truth
