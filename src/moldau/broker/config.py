@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigError
 from moldau.terms.properties import read_properties
+from moldau.terms.value import value
 
 _LISTENER = re.compile(r"([A-Za-z0-9_]+)://(?:\[(.*)\]|([^:/]*)):(-?\d+)\Z")
 _VOTER = re.compile(r"(\d+)@(?:\[(.*)\]|([^:]+)):(\d+)\Z")
@@ -23,7 +23,7 @@ ROLES = ("broker", "controller")
 LOOPBACK = "127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Listener:
     """One address with its name and security protocol. ``host`` may be empty: all interfaces is never our default."""
 

@@ -12,8 +12,8 @@ from moldau.client.lines import Line
 from moldau.image import Image
 from moldau.ports import World
 from moldau.storage import LogDirs
-from moldau.wire.schema import Message
 from moldau.terms.value import value
+from moldau.wire.schema import Message
 
 
 class Settings(Protocol):

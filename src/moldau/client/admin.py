@@ -9,13 +9,13 @@ Sources: protocol guide; KIP-4, KIP-339, KIP-455, KIP-460, KIP-595. Read next: c
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 from moldau.client.client import ANYONE, CONTROLLER, Client, Node
 from moldau.client.view import Outcome, by_topic, code_of
 from moldau.terms import NO_UUID, Code, TopicPartition
+from moldau.terms.value import field, value
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
 from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest
@@ -85,7 +85,7 @@ class Reassignment(NamedTuple):
     removing: list[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NewTopic:
     """A topic to be made; -1 takes the cluster's default. ``assignment``: partition -> replicas, instead of counts."""
 

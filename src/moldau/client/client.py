@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 from moldau.client.lines import Line, Lines
 from moldau.client.view import View, code_of
 from moldau.terms import Code, TopicPartition
+from moldau.terms.value import value
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
 from moldau.wire.schema import Message
@@ -82,7 +82,7 @@ class Refused(Exception):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ClientOptions:
     """How long to try. Times in ms."""
 

@@ -9,7 +9,6 @@ Sources: KIP-74, KIP-98, KIP-392, KIP-429. Read next: membership.py, reading.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from moldau.client import groups
@@ -26,6 +25,7 @@ from moldau.client.reading import (
     visible,
 )
 from moldau.terms import Code, TopicPartition
+from moldau.terms.value import value
 from moldau.wire.batch import Record
 from moldau.wire.messages.k01_fetch import FetchRequest
 
@@ -33,7 +33,7 @@ NO_RESET = 0
 """For ``reset``: a position that is gone is the caller's business (Chunk with OFFSET_OUT_OF_RANGE)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ConsumerOptions:
     """How to fetch, and where to begin without a committed position (LATEST, EARLIEST or NO_RESET)."""
 

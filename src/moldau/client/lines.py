@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from moldau.ports import World
 from moldau.terms import Code
+from moldau.terms.value import value
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.schema import Message
 
@@ -32,7 +32,7 @@ class RequestTimedOut(ConnectionError):
     """No answer within the request timeout; the connection is gone, since answers come in order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ConnectionOptions:
     """How to talk. Times in ms."""
 

@@ -10,7 +10,6 @@ Read next: consumer.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from moldau.client.assignors import ASSIGNORS, COOPERATIVE, Subscription
@@ -18,6 +17,7 @@ from moldau.client.client import Client, Refused
 from moldau.client.groups import Membership, coordinator
 from moldau.client.view import by_topic, code_of
 from moldau.terms import Code, TopicPartition
+from moldau.terms.value import value
 from moldau.wire.codec import Buffer
 from moldau.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 from moldau.wire.messages.k12_heartbeat import HeartbeatRequest
@@ -32,7 +32,7 @@ _OUT = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION})
 """The group went on without us."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class GroupOptions:
     """How to be a member. Times in ms. All assignors must be cooperative, or none."""
 

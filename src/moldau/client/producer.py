@@ -13,7 +13,6 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Generator, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from moldau.client.client import Client
@@ -22,6 +21,7 @@ from moldau.client.partitioner import partition_of
 from moldau.client.writing import Written, produce_request, producer_id, read_written
 from moldau.ports import Handle
 from moldau.terms import Code, TopicPartition
+from moldau.terms.value import value
 from moldau.wire.batch import HEADER_SIZE, Builder, Header
 from moldau.wire.compression import Codec
 from moldau.wire.messages.k00_produce import ProduceRequest
@@ -38,7 +38,7 @@ class BufferFull(Exception):
     """More records wait than ``buffer_bytes`` allow: await ``Producer.room`` before sending more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ProducerOptions:
     """How to batch and how long to try. Times in ms, sizes in bytes."""
 

@@ -8,12 +8,12 @@ Sources: KIP-79, KIP-98 (aborted transactions), KIP-320, KIP-392 (nearest replic
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from moldau.client.client import Client
 from moldau.client.view import code_of
 from moldau.terms import NO_UUID, Code, TopicPartition
+from moldau.terms.value import replace, value
 from moldau.wire import batch
 from moldau.wire.compression import BatchError
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
@@ -62,7 +62,7 @@ class Fetched(NamedTuple):
     aborted: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FetchOptions:
     """How to fetch one partition. ``topic_id``, when given, must be the topic's id still (else UNKNOWN_TOPIC_ID)."""
 

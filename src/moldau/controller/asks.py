@@ -7,16 +7,16 @@ are a clock's or a socket's observation (Tick, BrokerRefused, RebalanceLeaders .
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 
 from moldau.image.partition import Key
 from moldau.image.registration import Endpoint, FeatureRange
+from moldau.terms.value import field, value
 
 # ---- brokers and controllers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RegisterBroker:
     """A broker process presents itself. ``previous_is_gone``: the node knows that the earlier incarnation is dead."""
 
@@ -32,7 +32,7 @@ class RegisterBroker:
     previous_is_gone: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RegisterController:
     """A controller process presents itself (KIP-919)."""
 
@@ -43,7 +43,7 @@ class RegisterController:
     zk_migration_ready: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Heartbeat:
     """A broker says that it lives, how far it has read, and what it wants."""
 
@@ -55,7 +55,7 @@ class Heartbeat:
     offline_log_dirs: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class BrokerRefused:
     """A broker's connection closed and its address refuses a new one: fast death (HC-4)."""
 
@@ -63,17 +63,17 @@ class BrokerRefused:
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tick:
     """Time went by: fence brokers whose session ran out."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Idle:
     """Nothing was written for a while: write a no-op, so that lag can be measured (KIP-835)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class UnregisterBroker:
     """Forget a broker for good."""
 
@@ -83,7 +83,7 @@ class UnregisterBroker:
 # ---- topics
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NewTopic:
     """A topic to create. ``assignments``: partition -> brokers, in place of numbers; -1 is "the default"."""
 
@@ -94,20 +94,20 @@ class NewTopic:
     configs: tuple[tuple[str, str | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CreateTopics:
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DeleteTopics:
     """Topics by name or id; each item has exactly one of them."""
 
     topics: tuple[str | bytes, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class MorePartitions:
     """A topic's new number of partitions. ``assignments``: brokers of each added partition, in order."""
 
@@ -116,7 +116,7 @@ class MorePartitions:
     assignments: tuple[tuple[int, ...], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CreatePartitions:
     topics: tuple[MorePartitions, ...]
     validate_only: bool = False
@@ -125,7 +125,7 @@ class CreatePartitions:
 # ---- partitions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class IsrChange:
     """A leader's wish for one partition. ``isr``: (broker id, broker epoch or -1 for "not told") (KIP-903)."""
 
@@ -136,7 +136,7 @@ class IsrChange:
     recovery: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AlterPartition:
     """A leader asks for ISR changes. ``version``: of the request, on which some codes depend."""
 
@@ -153,7 +153,7 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ElectLeaders:
     """``partitions``: (topic, partition); None asks for all that need it."""
 
@@ -161,17 +161,17 @@ class ElectLeaders:
     partitions: tuple[tuple[str, int], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RebalanceLeaders:
     """The periodic look at imbalance (PE-1)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ElectUncleanLeaders:
     """The periodic look at leaderless partitions of topics that allow an unclean election."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Move:
     """A partition's new replicas, or None to cancel the move under way."""
 
@@ -180,20 +180,20 @@ class Move:
     replicas: tuple[int, ...] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AlterPartitionReassignments:
     moves: tuple[Move, ...]
     allow_replication_factor_change: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ListPartitionReassignments:
     """``partitions``: (topic, partition); None asks for all."""
 
     partitions: tuple[tuple[str, int], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AssignReplicasToDirs:
     """A broker tells in which directories replicas lie (KIP-858): directory id -> partitions."""
 
@@ -214,7 +214,7 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ConfigChange:
     """Changes of one resource: (key, operation, value)."""
 
@@ -223,13 +223,13 @@ class ConfigChange:
     changes: tuple[tuple[str, int, str | None], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class IncrementalAlterConfigs:
     resources: tuple[ConfigChange, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AlterConfigs:
     """The old request: every key that is not named goes. Operations are all SET."""
 
@@ -237,7 +237,7 @@ class AlterConfigs:
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FeatureUpdate:
     """A feature's new level. ``upgrade_type``: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade."""
 
@@ -246,13 +246,13 @@ class FeatureUpdate:
     upgrade_type: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class UpdateFeatures:
     updates: tuple[FeatureUpdate, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AllocateProducerIds:
     """A broker needs a block of producer ids (KIP-730)."""
 

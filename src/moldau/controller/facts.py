@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from moldau.image import Image
 from moldau.image.configs import Static, broker_setting, topic_value
 from moldau.terms import Code
 from moldau.terms.broker_config import BROKER_KEYS
+from moldau.terms.value import field, value
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Session(NamedTuple):
     """Where the log ended when its controlled shutdown began; others must have read so far before it may go."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Settings:
     """Static settings of the controller, each beside Kafka's key."""
 
@@ -73,7 +73,7 @@ class Soft:
         self.last_tick_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Facts:
     """The moment of an ask.
 
@@ -87,7 +87,7 @@ class Facts:
     observed: Mapping[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Decision:
     """Records to append atomically (maybe none), the reply once they are committed, and soft state to remember."""
 

@@ -5,15 +5,14 @@ Every reply has ``code``, the answer to the ask as a whole; items carry their ow
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from moldau.controller.facts import FINE, Problem
 from moldau.image.configs import Setting
 from moldau.image.partition import Key, Partition
 from moldau.terms import Code
+from moldau.terms.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Refused:
     """The ask as a whole was refused, or lost with the office."""
 
@@ -21,7 +20,7 @@ class Refused:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Done:
     """Nothing more to say."""
 
@@ -29,13 +28,13 @@ class Done:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Registered:
     broker_epoch: int
     code: Code = Code.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Heartbeaten:
     is_caught_up: bool
     is_fenced: bool
@@ -44,7 +43,7 @@ class Heartbeaten:
     code: Code = Code.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class TopicResult:
     """One topic of a create: numbers and settings when it went well."""
 
@@ -56,13 +55,13 @@ class TopicResult:
     configs: tuple[tuple[str, Setting], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class TopicsCreated:
     topics: tuple[TopicResult, ...]
     code: Code = Code.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DeleteResult:
     """One topic of a delete; ``name`` is None when only an unknown id was given."""
 
@@ -71,13 +70,13 @@ class DeleteResult:
     problem: Problem = FINE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class TopicsDeleted:
     topics: tuple[DeleteResult, ...]
     code: Code = Code.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class PartitionsCreated:
     """(topic, how it went)."""
 
@@ -85,7 +84,7 @@ class PartitionsCreated:
     code: Code = Code.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class IsrResult:
     """One partition of an AlterPartition: its state as it now is, when the change was taken."""
 
@@ -94,13 +93,13 @@ class IsrResult:
     partition: Partition | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class PartitionsAltered:
     partitions: tuple[IsrResult, ...]
     code: Code = Code.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LeadersElected:
     """(topic, partition, how it went)."""
 
@@ -108,7 +107,7 @@ class LeadersElected:
     code: Code = Code.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Moved:
     """How many were changed in a background pass, and whether more are left for the next."""
 
@@ -117,7 +116,7 @@ class Moved:
     code: Code = Code.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReassignmentsAltered:
     """(topic, partition, how it went)."""
 
@@ -126,7 +125,7 @@ class ReassignmentsAltered:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReassignmentsListed:
     """(topic, the partition as it is on its move)."""
 
@@ -134,7 +133,7 @@ class ReassignmentsListed:
     code: Code = Code.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DirsAssigned:
     """(directory, partition, how it went)."""
 
@@ -142,7 +141,7 @@ class DirsAssigned:
     code: Code = Code.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ConfigsAltered:
     """(resource type, resource name, how it went)."""
 
@@ -150,7 +149,7 @@ class ConfigsAltered:
     code: Code = Code.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class FeaturesUpdated:
     """(feature, how it went)."""
 
@@ -159,7 +158,7 @@ class FeaturesUpdated:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ProducerIdsAllocated:
     start: int
     length: int

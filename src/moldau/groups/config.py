@@ -5,10 +5,10 @@ Source of keys and defaults: Kafka 4's broker configuration reference. Read next
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from moldau.terms.value import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class GroupsConfig:
     """Settings of one shard; all times in milliseconds. ValueError names a value that cannot be."""
 

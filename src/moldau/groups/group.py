@@ -7,7 +7,6 @@ rebalance.py (what drives the states), laws.py (what must hold after every step)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from moldau.groups.codec import subscribed_topics
 from moldau.groups.facts import Protocol, Token
 from moldau.groups.records import StoredGroup, StoredMember, StoredOffset
 from moldau.terms import Code, TopicPartition
+from moldau.terms.value import field, replace, value
 
 CONSUMER = "consumer"
 """The protocol type of consumers, the only one whose metadata the coordinator looks into."""
@@ -40,7 +40,7 @@ MOVES: dict[State, frozenset[State]] = {
 """From -> to. Dead is a group whose tombstones are on their way; it returns to Empty only when they were refused."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Member:
     member_id: str
     instance_id: str | None
@@ -67,7 +67,7 @@ class InitialDelay(NamedTuple):
     remaining_ms: int
 
 
-@dataclass(slots=True)
+@value(frozen=False)
 class Group:
     """Mutable, and only through the machine of its shard."""
 

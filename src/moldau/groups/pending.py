@@ -5,13 +5,13 @@ Read next: shard.py, where their outcomes arrive.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from moldau.groups.facts import Answer, Ask, Token
 from moldau.groups.group import Member
 from moldau.groups.records import StoredOffset
 from moldau.terms import TopicPartition
+from moldau.terms.value import value
 
 
 class SettledOffsets(NamedTuple):
@@ -62,7 +62,7 @@ class Waiting(NamedTuple):
     answer: Answer
 
 
-@dataclass(slots=True)
+@value(frozen=False)
 class Pending:
     seq: int
     change: Change

@@ -8,7 +8,6 @@ staying.py (heartbeats, leaving), shard.py (outcomes of appends), laws.py.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moldau.groups.facts import (
@@ -26,6 +25,7 @@ from moldau.groups.group import Group, InitialDelay, Member, State
 from moldau.groups.pending import EmptyGroup, Pending, StaticMember, StoredAssignment
 from moldau.groups.records import GroupRecord
 from moldau.terms import Code
+from moldau.terms.value import replace
 
 if TYPE_CHECKING:
     from moldau.groups.shard import Shard

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from moldau.ports.disk import Disk
 from moldau.ports.net import Net
 from moldau.ports.time import Clock, Random, Tasks
+from moldau.terms.value import value
 
 
-@dataclass(frozen=True, kw_only=True)
+@value(kw_only=True)
 class World:
     """Clock, chance, disk, net and tasks: everything outside the process, real or simulated."""
 

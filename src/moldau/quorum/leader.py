@@ -7,7 +7,6 @@ fetching from resigns (KAFKA-15489).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from moldau.quorum import effects as do
@@ -20,6 +19,7 @@ from moldau.quorum.state import Quorum, Turn
 from moldau.quorum.tally import reached_by_majority
 from moldau.quorum.voters import ReplicaKey
 from moldau.terms import Code
+from moldau.terms.value import replace
 
 FOREVER_MS = 2**62
 

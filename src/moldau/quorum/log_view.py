@@ -7,8 +7,9 @@ Read next: ``leader.py``, ``follower.py``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from moldau.terms.value import replace, value
 
 
 class OffsetAndEpoch(NamedTuple):
@@ -41,7 +42,7 @@ class Behind(NamedTuple):
     snapshot: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LogView:
     """``[start, end)`` with its epochs; ``flushed`` is the end of what survives a power cut.
 

@@ -8,15 +8,15 @@ keeps. The vote and the leader survive every move inside an epoch (a vote forgot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import FetchAsk
 from moldau.quorum.voters import ReplicaKey
+from moldau.terms.value import field, value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unattached:
     """Follows nobody. With a vote it is what KR-4 calls Voted. An observer has no deadline: it looks for the leader."""
 
@@ -28,7 +28,7 @@ class Unattached:
     discovering: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Prospective:
     """Asks whether it would win before disturbing anybody (pre-vote, KIP-996); the epoch is not its own yet."""
 
@@ -43,7 +43,7 @@ class Prospective:
     retries: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Candidate:
     """Voted for itself in an epoch of its own. ``retry_at_ms``: lost, and waiting before it asks around again."""
 
@@ -59,7 +59,7 @@ class Candidate:
     leader: None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Progress:
     """What a leader knows of one replica. ``end_offset`` -1: it has not fetched in this epoch.
 
@@ -75,7 +75,7 @@ class Progress:
     begin_at_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Parked:
     """A fetch that waits for news until ``deadline_ms``."""
 
@@ -84,7 +84,7 @@ class Parked:
     deadline_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Leader:
     """Leads ``epoch`` from ``start_offset``, where its LeaderChange record stands. ``voters`` are the others, by id.
 
@@ -101,7 +101,7 @@ class Leader:
     high_watermark: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Loading:
     """A snapshot under way: the next byte wanted."""
 
@@ -109,7 +109,7 @@ class Loading:
     position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Follower:
     """Fetches from ``leader``, one ask at a time.
 
@@ -130,7 +130,7 @@ class Follower:
     bids: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resigned:
     """Led ``epoch`` and never will again. Tells the voters in ``untold`` until the deadline."""
 

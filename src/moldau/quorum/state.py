@@ -6,12 +6,12 @@ and the effects on it, and nobody keeps it. The rules are in ``step.py`` and the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.quorum.log_view import LogView
 from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned, Role
 from moldau.quorum.voters import ReplicaKey, VoterSet
+from moldau.terms.value import replace, value
 
 if TYPE_CHECKING:
     from moldau.quorum.effects import Effect
@@ -32,7 +32,7 @@ class ElectionState(NamedTuple):
     voted: ReplicaKey | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Timing:
     """How long a replica waits, in milliseconds. The defaults are Kafka's; the fast death (KR-7) is ours."""
 
@@ -45,7 +45,7 @@ class Timing:
     observer_session_timeout_ms: int = 300_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Quorum:
     """A replica: who it is, its role, its log, and what it knows to be committed (that never goes back)."""
 

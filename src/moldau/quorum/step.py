@@ -8,8 +8,6 @@ differs from the one before, ``Persist`` is put at the head of the effects. The 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from moldau.quorum import effects as do
 from moldau.quorum import election, follower, leader
 from moldau.quorum import events as on
@@ -37,6 +35,7 @@ from moldau.quorum.moves import (
 )
 from moldau.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from moldau.quorum.state import At, ElectionState, Quorum, Turn
+from moldau.terms.value import replace
 
 
 def start(quorum: Quorum, election: ElectionState, at: At) -> tuple[Quorum, list[do.Effect]]:

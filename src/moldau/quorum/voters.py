@@ -6,10 +6,10 @@ have none, and then the id alone decides. The set never changes while a node run
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from moldau.terms import NO_UUID
+from moldau.terms.value import value
 
 
 class ReplicaKey(NamedTuple):
@@ -40,7 +40,7 @@ class Voter(NamedTuple):
     endpoints: tuple[Endpoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoterSet:
     """The voters, ordered by id.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from moldau.quorum import Candidate, LogView, election, follower, leader, moves
 from moldau.quorum import effects as do
 from moldau.quorum.state import Turn
 from moldau.quorum.tally import reached_by_majority
+from moldau.terms.value import replace
 from tests.rooms.quorum.simulation import World
 from tests.rooms.quorum.test_simulation import (
     test_a_dead_leader_is_replaced_long_before_any_timeout as replace_the_dead,

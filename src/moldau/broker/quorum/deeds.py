@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.quorum.answers import to_response
@@ -25,6 +24,7 @@ from moldau.quorum.log_view import EpochStart
 from moldau.storage import Log, LogConfig, open_alone
 from moldau.storage.names import METADATA_TOPIC
 from moldau.terms import Code, TopicPartition
+from moldau.terms.value import replace
 from moldau.wire.records.control import LeaderChangeMessage
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from moldau.ports import PlaneEvents, World
 from moldau.quorum import ReplicaKey, Timing, VoterSet
+from moldau.terms.value import value
 from moldau.wire.schema import Message
 
 
@@ -18,7 +18,7 @@ class Peers(Protocol):
         """The response; ConnectionRefusedError when the peer's process is gone, OSError when there is no answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class SeatSettings:
     """One node's seat. ``folder`` is the metadata folder, in which ``__cluster_metadata-0`` stands.
 
