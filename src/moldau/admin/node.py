@@ -89,8 +89,12 @@ def _run(config: NodeConfig, logs: str | None) -> int:
     node = Node(config, world, lambda code: None if ended.done() else ended.set_result(code))
 
     async def live() -> int:
+        starting = loop.create_task(node.start())
+        await asyncio.wait((starting, ended), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():  # told to stop, or refused, while it waited for others
+            return await ended
         try:
-            await node.start()
+            starting.result()
         except (StartRefused, OSError) as error:
             print(f"moldau node {config.node_id}: {error}", file=sys.stderr, flush=True)
             return 1

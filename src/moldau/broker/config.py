@@ -48,7 +48,7 @@ class NodeConfig:
                 self.values[name] = key.parse(text)
         self.node_id: int = self._node_id()
         self.roles: frozenset[str] = self._roles()
-        self.controller_listener_names: tuple[str, ...] = self["controller.listener.names"] or ()
+        self.controller_listener_names: tuple[str, ...] = self._controller_listener_names()
         self.listeners: tuple[Listener, ...] = self._listeners("listeners")
         self.advertised: tuple[Listener, ...] = self._advertised()
         self.voters: dict[int, tuple[str, int]] = self._voters()
@@ -111,6 +111,14 @@ class NodeConfig:
         if not roles:
             raise ConfigError("Missing required configuration process.roles: broker, controller, or broker,controller")
         return frozenset(roles)
+
+    def _controller_listener_names(self) -> tuple[str, ...]:
+        names: tuple[str, ...] = self["controller.listener.names"] or ()
+        if not names:  # before the listeners are read, which would be called strange names without it
+            raise ConfigError(
+                "Missing required configuration controller.listener.names: the listener that controllers answer on"
+            )
+        return names
 
     def _protocol(self, name: str) -> str:
         protocols = dict(entry.split(":", 1) for entry in self["listener.security.protocol.map"] if ":" in entry)
@@ -186,10 +194,6 @@ class NodeConfig:
         return tuple(found)
 
     def _check(self) -> None:
-        if not self.controller_listener_names:
-            raise ConfigError(
-                "Missing required configuration controller.listener.names: the listener that controllers answer on"
-            )
         if not self.voters and not self.bootstrap_controllers:
             raise ConfigError(
                 "Missing required configuration controller.quorum.voters: give the voters as id@host:port,"

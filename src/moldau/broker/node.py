@@ -21,6 +21,7 @@ from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
 from moldau.broker.metadata import Metadata
 from moldau.broker.office import ControllerOffice
 from moldau.broker.peers import Peers
+from moldau.broker.quorum.answers import WrongCluster
 from moldau.broker.quorum_plane import QuorumPlane
 from moldau.broker.server import Door
 from moldau.broker.state_log import StateLog
@@ -169,7 +170,7 @@ class Node:
 
     def failed(self, task: str, error: BaseException) -> None:
         """A background task raised: the node stops rather than live on half dead (law X7)."""
-        if isinstance(error, RegistrationRefused):
+        if isinstance(error, (RegistrationRefused, WrongCluster)):
             log.critical("%s", error)
             print(f"moldau node {self.config.node_id}: {error}", flush=True)
         else:

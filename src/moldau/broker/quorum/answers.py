@@ -52,6 +52,14 @@ class Unusable(Exception):
     """A response that says nothing we can use: refused as a whole, or its bytes are damaged."""
 
 
+class Stranger(Unusable):
+    """The peer belongs to another cluster."""
+
+
+class WrongCluster(Exception):
+    """Most voters belong to another cluster than this node's folders do; the text says how to mend it."""
+
+
 def refusal(request: Message, code: Code) -> Message:
     """The response that refuses a whole request."""
     return RESPONSES[type(request)](error_code=int(code))
@@ -130,7 +138,8 @@ def _snapshot_response(answer: SnapshotAnswer, addresses: Addresses) -> FetchSna
 def to_answer(ask: Ask, response: Any) -> Answer:
     """What a response says to an ask; Unusable when it says nothing."""
     if response.error_code:
-        raise Unusable(f"refused with {_code(response.error_code).name}")
+        kind = Stranger if response.error_code == Code.INCONSISTENT_CLUSTER_ID else Unusable
+        raise kind(f"refused with {_code(response.error_code).name}")
     topics = response.responses if isinstance(ask, FetchAsk) else response.topics
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         raise Unusable("it answers for other partitions than were asked for")

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import Any
 
-from moldau.broker.quorum.answers import Unusable, to_answer
+from moldau.broker.quorum.answers import Stranger, Unusable, WrongCluster, to_answer
 from moldau.broker.quorum.batches import Decided, proposal
 from moldau.broker.quorum.deeds import Deeds
 from moldau.broker.quorum.requests import to_request
@@ -45,6 +45,7 @@ class Driver:
         self._flush_wanted = False
         self._flushing = False
         self._over = False
+        self._strangers: set[int] = set()
         self.quorum: Quorum
         self.deeds = Deeds(settings, self)
 
@@ -184,13 +185,29 @@ class Driver:
         try:
             response = await settings.peers.ask(peer, request, settings.request_timeout_ms)
             event = on.Answered(peer, ask, to_answer(ask, response))
+            self._strangers.discard(peer)
         except ConnectionRefusedError:
             event = on.Refused(peer, ask)
         except (OSError, Malformed, Unusable, UnsupportedApi) as error:
             if not isinstance(error, OSError):
                 log.warning("[%s] %s of node %d cannot be used: %s", self.deeds.label, type(ask).__name__, peer, error)
             event = on.Unreachable(peer, ask)
+            if isinstance(error, Stranger):
+                self._met_stranger(peer)
         self.feed(event)
+
+    def _met_stranger(self, peer: int) -> None:
+        """A voter of another cluster may be lost among ours; when most of them are, it is we who are lost."""
+        self._strangers.add(peer)
+        settings = self._settings
+        if self.quorum.leader is None and 2 * len(self._strangers) > len(settings.voters.voters):
+            where = f"the cluster id of {settings.folder} is {settings.cluster_id}"
+            self._fail(
+                WrongCluster(
+                    f"most of controller.quorum.voters belong to another cluster: {where}; format the folder with"
+                    " theirs, or name the right voters"
+                )
+            )
 
 
 def _named(quorum: Quorum) -> str:
