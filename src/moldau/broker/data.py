@@ -7,6 +7,7 @@ Decides nothing about any record: ``storage`` and ``replicas.py`` do.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,8 @@ PROBE_MS = 2_000
 OVERDUE_MS = 10_000
 DELETION_MS = 1_000
 FLUSH_MS = 1_000
+FATAL = frozenset({errno.EIO, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ESTALE})
+"""What the disk probe may meet that no waiting mends; a full disk, or too many open files, is not among it."""
 
 
 class DataSide:
@@ -57,6 +60,7 @@ class DataSide:
             ask_controller=node.asking.once,
             connect=lambda host, port: connect(node.world, host, port, node.connection_options),
             broker_epoch=lambda: node.lifecycle.epoch,
+            refused=node.leader_refused,
         )
         self.replicas = node.replicas = Replicas(around)
         self.log_dirs.load(self.replicas.config_of, self._world.clock.wall_ms())
@@ -71,7 +75,24 @@ class DataSide:
     def _dir_failed(self, dir: LogDir) -> None:
         """A directory is of no use any more. Without any, neither is the broker: whoever finds it gone leads on (F14)."""
         log.error("log directory %s is offline: %s", dir.path, dir.offline)
-        if not self.log_dirs.online:
+        if not self.log_dirs.online or dir.path == self._node.config.metadata_dir:
+            self._node.failed("log directories", DirOffline(dir.path, dir.offline))
+            return
+        # Not at once: whoever ran into the failure is still in the middle of something.
+        self._world.tasks.call_soon(lambda: self._retire(dir))
+        timeout_ms = self._node.config["log.dir.failure.timeout.ms"]
+        self._world.tasks.call_later(timeout_ms, lambda: self._insist(dir))
+
+    def _retire(self, dir: LogDir) -> None:
+        """Its replicas lead and follow no more, and the controller hears of it with the next beat, which is now."""
+        self.replicas.failed(DirOffline(dir.path, dir.offline))
+        if self._node.lifecycle is not None:
+            self._node.lifecycle.beat_now()
+
+    def _insist(self, dir: LogDir) -> None:
+        """The controller must know by now: as long as it does not, it lets us lead what we have lost (KIP-858)."""
+        registered = self._node.metadata.image.brokers.get(self._node.config.node_id)
+        if registered is not None and dir.id in registered.log_dirs and not self._stopped:
             self._node.failed("log directories", DirOffline(dir.path, dir.offline))
 
     def start(self) -> None:
@@ -111,17 +132,20 @@ class DataSide:
         while not self._stopped:
             self._probe_sent_ms = self._world.clock.monotonic_ms()
             for dir in self.log_dirs.online:
-                await self._world.tasks.off_loop(lambda path=dir.path: self._touch(path))
+                error = await self._world.tasks.off_loop(lambda path=dir.path: self._touch(path))
+                if error is not None and error.errno in FATAL and dir.offline is None:
+                    dir.fail(error)
             self._probe_sent_ms = None
             await pause(self._world.tasks, PROBE_MS)
 
-    def _touch(self, path: str) -> None:
+    def _touch(self, path: str) -> OSError | None:
         try:
             file = self._world.disk.open(f"{path}/{LOCK}", create=True)
             file.pwrite((b"\n",), 0)
             file.close()
-        except OSError as error:  # whoever next needs the directory will meet the same, and say so
-            log.error("the disk under %s does not take a byte: %s", path, error)
+        except OSError as error:
+            return error
+        return None
 
     def healthy(self) -> bool:
         """Whether no probe is overdue and a directory is left."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
 
 from moldau.image import Image
+from moldau.terms.named import NamedTuple
 
 
 class Hint(NamedTuple):

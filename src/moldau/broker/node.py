@@ -23,6 +23,7 @@ from moldau.broker.office import ControllerOffice
 from moldau.broker.peers import Peers
 from moldau.broker.quorum.answers import WrongCluster
 from moldau.broker.quorum_plane import QuorumPlane
+from moldau.broker.registering import Registering
 from moldau.broker.server import Door
 from moldau.broker.state_log import StateLog
 from moldau.client.connection import ConnectionOptions
@@ -55,6 +56,7 @@ class Node:
         self.asking = Asking(self)
         self.plane: QuorumPlane
         self.office: ControllerOffice | None = ControllerOffice(self) if config.is_controller else None
+        self.registering: Registering | None = Registering(self) if config.is_controller else None
         self.lifecycle: Lifecycle | None = Lifecycle(self) if config.is_broker else None
         self.data: DataSide | None = None
         self.replicas: Any = None
@@ -88,6 +90,8 @@ class Node:
             await self.plane.start()
             if self.office is not None:
                 self.office.start()
+            if self.registering is not None:
+                self.registering.start()
             if self.lifecycle is not None:
                 self.lifecycle.start()
                 await self.lifecycle.running.wait()
@@ -160,6 +164,8 @@ class Node:
             listener.close()
         if self.data is not None:
             await self.data.stop(self.lifecycle.epoch if self.lifecycle is not None else -1)
+        if self.registering is not None:
+            self.registering.stop()
         if self.office is not None:
             self.office.stop()
         if hasattr(self, "plane"):
@@ -199,10 +205,17 @@ class Node:
 
     def own_endpoints(self) -> list[Endpoint]:
         """Where clients and brokers reach this broker: advertised addresses, with the ports that were really bound."""
+        return self._endpoints(of_controller=False)
+
+    def controller_endpoints(self) -> list[Endpoint]:
+        """Where other nodes and administrators reach this controller."""
+        return self._endpoints(of_controller=True)
+
+    def _endpoints(self, *, of_controller: bool) -> list[Endpoint]:
         shown = []
         for one in self.config.advertised:
             bound = self.bound.get(one.name)
-            if bound is not None and one.name not in self.config.controller_listener_names:
+            if bound is not None and (one.name in self.config.controller_listener_names) is of_controller:
                 shown.append(Endpoint(one.name, one.host, one.port or bound.port))
         return shown
 
@@ -223,6 +236,16 @@ class Node:
     def previous_broker_epoch(self) -> int:
         """The epoch under which this broker last stopped cleanly, -1 after any other end (KIP-966)."""
         return self.data.log_dirs.previous_broker_epoch if self.data is not None else -1
+
+    def leader_refused(self, broker_id: int) -> None:
+        """A broker that we follow refuses connections: news for the controller, if that is us (HC-4)."""
+        if self.office is not None:
+            self.office.probe(broker_id)
+
+    def quorum_leader_changed(self) -> None:
+        """Let the new controller know us at once: until then it cannot notice our death."""
+        if self.lifecycle is not None:
+            self.lifecycle.beat_now()
 
     def healthy(self) -> bool:
         """Whether a heartbeat may say that we live: no disk call is overdue."""

@@ -119,7 +119,7 @@ class ControllerOffice:
         self._every("unclean", unclean_ms, lambda: self.tell(asks.ElectUncleanLeaders()))
         # Whoever died together with the last controller is silent towards this one: ask every door (HC-4).
         for broker in image.live_brokers():
-            self._probe(broker.id)
+            self.probe(broker.id)
 
     def lost_active(self) -> None:
         for timer in self._timers.values():
@@ -173,9 +173,12 @@ class ControllerOffice:
     def connection_closed(self, connection: Any) -> None:
         broker_id = self._connections.pop(connection, None)
         if broker_id is not None and hasattr(self, "_office") and self._office.active:
-            self._probe(broker_id)
+            self.probe(broker_id)
 
-    def _probe(self, broker_id: int) -> None:
+    def probe(self, broker_id: int) -> None:
+        """Something suggests that a broker's process is gone: find out."""
+        if not self._office.active:
+            return
         broker = self._node.metadata.image.brokers.get(broker_id)
         if broker is None or broker.fenced or broker_id in self._probing or broker_id == self._node.config.node_id:
             return

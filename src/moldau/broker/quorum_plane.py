@@ -87,6 +87,7 @@ class QuorumPlane:
             listeners=self._listeners,
             contents=self._contents,
             may_vote=config.is_controller,
+            leader_changed=self._node.quorum_leader_changed,
             timing=Timing(
                 election_timeout_ms=config["controller.quorum.election.timeout.ms"],
                 election_backoff_max_ms=config["controller.quorum.election.backoff.max.ms"],

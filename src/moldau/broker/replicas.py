@@ -16,6 +16,7 @@ from typing import Any
 
 from moldau.broker.fetchers import Fetchers
 from moldau.broker.isr_requests import IsrRequests
+from moldau.broker.placements import Placements
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.replica import Key, Replica
 from moldau.broker.sessions import Sessions
@@ -24,6 +25,7 @@ from moldau.broker.topic_configs import TopicConfigs
 from moldau.broker.waiting_room import Promise, WaitingRoom
 from moldau.image import Delta, Image
 from moldau.image import Partition as Assigned
+from moldau.image.partition import LOST
 from moldau.ports import Handle
 from moldau.replication import effects as deeds
 from moldau.replication.effects import Effects
@@ -62,6 +64,7 @@ class Replicas:
         self._clock = around.world.clock
         self._configs = TopicConfigs(around.me, around.config)
         self._isr = IsrRequests(around, self.act)
+        self.placements = Placements(around)
         self._fetchers = Fetchers(self)
         slots = around.config["max.incremental.fetch.session.cache.slots"]
         self.sessions = Sessions(self, around.world.clock, around.world.random, slots)
@@ -158,8 +161,9 @@ class Replicas:
         replica = self.by_key.get(key)
         if replica is None:
             replica = self._open(TopicPartition(topic, assigned.id), assigned, is_new)
-            if replica is None:
-                return
+        self._place(assigned, replica)
+        if replica is None:
+            return
         said = Assignment(
             assigned.leader,
             assigned.leader_epoch,
@@ -173,6 +177,17 @@ class Replicas:
         code, effects = replica.machine.assign(said, self._clock.monotonic_ms())
         if code is Code.NONE:
             self.act(replica, effects)
+
+    def _place(self, assigned: Assigned, replica: Replica | None) -> None:
+        """Have the controller know in which directory a replica lies; a log that cannot be had is in none (KIP-858)."""
+        registered = self.image.brokers.get(self.me)
+        if registered is None or not registered.log_dirs:
+            return
+        known = assigned.directory(self.me)
+        if replica is not None:
+            self.placements.compare(assigned.key, known, replica.log.dir.id)
+        elif registered.has_online_dir(known):
+            self.placements.compare(assigned.key, known, LOST)
 
     def _open(self, partition: TopicPartition, assigned: Assigned, is_new: bool) -> Replica | None:
         """A replica around the partition's log, which is created if there is none yet; None when no disk has room."""
@@ -205,6 +220,7 @@ class Replicas:
 
     def _remove(self, key: Key, *, deleted: bool) -> None:
         self.unreachable.pop(key, None)
+        self.placements.forget(key)
         replica = self.by_key.pop(key, None)
         if replica is None:
             return
@@ -356,6 +372,7 @@ class Replicas:
         if self._sweep is not None:
             self._sweep.cancel()
         self._isr.close()
+        self.placements.close()
         self._fetchers.stop()
         self.room.close()
         self.sessions.close()

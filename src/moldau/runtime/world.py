@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import socket
@@ -108,11 +109,23 @@ class RealNet:
 
     async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
         protocol: Any = receiver
-        transport, _ = await self._loop.create_connection(lambda: protocol, host, port)
+        try:
+            transport, _ = await self._loop.create_connection(lambda: protocol, host, port)
+        except OSError as error:
+            # A name with several addresses fails as one unspecific error; fast death needs to know that all refused.
+            if not isinstance(error, ConnectionRefusedError) and _all_refused(str(error)):
+                raise ConnectionRefusedError(*error.args) from error
+            raise
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return transport
+
+
+def _all_refused(text: str) -> bool:
+    """Whether the summary of several failed addresses names refusals only."""
+    failures = text.count("[Errno ")
+    return failures > 1 and text.count(f"[Errno {errno.ECONNREFUSED}]") == failures
 
 
 def real_world(loop: asyncio.AbstractEventLoop, on_failure: Callable[[str, BaseException], None]) -> World:

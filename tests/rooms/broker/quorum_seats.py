@@ -105,9 +105,19 @@ class Seat:
         self.world = real_world(asyncio.get_running_loop(), self._failed)
         self.inflight: set[asyncio.Future[Any]] = set()
         self.config = Config(id, quorum.voters, str(folder), **{**quorum.changes, **changes})
-        node = SimpleNamespace(world=self.world, config=self.config, peers=self, metadata=self.listener)
+        self.leaders_heard_of = 0
+        node = SimpleNamespace(
+            world=self.world,
+            config=self.config,
+            peers=self,
+            metadata=self.listener,
+            quorum_leader_changed=self._leader_changed,
+        )
         meta = MetaProperties(CLUSTER, id, directory_id=bytes([id]) * 16)
         self.plane = QuorumPlane(node, meta, [self.listener])
+
+    def _leader_changed(self) -> None:
+        self.leaders_heard_of += 1
 
     def _failed(self, task: str, error: BaseException) -> None:
         if self.alive:  # what a killed process would have met nobody hears of

@@ -63,6 +63,7 @@ async def test_a_killed_leader_is_replaced_and_what_was_committed_stays(tmp_path
     print(f"failover took {1000 * (time.monotonic() - began):.0f} ms")
     assert (successor.listener.active or 0) > (epoch or 0)
     await quorum.write("b")
+    await quorum.until(lambda: quorum.seats[4].leaders_heard_of >= 2)  # an observer too: it beats at once
     await quorum.start(leader.config.node_id)
     await quorum.until(lambda: names_everywhere(quorum, ["a", "b"]))
     await quorum.stop()

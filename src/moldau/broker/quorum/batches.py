@@ -7,7 +7,7 @@ footer, voters) are the quorum's own and never reach a listener.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.wire.batch import BatchHeader, ControlType, build, control_key, control_type, headers, records
 from moldau.wire.records.control import (
@@ -17,6 +17,7 @@ from moldau.wire.records.control import (
     VotersRecord,
 )
 from moldau.wire.records.framing import pack_metadata, unpack_metadata
+from moldau.terms.named import NamedTuple
 
 RECORDS_PER_BATCH = 500
 """In snapshots; the log has one batch per proposal, because a proposal is atomic."""

@@ -70,7 +70,7 @@ class Driver:
         """Something has happened."""
         if self._over:
             return
-        before = self.quorum.role
+        before, led_by = self.quorum.role, self.quorum.leader
         try:
             self.quorum, effects = step(self.quorum, event, self._at())
         except Exception as error:
@@ -80,6 +80,8 @@ class Driver:
         if type(role) is not type(before) or role.epoch != before.epoch:
             log.info("[%s] becomes %s on %s", self.deeds.label, _named(self.quorum), type(event).__name__)
         self._do(effects)
+        if self.quorum.leader != led_by and self.quorum.leader is not None:
+            self._settings.leader_changed()
 
     def propose(self, records: list[Any], epoch: int) -> int | None:
         """Append records as one batch; the offset of the last, None when we are not active in ``epoch``."""

@@ -36,6 +36,7 @@ class SeatSettings:
     listeners: Sequence[PlaneEvents]
     contents: Callable[[], Iterable[Any]]
     may_vote: bool
+    leader_changed: Callable[[], object] = lambda: None
     timing: Timing = Timing()
     request_timeout_ms: int = 2000  # controller.quorum.request.timeout.ms
     fetch_bytes: int = 1 << 20  # controller.quorum.fetch.max.bytes
