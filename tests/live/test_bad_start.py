@@ -14,6 +14,7 @@ from one_node import CLUSTER_ID, OneNode
 
 import moldau
 from moldau.broker.formatting import METADATA_FOLDER
+from moldau.cluster.cluster import ClusterError
 
 Make = Callable[..., OneNode]
 
@@ -260,3 +261,18 @@ def test_a_node_of_another_cluster_is_refused(node: Make, cluster: moldau.Cluste
         not (stranger.data / METADATA_FOLDER / "00000000000000000000.log").exists()
         or not (stranger.data / METADATA_FOLDER / "00000000000000000000.log").stat().st_size
     ), "it took the other cluster's metadata"
+
+
+def test_a_controller_of_another_cluster_stops_and_the_quorum_of_the_others_does_not_care(tmp_path: Path) -> None:
+    cluster = moldau.Cluster(brokers=3, data=tmp_path)
+    meta = Path(cluster.node(3).folder) / "data" / "meta.properties"
+    meta.write_text(meta.read_text().replace(cluster.cluster_id, CLUSTER_ID))
+    try:
+        with pytest.raises(ClusterError, match="belong to another cluster"):
+            cluster.start()
+        cluster.wait_for_brokers([1, 2])
+        cluster.create_topic("of-two", partitions=2, replication_factor=2)
+        write_and_read(cluster.bootstrap_servers, "of-two")
+        assert cluster.alive() == [1, 2]
+    finally:
+        cluster.close()
