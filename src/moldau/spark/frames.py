@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from crc32c import crc32c
 
 from moldau.wire.batch import (
     HEADER_SIZE,
@@ -28,6 +27,7 @@ from moldau.wire.batch import (
     records,
 )
 from moldau.wire.compression import BatchError, Buffer, decompress
+from moldau.wire.crc import crc32c
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
