@@ -1,4 +1,5 @@
-"""The tree of commands. Each noun is a file, loaded only when it is named; this file knows their names and one line each."""
+"""The tree of commands. Each noun is a file, loaded only when it is named; this file knows their names and one line
+each."""
 
 from __future__ import annotations
 

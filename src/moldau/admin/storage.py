@@ -1,4 +1,5 @@
-"""``moldau storage``: format a node's folders as Kafka's tool does, look at them, draw an id. And the help of ``node``."""
+"""``moldau storage``: format a node's folders as Kafka's tool does, look at them, draw an id. And the help of
+``node``."""
 
 from __future__ import annotations
 

@@ -201,7 +201,8 @@ class NodeConfig:
             )
         if self.voters and self.is_controller and self.node_id not in self.voters:
             raise ConfigError(
-                f"Invalid value {','.join(self['controller.quorum.voters'])} for configuration controller.quorum.voters:"
+                f"Invalid value {','.join(self['controller.quorum.voters'])} for configuration"
+                " controller.quorum.voters:"
                 f" node.id {self.node_id} is a controller and must be among the voters"
             )
         if self.is_controller and not self.controller_listeners:
@@ -215,7 +216,8 @@ class NodeConfig:
             )
         if self.is_broker and self.inter_broker_listener not in {one.name for one in self.broker_listeners}:
             raise ConfigError(
-                f"Invalid value {self.inter_broker_listener} for configuration inter.broker.listener.name: listeners does not name it"
+                f"Invalid value {self.inter_broker_listener} for configuration inter.broker.listener.name:"
+                " listeners does not name it"
             )
 
 

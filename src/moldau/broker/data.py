@@ -1,6 +1,7 @@
 """A broker's data side in one place: log directories, replicas, coordinators, and the clock that drives their passes.
 
-Starts and stops them in order and runs the periodic passes (flush, checkpoint, retention, deletion, compaction), the slow
+Starts and stops them in order and runs the periodic passes (flush, checkpoint, retention, deletion, compaction), the
+slow
 ones off the loop. Watches that no disk call is overdue: a node whose disk hangs stops its heartbeats (fault F16).
 Decides nothing about any record: ``storage`` and ``replicas.py`` do.
 """
@@ -73,7 +74,8 @@ class DataSide:
         node.metadata.subscribe(self.coordinator.apply)
 
     def _dir_failed(self, dir: LogDir) -> None:
-        """A directory is of no use any more. Without any, neither is the broker: whoever finds it gone leads on (F14)."""
+        """A directory is of no use any more. Without any, neither is the broker: whoever finds it gone leads on
+        (F14)."""
         log.error("log directory %s is offline: %s", dir.path, dir.offline)
         if not self.log_dirs.online or dir.path == self._node.config.metadata_dir:
             self._node.failed("log directories", DirOffline(dir.path, dir.offline))

@@ -5,10 +5,9 @@ Decides how long a partition is left out after an error. Read next: ``fetcher.py
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from moldau.broker.replica import Replica
 from moldau.ports import Handle
+from moldau.terms.named import NamedTuple
 
 FIRST_BACKOFF_MS = 5
 FIRST_RETRY_MS = 10

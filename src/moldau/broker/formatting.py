@@ -54,7 +54,8 @@ def format_storage(
     taken = [folder for folder in folders if disk.exists(f"{folder}/{META}")]
     if taken and not ignore_formatted:
         raise FormatRefused(
-            f"Log directory {taken[0]} is already formatted. Use --ignore-formatted to ignore this directory and format the others."
+            f"Log directory {taken[0]} is already formatted. Use --ignore-formatted to ignore this directory and"
+            " format the others."
         )
     fresh = [folder for folder in folders if folder not in taken]
     for folder in fresh:

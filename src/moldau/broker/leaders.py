@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from moldau.image import Image
 from moldau.terms.named import NamedTuple
 

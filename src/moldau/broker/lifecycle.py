@@ -188,14 +188,16 @@ class Lifecycle:
             )
         if code is Code.DUPLICATE_BROKER_REGISTRATION and self.epoch < 0 and not self._may_be_our_past(node):
             raise RegistrationRefused(
-                f"another live broker is registered under node.id {node.config.node_id}; stop it, or give this node another id"
+                f"another live broker is registered under node.id {node.config.node_id}; stop it, or give this node"
+                " another id"
             )
         if code in (Code.UNSUPPORTED_VERSION, Code.INVALID_REGISTRATION):
             raise RegistrationRefused(f"the controller refuses this broker: {code.name}")
         return f"the controller answered {code.name}"
 
     def _may_be_our_past(self, node: Any) -> bool:
-        """Whether the registration in the way may be that of our own earlier process, which the controller still believes alive."""
+        """Whether the registration in the way may be that of our own earlier process, which the controller still
+        believes alive."""
         broker = node.metadata.image.brokers.get(node.config.node_id)
         mine = {(e.name, e.host, e.port) for e in node.own_endpoints()}
         return broker is None or {(e.name, e.host, e.port) for e in broker.endpoints} == mine

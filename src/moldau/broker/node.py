@@ -2,7 +2,8 @@
 
 Receives its ports (``World``) and never builds any, so that the simulator runs this very file. Roles decide what is
 wired: a controller has a seat in the quorum and an office, a broker has logs, replicas and coordinators; both hold the
-committed metadata. Read next: ``server.py`` (requests), ``lifecycle.py`` (life with the controller), ``replicas.py`` (data).
+committed metadata. Read next: ``server.py`` (requests), ``lifecycle.py`` (life with the controller), ``replicas.py``
+(data).
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class Node:
             meta = read_meta(self.config.metadata_dir, self.world.disk)
             if meta.node_id != self.config.node_id:
                 raise FormatRefused(
-                    f"{self.config.metadata_dir} was formatted for node {meta.node_id}, and node.id is {self.config.node_id}"
+                    f"{self.config.metadata_dir} was formatted for node {meta.node_id},"
+                    f" and node.id is {self.config.node_id}"
                 )
             self.cluster_id = meta.cluster_id
             if self.config.is_broker:
@@ -184,7 +186,8 @@ class Node:
         self._ended(1)
 
     def handler_failed(self, header: RequestHeader, error: BaseException) -> None:
-        """A request handler raised. A broken assertion is our bug: the node stops. Anything else costs the connection."""
+        """A request handler raised. A broken assertion is our bug: the node stops. Anything else costs the
+        connection."""
         log.error("request %d v%d failed: %r", header.api_key, header.api_version, error, exc_info=error)
         if isinstance(error, AssertionError):
             self._ended(1)

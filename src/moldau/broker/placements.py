@@ -1,4 +1,5 @@
-"""Telling the controller in which log directory each replica lies: AssignReplicasToDirs, many replicas in one (KIP-858).
+"""Telling the controller in which log directory each replica lies: AssignReplicasToDirs, many replicas in one
+(KIP-858).
 
 A broker with several directories chooses where a new replica goes, and the controller must know, so that a directory
 that fails takes its own leaders down and no others. Told whenever the image says otherwise; asked again until it does.

@@ -9,10 +9,11 @@ Sources: KIP-227 (sessions), KIP-74 (size limits), KIP-541 and KIP-951 (errors).
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from moldau.broker.replica import Replica
 from moldau.terms import Code
+from moldau.terms.named import NamedTuple
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ class Registering:
     @property
     def done(self) -> bool:
         """Whether the committed metadata show this process."""
-        return self._node.metadata.image.controllers.get(self._node.config.node_id) == self._wanted()
+        return bool(self._node.metadata.image.controllers.get(self._node.config.node_id) == self._wanted())
 
     def _wanted(self) -> Controller:
         node = self._node

@@ -128,6 +128,9 @@ class Replicas:
             self._start()
         if delta.configs:
             self._reconfigure(set(delta.configs))
+        for broker, before in delta.brokers.items():
+            if before is not None and broker != self.me:
+                self._forget_lost_disks(broker, before.log_dirs)
         changes = delta.partition_changes(image)
         for change in changes:
             if change.after is None or self.me not in change.after.replicas:
@@ -234,6 +237,15 @@ class Replicas:
             self.logs.delete(partition, self._clock.wall_ms())
         except LogError as error:
             self.failed(error)
+
+    def _forget_lost_disks(self, broker: int, before: tuple[bytes, ...]) -> None:
+        """Directories of a follower failed: no leader here waits for what lay in them, or asks for it back."""
+        now = self.image.brokers.get(broker)
+        lost = set(before).difference(() if now is None else now.log_dirs)
+        for assigned in self.image.partitions_on_broker(broker) if lost else ():
+            replica = self.by_key.get(assigned.key)
+            if replica is not None and assigned.directory(broker) in lost:
+                replica.machine.lost_disk(broker)
 
     def _brokers_changed(self, ids: set[int]) -> None:
         """Registered, fenced or moved brokers: reach them where they are now, and let who may join ISRs do so."""

@@ -2,7 +2,8 @@
 
 One connection object is a BufferedProtocol with one reused receive buffer; frames are parsed in place and handled at
 once, in the order they came; answers leave in that order, all of a wake-up in one write. Too large or malformed frames
-are refused before memory is taken. Back-pressure: a connection with too many unanswered requests, or whose peer does not
+are refused before memory is taken. Back-pressure: a connection with too many unanswered requests, or whose peer does
+not
 read, is not read from. What each request does is moldau/broker/api.
 """
 

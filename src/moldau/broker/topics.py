@@ -27,7 +27,7 @@ async def create_automatically(node: Any, names: Collection[str]) -> dict[str, C
     try:
         answer: CreateTopicsResponse = await node.asking.patiently(CreateTopicsRequest(topics=own))
     except OSError:
-        return {name: Code.LEADER_NOT_AVAILABLE for name in names}
+        return dict.fromkeys(names, Code.LEADER_NOT_AVAILABLE)
     refused: dict[str, Code] = {}
     for topic in answer.topics:
         code = Code(topic.error_code)

@@ -194,7 +194,9 @@ class Cluster:
         from moldau.client.admin import NewTopic, create_topics
 
         client = self.client()
-        new = NewTopic(name=name, partitions=partitions, replication_factor=replication_factor, configs=dict(config or {}))
+        new = NewTopic(
+            name=name, partitions=partitions, replication_factor=replication_factor, configs=dict(config or {})
+        )
         outcome = client.run(create_topics(client.client, [new]))[name]
         if outcome.code:
             raise ClusterError(f"topic {name} was not created: {outcome.code.name} {outcome.message or ''}")
@@ -230,7 +232,8 @@ class Cluster:
         self.wait_until(in_sync, "every replica is in sync", timeout_s)
 
     def wait_for_brokers(self, ids: list[int], timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until brokers are registered and unfenced; ClusterError with a node's last words when its process ends."""
+        """Wait until brokers are registered and unfenced; ClusterError with a node's last words when its process
+        ends."""
 
         def serving() -> bool:
             for node in self.spec.nodes:

@@ -30,7 +30,8 @@ class ControlPlane(Protocol):
     """What the controller asks of a plane."""
 
     def propose(self, records: Sequence[Any], epoch: int) -> int | None:
-        """Append records atomically under ``epoch``; the offset of the last, or None when this node is not active in it.
+        """Append records atomically under ``epoch``; the offset of the last, or None when this node is not active in
+        it.
 
         Not yet committed on return: ``committed`` says when, ``lost_active`` says never (here).
         """

@@ -1,7 +1,9 @@
 """Files as a node sees them: positioned reads, appended writes, explicit durability. Paths are plain strings.
 
-Every call may raise OSError (ENOSPC, EIO, ...): the world failing is an exception, and the caller decides what it means.
-``write`` and friends reach the page cache only; ``sync`` (fdatasync) makes file data durable, ``sync_dir`` makes creation,
+Every call may raise OSError (ENOSPC, EIO, ...): the world failing is an exception, and the caller decides what it
+means.
+``write`` and friends reach the page cache only; ``sync`` (fdatasync) makes file data durable, ``sync_dir`` makes
+creation,
 renaming and removal durable.
 """
 
@@ -18,7 +20,8 @@ class File(Protocol):
         """Up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
 
     def pwrite(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
-        """Write all the buffers, one after the other, at ``offset`` in one vectored write; bytes written (all, or OSError)."""
+        """Write all the buffers, one after the other, at ``offset`` in one vectored write; bytes written (all, or
+        OSError)."""
 
     def size(self) -> int: ...
 

@@ -69,4 +69,5 @@ class Net(Protocol):
         """Bind and accept; OSError (EADDRINUSE, ...) when the address cannot be had."""
 
     async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
-        """Connect; ConnectionRefusedError when the host is up and nobody listens (fast death, HC-4), OSError otherwise."""
+        """Connect; ConnectionRefusedError when the host is up and nobody listens (fast death, HC-4), OSError
+        otherwise."""

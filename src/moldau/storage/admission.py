@@ -8,16 +8,15 @@ limit on old timestamps needs every timestamp, ``compression.type`` may re-encod
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
-
-from crc32c import crc32c
 
 from moldau.storage.config import LogConfig
 from moldau.storage.segment import Mark
 from moldau.terms import Code
 from moldau.terms.config_key import LONG_MAX
+from moldau.terms.named import NamedTuple
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, build, check, headers, read_header, records
 from moldau.wire.compression import BatchError, Codec
+from moldau.wire.crc import crc32c
 
 Buffer = bytearray | memoryview
 

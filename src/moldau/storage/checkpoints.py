@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from moldau.storage.errors import BrokenFile
 from moldau.terms import TopicPartition, uuid_bytes, uuid_text
+from moldau.terms.named import NamedTuple
 
 
 def _lines(data: bytes, what: str) -> list[list[str]]:

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
-
-from crc32c import crc32c
+from typing import TYPE_CHECKING
 
 from moldau.storage.errors import CorruptLog, LogError
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.names import CLEANED, INDEX, LOG, SWAP, TIME_INDEX, offset_name
 from moldau.storage.retention import doom
 from moldau.storage.segment import Mark, Segment
+from moldau.terms.named import NamedTuple
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, payload
 from moldau.wire.compression import BatchError, compress
+from moldau.wire.crc import crc32c
 
 if TYPE_CHECKING:
     from moldau.storage.log import Log

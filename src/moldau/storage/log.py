@@ -144,7 +144,7 @@ class Log:
         """
         if self.dir.offline is not None:
             self.dir.ensure_online()
-        data = bytearray(records) if memoryview(records).readonly else records
+        data = bytearray(records) if isinstance(records, bytes) or memoryview(records).readonly else records
         admitted = self._admission.admit(data, now_ms, internal)
         if isinstance(admitted, Refused):
             return Appended(admitted.code, log_start_offset=self.log_start_offset, message=admitted.message)

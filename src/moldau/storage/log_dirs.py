@@ -57,7 +57,7 @@ class LogDirs:
         self._random = random
         self._written: dict[str, bytes] = {}
         for dir in self.dirs:
-            dir.restart_points = lambda dir=dir: self._write_recovery_points(dir)  # type: ignore[misc]
+            dir.restart_points = lambda dir=dir: self._write_recovery_points(dir)
 
     @property
     def online(self) -> list[LogDir]:
@@ -265,7 +265,7 @@ class LogDirs:
 
     def flushes_due(self, now_ms: int) -> list[tuple[Log, Flush]]:
         """Flushes to run (off the loop) and to end (``log.end_flush``): closed segments, and logs by their flush.ms."""
-        due = []
+        due: list[tuple[Log, Flush]] = []
         for dir in self.online:
             rolled, dir.rolled = dir.rolled, []
             for log in rolled:
@@ -334,7 +334,8 @@ class LogDirs:
         """Remove files and folders whose delay is over; how many."""
         removed = 0
         for dir in self.online:
-            later, due = [], []
+            later: list[tuple[int, str]] = []
+            due: list[tuple[int, str]] = []
             for entry in dir.doomed:
                 (due if entry[0] <= now_ms else later).append(entry)
             dir.doomed = later

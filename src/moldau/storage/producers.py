@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import NamedTuple
-
-from crc32c import crc32c
 
 from moldau.storage.errors import BrokenFile
 from moldau.terms import Code
+from moldau.terms.named import NamedTuple
 from moldau.wire.batch import BatchHeader
+from moldau.wire.crc import crc32c
 
 KEPT_BATCHES = 5
 _HEAD = Struct(">hIi")

@@ -11,7 +11,6 @@ KAFKA-12520).
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
 
 from moldau.replication.epochs import EpochTable
 from moldau.storage.checkpoints import parse_epochs, parse_partition_metadata
@@ -36,6 +35,7 @@ from moldau.storage.names import (
 from moldau.storage.producers import Producers
 from moldau.storage.segment import Segment
 from moldau.terms import Code
+from moldau.terms.named import NamedTuple
 from moldau.terms.value import field, value
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, check, read_header
 

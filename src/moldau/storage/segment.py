@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from struct import Struct
-from typing import NamedTuple
 
 from moldau.ports import File
 from moldau.storage.errors import BrokenFile, CorruptLog
@@ -19,6 +18,7 @@ from moldau.storage.folder import Folder
 from moldau.storage.index import ENTRY_BYTES, TIME_ENTRY_BYTES, Index
 from moldau.storage.names import INDEX, LOG, TIME_INDEX, offset_name
 from moldau.terms import Code
+from moldau.terms.named import NamedTuple
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, MIN_LENGTH, BatchHeader, check, read_header
 
 _OFFSET_LENGTH = Struct(">qi")

@@ -6,9 +6,9 @@ Decides with the time index which batch to look into; that one batch is decoded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from moldau.storage.segment import Segment
+from moldau.terms.named import NamedTuple
 from moldau.wire.batch import records
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
+
+from moldau.terms.named import NamedTuple
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1

@@ -1,12 +1,14 @@
 """Names of things: topic-partitions and Kafka's 16-byte ids with their 22-character text.
 
-An id (cluster, topic, directory, incarnation) is 16 bytes everywhere inside Moldau; text appears only in files and output.
+An id (cluster, topic, directory, incarnation) is 16 bytes everywhere inside Moldau; text appears only in files and
+output.
 """
 
 from __future__ import annotations
 
 import binascii
-from typing import NamedTuple
+
+from moldau.terms.named import NamedTuple
 
 NO_UUID = bytes(16)
 """The zero id: Kafka's "no id"."""

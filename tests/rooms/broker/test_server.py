@@ -86,13 +86,21 @@ def park(node: FakeNode, request: Any, context: Any) -> asyncio.Future[Any]:
     return future
 
 
+async def parked(node: FakeNode, count: int) -> None:
+    """Wait until so many requests are parked."""
+    for _ in range(100_000):
+        if len(node.parked) >= count:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(f"{len(node.parked)} of {count} requests came")
+
+
 def test_answers_leave_in_the_order_of_their_requests_even_when_the_first_is_parked() -> None:
     async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(
             frame(MetadataRequest(), 12, 1) + frame(ApiVersionsRequest(), 2, 2) + frame(MetadataRequest(), 12, 3)
         )
-        while len(node.parked) < 2:
-            await asyncio.sleep(0)
+        await parked(node, 2)
         node.parked[1].set_result(MetadataResponse(cluster_id="second"))
         node.parked[0].set_result(MetadataResponse(cluster_id="first"))
         bodies = [await read_frame(reader) for _ in range(3)]

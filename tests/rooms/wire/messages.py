@@ -10,7 +10,9 @@ from moldau.terms import Code
 from moldau.wire.batch import build
 from moldau.wire.schema import Field, Struct
 
-BATCH = build([(1_700_000_000_000, b"key", b"value", [("header", b"x")]), (1_700_000_000_001, None, b"", [])], base_offset=7)
+BATCH = build(
+    [(1_700_000_000_000, b"key", b"value", [("header", b"x")]), (1_700_000_000_001, None, b"", [])], base_offset=7
+)
 
 _BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 _TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)

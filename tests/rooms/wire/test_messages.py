@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import re
@@ -52,10 +53,8 @@ def test_bytes_that_lie_are_refused_by_name_and_never_crash(cls: type[Message], 
         if lie:
             lie[data.draw(st.integers(0, len(lie) - 1))] = data.draw(st.integers(0, 255))
     for attempt in (cut, bytes(lie), honest + b"\0"):
-        try:
+        with contextlib.suppress(Malformed):
             cls.decode(attempt, version)
-        except Malformed as refusal:
-            assert cls.__name__ in str(refusal) or str(refusal)
 
 
 @pytest.mark.parametrize("cls", list(METADATA.values()), ids=lambda cls: cls.__name__)
@@ -71,7 +70,8 @@ def kio_class(cls: type[Message], version: int) -> type | None:
     """kio's class for one of our messages, or None where kio has none."""
     stem = re.sub(r"(Request|Response)$", "", cls.__name__)
     package = re.sub(r"(?<!^)([A-Z])", r"_\1", stem).lower()
-    kind = "request" if cls.__name__.endswith("Request") else "response" if cls.__name__.endswith("Response") else "data"
+    kinds = {"Request": "request", "Response": "response"}
+    kind = next((kind for end, kind in kinds.items() if cls.__name__.endswith(end)), "data")
     try:
         module = importlib.import_module(f"kio.schema.{package}.v{version}.{kind}")
     except ModuleNotFoundError:

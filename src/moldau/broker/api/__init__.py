@@ -1,7 +1,8 @@
 """What a node answers: api key -> versions, listener and the file that does it.
 
 One request, one file: ``kNN_name.py`` holds ``handle(node, request, context)`` for broker listeners and, where a
-controller answers too, ``control(node, request, context)`` for controller listeners. A handler returns the response, None
+controller answers too, ``control(node, request, context)`` for controller listeners. A handler returns the response,
+None
 (nothing is sent), or an awaitable of the response; it is imported when the first such request arrives.
 
 The table is also the whole answer to ApiVersions: nothing is advertised that does not answer. Ranges are Apache Kafka
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
+from moldau.terms.named import NamedTuple
 from moldau.wire.apis import APIS
 from moldau.wire.schema import Message
 
@@ -25,7 +27,8 @@ CONTROLLER = "controller"
 
 
 class Answer(NamedTuple):
-    """One request that is answered: versions ``low`` to ``high`` on a kind of listener; ``shown`` is the advertised low."""
+    """One request that is answered: versions ``low`` to ``high`` on a kind of listener; ``shown`` is the advertised
+    low."""
 
     key: int
     low: int
@@ -38,17 +41,19 @@ def _answers(*rows: tuple[int, int, int]) -> dict[int, Answer]:
 
 
 ON_BROKER = _answers(
-    (0, 3, 13), (1, 4, 18), (2, 1, 11), (3, 0, 13), (8, 2, 10), (9, 1, 10), (10, 0, 6), (11, 0, 9), (12, 0, 4), (13, 0, 5),
-    (14, 0, 5), (15, 0, 6), (16, 0, 5), (18, 0, 4), (19, 2, 7), (20, 1, 6), (21, 0, 2), (22, 0, 5), (23, 2, 4), (32, 1, 4),
-    (33, 0, 2), (35, 1, 4), (37, 0, 3), (42, 0, 2), (43, 0, 2), (44, 0, 1), (45, 0, 1), (46, 0, 0), (47, 0, 0), (55, 0, 2),
-    (57, 0, 2), (60, 0, 2), (64, 0, 0), (74, 0, 1), (75, 0, 0),
+    (0, 3, 13), (1, 4, 18), (2, 1, 11), (3, 0, 13), (8, 2, 10), (9, 1, 10), (10, 0, 6), (11, 0, 9),
+    (12, 0, 4), (13, 0, 5), (14, 0, 5), (15, 0, 6), (16, 0, 5), (18, 0, 4), (19, 2, 7), (20, 1, 6),
+    (21, 0, 2), (22, 0, 5), (23, 2, 4), (32, 1, 4), (33, 0, 2), (35, 1, 4), (37, 0, 3), (42, 0, 2),
+    (43, 0, 2), (44, 0, 1), (45, 0, 1), (46, 0, 0), (47, 0, 0), (55, 0, 2), (57, 0, 2), (60, 0, 2),
+    (64, 0, 0), (74, 0, 1), (75, 0, 0),
 )  # fmt: skip
 """Answered on broker listeners."""
 
 ON_CONTROLLER = _answers(
-    (1, 4, 18), (18, 0, 4), (19, 2, 7), (20, 1, 6), (32, 1, 4), (33, 0, 2), (37, 0, 3), (43, 0, 2), (44, 0, 1), (45, 0, 1), (46, 0, 0),
-    (52, 0, 2), (53, 0, 1), (54, 0, 1), (55, 0, 2), (56, 2, 3), (57, 0, 2), (59, 0, 1), (60, 0, 2), (62, 0, 4), (63, 0, 1),
-    (64, 0, 0), (67, 0, 0), (70, 0, 0), (73, 0, 0),
+    (1, 4, 18), (18, 0, 4), (19, 2, 7), (20, 1, 6), (32, 1, 4), (33, 0, 2), (37, 0, 3), (43, 0, 2),
+    (44, 0, 1), (45, 0, 1), (46, 0, 0), (52, 0, 2), (53, 0, 1), (54, 0, 1), (55, 0, 2), (56, 2, 3),
+    (57, 0, 2), (59, 0, 1), (60, 0, 2), (62, 0, 4), (63, 0, 1), (64, 0, 0), (67, 0, 0), (70, 0, 0),
+    (73, 0, 0),
 )  # fmt: skip
 """Answered on controller listeners."""
 

@@ -1,6 +1,7 @@
 """Metadata, 0-13: brokers, topics, leaders, as the committed image has them.
 
-All topics (null, or an empty list in version 0), by name, or by id (10+). An unknown name is created first when both the
+All topics (null, or an empty list in version 0), by name, or by id (10+). An unknown name is created first when both
+the
 request and ``auto.create.topics.enable`` allow it; the answer then waits until it can name leaders, so that a client's
 first produce does not meet an error. Addresses are those of the listener that was asked. Offline replicas from 5 on.
 """

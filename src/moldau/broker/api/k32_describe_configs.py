@@ -1,6 +1,8 @@
-"""DescribeConfigs, 1-4: settings of topics and brokers, where each comes from, synonyms, types, docs (KIP-226, KIP-569).
+"""DescribeConfigs, 1-4: settings of topics and brokers, where each comes from, synonyms, types, docs (KIP-226,
+KIP-569).
 
-A broker's own settings are told by that broker only; the name "" is the cluster's defaults. Topic settings come from the
+A broker's own settings are told by that broker only; the name "" is the cluster's defaults. Topic settings come from
+the
 committed image over this node's file. Secrets have no value. Groups and client metrics have no settings yet.
 """
 

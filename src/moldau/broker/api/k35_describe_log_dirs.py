@@ -1,4 +1,5 @@
-"""DescribeLogDirs, 1-4: this broker's directories, the size of each partition in them, free space (KIP-113, KIP-827)."""
+"""DescribeLogDirs, 1-4: this broker's directories, the size of each partition in them, free space (KIP-113,
+KIP-827)."""
 
 from __future__ import annotations
 

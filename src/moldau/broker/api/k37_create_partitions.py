@@ -1,4 +1,5 @@
-"""CreatePartitions, 0-3: more partitions for topics, placed by us or as told; fewer is refused; validate-only honoured."""
+"""CreatePartitions, 0-3: more partitions for topics, placed by us or as told; fewer is refused; validate-only
+honoured."""
 
 from __future__ import annotations
 

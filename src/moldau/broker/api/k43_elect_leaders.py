@@ -1,4 +1,5 @@
-"""ElectLeaders, 0-2: elect preferred leaders, or unclean ones where asked (1+, KIP-460); null asks for all that need it."""
+"""ElectLeaders, 0-2: elect preferred leaders, or unclean ones where asked (1+, KIP-460); null asks for all that need
+it."""
 
 from __future__ import annotations
 

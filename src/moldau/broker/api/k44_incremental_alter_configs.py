@@ -1,4 +1,5 @@
-"""IncrementalAlterConfigs, 0-1: set, delete, append, subtract settings of topics and brokers (KIP-339); validate-only honoured."""
+"""IncrementalAlterConfigs, 0-1: set, delete, append, subtract settings of topics and brokers (KIP-339); validate-only
+honoured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Vote, 0-2, on controller listeners: a candidate (or one who asks whether it should be) wants our vote (KIP-595, KIP-996).
+"""Vote, 0-2, on controller listeners: a candidate (or one who asks whether it should be) wants our vote (KIP-595,
+KIP-996).
 
 Answered by this node's seat in the quorum: ``broker/quorum_plane.py``.
 """

@@ -1,4 +1,5 @@
-"""UpdateFeatures, 0-2: raise or lower feature levels of the cluster (KIP-584, KIP-778, KIP-1022); validate-only honoured."""
+"""UpdateFeatures, 0-2: raise or lower feature levels of the cluster (KIP-584, KIP-778, KIP-1022); validate-only
+honoured."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""DescribeCluster, 0-2: brokers or controllers with their addresses, cluster id, controller (KIP-700, KIP-919, KIP-1073).
+"""DescribeCluster, 0-2: brokers or controllers with their addresses, cluster id, controller (KIP-700, KIP-919,
+KIP-1073).
 
-A broker listener answers endpoint type 1 (brokers), a controller listener type 2 (controllers). Fenced brokers are shown
+A broker listener answers endpoint type 1 (brokers), a controller listener type 2 (controllers). Fenced brokers are
+shown
 when asked for (version 2).
 """
 
@@ -41,9 +43,14 @@ def control(node: Any, request: DescribeClusterRequest, context: Any) -> Describ
     answer = _answer(node, request, CONTROLLERS)
     leader, _ = node.plane.leader
     answer.controller_id = -1 if leader is None else leader
+    addresses = dict(node.voters())
+    for id, controller in node.metadata.image.controllers.items():
+        endpoint = next((e for e in controller.endpoints if e.name == context.listener), None)
+        if endpoint is not None:  # as it registered itself (KIP-919): what it advertises, not what others were told
+            addresses[id] = endpoint.host, endpoint.port
     answer.brokers = [
         DescribeClusterResponse.DescribeClusterBroker(broker_id=id, host=host, port=port)
-        for id, (host, port) in sorted(node.voters().items())
+        for id, (host, port) in sorted(addresses.items())
     ]
     return answer
 

@@ -1,4 +1,5 @@
-"""BrokerHeartbeat, 0-1, on controller listeners: a broker lives, has read so far, wants in or out (KIP-631, KIP-841)."""
+"""BrokerHeartbeat, 0-1, on controller listeners: a broker lives, has read so far, wants in or out (KIP-631,
+KIP-841)."""
 
 from __future__ import annotations
 

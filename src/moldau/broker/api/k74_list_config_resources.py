@@ -1,4 +1,5 @@
-"""ListConfigResources, 0-1: resources that have settings (KIP-1142). Version 0 lists client metrics, of which there are none."""
+"""ListConfigResources, 0-1: resources that have settings (KIP-1142). Version 0 lists client metrics, of which there
+are none."""
 
 from __future__ import annotations
 

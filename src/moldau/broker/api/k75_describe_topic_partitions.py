@@ -1,7 +1,8 @@
 """DescribeTopicPartitions, 0: topics page by page, with the eligible leader replicas (KIP-966).
 
 Topics in name order (all of them when none is named), partitions in number order, from the cursor on, at most
-``response_partition_limit`` of them and never more than ``max.request.partition.size.limit``. A cursor says where the next page begins.
+``response_partition_limit`` of them and never more than ``max.request.partition.size.limit``. A cursor says where the
+next page begins.
 """
 
 from __future__ import annotations

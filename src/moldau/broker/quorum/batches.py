@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from moldau.terms.named import NamedTuple
 from moldau.wire.batch import BatchHeader, ControlType, build, control_key, control_type, headers, records
 from moldau.wire.records.control import (
     LeaderChangeMessage,
@@ -17,7 +18,6 @@ from moldau.wire.records.control import (
     VotersRecord,
 )
 from moldau.wire.records.framing import pack_metadata, unpack_metadata
-from moldau.terms.named import NamedTuple
 
 RECORDS_PER_BATCH = 500
 """In snapshots; the log has one batch per proposal, because a proposal is atomic."""
