@@ -30,11 +30,15 @@ from moldau.groups.facts import (
     Event,
     Expired,
     GroupAsk,
+    Heartbeat,
+    Join,
+    Leave,
     ListGroups,
     Now,
     Refused,
     Reply,
     Schedule,
+    Sync,
     TimerKey,
     TopicsDeleted,
     refuse,
@@ -162,7 +166,10 @@ class Coordinator:
 
     def _put(self, led: Led | None, ask: Ask, asked: Asked) -> None:
         if led is None:
-            asked[0].answer(asked[1], refuse(ask, Code.NOT_COORDINATOR))
+            # A nameless group is nobody's: NOT_COORDINATOR would send its member round and round.
+            nameless = isinstance(ask, (Join, Sync, Heartbeat, Leave)) and not ask.group_id
+            code = Code.INVALID_GROUP_ID if nameless else Code.NOT_COORDINATOR
+            asked[0].answer(asked[1], refuse(ask, code))
         else:
             self._carry_out(led, led.shard.step(ask, self._now(), asked))
 

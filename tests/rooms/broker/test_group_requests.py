@@ -11,6 +11,8 @@ from moldau.broker.api import ON_BROKER
 from moldau.terms import Code
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
+from moldau.wire.messages.k11_join_group import JoinGroupRequest
+from moldau.wire.messages.k12_heartbeat import HeartbeatRequest
 from moldau.wire.messages.k13_leave_group import LeaveGroupRequest
 from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest
 from moldau.wire.messages.k16_list_groups import ListGroupsRequest
@@ -61,6 +63,17 @@ def test_dynamic_members_are_told_their_id_first_from_version_4_on(tmp_path: Pat
         assert first.error_code == Code.MEMBER_ID_REQUIRED
         assert (await cluster.join(0, 9, session_timeout_ms=1)).error_code == Code.INVALID_SESSION_TIMEOUT
         assert (await cluster.join(0, 3)).error_code == Code.NONE
+
+    play(tmp_path, scene)
+
+
+def test_a_group_without_a_name_is_invalid_for_every_broker_and_not_sought_elsewhere(tmp_path: Path) -> None:
+    async def scene(cluster: GroupCluster) -> None:
+        for broker in cluster.live:
+            join = JoinGroupRequest(group_id="", session_timeout_ms=10_000, protocol_type="consumer")
+            assert (await cluster.ask(broker, join, 9)).error_code == Code.INVALID_GROUP_ID
+            heartbeat = HeartbeatRequest(group_id="", generation_id=1, member_id="m")
+            assert (await cluster.ask(broker, heartbeat, 4)).error_code == Code.INVALID_GROUP_ID
 
     play(tmp_path, scene)
 
