@@ -122,11 +122,12 @@ def _refusal(view: View, update: FeatureUpdate) -> Problem:
         if lost:  # without an ELR nobody would know any more who may lead them
             why = f"{len(lost)} partition(s) have no in-sync replica; bring one back or elect a leader first."
             return Problem(Code.INVALID_UPDATE_VERSION, why)
-    for broker in view.image.brokers.values():
-        offered = {f.name: f for f in broker.features}
-        if offered and not _supports(offered.get(update.feature), update.level):
-            why = f"Broker {broker.id} does not support level {update.level} of {update.feature}."
-            return Problem(Code.INVALID_UPDATE_VERSION, why)
+    for kind, nodes in (("Broker", view.image.brokers), ("Controller", view.image.controllers)):
+        for node in nodes.values():
+            offered = {f.name: f for f in node.features}
+            if offered and not _supports(offered.get(update.feature), update.level):
+                why = f"{kind} {node.id} does not support level {update.level} of {update.feature}."
+                return Problem(Code.INVALID_UPDATE_VERSION, why)
     return FINE
 
 

@@ -68,7 +68,7 @@ def _refusal(view: View, ask: AlterPartition, wish: IsrChange) -> Code:
         return Code.INVALID_UPDATE_VERSION
     if not _well_formed(partition, wish):
         return Code.INVALID_REQUEST
-    if not all(_eligible(view, broker_id, epoch) for broker_id, epoch in wish.isr):
+    if not all(_eligible(view, partition, *member) for member in wish.isr):
         return Code.INELIGIBLE_REPLICA if ask.version >= _BY_TOPIC_ID else Code.OPERATION_NOT_ATTEMPTED
     return Code.NONE
 
@@ -85,7 +85,10 @@ def _well_formed(partition: Partition, wish: IsrChange) -> bool:
     return True
 
 
-def _eligible(view: View, broker_id: int, epoch: int) -> bool:
-    """Active, and the very incarnation that the leader saw fetch: another one may have an empty disk (KIP-903)."""
+def _eligible(view: View, partition: Partition, broker_id: int, epoch: int) -> bool:
+    """Active, the very incarnation that the leader saw fetch, for another one may have an empty disk (KIP-903); and
+    with its directory online (KIP-858)."""
     broker = view.image.brokers.get(broker_id)
-    return broker is not None and broker.active and epoch in (-1, broker.epoch)
+    if broker is None or not broker.active or epoch not in (-1, broker.epoch):
+        return False
+    return broker.has_online_dir(partition.directory(broker_id))

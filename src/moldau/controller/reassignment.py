@@ -98,11 +98,13 @@ def assign_directories(view: View, ask: AssignReplicasToDirs) -> Decision:
     broker = view.image.brokers[ask.broker_id]
     records: list[Any] = []
     results: list[tuple[bytes, Key, Code]] = []
+    done: set[Key] = set()
     for directory, keys in ask.directories.items():
         online = directory in broker.log_dirs
         standing = Standing(view, leaving=frozenset() if online else frozenset({broker.id}))
         for key in keys:
-            code = _not_there(view, key, broker.id)
+            code = Code.INVALID_REQUEST if key in done else _not_there(view, key, broker.id)
+            done.add(key)
             results.append((directory, key, code))
             if code is Code.NONE:
                 topic = view.image.topics[key[0]].name

@@ -252,6 +252,11 @@ class Partition:
         """A broker was fenced, unfenced or registered: a follower with nothing to fetch may join now."""
         return self._expand(now_ms) if self.role is Role.LEADER else NOTHING
 
+    def lost_disk(self, broker: int) -> None:
+        """A follower's log directory failed: what it fetched is gone, and it is not waited for (KIP-858)."""
+        if broker in self.followers:
+            self.followers[broker] = Progress(None)
+
     def sweep(self, now_ms: int) -> Effects:
         """Called for leaders every replica.lag.time.max.ms / 2: drop who fell behind, ask again what none answered."""
         if self.role is not Role.LEADER:

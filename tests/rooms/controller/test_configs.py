@@ -14,6 +14,7 @@ from moldau.controller.asks import (
     FeatureUpdate,
     IncrementalAlterConfigs,
     Operation,
+    RegisterController,
     UpdateFeatures,
 )
 from moldau.controller.facts import ELR_FEATURE
@@ -203,6 +204,16 @@ def test_no_broker_is_left_behind_and_one_bad_update_refuses_all() -> None:
     )
     assert update(d, "metadata.version", 24, 2) == Code.INVALID_UPDATE_VERSION
     assert d.records == []
+
+
+def test_no_controller_is_left_behind() -> None:
+    d = desk()
+    old = (FeatureRange("metadata.version", 25, 25), FeatureRange(ELR_FEATURE, 1, 1))
+    d.ask(RegisterController(controller_id=100, incarnation_id=b"c" * 16, features=old))
+    assert update(d, ELR_FEATURE, 0, 2) == Code.INVALID_UPDATE_VERSION
+    new = (FeatureRange("metadata.version", 25, 25), FeatureRange(ELR_FEATURE, 0, 1))
+    d.ask(RegisterController(controller_id=100, incarnation_id=b"d" * 16, features=new))
+    assert update(d, ELR_FEATURE, 0, 2) == Code.NONE
 
 
 def test_producer_ids_are_handed_out_in_blocks_and_once() -> None:

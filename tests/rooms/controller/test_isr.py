@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moldau.controller.asks import AlterPartition, BrokerRefused, IsrChange
+from moldau.controller.asks import AlterPartition, AssignReplicasToDirs, BrokerRefused, IsrChange
 from moldau.terms import Code
 from tests.rooms.controller.desk import Desk
 
@@ -119,3 +119,18 @@ def test_fenced_leaving_and_earlier_incarnations_cannot_be_brought_back_in() -> 
     d.beat(2, want_shut_down=True)
     assert d.broker(2).in_controlled_shutdown
     assert d.set_isr("t", 0, 0, 1, 2) == Code.INELIGIBLE_REPLICA
+
+
+def test_a_replica_whose_directory_failed_cannot_be_brought_back_in() -> None:
+    """KIP-858: its leader may still remember a fetch of before the failure."""
+    d = Desk(1)
+    a, b = b"a" * 16, b"b" * 16
+    d.add_broker(1, log_dirs=(a, b))
+    d.create("t", (0, 1))
+    key = d.partition("t").key
+    d.ask(AssignReplicasToDirs(broker_id=1, broker_epoch=d.broker(1).epoch, directories={a: (key,)}))
+    d.beat(1, offline_log_dirs=(a,))
+    assert d.partition("t").isr == (0,)
+    assert d.set_isr("t", 0, 0, 1) == Code.INELIGIBLE_REPLICA
+    d.ask(AssignReplicasToDirs(broker_id=1, broker_epoch=d.broker(1).epoch, directories={b: (key,)}))
+    assert d.set_isr("t", 0, 0, 1) == Code.NONE

@@ -59,7 +59,7 @@ def stays_in_isr(view: Any, gone: Any) -> list[Any]:
     return []
 
 
-def anybody_is_eligible(view: Any, broker_id: int, epoch: int) -> bool:
+def anybody_is_eligible(view: Any, partition: Any, broker_id: int, epoch: int) -> bool:
     return True
 
 

@@ -176,6 +176,17 @@ def test_only_a_registered_broker_tells_where_its_own_replicas_lie() -> None:
     assert d.ask(AssignReplicasToDirs(broker_id=1, broker_epoch=0)).code == Code.STALE_BROKER_EPOCH
 
 
+def test_a_replica_is_told_to_lie_in_one_directory_only() -> None:
+    d = desk()
+    d.add_broker(8, log_dirs=(b"a" * 16, b"b" * 16))
+    d.create("u", (8, 1))
+    key = d.partition("u").key
+    both = {b"a" * 16: (key,), b"b" * 16: (key,)}
+    reply = d.ask(AssignReplicasToDirs(broker_id=8, broker_epoch=d.broker(8).epoch, directories=both))
+    assert [code for _, _, code in reply.partitions] == [Code.NONE, Code.INVALID_REQUEST]
+    assert d.partition("u").directory(8) == b"a" * 16
+
+
 def test_moves_under_way_are_listed_and_a_partition_is_moved_once_in_an_ask() -> None:
     d = desk()
     d.create("u", (1, 2))

@@ -253,6 +253,20 @@ def test_an_ineligible_replica_is_forgotten_and_may_try_again() -> None:
     assert isinstance(bench.fetched(1, 4).effects[0], AlterIsr)
 
 
+def test_a_replica_that_lost_its_directory_is_neither_waited_for_nor_brought_back() -> None:
+    bench = Bench(min_isr=1)
+    bench.lead()
+    bench.append(10)
+    bench.fetched(1, 10)
+    bench.fetched(2, 10)
+    bench.partition.lost_disk(2)
+    shrunk = Assignment(0, 1, 2, (0, 1), (0, 1, 2))
+    assert bench.partition.assign(shrunk, bench.now_ms) == (Code.NONE, (IsrChanged((0, 1, 2), (0, 1)),))
+    bench.append(5)
+    assert bench.fetched(1, 15).effects == (HighWatermark(15),)
+    assert isinstance(bench.fetched(2, 15).effects[0], AlterIsr), "with a new disk it fetches, and may join"
+
+
 def test_a_lost_answer_is_resolved_by_the_image() -> None:
     bench = Bench()
     bench.lead(isr=(0,))
