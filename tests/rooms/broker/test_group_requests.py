@@ -75,7 +75,7 @@ def test_a_group_without_a_name_is_invalid_for_every_broker_and_not_sought_elsew
             heartbeat = HeartbeatRequest(group_id="", generation_id=1, member_id="m")
             assert (await cluster.ask(broker, heartbeat, 4)).error_code == Code.INVALID_GROUP_ID
 
-    play(tmp_path, scene)
+    play(tmp_path, scene, brokers=2)
 
 
 def test_offsets_are_committed_and_fetched_in_every_version(tmp_path: Path) -> None:
