@@ -221,6 +221,7 @@ def test_a_recreated_topic_stops_the_stream_even_when_it_has_grown_past_the_posi
     cluster.log("orders").append(b"a", b"b", b"c")
     with pytest.raises(DataLossError, match="orders-0: the topic was deleted and made anew"):
         query.batch()
+    assert len(query.log) == 1  # found out before the batch is written down
     query.given = {"onDataLoss": "skip"}
     query.restart()
     with pytest.warns(UserWarning, match="made anew"):
