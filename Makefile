@@ -18,6 +18,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt scripts/doctor.sh
 	@test -x $(PY) || python3 -m venv $(VENV)
 	@echo "setup: installing Moldau and its tools into .venv (about 1.3 GB installed; PySpark is most of it)"
 	@$(PY) -m pip install -q -c constraints.txt -e '.[demo,test]'
+	@$(PY) -m compileall -q src/moldau  # pip does it for a wheel; uncompiled, a broker's start takes twice the time
 	@touch $@
 
 demo: setup  ## three nodes, 336,776 flights, a Spark stream, a killed broker, a report

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.client.client import ANYONE, CONTROLLER, Client, Node
 from moldau.client.view import Outcome, by_topic, code_of
 from moldau.terms import NO_UUID, Code, TopicPartition
+from moldau.terms.named import NamedTuple
 from moldau.terms.value import field, value
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest

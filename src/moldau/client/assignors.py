@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import cycle
-from typing import NamedTuple
 
 from moldau.terms import TopicPartition
+from moldau.terms.named import NamedTuple
 
 
 class Subscription(NamedTuple):

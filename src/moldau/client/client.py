@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from moldau.client.lines import Line, Lines
 from moldau.client.view import View, code_of
 from moldau.terms import Code, TopicPartition
+from moldau.terms.named import NamedTuple
 from moldau.terms.value import value
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from moldau.client.lines import (
     DEFAULTS,
@@ -23,6 +23,7 @@ from moldau.client.lines import (
     shake_hands,
 )
 from moldau.ports import Handle, Transport, World
+from moldau.terms.named import NamedTuple
 from moldau.wire.apis import APIS
 from moldau.wire.codec import Malformed
 from moldau.wire.frames import read_response_body, request_frame

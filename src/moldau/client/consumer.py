@@ -9,7 +9,7 @@ Sources: KIP-74, KIP-98, KIP-392, KIP-429. Read next: membership.py, reading.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.client import groups
 from moldau.client.client import Client, Refused
@@ -25,6 +25,7 @@ from moldau.client.reading import (
     visible,
 )
 from moldau.terms import Code, TopicPartition
+from moldau.terms.named import NamedTuple
 from moldau.terms.value import value
 from moldau.wire.batch import Record
 from moldau.wire.messages.k01_fetch import FetchRequest

@@ -8,11 +8,12 @@ Read next: admin.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.client.client import MOVED, Client, Coordinator, CoordinatorKind, Node
 from moldau.client.view import Outcome, by_topic, code_of
 from moldau.terms import Code, TopicPartition
+from moldau.terms.named import NamedTuple
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest
 from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest, DescribeGroupsResponse

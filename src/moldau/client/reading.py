@@ -8,11 +8,12 @@ Sources: KIP-79, KIP-98 (aborted transactions), KIP-320, KIP-392 (nearest replic
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.client.client import Client
 from moldau.client.view import code_of
 from moldau.terms import NO_UUID, Code, TopicPartition
+from moldau.terms.named import NamedTuple
 from moldau.terms.value import replace, value
 from moldau.wire import batch
 from moldau.wire.compression import BatchError

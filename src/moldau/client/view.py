@@ -7,9 +7,9 @@ an older answer (KIP-320). Source: protocol guide, Metadata; KIP-516 (topic ids)
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
 
 from moldau.terms import NO_UUID, Code, TopicPartition
+from moldau.terms.named import NamedTuple
 from moldau.wire.messages.k03_metadata import MetadataResponse
 
 

@@ -9,11 +9,12 @@ Read next: producer.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.client.client import ANYONE, Client, Coordinator, CoordinatorKind, Refused
 from moldau.client.view import code_of
 from moldau.terms import NO_UUID, Code, TopicPartition
+from moldau.terms.named import NamedTuple
 from moldau.wire import batch
 from moldau.wire.codec import Buffer
 from moldau.wire.messages.k00_produce import ProduceRequest

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import NamedTuple
 
 from moldau.controller.facts import View
 from moldau.controller.selectors import Candidates, Election, elect
 from moldau.image.partition import NO_LEADER, Partition, Recovery
+from moldau.terms.named import NamedTuple
 from moldau.wire.records.metadata import PartitionChangeRecord
 
 Replicas = tuple[int, ...]

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from moldau.image import Image
 from moldau.image.configs import Static, broker_setting, topic_value
 from moldau.terms import Code
 from moldau.terms.broker_config import BROKER_KEYS
+from moldau.terms.named import NamedTuple
 from moldau.terms.value import field, value
 
 T = TypeVar("T")

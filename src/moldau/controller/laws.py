@@ -8,12 +8,13 @@ controller's part of S10; C4, C5 and C13 are about nodes, and live with the simu
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.controller.asks import AlterPartition, ElectionType, ElectLeaders, Heartbeat
 from moldau.controller.facts import Facts, Settings, Soft, View
 from moldau.image import NO_LEADER, Delta, Image, Partition, Recovery, image_from, image_hash, snapshot_records
 from moldau.image.delta import PartitionDelta
+from moldau.terms.named import NamedTuple
 
 
 class Step(NamedTuple):

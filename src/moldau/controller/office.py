@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.controller.asks import Tick
 from moldau.controller.facts import Decision, Facts, Session, Settings, Soft
@@ -18,6 +18,7 @@ from moldau.controller.ledger import decide
 from moldau.controller.replies import Done, Refused
 from moldau.image import Image
 from moldau.terms import Code
+from moldau.terms.named import NamedTuple
 
 _DEPOSED = Refused(Code.NOT_CONTROLLER, "This node is not the active controller.")
 _LONGEST_TICK_MS = 1000

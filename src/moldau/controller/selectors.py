@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from enum import Enum
-from typing import NamedTuple
 
 from moldau.image.partition import NO_LEADER
+from moldau.terms.named import NamedTuple
 
 Live = Callable[[int], bool]
 """Whether a broker may lead now: registered, unfenced, not shutting down, its disk online."""

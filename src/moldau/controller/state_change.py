@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.controller.states import PARTITION_MOVES, PartitionState, path, state_of
 from moldau.image import NO_LEADER, Broker, Delta, Image, Partition, Recovery
 from moldau.image.delta import PartitionDelta
 from moldau.terms import uuid_text
+from moldau.terms.named import NamedTuple
 
 LOGGER = "state.change.logger"
 

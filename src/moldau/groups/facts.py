@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from enum import Enum
-from typing import NamedTuple
 
 from moldau.groups.records import Record, StoredOffset
 from moldau.terms import Code, TopicPartition
+from moldau.terms.named import NamedTuple
 
 Token = Hashable
 """The shell's handle on a waiting client: opaque here, answered at most once."""

@@ -8,12 +8,12 @@ rebalance.py (what drives the states), laws.py (what must hold after every step)
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
 
 from moldau.groups.codec import subscribed_topics
 from moldau.groups.facts import Protocol, Token
 from moldau.groups.records import StoredGroup, StoredMember, StoredOffset
 from moldau.terms import Code, TopicPartition
+from moldau.terms.named import NamedTuple
 from moldau.terms.value import field, replace, value
 
 CONSUMER = "consumer"

@@ -5,12 +5,11 @@ Read next: shard.py, where their outcomes arrive.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from moldau.groups.facts import Answer, Ask, Token
 from moldau.groups.group import Member
 from moldau.groups.records import StoredOffset
 from moldau.terms import TopicPartition
+from moldau.terms.named import NamedTuple
 from moldau.terms.value import value
 
 

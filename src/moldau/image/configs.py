@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.image.image import Image
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigKey, Kind
+from moldau.terms.named import NamedTuple
 from moldau.terms.topic_config import TOPIC_KEYS
 
 

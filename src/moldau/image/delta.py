@@ -6,10 +6,11 @@ state-change log can say from what to what. A thing absent from a table did not 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from moldau.image.partition import Key, Partition
 from moldau.image.registration import Broker, Controller
+from moldau.terms.named import NamedTuple
 
 if TYPE_CHECKING:
     from moldau.image.image import Image

@@ -8,8 +8,8 @@ Source: KIP-631, KIP-704 (recovery), KIP-858 (directories), KIP-966 (ELR).
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
 
+from moldau.terms.named import NamedTuple
 from moldau.wire.records.metadata import PartitionChangeRecord, PartitionRecord
 
 NO_LEADER = -1

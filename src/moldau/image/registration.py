@@ -6,9 +6,10 @@ Source: KIP-631 (registration, fencing), KIP-841 (controlled shutdown), KIP-858 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from moldau.image.partition import LOST
+from moldau.terms.named import NamedTuple
 from moldau.wire.records.metadata import RegisterBrokerRecord, RegisterControllerRecord
 
 

@@ -7,11 +7,12 @@ there).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import Answer, Ask, BatchSpan, FetchAnswer, SnapshotAnswer
 from moldau.quorum.state import ElectionState
+from moldau.terms.named import NamedTuple
 
 
 class Persist(NamedTuple):

@@ -6,10 +6,11 @@ The driver reports each ask it sent exactly once: ``Answered``, ``Refused`` or `
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import Answer, Ask
+from moldau.terms.named import NamedTuple
 
 
 class Tick(NamedTuple):

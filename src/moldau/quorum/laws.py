@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.quorum import effects as do
 from moldau.quorum.messages import VoteAnswer
 from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned
 from moldau.quorum.state import ElectionState, Quorum
 from moldau.quorum.tally import majority, reached_by_majority
+from moldau.terms.named import NamedTuple
 
 Entry = tuple[int, Any]
 """A record as the checker sees it: its epoch and what it says."""

@@ -7,8 +7,7 @@ Read next: ``leader.py``, ``follower.py``.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from moldau.terms.named import NamedTuple
 from moldau.terms.value import replace, value
 
 

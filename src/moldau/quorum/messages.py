@@ -6,11 +6,12 @@ These are nouns, not bytes: the plane translates from and to the wire (Vote 52, 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.voters import ReplicaKey
 from moldau.terms import Code
+from moldau.terms.named import NamedTuple
 
 
 class BatchSpan(NamedTuple):

@@ -6,11 +6,12 @@ and the effects on it, and nobody keeps it. The rules are in ``step.py`` and the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from moldau.quorum.log_view import LogView
 from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned, Role
 from moldau.quorum.voters import ReplicaKey, VoterSet
+from moldau.terms.named import NamedTuple
 from moldau.terms.value import replace, value
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ have none, and then the id alone decides. The set never changes while a node run
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from moldau.terms import NO_UUID
+from moldau.terms.named import NamedTuple
 from moldau.terms.value import value
 
 

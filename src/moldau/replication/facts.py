@@ -6,10 +6,11 @@ when the shell executes effects, the brokers when the image does. Read next: ``p
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from moldau.replication.epochs import EpochTable
 from moldau.terms import Code
+from moldau.terms.named import NamedTuple
 
 
 class LogFacts(Protocol):

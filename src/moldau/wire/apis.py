@@ -7,8 +7,8 @@ imported on first use, so a process pays only for the requests it meets. Source:
 from __future__ import annotations
 
 from importlib import import_module
-from typing import NamedTuple
 
+from moldau.terms.named import NamedTuple
 from moldau.wire.schema import Message
 
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple
-
-from crc32c import crc32c
 
 from moldau.terms import Code
+from moldau.terms.named import NamedTuple
 from moldau.wire.compression import BatchError, Buffer, Codec, compress, decompress
+from moldau.wire.crc import crc32c
 
 HEADER_SIZE = 61
 LENGTH_OVERHEAD = 12  # base offset and length itself are not counted in the length
@@ -394,7 +393,7 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-_TABLE = 4096
+_TABLE = 1024  # lengths of most keys and values; a longer table costs a broker's start more than it ever gives back
 _POSITIVE = tuple(_varint(value) for value in range(_TABLE))
 _NULL = _varint(-1)
 

@@ -7,8 +7,8 @@ memory is taken. Source: protocol guide; KIP-482 (header versions).
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
+from moldau.terms.named import NamedTuple
 from moldau.wire.apis import APIS
 from moldau.wire.codec import Buffer, Cuts, Malformed, decode_from, encode, put_uvarint, uvarint
 from moldau.wire.schema import Message
