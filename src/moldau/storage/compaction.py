@@ -14,6 +14,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from moldau.storage.errors import CorruptLog, LogError
+from moldau.storage.flush import sync_file
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.names import CLEANED, INDEX, LOG, SWAP, TIME_INDEX, offset_name
 from moldau.storage.retention import doom
@@ -191,6 +192,8 @@ class Compaction:
         cleaned.seal()
         cleaned.save_index()
         cleaned.open().sync()
+        for kind in (INDEX, TIME_INDEX):
+            sync_file(self._folder, cleaned.path(kind))
         cleaned.close()
 
     def _filter(self, batch: bytes, header: BatchHeader) -> tuple[bytes, int]:

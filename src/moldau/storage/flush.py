@@ -7,11 +7,12 @@ meanwhile, so that nobody closes their files. An error is kept, not raised, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from moldau.replication.epochs import EpochTable
 from moldau.storage.checkpoints import format_epochs, format_partition_metadata
 from moldau.storage.folder import Folder
-from moldau.storage.names import EPOCHS, PARTITION_METADATA, SNAPSHOT, offset_name
+from moldau.storage.names import EPOCHS, INDEX, PARTITION_METADATA, SNAPSHOT, TIME_INDEX, offset_name
 from moldau.storage.producers import Producers
 from moldau.storage.segment import Segment
 
@@ -20,20 +21,13 @@ class Flush:
     """Everything below ``up_to`` is durable once ``run`` is through and ``error`` is None."""
 
     __slots__ = (
-        "_dirs",
-        "_files",
-        "_folder",
-        "_open_files",
-        "_segments",
-        "_small",
-        "_version",
-        "done",
-        "error",
-        "truncations",
-        "up_to",
-    )
+        "_dirs", "_files", "_folder", "_open_files", "_paths", "_segments", "_small", "_version", "done", "error",
+        "indexes", "truncations", "up_to",
+    )  # fmt: skip
 
-    def __init__(self, folder: Folder, segments: Sequence[Segment], up_to: int, small: dict[str, bytes]) -> None:
+    def __init__(
+        self, folder: Folder, segments: Sequence[Segment], up_to: int, small: dict[str, bytes], indexes: list[Segment]
+    ) -> None:
         self.up_to = up_to
         self.truncations = 0
         """Of the log when the flush began: what was written after a truncation is not in it."""
@@ -47,6 +41,9 @@ class Flush:
         self.error: OSError | None = None
         self._open_files = folder.dir.files
         self._segments = segments
+        self.indexes = [(segment, segment.entries) for segment in indexes]
+        """Segments whose index files are synced too, and how many entries were in them."""
+        self._paths = [segment.path(kind) for segment in indexes for kind in (INDEX, TIME_INDEX)]
         for segment in segments:
             segment.pinned += 1  # all of them before the first is opened: opening one may close another
         self._files = [segment.open() for segment in segments]
@@ -58,6 +55,8 @@ class Flush:
         try:
             for file in self._files:
                 file.sync()
+            for path in self._paths:
+                sync_file(self._folder, path)
             if self._small:
                 self._write_small()
             for path, _, _ in self._dirs:
@@ -86,6 +85,16 @@ class Flush:
         if self.error is None and self.done:
             for _, names, changes in self._dirs:
                 names.synced = max(names.synced, changes)
+
+
+def sync_file(folder: Folder, path: str) -> None:
+    """Make a file that nobody holds open durable; one that is gone meanwhile needs it no more."""
+    with suppress(FileNotFoundError):
+        file = folder.disk.open(path)
+        try:
+            file.sync()
+        finally:
+            file.close()
 
 
 def small_files(topic_id: bytes | None, epochs: EpochTable) -> dict[str, bytes]:

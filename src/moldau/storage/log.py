@@ -24,7 +24,7 @@ from moldau.storage.producers import Producers, Written
 from moldau.storage.recovery import Known, Loaded, drop_snapshots, load, load_producers
 from moldau.storage.retention import retain
 from moldau.storage.rolling import Limits
-from moldau.storage.segment import Mark, Segment
+from moldau.storage.segment import FEW_ENTRIES, Mark, Segment
 from moldau.storage.timestamps import TimedOffset, first_since, newest
 from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import LENGTH_OVERHEAD, BatchHeader, patch
@@ -32,7 +32,6 @@ from moldau.wire.batch import LENGTH_OVERHEAD, BatchHeader, patch
 Buffer = bytes | bytearray | memoryview
 
 _MAX_RELATIVE = 0x7FFFFFFF
-_FEW_ENTRIES = 64  # a flush is no reason to write fewer index entries: a start finds them again in the log
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -48,7 +47,7 @@ class Log:
         "_admission", "_bases", "_flush_messages", "_interval", "_log_append_time", "_producers", "active", "changed",
         "cleaned_to", "config", "dir", "epochs", "epochs_changed", "findings", "folder", "high_watermark",
         "last_flush_ms", "limits", "log_end_offset", "log_start_offset", "partition", "recovery_point",
-        "restart_point", "segments", "topic_id", "topic_id_saved", "truncations",
+        "restart_point", "sealed", "segments", "topic_id", "topic_id_saved", "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -72,6 +71,8 @@ class Log:
         self.changed = False
         """Batches were written or cut since the log was loaded or closed."""
         self.truncations = 0
+        self.sealed: list[Segment] = []
+        """Segments closed since the last flush began: their last index entries are not durable."""
         self.findings: list[str] = []
         self.cleaned_to = -1
         self.last_flush_ms = 0
@@ -260,7 +261,8 @@ class Log:
             old.cut = False
         old.seal()
         old.save_index()
-        self.save_producers()
+        self.sealed.append(old)
+        save_producers(self.folder, self.producers, self.log_end_offset)
         segment = Segment(self.folder, base_offset)
         segment.created_ms = now_ms
         segment.open(create=True)
@@ -434,23 +436,27 @@ class Log:
         """This replica leads from ``epoch`` on, beginning at ``start``, even if no record follows (KAFKA-7415)."""
         self.epochs_changed |= self.epochs.assign(epoch, start)
 
-    def begin_flush(self, up_to: int | None = None) -> Flush | None:
+    def begin_flush(self, up_to: int | None = None, *, whole: bool = False) -> Flush | None:
         """What must be synced so that everything below ``up_to`` (default: the end) is durable; None when it already
         is.
 
-        ``Flush.run`` may run off the loop; then hand it to ``end_flush``.
+        ``Flush.run`` may run off the loop; then hand it to ``end_flush``. ``whole``: with the whole index, for a stop.
         """
         self.dir.ensure_online()
         up_to = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
-        if up_to <= self.recovery_point and not self.epochs_changed and self.topic_id_saved:
+        small_saved = self.topic_id_saved and not self.epochs_changed
+        if up_to <= self.recovery_point and small_saved and not whole and not self.sealed:
             return None
         with self.dir.watch:
-            small = {} if self.topic_id_saved and not self.epochs_changed else small_files(self.topic_id, self.epochs)
+            small = {} if small_saved else small_files(self.topic_id, self.epochs)
             first = self.segment_at(self.recovery_point)
             dirty = [segment for segment in self.segments[first:] if segment.base_offset < up_to]
-            for segment in dirty:
-                segment.save_index(least=_FEW_ENTRIES)
-            flush = Flush(self.folder, dirty, up_to, small)
+            indexes = [s for s in dirty if whole or s is not self.active or s.unsynced_entries >= FEW_ENTRIES]
+            indexes += [segment for segment in self.sealed if segment not in indexes]
+            for segment in indexes:
+                segment.save_index()
+            self.sealed = []
+            flush = Flush(self.folder, dirty, up_to, small, indexes)
             flush.truncations = self.truncations
             self.topic_id_saved, self.epochs_changed = True, False
             return flush
@@ -463,18 +469,16 @@ class Log:
             raise self.dir.fail(flush.error) from flush.error
         if flush.truncations == self.truncations:
             self.recovery_point = max(self.recovery_point, flush.up_to)
+            for segment, entries in flush.indexes:
+                segment.index_synced = entries
 
-    def flush(self, up_to: int | None = None, now_ms: int = 0) -> None:
+    def flush(self, up_to: int | None = None, now_ms: int = 0, *, whole: bool = False) -> None:
         """Make everything below ``up_to`` (default: the end) durable, here and now."""
-        flush = self.begin_flush(up_to)
+        flush = self.begin_flush(up_to, whole=whole)
         self.last_flush_ms = now_ms
         if flush is not None:
             flush.run()
             self.end_flush(flush)
-
-    def save_producers(self) -> None:
-        """Write a producer snapshot as of the log's end, if there is none. OSError."""
-        save_producers(self.folder, self.producers, self.log_end_offset)
 
     def close(self) -> None:
         """Flush, save what a quick start needs, and close the files. The log can still be used; that opens them
@@ -484,9 +488,9 @@ class Log:
             with self.dir.watch:
                 if self.changed:
                     self.active.seal()
-                    self.save_producers()
-                    self.changed = False
-                self.flush()
+                    save_producers(self.folder, self.producers, self.log_end_offset)
+                self.flush(whole=self.changed)
+                self.changed = False
                 for segment in self.segments:
                     if segment.file is not None:
                         segment.close()

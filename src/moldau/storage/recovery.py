@@ -33,7 +33,7 @@ from moldau.storage.names import (
     parse_offset_name,
 )
 from moldau.storage.producers import Producers
-from moldau.storage.segment import Segment
+from moldau.storage.segment import FEW_ENTRIES, Segment
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
 from moldau.terms.value import field, value
@@ -276,46 +276,47 @@ class _Torn(NamedTuple):
 
 def _recover_segment(loaded: Loaded, segment: Segment, recovery_point: int, interval: int) -> _Torn:
     """Check one segment from the recovery point (or its start) and make its index again from there."""
-    start = _position_of(segment, recovery_point) if segment.base_offset < recovery_point else 0
-    if start:
-        index = segment.index
-        index.truncate(recovery_point - segment.base_offset)
-        segment.max_timestamp = index.times[-1] if index.times else -1
-        segment.max_timestamp_offset = segment.base_offset + (index.time_offsets[-1] if index.times else 0)
-        end = _end_before(segment, start)
-    else:
+    start, end = 0, segment.base_offset
+    if segment.base_offset < recovery_point:
+        try:
+            start, end = _resume(segment, recovery_point, interval)
+        except CorruptLog:
+            start = 0  # index and log do not agree, or the log ends before the recovery point: all is read
+    if not start:
         segment.reset_index()
         end = segment.base_offset
-    segment.bytes_since_entry = 0
     return _scan(loaded, segment, start, end, interval)
 
 
-def _position_of(segment: Segment, recovery_point: int) -> int:
-    """Where the first batch not known to be durable begins; 0 when index and log do not agree, so that all is read."""
-    try:
-        after = segment.index.position_before(recovery_point - segment.base_offset)
-    except CorruptLog:
-        return 0
-    end = -1
+def _resume(segment: Segment, recovery_point: int, interval: int) -> tuple[int, int]:
+    """Where the first batch not known to be durable begins, and its least offset; (0, ...) when that is the beginning.
+
+    The last index entries below the recovery point may not have been durable with it (``Segment.unsynced_entries``):
+    they are made again from the headers there. CorruptLog when the log does not reach the recovery point.
+    """
+    index = segment.index
+    index.truncate(recovery_point - segment.base_offset)
+    after, end, known = 0, segment.base_offset, len(index.offsets) - 2 * FEW_ENTRIES
+    if known <= 0:
+        segment.reset_index()
+    else:
+        index.truncate(index.offsets[known])
+        after = index.positions[-1]
+        segment.max_timestamp = index.times[-1] if index.times else -1
+        segment.max_timestamp_offset = segment.base_offset + (index.time_offsets[-1] if index.times else 0)
+    segment.bytes_since_entry = 0
     try:
         for position, header in segment.walk(after):
             if header.last_offset >= recovery_point:
-                return position
+                return position, end
+            segment.note(position, header, interval)
             after, end = position + header.length + LENGTH_OVERHEAD, header.next_offset
     except CorruptLog:
-        pass  # a torn tail just behind the recovery point is no reason to doubt what is before it
-    return after if end >= recovery_point else 0
-
-
-def _end_before(segment: Segment, position: int) -> int:
-    """The next offset after the batch that ends at ``position``."""
-    end = segment.base_offset
-    positions = segment.index.positions
-    for _, header in segment.walk(positions[-1] if positions else 0, position):
-        if header.max_timestamp > segment.max_timestamp:
-            segment.max_timestamp, segment.max_timestamp_offset = header.max_timestamp, header.last_offset
-        end = header.next_offset
-    return end
+        if end < recovery_point:  # a torn tail just behind it is no reason to doubt what is before
+            raise
+    if end < recovery_point:
+        raise CorruptLog(segment.path(), segment.size, f"the log ends at {end}, below {recovery_point}")
+    return after, end
 
 
 def _scan(loaded: Loaded, segment: Segment, position: int, end: int, interval: int) -> _Torn:

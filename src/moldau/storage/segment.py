@@ -24,6 +24,8 @@ from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, MIN_LENGTH, BatchHea
 _OFFSET_LENGTH = Struct(">qi")
 _WALK_BYTES = 8192
 _REMEMBERED = 512
+FEW_ENTRIES = 64
+"""So many index entries may be lost: a start finds them again in the log. More are synced with the next flush."""
 _NO_BOUND = 0x7FFFFFFF
 
 
@@ -45,8 +47,8 @@ class Segment:
 
     __slots__ = (
         "_index", "base_offset", "bytes_since_entry", "checked_from", "cold_end", "cold_start", "created_ms", "cut",
-        "entries", "file", "first_timestamp", "folder", "max_timestamp", "max_timestamp_offset", "pinned",
-        "positions", "recent", "size", "suffix",
+        "entries", "file", "first_timestamp", "folder", "index_synced", "max_timestamp", "max_timestamp_offset",
+        "pinned", "positions", "recent", "size", "suffix",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, base_offset: int, size: int = 0, suffix: str = "") -> None:
@@ -55,7 +57,8 @@ class Segment:
         self.size = size
         self.suffix = suffix
         self.entries = 0
-        """Index entries, as far as they were appended by this process: enough to know when to look closer."""
+        self.index_synced = 0
+        """Index entries in all, as far as known, and how many of them are durable."""
         self.cut = False
         """The file was truncated, and not synced since."""
         self.file: File | None = None
@@ -125,6 +128,7 @@ class Segment:
             except (FileNotFoundError, BrokenFile):
                 index = self.rebuild_index()
             self._index = index
+            self.entries = len(index.offsets)
         return index
 
     def _load_index(self) -> Index:
@@ -161,17 +165,15 @@ class Segment:
             self.bytes_since_entry = 0
         self.bytes_since_entry += header.length + LENGTH_OVERHEAD
 
-    def save_index(self, least: int = 1) -> None:
-        """Write index entries that are only in memory, if there are ``least`` of them, and make the files right.
+    def save_index(self) -> None:
+        """Write index entries that are only in memory, and make both files right and present, as Kafka expects them.
 
-        Not synced, since what is lost is made again. Both files are there afterwards, as Kafka expects.
+        Not synced: see ``unsynced_entries``.
         """
         index = self._index
         if index is None:
             return
         count, times = len(index.offsets), len(index.times)
-        if count - index.saved < least and times - index.times_saved < least and not (index.shrunk and least == 1):
-            return
         if index.saved < count or index.shrunk:
             self._write_index(INDEX, index.offset_bytes(index.saved), index.saved * ENTRY_BYTES, index.shrunk)
         if index.times_saved < times or index.shrunk:
@@ -191,6 +193,11 @@ class Segment:
             file.close()
         if at == 0:
             self.folder.names.touch()
+
+    @property
+    def unsynced_entries(self) -> int:
+        """Index entries that a power cut could lose or tear."""
+        return self.entries - self.index_synced
 
     def seal(self) -> None:
         """No more batches will come: the last time entry holds the largest timestamp, as retention will ask for it."""
@@ -261,6 +268,8 @@ class Segment:
         position = self.locate(offset)
         file = self.open(create=True)
         self.index.truncate(offset - self.base_offset)
+        self.entries = len(self.index.offsets)
+        self.index_synced = min(self.index_synced, self.entries)
         file.truncate(position)
         self.size = position
         self.cut = True

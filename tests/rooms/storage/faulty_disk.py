@@ -238,7 +238,9 @@ class FaultyDisk:
         """Only what was synced is sure. The disk as the machine finds it when power is back."""
         dice = random.Random(seed)
         for path, changes in self.pending.items():
-            self._persist(path, dice.randint(0, len(changes)))
+            mood = dice.random()
+            count = len(changes) if mood < 0.4 else 0 if mood < 0.5 else dice.randint(0, len(changes))
+            self._persist(path, count)
         after = FaultyDisk()
         after.ticks = self.ticks
         for path, inode in self.durable_names.items():
@@ -254,8 +256,11 @@ class FaultyDisk:
     @staticmethod
     def _survivor(inode: Inode, dice: random.Random) -> Inode:
         data = bytearray(inode.durable)
+        mood = dice.random()  # some files made it whole, some not at all
         for at, written in inode.pending:
-            fate = dice.random()
+            fate = (
+                0.4 if mood < 0.3 else 0.1 if written is None and mood < 0.5 else 0.9 if mood < 0.5 else dice.random()
+            )
             if written is None:
                 if fate < 0.3:
                     break  # the truncation did not make it, nor did what came after

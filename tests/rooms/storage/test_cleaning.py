@@ -18,7 +18,7 @@ from moldau.terms import Code
 from moldau.wire.batch import BatchHeader, build, headers, payload, records
 from moldau.wire.compression import Codec
 from tests.rooms.storage.faulty_disk import Crash, FaultyDisk
-from tests.rooms.storage.test_log import TOPIC_ID, P, batch, offsets
+from tests.rooms.storage.test_log import TOPIC_ID, P, batch, check_files, offsets
 
 COMPACT = LogConfig(cleanup_policy=("compact",), internal_segment_bytes=700, index_interval_bytes=100,
                     delete_retention_ms=1000, min_cleanable_dirty_ratio=0.0, file_delete_delay_ms=10)  # fmt: skip
@@ -93,6 +93,7 @@ def test_records_deleted_on_request_go_with_their_segments() -> None:
     log.high_watermark = 40
     assert log.advance_log_start(41) is Code.OFFSET_OUT_OF_RANGE
     assert log.advance_log_start(35) is Code.NONE
+    assert log.epochs.entries() == [(0, 35)]
     dirs.retention_pass(0)
     assert log.log_start_offset == 35
     assert log.segments[0].base_offset <= 35 < log.segments[1].base_offset
@@ -195,6 +196,22 @@ def test_a_producers_last_batch_keeps_its_header() -> None:
     assert again.duplicate
 
 
+def test_only_what_is_committed_and_known_to_be_durable_is_compacted() -> None:
+    dirs, log = begin(COMPACT)
+    for _ in range(20):
+        write(log, [(b"a", bytes(100))])
+    ends = [segment.base_offset for segment in log.segments[1:]]
+    assert len(ends) > 3
+    log.high_watermark = log.log_end_offset
+    log.flush()
+    assert log.plan_compaction(0) is None  # a start would read from offset 0 on, and take the gaps for losses
+    dirs.checkpoint()
+    log.high_watermark = ends[1] + 1
+    compaction = log.plan_compaction(0)
+    assert compaction is not None
+    assert compaction.cleaned_to == ends[1]
+
+
 def test_compaction_waits_for_dirt_and_for_its_lag() -> None:
     dirs, log = begin(LogConfig(cleanup_policy=("compact",), internal_segment_bytes=700, min_compaction_lag_ms=500,
                                 max_compaction_lag_ms=2000, min_cleanable_dirty_ratio=0.9))  # fmt: skip
@@ -269,6 +286,7 @@ def test_a_crash_at_any_step_of_a_compaction_leaves_the_log_before_or_after_it()
             assert set(after) <= set(found) <= set(before)  # some groups may be done and others not
             assert {entry[1]: entry for entry in found} == newest
             assert not [name for name in log.folder.disk.list_dir("/d/t-0") if "cleaned" in name or "swap" in name]
+            check_files(log)
 
 
 def test_an_error_at_any_step_of_a_compaction_harms_nothing() -> None:

@@ -18,7 +18,7 @@ from moldau.storage.recovery import load_producers
 from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import headers
 from tests.rooms.storage.faulty_disk import Crash, FaultyDisk
-from tests.rooms.storage.test_log import TOPIC_ID, P, batch
+from tests.rooms.storage.test_log import TOPIC_ID, P, batch, check_files
 
 CONFIG = LogConfig(internal_segment_bytes=1500, index_interval_bytes=300, file_delete_delay_ms=10)
 Q = TopicPartition("other", 3)
@@ -116,6 +116,7 @@ def check(disk: FaultyDisk, life: Life, *, whole: bool = False) -> None:
     known = again.get(9)
     assert (known.last_sequence + 1 if known else 0) == 2 * len(found)
     assert Q not in dirs.logs or dirs.logs[Q].log_end_offset in (0, 3)
+    check_files(log)
     next_one = log.append_leader(batch(2, size=10), 9, 0)
     assert next_one.first_offset == offset
     assert log.read(next_one.first_offset, 1 << 20)

@@ -46,6 +46,19 @@ def offsets(log: Log) -> list[int]:
     return found
 
 
+def check_files(log: Log) -> None:
+    """Segments follow each other without overlap, and every index entry names a batch by its last offset."""
+    for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True):
+        ends = {position: header.last_offset for position, header in segment.walk(0)}
+        assert not ends or max(ends.values()) < (log.log_end_offset if following is None else following.base_offset)
+        index = segment.index
+        for offset, position in zip(index.offsets, index.positions, strict=True):
+            assert ends.get(position) == segment.base_offset + offset, f"{segment.path()} has a wrong index entry"
+        for timestamp, offset in zip(index.times, index.time_offsets, strict=True):
+            stamps = [h.max_timestamp for _, h in segment.walk(0) if h.last_offset <= segment.base_offset + offset]
+            assert max(stamps) == timestamp, f"{segment.path()} has a wrong time index entry"
+
+
 def test_what_is_appended_is_read_back_with_offsets_and_epoch(tmp_path: Path) -> None:
     _, log = fresh(tmp_path)
     assert log.append_leader(batch(3), 5, 0)[:3] == (Code.NONE, 0, 2)

@@ -13,7 +13,9 @@ from moldau.runtime.disk import RealDisk, RealFile
 from moldau.storage import CorruptLog, DirOffline, DiskFull, Log, LogConfig, LogDirs, LogError
 from moldau.storage.checkpoints import parse_meta
 from moldau.storage.names import RECOVERY_POINTS
+from moldau.storage.producers import Producers
 from moldau.terms import Code, TopicPartition
+from moldau.wire.batch import read_header
 from tests.rooms.storage.faulty_disk import Crash, FaultyDisk
 from tests.rooms.storage.test_log import SMALL, TOPIC_ID, P, again, batch, fresh, offsets
 
@@ -427,6 +429,55 @@ def test_offsets_that_do_not_fit_an_index_begin_another_segment(tmp_path: Path) 
     assert offsets(log) == [0, far]
 
 
+def test_a_full_index_begins_another_segment() -> None:
+    config = LogConfig(index_interval_bytes=0, segment_index_bytes=60)
+    log = loaded(FaultyDisk(), config=config).create(P, TOPIC_ID, config)
+    for number in range(20):
+        log.append_leader(batch(1, timestamp=number), 0, 0)
+    assert [segment.base_offset for segment in log.segments] == [0, 6, 12, 18]
+
+
+def test_bytes_of_a_tail_that_was_cut_are_no_batches_though_they_look_sound() -> None:
+    """A truncation that did not reach the disk before what was written after it."""
+    disk = FaultyDisk()
+    log = loaded(disk).create(P, TOPIC_ID, LogConfig())
+    for epoch in (1, 1, 5):
+        log.append_leader(batch(), epoch, 0)
+    stale = batch(base_offset=9, leader_epoch=2)
+    inode = disk.names["/d/t-0/00000000000000000000.log"]
+    assert inode is not None
+    inode.data += stale
+    dirs = loaded(disk.process_killed())
+    assert dirs.logs[P].log_end_offset == 9
+    assert "leader epoch 2 follows 5" in dirs.findings[0]
+
+
+def test_a_producer_snapshot_above_the_recovery_point_is_not_believed() -> None:
+    """A truncation removed it, and a power cut brought it back: it tells of batches that were cut."""
+    disk = FaultyDisk()
+    dirs = loaded(disk)
+    log = dirs.create(P, TOPIC_ID, SMALL)
+    log.append_leader(batch(3, producer_id=7, producer_epoch=0, base_sequence=0), 0, 0)
+    log.flush()
+    dirs.checkpoint()
+    log.append_leader(batch(3, producer_id=7, producer_epoch=0, base_sequence=3), 0, 0)
+    file = disk.open("/d/t-0/00000000000000000006.snapshot", create=True)
+    stale = Producers()
+    stale.record(read_header(batch(3, producer_id=8, producer_epoch=0, base_sequence=0)), 3, 0)
+    file.pwrite((stale.snapshot(),), 0)
+    log = loaded(disk.process_killed()).logs[P]
+    assert [id for id, _ in log.producers] == [7]
+
+
+def test_an_index_entry_is_due_when_more_than_its_interval_was_written() -> None:
+    size = len(batch(1))
+    config = LogConfig(index_interval_bytes=size)
+    log = loaded(FaultyDisk(), config=config).create(P, TOPIC_ID, config)
+    for _ in range(7):
+        log.append_leader(batch(1), 0, 0)
+    assert list(log.active.index.offsets) == [2, 4, 6]
+
+
 # -- a flush that runs elsewhere while the log goes on
 
 
@@ -474,6 +525,36 @@ def test_a_file_in_a_running_flush_is_not_closed_under_it(what: str) -> None:
     log.close()
     assert dirs.offline == []
     assert disk.open_files == 0
+
+
+def test_a_file_made_while_a_flush_runs_is_not_taken_for_durable() -> None:
+    dirs = loaded(FaultyDisk())
+    log = dirs.create(P, TOPIC_ID, SMALL)
+    log.append_leader(batch(), 0, 0)
+    flush = log.begin_flush()
+    assert flush is not None
+    log.roll()
+    flush.run()
+    log.end_flush(flush)
+    assert log.folder.names.dirty
+    assert not log.dir.names.dirty
+
+
+def test_the_last_index_entries_of_a_flushed_and_closed_segment_are_made_durable_too() -> None:
+    """Retention goes by the last time entry: a torn one could delete records before their time."""
+    disk = FaultyDisk()
+    dirs = loaded(disk)
+    log = dirs.create(P, TOPIC_ID, SMALL)
+    log.append_leader(batch(), 0, 0)
+    log.flush()
+    log.roll()
+    assert dirs.disk is disk
+    dirs.flush_pass(0)
+    for kind in ("index", "timeindex"):
+        inode = disk.names[f"/d/t-0/00000000000000000000.{kind}"]
+        assert inode is not None
+        assert not inode.pending
+    assert log.begin_flush() is None
 
 
 def test_an_older_flush_does_not_overwrite_the_epochs_of_a_newer_one() -> None:

@@ -10,7 +10,7 @@ from moldau.storage import Log, LogConfig, LogDirs, OffsetOutOfRange
 from moldau.terms import Code
 from moldau.wire.batch import headers
 from tests.rooms.storage.faulty_disk import FaultyDisk
-from tests.rooms.storage.test_log import TOPIC_ID, P, batch
+from tests.rooms.storage.test_log import TOPIC_ID, P, batch, check_files
 
 CONFIGS = (
     LogConfig(internal_segment_bytes=5000, index_interval_bytes=200),
@@ -103,6 +103,7 @@ class LogAgainstList(RuleBasedStateMachine):
         log = self.dirs.logs[P]
         assert log.log_start_offset == self.start
         assert log.log_end_offset == self.end
+        check_files(log)
         self.log = log
 
     @rule(share=st.floats(0, 1), size=st.integers(0, 1500), limit=st.floats(0, 1), one=st.booleans())
