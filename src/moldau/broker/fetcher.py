@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.following import Following, Sent, retry_wait_ms
@@ -45,6 +46,7 @@ class Fetcher:
         self.followed: dict[Key, Following] = {}
         self._replicas = replicas
         self._around = replicas.around
+        self._throttles = replicas.throttles
         self._tasks = self._around.world.tasks
         config = self._around.config
         self._wait_max_ms: int = config["replica.fetch.wait.max.ms"]
@@ -123,6 +125,14 @@ class Fetcher:
         wait_ms = following.next_backoff_ms(self._backoff_max_ms)
         following.timer = self._tasks.call_later(wait_ms, lambda: self._unblock(following))
 
+    def _hold_back(self) -> None:
+        """Leave out what is throttled and has had its share, until there is more."""
+        for following in list(self._dirty.values()):
+            wait_ms = self._throttles.wait_ms(following.replica)
+            if wait_ms:
+                self._leave_session(following)
+                following.timer = self._tasks.call_later(wait_ms, partial(self._unblock, following))
+
     def _unblock(self, following: Following) -> None:
         following.timer = None
         if self.followed.get(following.replica.key) is following:
@@ -150,6 +160,8 @@ class Fetcher:
         if line.closed:
             self._broken(ConnectionError("the connection was closed"))
             return
+        if self._throttles.following.on:
+            self._hold_back()
         if not self._in_flight:
             if self._dirty or any(following.in_session for following in self.followed.values()):
                 self._send(line)
@@ -354,6 +366,8 @@ class Fetcher:
                 log.error("%s from broker %d: %s", replica.partition, self.leader, appended.message)
                 self._block(following)
                 return
+            if self._throttles.following.on:
+                self._throttles.received(replica, len(part.records))
         following.backoff_ms = 0
         effects = replica.machine.appended_from_leader(part.high_watermark, part.log_start_offset)
         if effects:

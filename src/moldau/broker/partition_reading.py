@@ -46,6 +46,10 @@ def read(reader: Reader, asked: Asked, left: int, *, first: bool) -> Data:
         data.preferred_read_replica = _preferred(reader, asked, replica)
         if data.preferred_read_replica >= 0:
             return data
+    throttles = reader.replicas.throttles
+    throttled = throttles.leading.on and terms.replica_id >= 0
+    if throttled and throttles.holds_back(asked, replica, terms.replica_id):
+        return data
     if left > 0 or first:
         try:
             data.records = replica.log.read(
@@ -54,6 +58,8 @@ def read(reader: Reader, asked: Asked, left: int, *, first: bool) -> Data:
         except LogError as error:
             reader.replicas.failed(error)
             return _refused(asked, error.code)
+        if throttled and data.records:
+            throttles.sent(replica, len(data.records))
     return data
 
 

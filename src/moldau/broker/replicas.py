@@ -21,6 +21,7 @@ from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.replica import Key, Replica
 from moldau.broker.sessions import Sessions
 from moldau.broker.surroundings import BrokersSeen, Surroundings
+from moldau.broker.throttles import Throttles
 from moldau.broker.topic_configs import TopicConfigs
 from moldau.broker.waiting_room import Promise, WaitingRoom
 from moldau.image import Delta, Image
@@ -65,6 +66,7 @@ class Replicas:
         self._configs = TopicConfigs(around.me, around.config)
         self._isr = IsrRequests(around, self.act)
         self.placements = Placements(around)
+        self.throttles = Throttles(around.me, around.world.clock, around.world.tasks)
         self._fetchers = Fetchers(self)
         slots = around.config["max.incremental.fetch.session.cache.slots"]
         self.sessions = Sessions(self, around.world.clock, around.world.random, slots)
@@ -154,6 +156,7 @@ class Replicas:
         self._schedule_sweep()
 
     def _reconfigure(self, resources: set[tuple[int, str]]) -> None:
+        self.throttles.changed(self.image, resources)
         topics = self._configs.changed(self.image, resources)
         for partition, replica in self.by_partition.items():
             if topics is None or partition.topic in topics:
