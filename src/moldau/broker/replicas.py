@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from errno import ENOSPC
 from itertools import islice
 from typing import Any
 
@@ -33,7 +34,7 @@ from moldau.replication.effects import Effects
 from moldau.replication.facts import Assignment
 from moldau.replication.partition import Partition
 from moldau.replication.roles import Role
-from moldau.storage import Appended, DirOffline, LogConfig, LogError
+from moldau.storage import Appended, DirOffline, DiskFull, LogConfig, LogError
 from moldau.terms import Code, TopicPartition
 from moldau.wire.codec import Buffer
 from moldau.wire.messages.k00_produce import ProduceResponse
@@ -328,6 +329,8 @@ class Replicas:
                 records, machine.leader_epoch, self._clock.wall_ms(), internal=internal
             )
         except LogError as error:
+            if isinstance(error, DiskFull):  # as long as it led, no replica that has space could (F14)
+                error = replica.log.dir.fail(OSError(ENOSPC, str(error)))
             self.failed(error)
             return Appended(error.code, message=str(error))
         if appended.code is Code.NONE and not appended.duplicate:
