@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from foreign import create_topic
-from kafka_peer import wait_until
+from kafka_peer import KafkaPeer, wait_until
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -36,9 +36,9 @@ def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> I
 class Topic:
     """A topic with four helpers: write, read as a batch, stream, and count."""
 
-    def __init__(self, spark: SparkSession, bootstrap: str, name: str, partitions: int = 2) -> None:
+    def __init__(self, spark: SparkSession, bootstrap: str, name: str, partitions: int = 2, replicas: int = 3) -> None:
         self.spark, self.bootstrap, self.name = spark, bootstrap, name
-        create_topic(bootstrap, name, partitions)
+        create_topic(bootstrap, name, partitions, replicas)
 
     def write(self, values: range, **how: object) -> None:
         codec = str(how.pop("codec", "none"))
@@ -203,21 +203,25 @@ def test_partitions_that_are_added_are_read_and_a_recreated_topic_stops_the_stre
     assert sorted(found) == list(range(100, 200))
 
 
-def test_aborted_transactions_are_not_seen_by_a_reader_of_committed_records(topic, bootstrap_servers):
-    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": topic.name})
-    producer.init_transactions(60)
-    for turn in range(4):
-        producer.begin_transaction()
-        for number in range(turn * 10, turn * 10 + 10):
-            producer.produce(topic.name, b"%d" % number, partition=0)
-        producer.flush(60)  # or an abort would drop what never left
-        if turn % 2:
-            producer.abort_transaction(60)
-        else:
-            producer.commit_transaction(60)
-    committed = topic.batch(**{"kafka.isolation.level": "read_committed"})
-    assert numbers(committed) == [*range(10), *range(20, 30)]
-    assert numbers(topic.batch()) == list(range(40))
+def test_aborted_transactions_are_not_seen_by_a_reader_of_committed_records(spark, fresh):
+    """Written and read on Apache Kafka, where the source is at home as well."""
+    with KafkaPeer(nodes=1) as peer:
+        topic = Topic(spark, peer.bootstrap_servers, fresh("spark"), replicas=1)
+        producer = Producer({"bootstrap.servers": peer.bootstrap_servers, "transactional.id": topic.name})
+        producer.init_transactions(60)
+        for turn in range(4):
+            producer.begin_transaction()
+            for number in range(turn * 10, turn * 10 + 10):
+                producer.produce(topic.name, b"%d" % number, partition=0)
+            producer.flush(60)  # or an abort would drop what never left
+            if turn % 2:
+                producer.abort_transaction(60)
+            else:
+                producer.commit_transaction(60)
+        there = {"kafka.bootstrap.servers": peer.bootstrap_servers}
+        committed = topic.batch(**there, **{"kafka.isolation.level": "read_committed"})
+        assert numbers(committed) == [*range(10), *range(20, 30)]
+        assert numbers(topic.batch(**there)) == list(range(40))
 
 
 def test_a_batch_written_to_a_topic_is_read_back(topic):

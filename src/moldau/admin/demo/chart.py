@@ -75,11 +75,11 @@ def _leaders(axes: Any, outcome: Outcome) -> None:
             axes.barh(partition, end - start, left=start, height=0.7, color=_color(leader))
     for broker in sorted(brokers):
         axes.barh(0, 0, color=_color(broker), label="nobody" if broker < 0 else f"broker {broker}")
-    axes.legend(loc="lower right", ncols=4)
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, frameon=False)
     axes.set_yticks(sorted({change.partition for change in outcome.changes}))
     axes.set_ylabel("partition")
     axes.set_xlabel("seconds")
-    axes.set_title("who led which partition")
+    axes.set_title("who led which partition", loc="left")
     _mark(axes, outcome)
 
 
