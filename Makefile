@@ -1,6 +1,6 @@
 # The words of this project. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check up down bench sim docs jars clean
+.PHONY: help setup demo test check up down kills bench docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -42,6 +42,9 @@ jars: setup  ## Apache Kafka's jars through Maven, for the peer and the Java cli
 
 test: check jars  ## everything that CI runs
 	$(PYTEST) tests --ignore tests/tidy
+
+kills: setup  ## kill -9 of leader, controller and both, 20 times each under load (ARGS="--seed 7 --kills 5")
+	$(PY) -m moldau.cluster.kills $(ARGS)
 
 bench: setup jars  ## Moldau against Apache Kafka on this machine
 	$(PY) -m bench.run
