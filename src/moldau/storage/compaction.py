@@ -8,7 +8,7 @@ follow any. Record bytes are copied, not re-encoded: offsets and timestamps are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -80,12 +80,16 @@ def plan(log: Log, now_ms: int) -> Compaction | None:
     return Compaction(log, dirt, now_ms)
 
 
+def _no_haste_needed(size: int) -> None:
+    """No limit."""
+
+
 class Compaction:
     """One run over one log: which segments, and (after ``run``) what stands in their place."""
 
     __slots__ = (
         "_delete_retention_ms", "_folder", "_interval", "_keep_empty", "_keys", "_now_ms", "_segment_bytes",
-        "cleaned_to", "dirty_from", "error", "replaced", "sources", "truncations",
+        "cleaned_to", "dirty_from", "error", "keys_max", "pace", "replaced", "sources", "truncations",
     )  # fmt: skip
 
     def __init__(self, log: Log, dirt: Dirt, now_ms: int) -> None:
@@ -102,6 +106,9 @@ class Compaction:
         self._delete_retention_ms = log.config.delete_retention_ms
         self._segment_bytes = log.config.roll_bytes
         self._interval = log.config.index_interval_bytes
+        self.keys_max = MAX_KEYS
+        self.pace: Callable[[int], object] = _no_haste_needed
+        """Called with the size of each batch read; it may take its time (log.cleaner.io.max.bytes.per.second)."""
         self._keys: dict[bytes, int] = {}
         # A producer's last batch keeps its header, so that its sequence number survives a rebuild of the state.
         self._keep_empty = {known.batches[-1].last_offset for _, known in log.producers if known.batches}
@@ -130,14 +137,16 @@ class Compaction:
         for source in self.sources:
             if source.base_offset < self.dirty_from:
                 continue
-            if len(keys) > MAX_KEYS:
+            if len(keys) > self.keys_max:
                 self.cleaned_to = source.base_offset
                 break
             segment = self._own(source)
             for position, header in segment.walk(0):
                 if not header.attributes & _CONTROL:
                     try:
-                        _, data = payload(segment.batch(position, header))
+                        raw = segment.batch(position, header)
+                        self.pace(len(raw))
+                        _, data = payload(raw)
                         for record in raw_records(data, header.count):
                             if record.key is not None:
                                 keys[_digest(record.key)] = header.base_offset + record.offset_delta
@@ -177,7 +186,9 @@ class Compaction:
             segment = self._own(source)
             for position, header in segment.walk(0):
                 try:
-                    batch, timestamp = self._filter(segment.batch(position, header), header)
+                    raw = segment.batch(position, header)
+                    self.pace(len(raw))
+                    batch, timestamp = self._filter(raw, header)
                 except BatchError as error:
                     raise CorruptLog(segment.path(), position, str(error)) from error
                 if batch:

@@ -368,9 +368,6 @@ class LogDirs:
     def _write_recovery_points(self, dir: LogDir, logs: Iterable[Log] | None = None) -> None:
         if logs is None:
             logs = [log for log in self.logs.values() if log.dir is dir]
-        if dir.names.dirty:
-            self.disk.sync_dir(dir.path)
-            dir.names.synced = dir.names.changes
         self._write(dir, names.RECOVERY_POINTS, {log.partition: log.recovery_point for log in logs})
         for log in logs:
             log.restart_point = log.recovery_point

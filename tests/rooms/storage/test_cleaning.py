@@ -259,8 +259,13 @@ def test_a_crash_at_any_step_of_a_compaction_leaves_the_log_before_or_after_it()
     def life(disk: FaultyDisk) -> None:
         dirs, log = begin(COMPACT, disk)
         for number in range(30):
+            write(log, [(b"k%d" % (number % 4), b"%d" % number), (b"u%d" % (number // 3), b"")])
+        settle(dirs, log)
+        dirs.compaction_pass(0)  # makes small segments; the second joins them
+        for number in range(30, 36):
             write(log, [(b"k%d" % (number % 4), b"%d" % number), (b"u%d" % number, b"")])
         settle(dirs, log)
+        sources.append(len(log.segments))
         started.append(disk.steps)
         contents.append(read_all(log))
         dirs.compaction_pass(0)
@@ -269,11 +274,13 @@ def test_a_crash_at_any_step_of_a_compaction_leaves_the_log_before_or_after_it()
         dirs.checkpoint()
 
     started: list[int] = []
+    sources: list[int] = []
     contents: list[list[tuple[int, bytes | None, bytes | None, int]]] = []
     whole = FaultyDisk()
     life(whole)
     before, after = contents
     assert len(after) < len(before)
+    assert len(reopen(whole.process_killed(), COMPACT)[1].segments) < sources[0]
     newest = {entry[1]: entry for entry in before}
     for step in range(started[0], whole.steps):
         for cut in (None, 1, 2):
@@ -282,7 +289,7 @@ def test_a_crash_at_any_step_of_a_compaction_leaves_the_log_before_or_after_it()
                 life(disk)
             _, log = reopen(disk.process_killed() if cut is None else disk.power_cut(cut * 1000 + step), COMPACT)
             found = read_all(log)
-            assert log.log_end_offset == 60
+            assert log.log_end_offset == 72
             assert set(after) <= set(found) <= set(before)  # some groups may be done and others not
             assert {entry[1]: entry for entry in found} == newest
             assert not [name for name in log.folder.disk.list_dir("/d/t-0") if "cleaned" in name or "swap" in name]

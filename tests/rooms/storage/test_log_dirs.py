@@ -17,7 +17,7 @@ from moldau.storage.producers import Producers
 from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import read_header
 from tests.rooms.storage.faulty_disk import Crash, FaultyDisk
-from tests.rooms.storage.test_log import SMALL, TOPIC_ID, P, again, batch, fresh, offsets
+from tests.rooms.storage.test_log import SMALL, TOPIC_ID, P, again, batch, check_files, fresh, offsets
 
 OTHER_ID = bytes(range(1, 17))
 
@@ -427,6 +427,32 @@ def test_offsets_that_do_not_fit_an_index_begin_another_segment(tmp_path: Path) 
     log.append_follower(bytes(batch(3, base_offset=far, leader_epoch=0)))
     assert [segment.base_offset for segment in log.segments] == [0, far]
     assert offsets(log) == [0, far]
+
+
+def test_index_entries_of_a_cut_tail_do_not_come_back(tmp_path: Path) -> None:
+    config = LogConfig(index_interval_bytes=0)
+    dirs, log = fresh(tmp_path, config)
+    for number in range(10):
+        log.append_leader(batch(1, timestamp=number), 0, 0)
+    dirs.close()
+    dirs, log = again(tmp_path, config)
+    log.truncate_to(5)
+    log.append_leader(batch(1, timestamp=7, size=5000), 0, 0)
+    dirs.close()
+    check_files(again(tmp_path, config)[1])
+
+
+def test_a_log_that_was_opened_written_and_closed_again_is_as_whole_as_a_new_one(tmp_path: Path) -> None:
+    dirs, log = fresh(tmp_path, LogConfig())
+    log.append_leader(batch(timestamp=5), 0, 0)
+    dirs.close()
+    dirs, log = again(tmp_path, LogConfig())
+    log.append_leader(batch(timestamp=900, producer_id=3, producer_epoch=0, base_sequence=0), 0, 0)
+    dirs.close()
+    assert (tmp_path / "t-0" / f"{6:020d}.snapshot").exists()
+    newest = again(tmp_path, LogConfig())[1].offset_of_max_timestamp()
+    assert newest is not None
+    assert newest[:2] == (902, 5)
 
 
 def test_a_full_index_begins_another_segment() -> None:
