@@ -13,6 +13,7 @@ from typing import Any
 
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigError
+from moldau.terms.dynamic_config import DYNAMIC_KEYS, ONLY_DYNAMIC
 from moldau.terms.properties import read_properties
 from moldau.terms.value import value
 
@@ -46,6 +47,7 @@ class NodeConfig:
                 self.unknown.append(name)
             else:
                 self.values[name] = key.parse(text)
+        self._of_file = self.values
         self.node_id: int = self._node_id()
         self.roles: frozenset[str] = self._roles()
         self.controller_listener_names: tuple[str, ...] = self._controller_listener_names()
@@ -58,7 +60,19 @@ class NodeConfig:
         self._check()
 
     def __getitem__(self, name: str) -> Any:
-        return self.values[name] if name in self.values else BROKER_KEYS[name].default
+        if name in self.values:
+            return self.values[name]
+        return (BROKER_KEYS.get(name) or ONLY_DYNAMIC[name]).default
+
+    def adopt(self, dynamic: Mapping[str, str]) -> set[str]:
+        """Settings made while the node runs go before those of the file, until they are made otherwise.
+
+        The keys whose values this has changed. What is derived from several keys (listeners, roles) stays as it is.
+        """
+        names = {*self.values, *dynamic}
+        before = {name: self[name] for name in names}
+        self.values = {**self._of_file, **{name: DYNAMIC_KEYS[name].parse(text) for name, text in dynamic.items()}}
+        return {name for name in names if self[name] != before[name]}
 
     @property
     def is_broker(self) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.broker.asking import pause
+from moldau.broker.cleaning import Cleaning
 from moldau.broker.coordinator import Coordinator
 from moldau.broker.formatting import FormatRefused
 from moldau.broker.replicas import Replicas
@@ -43,6 +44,7 @@ class DataSide:
         self.log_dirs = LogDirs(node.world.disk, node.config.log_dirs, random=node.world.random)
         self.replicas: Replicas
         self.coordinator: Coordinator
+        self.cleaning = Cleaning(node.world, self.log_dirs, node.config)
         self._probe_sent_ms: int | None = None
         self._stopped = False
 
@@ -107,11 +109,14 @@ class DataSide:
             "retention", config["log.retention.check.interval.ms"], lambda: self.log_dirs.retention_pass(wall_ms())
         )
         self._every("deletion", DELETION_MS, lambda: self.log_dirs.deletion_pass(wall_ms()))
-        if config["log.cleaner.enable"]:
-            self._every(
-                "compaction", config["log.cleaner.backoff.ms"], lambda: self.log_dirs.compaction_pass(wall_ms())
-            )
+        self.cleaning.start()
+        self._node.dynamic.react("log.cleaner.backoff.ms", self.cleaning.reconfigure)
+        self._remember_producers()
+        self._node.dynamic.react("producer.id.expiration.ms", self._remember_producers)
         self._world.tasks.spawn(self._probe(), "disk probe")
+
+    def _remember_producers(self) -> None:
+        self.log_dirs.producer_expiration_ms = self._node.config["producer.id.expiration.ms"]
 
     def _every(self, name: str, period_ms: int, act: Callable[[], object]) -> None:
         async def again() -> None:
@@ -166,6 +171,7 @@ class DataSide:
         self._stopped = True
         if not hasattr(self, "replicas"):
             return
+        self.cleaning.stop()
         self.coordinator.stop()
         self.replicas.stop()
         await self._world.tasks.off_loop(lambda: self.log_dirs.close(broker_epoch))

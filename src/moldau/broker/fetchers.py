@@ -1,4 +1,4 @@
-"""Following: who fetches which partitions from which leader. One fetcher per leader, however many partitions.
+"""Following: who fetches which partitions from which leader, who has num.replica.fetchers fetchers, one by default.
 
 Decides nothing about replication; it keeps the assignment of partitions to fetchers and closes fetchers that have
 nothing left to follow. Read next: ``fetcher.py``, the conversation with one leader.
@@ -15,43 +15,65 @@ if TYPE_CHECKING:
     from moldau.broker.replicas import Replicas
 
 
+Place = tuple[int, int]
+"""(leader, which of its fetchers)."""
+
+
 class Fetchers:
-    """All fetchers of a broker, by leader."""
+    """All fetchers of a broker, by leader and number."""
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
-        self._by_leader: dict[int, Fetcher] = {}
-        self._leader_of: dict[Key, int] = {}
+        self._count: int = replicas.around.config["num.replica.fetchers"]
+        self._fetchers: dict[Place, Fetcher] = {}
+        self._place_of: dict[Key, Place] = {}
 
     def follow(self, replica: Replica, leader: int) -> None:
         """Fetch this partition from ``leader``, under the machine's present leader epoch, and from nobody else."""
-        before = self._leader_of.get(replica.key)
-        if before is not None and before != leader:
+        topic_id, number = replica.key
+        place = leader, (int.from_bytes(topic_id[-4:], "big") + number) % self._count
+        before = self._place_of.get(replica.key)
+        if before is not None and before != place:
             self.unfollow(replica)
-        self._leader_of[replica.key] = leader
-        fetcher = self._by_leader.get(leader)
+        self._place_of[replica.key] = place
+        fetcher = self._fetchers.get(place)
         if fetcher is None:
-            fetcher = self._by_leader[leader] = Fetcher(self._replicas, leader)
+            fetcher = self._fetchers[place] = Fetcher(self._replicas, leader)
         fetcher.follow(replica)
 
     def unfollow(self, replica: Replica) -> None:
         """Fetch this partition from nobody."""
-        leader = self._leader_of.pop(replica.key, None)
-        if leader is None:
+        place = self._place_of.pop(replica.key, None)
+        if place is None:
             return
-        fetcher = self._by_leader[leader]
+        fetcher = self._fetchers[place]
         fetcher.unfollow(replica)
         if not fetcher.followed:
             fetcher.stop()
-            del self._by_leader[leader]
+            del self._fetchers[place]
+
+    def reconfigure(self) -> None:
+        """num.replica.fetchers may have changed: share the partitions out anew."""
+        count: int = self._replicas.around.config["num.replica.fetchers"]
+        if count == self._count:
+            return
+        self._count = count
+        followed = [(one.replica, f.leader) for f in self._fetchers.values() for one in f.followed.values()]
+        for replica, leader in followed:
+            self.follow(replica, leader)
+
+    def __len__(self) -> int:
+        """How many fetchers there are."""
+        return len(self._fetchers)
 
     def brokers_changed(self, ids: set[int]) -> None:
         """These brokers registered anew, moved, or were fenced or unfenced."""
-        for id in ids & self._by_leader.keys():
-            self._by_leader[id].leader_changed()
+        for (leader, _), fetcher in self._fetchers.items():
+            if leader in ids:
+                fetcher.leader_changed()
 
     def stop(self) -> None:
-        for fetcher in self._by_leader.values():
+        for fetcher in self._fetchers.values():
             fetcher.stop()
-        self._by_leader.clear()
-        self._leader_of.clear()
+        self._fetchers.clear()
+        self._place_of.clear()

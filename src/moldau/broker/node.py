@@ -17,6 +17,7 @@ from moldau.broker.api import BROKER, CONTROLLER
 from moldau.broker.asking import Asking
 from moldau.broker.config import LOOPBACK, Listener, NodeConfig
 from moldau.broker.data import DataSide
+from moldau.broker.dynamic import DynamicConfig
 from moldau.broker.formatting import FormatRefused, read_meta
 from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
 from moldau.broker.metadata import Metadata
@@ -36,6 +37,9 @@ from moldau.wire.frames import RequestHeader
 
 log = logging.getLogger("moldau.node")
 
+SUSPICION_MS = 500
+"""How long a refusal makes the image doubtful. Then it counts again: the refusal may have been somebody's mistake."""
+
 
 class StartRefused(Exception):
     """The node cannot start; the text says what is in the way and what to do."""
@@ -50,6 +54,8 @@ class Node:
         self._ended = ended
         self.cluster_id = ""
         self.metadata = Metadata()
+        self.dynamic = DynamicConfig(config)
+        self.metadata.watch(self.dynamic.apply)
         self.doors: list[Door] = []
         self.bound: dict[str, BoundListener] = {}
         self.connection_options = ConnectionOptions(client_id=f"node-{config.node_id}")
@@ -63,6 +69,7 @@ class Node:
         self.replicas: Any = None
         self.coordinator: Any = None
         self._stopping: asyncio.Future[None] | None = None
+        self._suspects: dict[int, int] = {}
 
     # ---- start
 
@@ -223,8 +230,13 @@ class Node:
         return shown
 
     def controller_shown(self) -> int:
-        """The controller id for clients: any live broker, since requests are forwarded (KIP-590)."""
-        return self.config.node_id
+        """The controller id for clients: any live broker, since requests are forwarded (KIP-590); -1 when there is none.
+
+        Never one that the same answer does not list: while a cluster starts, librdkafka would wait for it to appear
+        until its next look at the brokers, ten seconds later.
+        """
+        live = [broker.id for broker in self.metadata.image.brokers.values() if not broker.fenced]
+        return self.config.node_id if self.config.node_id in live else min(live, default=-1)
 
     def voters(self) -> dict[int, tuple[str, int]]:
         """Controller id -> address."""
@@ -242,8 +254,18 @@ class Node:
 
     def leader_refused(self, broker_id: int) -> None:
         """A broker that we follow refuses connections: news for the controller, if that is us (HC-4)."""
+        self._suspects[broker_id] = self.world.clock.monotonic_ms() + SUSPICION_MS
         if self.office is not None:
             self.office.probe(broker_id)
+
+    def suspects_a_death(self) -> bool:
+        """Whether a broker that the image shows alive has just refused us: the image is about to change."""
+        now_ms = self.world.clock.monotonic_ms()
+        for id, until_ms in list(self._suspects.items()):
+            broker = self.metadata.image.brokers.get(id)
+            if broker is None or broker.fenced or now_ms >= until_ms:
+                del self._suspects[id]
+        return bool(self._suspects)
 
     def quorum_leader_changed(self) -> None:
         """Let the new controller know us at once: until then it cannot notice our death."""

@@ -158,6 +158,7 @@ class Replicas:
 
     def _reconfigure(self, resources: set[tuple[int, str]]) -> None:
         self.throttles.changed(self.image, resources)
+        self._fetchers.reconfigure()
         topics = self._configs.changed(self.image, resources)
         for partition, replica in self.by_partition.items():
             if topics is None or partition.topic in topics:

@@ -1,0 +1,43 @@
+"""Settings of this node that are changed while it runs (KIP-226): the cluster's defaults, and over them its own.
+
+Watches the committed metadata, has ``NodeConfig`` take the values over, and wakes whoever asked to hear of a key. Most
+readers look a value up each time they need it and ask for nothing. Decides nothing: who may set what is decided in
+``moldau.controller.configs``, which value wins in ``moldau.image.configs``. Topics' defaults are ``topic_configs.py``'s.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from moldau.broker.config import NodeConfig
+from moldau.image import Delta, Image
+from moldau.image.configs import CLUSTER, Resource
+from moldau.terms.dynamic_config import DYNAMIC_KEYS, PER_BROKER
+
+log = logging.getLogger("moldau.node")
+
+
+class DynamicConfig:
+    """One node's settings as the image has them."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._config = config
+        self._own = (Resource.BROKER.value, str(config.node_id))
+        self._everyones = (Resource.BROKER.value, CLUSTER)
+        self._reactions: dict[str, list[Callable[[], object]]] = {}
+
+    def react(self, key: str, act: Callable[[], object]) -> None:
+        """Call ``act`` whenever the key's value has changed."""
+        self._reactions.setdefault(key, []).append(act)
+
+    def apply(self, image: Image, delta: Delta) -> None:
+        """A committed batch changed something."""
+        if self._own not in delta.configs and self._everyones not in delta.configs:
+            return
+        merged = {**image.config(*self._everyones), **image.config(*self._own)}
+        known = {key: text for key, text in merged.items() if key in DYNAMIC_KEYS and key not in PER_BROKER}
+        for key in sorted(self._config.adopt(known)):
+            log.info("%s is now %s", key, self._config[key])
+            for act in self._reactions.get(key, ()):
+                act()

@@ -1,0 +1,181 @@
+"""Settings that are changed while a node runs: which value counts, who hears of it, and what compaction makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from moldau.broker.cleaning import Cleaning
+from moldau.broker.config import NodeConfig
+from moldau.broker.dynamic import DynamicConfig
+from moldau.image import Delta, Image
+from moldau.runtime.world import real_world
+from moldau.storage import Log, LogConfig, LogDirs
+from moldau.terms import TopicPartition
+from moldau.terms.config_key import LONG_MAX
+from moldau.wire.batch import build
+from moldau.wire.records import metadata as records
+from tests.rooms.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
+
+PARTITION = TopicPartition("kept", 0)
+CONFIG = LogConfig(
+    cleanup_policy=("compact",), internal_segment_bytes=1000, min_cleanable_dirty_ratio=0.0, delete_retention_ms=1000
+)
+
+
+def node_config(**given: str) -> NodeConfig:
+    return NodeConfig(
+        {
+            "node.id": "1", "process.roles": "broker", "listeners": "PLAINTEXT://127.0.0.1:0",
+            "controller.listener.names": "CONTROLLER", "controller.quorum.voters": "100@localhost:1",
+            **{name.replace("_", "."): value for name, value in given.items()},
+        }
+    )  # fmt: skip
+
+
+class Told:
+    """A node's settings, and an image that tests change."""
+
+    def __init__(self, **given: str) -> None:
+        self.config = node_config(**given)
+        self.dynamic = DynamicConfig(self.config)
+        self.image = Image()
+
+    def set(self, who: str, key: str, value: str | None) -> Any:
+        delta = Delta()
+        record = records.ConfigRecord(resource_type=4, resource_name=who, name=key, value=value)
+        self.image.apply(record, delta=delta)
+        self.dynamic.apply(self.image, delta)
+        return self.config[key]
+
+
+def test_a_brokers_own_setting_goes_before_the_clusters_and_that_before_the_files() -> None:
+    told, key = Told(log_cleaner_backoff_ms="7000"), "log.cleaner.backoff.ms"
+    assert told.config[key] == 7000
+    assert told.set("", key, "5000") == 5000
+    assert told.set("1", key, "3000") == 3000
+    assert told.set("2", key, "1000") == 3000, "another broker's"
+    assert told.set("", key, "4000") == 3000
+    assert told.set("1", key, None) == 4000
+    assert told.set("", key, None) == 7000
+
+
+def test_keys_that_exist_only_so_have_a_default_and_return_to_it() -> None:
+    told, key = Told(), "leader.replication.throttled.rate"
+    assert told.config[key] == LONG_MAX
+    assert told.set("1", key, "10") == 10
+    assert told.set("1", key, None) == LONG_MAX
+
+
+def test_who_asked_hears_of_a_change_and_of_nothing_else() -> None:
+    told, heard = Told(), []
+    told.dynamic.react("log.cleaner.backoff.ms", lambda: heard.append(told.config["log.cleaner.backoff.ms"]))
+    told.set("", "log.retention.ms", "1")
+    told.set("", "log.cleaner.backoff.ms", "20")
+    told.set("", "log.cleaner.backoff.ms", "20")
+    told.set("1", "log.cleaner.backoff.ms", "20")
+    told.set("1", "log.cleaner.backoff.ms", "30")
+    assert heard == [20, 30]
+
+
+def test_addresses_do_not_change_under_a_running_node() -> None:
+    told = Told()
+    told.set("1", "listeners", "PLAINTEXT://127.0.0.1:9999")
+    assert told.config["listeners"] == ("PLAINTEXT://127.0.0.1:0",)
+
+
+def test_followers_share_a_leaders_partitions_among_as_many_fetchers_as_are_wanted(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1, partitions=6)
+            follower = cluster.brokers[1]
+            fetchers = follower.replicas._fetchers
+            for count in (1, 3, 2):
+                follower.config.adopt({"num.replica.fetchers": str(count)})
+                cluster.commit(records.ConfigRecord(resource_type=4, resource_name="", name="x", value=str(count)))
+                assert len(fetchers) == count
+                for number in range(6):
+                    assert (await cluster.produce(0, batch(), number=number)).error_code == 0
+                assert all(cluster.image.at((TOPIC_ID, number)).isr == (0, 1) for number in range(6)), TOPIC
+
+    run(work)
+
+
+# ---- compaction
+
+
+class Cleaner:
+    """One dirty log in a real folder, and compaction over it."""
+
+    def __init__(self, folder: Path, **dynamic: str) -> None:
+        self.failures: list[BaseException] = []
+        world = real_world(asyncio.get_running_loop(), lambda task, error: self.failures.append(error))
+        self.dirs = LogDirs(world.disk, [str(folder / "data")], random=world.random)
+        self.dirs.claim("mini", 1)
+        self.dirs.load(lambda _: CONFIG)
+        self.log: Log = self.dirs.create(PARTITION, TOPIC_ID, CONFIG)
+        self.config = node_config()
+        self.config.adopt({name.replace("_", "."): value for name, value in dynamic.items()})
+        self.cleaning = Cleaning(world, self.dirs, self.config)
+        for turn in range(60):
+            self.log.append_leader(build([(turn, b"k%d" % (turn % 10), b"v" * 50, ())]), 0, turn)
+        self.log.high_watermark = self.log.log_end_offset
+        self.dirs.flush_pass(10**9)
+        self.dirs.checkpoint()
+
+
+def test_every_dirty_log_is_compacted_and_a_small_offset_map_takes_several_runs(tmp_path: Path) -> None:
+    async def work() -> None:
+        whole = Cleaner(tmp_path / "a")
+        assert await whole.cleaning.clean() > 0
+        small = Cleaner(tmp_path / "b", log_cleaner_dedupe_buffer_size="1")
+        await small.cleaning.clean()
+        assert small.log.cleaned_to < whole.log.cleaned_to
+        while await small.cleaning.clean():
+            pass
+        assert small.log.cleaned_to == whole.log.cleaned_to
+
+    run(work)
+
+
+def test_a_log_that_is_deleted_while_it_is_compacted_costs_nobody_anything(tmp_path: Path) -> None:
+    async def work() -> None:
+        scene = Cleaner(tmp_path, log_cleaner_io_max_bytes_per_second="20000")
+        cleaning = asyncio.ensure_future(scene.cleaning.clean())
+        folder = tmp_path / "data" / str(PARTITION)
+        await until(lambda: list(folder.glob("*.cleaned")), "it is under way")
+        scene.dirs.delete(PARTITION, 0)
+        again = scene.dirs.create(PARTITION, bytes([8] * 16), CONFIG)
+        await cleaning
+        assert scene.dirs.offline == []
+        assert again.log_end_offset == 0
+        assert not list(folder.glob("*.cleaned"))
+        assert not scene.failures
+
+    run(work)
+
+
+def test_a_stop_does_not_wait_for_a_slow_compaction(tmp_path: Path) -> None:
+    async def work() -> None:
+        scene = Cleaner(tmp_path, log_cleaner_io_max_bytes_per_second="1")
+        cleaning = asyncio.ensure_future(scene.cleaning.clean())
+        await asyncio.sleep(0.05)
+        assert not cleaning.done()
+        scene.cleaning.stop()
+        await asyncio.wait_for(cleaning, 10)
+
+    run(work)
+
+
+def test_the_pause_between_two_looks_is_changed_at_once(tmp_path: Path) -> None:
+    async def work() -> None:
+        scene = Cleaner(tmp_path, log_cleaner_backoff_ms="3600000")
+        scene.cleaning.start()
+        await asyncio.sleep(0)
+        scene.config.adopt({"log.cleaner.backoff.ms": "10"})
+        scene.cleaning.reconfigure()
+        await until(lambda: scene.log.cleaned_to > 0)
+        scene.cleaning.stop()
+
+    run(work)
