@@ -28,6 +28,7 @@ from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir, OpenFiles
 from moldau.storage.log import Log
 from moldau.storage.recovery import Known
+from moldau.storage.retention import Deletion
 from moldau.terms import TopicPartition
 
 ConfigOf = Callable[[TopicPartition], LogConfig]
@@ -330,22 +331,28 @@ class LogDirs:
                 return self.end_compaction(*due, now_ms)
         return 0
 
-    def deletion_pass(self, now_ms: int) -> int:
-        """Remove files and folders whose delay is over; how many."""
-        removed = 0
+    def deletions_due(self, now_ms: int) -> list[Deletion]:
+        """Removals whose delay is over, to run (off the loop: a large file takes its time) and to end."""
+        deletions = []
         for dir in self.online:
-            later: list[tuple[int, str]] = []
-            due: list[tuple[int, str]] = []
-            for entry in dir.doomed:
-                (due if entry[0] <= now_ms else later).append(entry)
-            dir.doomed = later
-            try:
-                for _, path in due:
-                    self.disk.remove_tree(path) if self.disk.is_dir(path) else self.disk.remove(path)
-            except OSError as error:
-                dir.fail(error)
-            removed += len(due)
-        return removed
+            paths = [path for due_ms, path in dir.doomed if due_ms <= now_ms]
+            if paths:
+                dir.doomed = [entry for entry in dir.doomed if entry[0] > now_ms]
+                deletions.append(Deletion(dir, paths))
+        return deletions
+
+    def end_deletion(self, deletion: Deletion) -> None:
+        """The removal has run; a directory it failed in is offline."""
+        if deletion.error is not None:
+            deletion.dir.fail(deletion.error)
+
+    def deletion_pass(self, now_ms: int) -> int:
+        """Remove files and folders whose delay is over, here and now; how many."""
+        deletions = self.deletions_due(now_ms)
+        for deletion in deletions:
+            deletion.run()
+            self.end_deletion(deletion)
+        return sum(len(deletion.paths) for deletion in deletions)
 
     def checkpoint(self) -> None:
         """Write the checkpoints of every directory whose content changed: the one periodic write of a broker's logs."""

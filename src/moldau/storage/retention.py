@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from moldau.storage.names import DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, offset_name
 
 if TYPE_CHECKING:
+    from moldau.storage.folder import LogDir
     from moldau.storage.log import Log
     from moldau.storage.segment import Segment
 
@@ -68,3 +69,26 @@ def doom(segment: Segment, due_ms: int) -> None:
             folder.disk.rename(path, path + DELETED)
             folder.dir.doomed.append((due_ms, path + DELETED))
     folder.names.touch()
+
+
+class Deletion:
+    """Files and folders of one directory to remove, in a form that a worker thread can run; an error is kept."""
+
+    __slots__ = ("dir", "error", "paths")
+
+    def __init__(self, dir: LogDir, paths: list[str]) -> None:
+        self.dir = dir
+        self.paths = paths
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        """Remove them."""
+        disk = self.dir.disk
+        try:
+            for path in self.paths:
+                if disk.is_dir(path):
+                    disk.remove_tree(path)
+                else:
+                    disk.remove(path)
+        except OSError as error:
+            self.error = error

@@ -437,7 +437,7 @@ def test_index_entries_of_a_cut_tail_do_not_come_back(tmp_path: Path) -> None:
     dirs.close()
     dirs, log = again(tmp_path, config)
     log.truncate_to(5)
-    log.append_leader(batch(1, timestamp=7, size=5000), 0, 0)
+    log.append_leader(batch(1, timestamp=5, size=5000), 0, 0)
     dirs.close()
     check_files(again(tmp_path, config)[1])
 
