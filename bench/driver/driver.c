@@ -247,9 +247,22 @@ static rd_kafka_resp_err_t ask_to_create(rd_kafka_t *rk) {
         return error;
 }
 
+/* Ask for metadata until somebody answers. An admin request alone would look for brokers that were not there at first
+ * only when librdkafka's one-second timer comes round; asking for metadata looks at once. */
+static void greet(rd_kafka_t *rk, int64_t deadline) {
+        const struct rd_kafka_metadata *view;
+        while (rd_kafka_metadata(rk, 0, NULL, &view, 50)) {
+                if (now_ns() > deadline)
+                        die("no broker answers");
+                usleep(5000);
+        }
+        rd_kafka_metadata_destroy(view);
+}
+
 static void create_until_there(rd_kafka_t *rk) {
         int64_t deadline = deadline_ns();
         rd_kafka_resp_err_t error;
+        greet(rk, deadline);
         while ((error = ask_to_create(rk)) && error != RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS) {
                 if (now_ns() > deadline)
                         die("create topic: %s", rd_kafka_err2str(error));

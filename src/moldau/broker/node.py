@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from moldau.broker.api import BROKER, CONTROLLER
@@ -229,13 +229,12 @@ class Node:
                 shown.append(Endpoint(one.name, one.host, one.port or bound.port))
         return shown
 
-    def controller_shown(self) -> int:
-        """The controller id for clients: any live broker, since requests are forwarded (KIP-590); -1 when there is none.
+    def controller_shown(self, live: Collection[int]) -> int:
+        """The controller id for clients: one of the ``live`` brokers that they are shown, since requests are forwarded.
 
-        Never one that the same answer does not list: while a cluster starts, librdkafka would wait for it to appear
-        until its next look at the brokers, ten seconds later.
+        Never another (KIP-590 allows any): librdkafka would wait for a controller that no answer lists until its next
+        look at the brokers, ten seconds later; a cluster that starts would seem dead to it.
         """
-        live = [broker.id for broker in self.metadata.image.brokers.values() if not broker.fenced]
         return self.config.node_id if self.config.node_id in live else min(live, default=-1)
 
     def voters(self) -> dict[int, tuple[str, int]]:

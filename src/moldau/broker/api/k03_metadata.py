@@ -50,7 +50,7 @@ async def _create_first(node: Any, request: MetadataRequest, context: Any, names
 def _answer(node: Any, request: MetadataRequest, context: Any) -> MetadataResponse:
     image: Image = node.metadata.image
     hosts = {}
-    answer = MetadataResponse(cluster_id=node.cluster_id, controller_id=node.controller_shown())
+    answer = MetadataResponse(cluster_id=node.cluster_id)
     for broker in image.brokers.values():
         endpoint = None if broker.fenced else broker.endpoint(context.listener)
         if endpoint is not None:
@@ -60,6 +60,7 @@ def _answer(node: Any, request: MetadataRequest, context: Any) -> MetadataRespon
                     node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
                 )
             )
+    answer.controller_id = node.controller_shown(hosts)
     live = {broker.id for broker in image.brokers.values() if not broker.fenced}
     if request.topics is None or (context.api_version == 0 and not request.topics):
         answer.topics = [_topic(image, topic, live, hosts) for topic in image.topics.values()]

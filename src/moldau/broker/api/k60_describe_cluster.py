@@ -23,7 +23,6 @@ def handle(node: Any, request: DescribeClusterRequest, context: Any) -> Describe
         return refusal
     image = node.metadata.image
     answer = _answer(node, request, BROKERS)
-    answer.controller_id = node.controller_shown()
     for broker in image.brokers.values():
         endpoint = broker.endpoint(context.listener)
         if endpoint is None or (broker.fenced and not request.include_fenced_brokers):
@@ -33,6 +32,7 @@ def handle(node: Any, request: DescribeClusterRequest, context: Any) -> Describe
                 broker_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack, is_fenced=broker.fenced
             )
         )
+    answer.controller_id = node.controller_shown([one.broker_id for one in answer.brokers if not one.is_fenced])
     return answer
 
 

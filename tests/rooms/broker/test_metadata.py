@@ -1,0 +1,55 @@
+"""What clients are shown of the cluster: nothing that contradicts itself."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from moldau.broker.api import k03_metadata, k60_describe_cluster
+from moldau.broker.node import Node
+from moldau.image import Image
+from moldau.image.registration import Broker, Endpoint
+from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
+from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest
+
+CONTEXT = SimpleNamespace(listener="PLAINTEXT", api_version=12)
+
+
+def broker(id: int, *, fenced: bool = False, listener: str = "PLAINTEXT") -> Broker:
+    return Broker(
+        id=id, epoch=1, incarnation_id=bytes(16), endpoints=(Endpoint(listener, "127.0.0.1", 9000 + id),), fenced=fenced
+    )
+
+
+def node(me: int, *brokers: Broker) -> Any:
+    image = Image()
+    image.brokers = {one.id: one for one in brokers}
+    fake = SimpleNamespace(
+        config=SimpleNamespace(node_id=me),
+        metadata=SimpleNamespace(image=image),
+        cluster_id="c",
+        suspects_a_death=lambda: False,
+    )
+    fake.controller_shown = lambda live: Node.controller_shown(fake, live)
+    return fake
+
+
+def controller(me: int, *brokers: Broker) -> int:
+    answer = k03_metadata.handle(node(me, *brokers), MetadataRequest(topics=[]), CONTEXT)
+    assert isinstance(answer, MetadataResponse)
+    described = k60_describe_cluster.handle(node(me, *brokers), DescribeClusterRequest(endpoint_type=1), CONTEXT)
+    assert described.controller_id == answer.controller_id
+    return answer.controller_id
+
+
+def test_the_controller_shown_is_the_node_itself_once_it_is_shown() -> None:
+    assert controller(2, broker(1), broker(2), broker(3)) == 2
+    assert controller(0, broker(0), broker(1)) == 0
+
+
+def test_the_controller_shown_is_always_a_broker_that_is_shown() -> None:
+    assert controller(2) == -1
+    assert controller(2, broker(3)) == 3
+    assert controller(2, broker(2, fenced=True), broker(3), broker(1)) == 1
+    assert controller(2, broker(2, listener="INTERNAL"), broker(3)) == 3
+    assert controller(2, broker(2, fenced=True)) == -1
