@@ -124,7 +124,7 @@ class Replicas:
     # ---- the image
 
     def apply(self, image: Image, delta: Delta) -> None:
-        """Act on a change of the image. The first call sets logs aside that belong to nobody (KAFKA-16234)."""
+        """Act on a change of the image. The first call removes logs that belong to nobody (KAFKA-14616)."""
         self.brokers.image = image
         first = not self._started
         if first:
@@ -152,8 +152,8 @@ class Replicas:
             TopicPartition(self.image.topics[assigned.topic_id].name, assigned.id): assigned.topic_id
             for assigned in self.image.partitions_on_broker(self.me)
         }
-        for stray in self.logs.set_strays_aside(wanted, self._clock.wall_ms()):
-            log.warning("the log of %s belongs to no partition of this broker and was set aside", stray)
+        for stray in self.logs.remove_strays(wanted, self._clock.wall_ms()):
+            log.warning("the log of %s belongs to no partition of this broker any more and is removed", stray)
         self._schedule_sweep()
 
     def _reconfigure(self, resources: set[tuple[int, str]]) -> None:
@@ -205,7 +205,7 @@ class Replicas:
         try:
             found = self.logs.logs.get(partition)
             if found is not None and found.topic_id not in (None, assigned.topic_id):
-                self.logs.delete(partition, now_ms, stray=True)
+                self.logs.delete(partition, now_ms)
                 found = None
             if found is None:
                 found = self.logs.create(partition, assigned.topic_id, config, now_ms=now_ms, is_new=is_new)

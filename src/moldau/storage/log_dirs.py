@@ -239,11 +239,13 @@ class LogDirs:
         else:
             dir.doomed.append((now_ms + log.config.file_delete_delay_ms, path))
 
-    def set_strays_aside(self, wanted: Mapping[TopicPartition, bytes], now_ms: int) -> list[TopicPartition]:
-        """Set aside every log that ``wanted`` (partition to topic id) does not list, or lists under another id; which.
+    def remove_strays(self, wanted: Mapping[TopicPartition, bytes], now_ms: int) -> list[TopicPartition]:
+        """Take away every log that ``wanted`` (partition to topic id) does not list, or lists under another id; which.
 
-        A log whose folder does not say its topic id is believed if it is empty, or if it holds flushed data (a broker
-        from before KIP-516 wrote it); what was never flushed may be a former topic's of the same name, and goes.
+        Its topic was deleted, or its replica moved away, while this broker was down: it is deleted as it would have been
+        then. A log whose folder does not say its topic id is believed if it is empty, or if it holds flushed data (a
+        broker from before KIP-516 wrote it); what was never flushed may be a former topic's of the same name, and is
+        set aside for an operator to look at.
         """
         strays = []
         for partition, log in list(self.logs.items()):
@@ -256,7 +258,7 @@ class LogDirs:
                 else:
                     strays.append(partition)
         for partition in strays:
-            self.delete(partition, now_ms, stray=True)
+            self.delete(partition, now_ms, stray=self.logs[partition].topic_id is None)
         return strays
 
     # -- passes: each returns soon, and the broker calls them by its clock ------------------------------------------

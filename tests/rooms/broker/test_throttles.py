@@ -1,4 +1,4 @@
-"""Throttled replication (KIP-73): a replica on the move copies as fast as it may, members of the ISR as fast as they can."""
+"""Throttled replication (KIP-73): a replica on the move copies as fast as it may, members of the ISR as they can."""
 
 from __future__ import annotations
 

@@ -336,7 +336,7 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
     assert not [name for name in disk.list_dir("/d") if name.endswith("-delete")]
 
 
-def test_logs_that_the_cluster_does_not_know_are_set_aside() -> None:
+def test_logs_that_the_cluster_does_not_know_are_deleted() -> None:
     disk = FaultyDisk()
     dirs = loaded(disk)
     known, other, old = P, TopicPartition("other", 0), TopicPartition("old", 0)
@@ -345,11 +345,11 @@ def test_logs_that_the_cluster_does_not_know_are_set_aside() -> None:
     dirs.close()
     disk.remove("/d/old-0/partition.metadata")
     dirs = loaded(disk)
-    assert dirs.set_strays_aside({known: TOPIC_ID, other: OTHER_ID, old: TOPIC_ID}, 0) == [other]
+    assert dirs.remove_strays({known: TOPIC_ID, other: OTHER_ID, old: TOPIC_ID}, 0) == [other]
     assert set(dirs.logs) == {known, old}
     assert dirs.logs[old].topic_id == TOPIC_ID  # flushed data without an id: a broker from before KIP-516
-    assert len(dirs.strays) == 1
-    assert loaded(disk.process_killed()).strays == dirs.strays
+    assert [name.rpartition("-")[2] for name in disk.list_dir("/d") if name.startswith("other")] == ["delete"]
+    assert loaded(disk.process_killed()).deletion_pass(0) == 1
     dirs.close()
     assert disk.read("/d/old-0/partition.metadata").startswith(b"version: 0")
 
@@ -361,7 +361,9 @@ def test_what_was_never_flushed_and_says_no_topic_is_not_taken_for_another_topic
     disk = disk.process_killed()
     disk.remove("/d/t-0/partition.metadata")
     dirs = loaded(disk)
-    assert dirs.set_strays_aside({P: OTHER_ID}, 0) == [P]
+    assert dirs.remove_strays({P: OTHER_ID}, 0) == [P]
+    assert len(dirs.strays) == 1
+    assert loaded(disk.process_killed()).strays == dirs.strays
 
 
 def test_flushes_follow_rolls_and_their_clock() -> None:
