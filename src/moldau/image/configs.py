@@ -13,6 +13,7 @@ from typing import Any
 from moldau.image.image import Image
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigKey, Kind
+from moldau.terms.dynamic_config import ONLY_DYNAMIC
 from moldau.terms.named import NamedTuple
 from moldau.terms.topic_config import TOPIC_KEYS
 
@@ -112,7 +113,7 @@ def broker_settings(image: Image, broker_id: int | None, key: str, static: Stati
         found.append(Setting(key, shared, Source.DYNAMIC_DEFAULT_BROKER))
     if key in static:
         found.append(Setting(key, static[key], Source.STATIC_BROKER))
-    known = BROKER_KEYS.get(key)
+    known = BROKER_KEYS.get(key) or ONLY_DYNAMIC.get(key)
     found.append(Setting(key, None if known is None else known.text(known.default), Source.DEFAULT))
     return found
 

@@ -25,13 +25,14 @@ from moldau.image.configs import (
 from moldau.terms import Code
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigKey
-from moldau.terms.dynamic_config import DYNAMIC_KEYS
+from moldau.terms.dynamic_config import DYNAMIC_KEYS, ONLY_DYNAMIC
 from moldau.terms.topic_config import TOPIC_KEYS
 from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
 Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Settings = Callable[[str], list[Setting]]
+_KEYS_OF_BROKERS = {**BROKER_KEYS, **ONLY_DYNAMIC}
 
 
 def handle(node: Any, request: DescribeConfigsRequest, context: Any) -> DescribeConfigsResponse:
@@ -66,10 +67,10 @@ def _resource(node: Any, type: int, name: str) -> Any:
     if type == Resource.BROKER:
         if name == CLUSTER:
             own = image.config(Resource.BROKER, CLUSTER)
-            return sorted(own), lambda key: [Setting(key, own[key], Source.DYNAMIC_DEFAULT_BROKER)], BROKER_KEYS, True
+            return sorted(own), lambda key: [Setting(key, own[key], Source.DYNAMIC_DEFAULT_BROKER)], _KEYS_OF_BROKERS, True
         if name != str(me):
             return Code.INVALID_REQUEST, f"Unexpected broker id, expected {me} or empty string, but received {name}"
-        return _broker_names(image, me), lambda key: broker_settings(image, me, key, static), BROKER_KEYS, False
+        return _broker_names(image, me), lambda key: broker_settings(image, me, key, static), _KEYS_OF_BROKERS, False
     if type in (Resource.GROUP, Resource.CLIENT_METRICS):
         return [], lambda key: [], {}, True
     return Code.INVALID_REQUEST, f"Unsupported resource type: {type}"
