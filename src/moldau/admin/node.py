@@ -75,6 +75,7 @@ def _parse(arguments: Sequence[str]) -> tuple[str, dict[str, str], str | None]:
 def _run(config: NodeConfig, logs: str | None) -> int:
     from moldau.broker.node import Node, StartRefused
     from moldau.runtime.logs import start_logs
+    from moldau.runtime.memory import keep_freed_buffers
     from moldau.runtime.world import new_loop, real_world
 
     start_logs(logs)
@@ -101,6 +102,7 @@ def _run(config: NodeConfig, logs: str | None) -> int:
         # What a start leaves behind lives as long as the process: the collector need not walk it again and again.
         gc.collect()
         gc.freeze()
+        keep_freed_buffers()
         return await ended
 
     for number in (signal.SIGTERM, signal.SIGINT):
