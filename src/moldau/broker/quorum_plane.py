@@ -22,13 +22,14 @@ from moldau.broker.quorum.requests import NotForUs, to_ask
 from moldau.broker.quorum.settings import SeatSettings
 from moldau.image import snapshot_records
 from moldau.ports import PlaneEvents
-from moldau.quorum import OffsetAndEpoch, ReplicaKey, Timing, VoterSet
+from moldau.quorum import ReplicaKey, Timing, VoterSet
 from moldau.quorum import events as on
 from moldau.quorum.voters import Endpoint, Voter
 from moldau.terms import NO_UUID, Code
 from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
 from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
+from moldau.wire.records.control import VotersRecord
 from moldau.wire.schema import Message
 
 log = logging.getLogger("moldau.quorum")
@@ -51,6 +52,7 @@ class QuorumPlane:
         self._me = ReplicaKey(node.config.node_id, meta.directory_id or NO_UUID)
         self._listeners = listeners
         self._voters = VoterSet(())
+        self._voters_record: VotersRecord | None = None
         self._driver: Driver | None = None
 
     # ---- start and stop
@@ -82,6 +84,7 @@ class QuorumPlane:
             cluster_id=self._cluster_id,
             me=self._me,
             voters=self._voters,
+            voters_record=self._voters_record,
             folder=config.metadata_dir,
             peers=self,
             listeners=self._listeners,
@@ -107,26 +110,32 @@ class QuorumPlane:
         return snapshot_records(self._node.metadata.image.copy())
 
     async def _known_voters(self) -> VoterSet:
-        """From the settings; or from the first snapshot of a formatted voter; or from whoever answers (KIP-853)."""
+        """From the settings; or from the newest snapshot of a controller; or from whoever answers (KIP-853)."""
         name = self._config.controller_listener_names[0]
         if self._config.voters:
             given = sorted(self._config.voters.items())
             return VoterSet(tuple(Voter(ReplicaKey(id), (Endpoint(name, *where),)) for id, where in given))
-        files = QuorumFiles(self._world.disk, f"{self._config.metadata_dir}/{PARTITION}")
-        first = OffsetAndEpoch(0, 0)
-        if self._world.disk.exists(files.snapshot_path(first)):
-            record = voters_in(files.read_snapshot(first))
-            if record is not None:
-                return VoterSet(
-                    tuple(
-                        Voter(
-                            ReplicaKey(one.voter_id, bytes(one.voter_directory_id)),
-                            tuple(Endpoint(where.name, where.host, where.port) for where in one.endpoints),
-                        )
-                        for one in sorted(record.voters, key=lambda voter: voter.voter_id)
+        self._voters_record = self._voters_on_record()
+        if self._voters_record is not None:
+            return VoterSet(
+                tuple(
+                    Voter(
+                        ReplicaKey(one.voter_id, bytes(one.voter_directory_id)),
+                        tuple(Endpoint(where.name, where.host, where.port) for where in one.endpoints),
                     )
+                    for one in sorted(self._voters_record.voters, key=lambda voter: voter.voter_id)
                 )
+            )
         return await self._ask_around()
+
+    def _voters_on_record(self) -> VotersRecord | None:
+        """The voter set in a controller's newest snapshot that has one; the first one was made by formatting."""
+        folder = f"{self._config.metadata_dir}/{PARTITION}"
+        if not self._config.is_controller or not self._world.disk.exists(folder):
+            return None
+        files = QuorumFiles(self._world.disk, folder)
+        found = (voters_in(files.read_snapshot(point)) for point in reversed(files.tidy()))
+        return next((record for record in found if record is not None), None)
 
     async def _ask_around(self) -> VoterSet:
         """The voters as a bootstrap controller describes them; asks until one does."""

@@ -12,6 +12,7 @@ from typing import Any
 from moldau.terms.named import NamedTuple
 from moldau.wire.batch import BatchHeader, ControlType, build, control_key, control_type, headers, records
 from moldau.wire.records.control import (
+    KRaftVersionRecord,
     LeaderChangeMessage,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
@@ -54,11 +55,16 @@ def decided(data: bytes) -> Iterator[Decided]:
         yield Decided(found, header.last_offset, header.leader_epoch)
 
 
-def snapshot(contents: Iterable[Any], epoch: int, wall_ms: int) -> Iterator[bytes]:
-    """The batches of a snapshot file: header, records, footer (KIP-630)."""
+def snapshot(contents: Iterable[Any], epoch: int, wall_ms: int, voters: VotersRecord | None = None) -> Iterator[bytes]:
+    """The batches of a snapshot file: header, voter set if it has one (KIP-853), records, footer (KIP-630)."""
     header = SnapshotHeaderRecord(last_contained_log_timestamp=wall_ms).encode(0)
     yield _control(ControlType.SNAPSHOT_HEADER, header, 0, epoch, wall_ms)
     offset = 1
+    if voters is not None:
+        version = KRaftVersionRecord(k_raft_version=1).encode(0)
+        yield _control(ControlType.KRAFT_VERSION, version, 1, epoch, wall_ms)
+        yield _control(ControlType.KRAFT_VOTERS, voters.encode(0), 2, epoch, wall_ms)
+        offset = 3
     entries: list[Any] = []
     for record in contents:
         entries.append((wall_ms, None, pack_metadata(record), ()))

@@ -78,7 +78,7 @@ class Deeds:
         if held:
             self._start_log_at(held[0].offset)
         self.files.drop(point for point in points if point not in held)
-        self.delivery = Delivery(self.log, settings.listeners)
+        self.delivery = Delivery(self.log, settings.listeners, settings.voters_record)
         if held:
             self.delivery.snapshot(self.files.read_snapshot(held[-1]), held[-1])
         self._snapshot_ms = self._world.clock.monotonic_ms()
@@ -217,9 +217,10 @@ class Deeds:
     async def _take_snapshot(self, point: OffsetAndEpoch, contents: Any) -> None:
         """``contents`` was taken on the loop just after ``point`` was delivered; the rest happens elsewhere."""
         wall_ms = self._world.clock.wall_ms()
+        voters = self.delivery.voters
 
         def write() -> None:
-            self.files.write_part(point, snapshot(contents, point.epoch, wall_ms))
+            self.files.write_part(point, snapshot(contents, point.epoch, wall_ms, voters))
             self.files.freeze(point)
 
         try:

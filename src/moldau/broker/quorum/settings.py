@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from moldau.ports import PlaneEvents, World
 from moldau.quorum import ReplicaKey, Timing, VoterSet
 from moldau.terms.value import value
+from moldau.wire.records.control import VotersRecord
 from moldau.wire.schema import Message
 
 
@@ -36,6 +37,7 @@ class SeatSettings:
     listeners: Sequence[PlaneEvents]
     contents: Callable[[], Iterable[Any]]
     may_vote: bool
+    voters_record: VotersRecord | None = None  # as the folder has it (kraft.version 1); None for voters set by hand
     leader_changed: Callable[[], object] = lambda: None
     timing: Timing = Timing()
     request_timeout_ms: int = 2000  # controller.quorum.request.timeout.ms
