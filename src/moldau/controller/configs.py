@@ -8,7 +8,7 @@ elects for leaderless partitions at once. Source: KIP-226, KIP-339, KIP-966.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moldau.controller import failures
@@ -37,18 +37,17 @@ def alter_configs(view: View, ask: AlterConfigs) -> Decision:
     return _alter(view, ask.resources, ask.validate_only, whole=True)
 
 
-def _alter(view: View, resources: Iterable[ConfigChange], validate_only: bool, *, whole: bool) -> Decision:
+def _alter(view: View, resources: Sequence[ConfigChange], validate_only: bool, *, whole: bool) -> Decision:
     records: list[Any] = []
     results = []
-    seen: set[tuple[int, str]] = set()
+    named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     for resource in resources:
         key = (resource.resource_type, resource.resource_name)
         outcome: list[Any] | Problem
-        if key in seen:
-            outcome = Problem(Code.INVALID_REQUEST, "The resource is named more than once in the request.")
+        if named[key] > 1:
+            outcome = Problem(Code.INVALID_REQUEST, "Each resource must appear at most once.")
         else:
             outcome = _changes(view, resource, whole)
-        seen.add(key)
         if isinstance(outcome, Problem):
             results.append((*key, outcome))
         else:
@@ -90,6 +89,8 @@ def _keys_of(view: View, resource: ConfigChange) -> Mapping[str, ConfigKey] | Pr
     name = resource.resource_name
     match resource.resource_type:
         case Resource.TOPIC:
+            if not name:
+                return Problem(Code.INVALID_REQUEST, "Default topic resources are not allowed.")
             if name not in view.image.names:
                 return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
             return TOPIC_KEYS
@@ -112,6 +113,10 @@ def _new_value(
 ) -> dict[str, str] | Problem:
     """The text that a key will have ({} when it goes), or what is wrong."""
     if key is None:
+        if operation == Operation.DELETE and now is not None:
+            return {}  # of an older or newer version, and not wanted any more
+        if name == _MIN_ISR:
+            return Problem(Code.INVALID_CONFIG, f"{name} is the cluster's or a topic's while an ELR is kept (KIP-966).")
         if name in BROKER_KEYS:
             return Problem(Code.INVALID_REQUEST, f"The key {name} cannot be changed dynamically here.")
         return Problem(Code.INVALID_CONFIG, f"Unknown config name: {name}")

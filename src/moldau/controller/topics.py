@@ -24,6 +24,9 @@ from moldau.wire.records.metadata import ConfigRecord, RemoveTopicRecord, TopicR
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 
+METADATA_TOPIC = "__cluster_metadata"
+"""The quorum's own log, which lies among the logs of topics."""
+
 Placed = list[tuple[int, ...]]
 
 
@@ -81,6 +84,8 @@ def _create(view: View, topic: NewTopic, colliding: dict[str, str]) -> tuple[lis
     problem = bad_name(topic.name)
     if problem is not None:
         return problem
+    if topic.name == METADATA_TOPIC:
+        return Problem(Code.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     if topic.name in view.image.names:
         return Problem(Code.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
     other = colliding.get(topic.name.replace(".", "_"))

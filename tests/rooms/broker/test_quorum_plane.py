@@ -187,6 +187,12 @@ async def test_the_leader_describes_the_quorum(tmp_path: Path) -> None:
     assert [one.replica_id for one in part.observers] == [4]
     assert part.high_watermark == offset + 1
     assert all(abs(one.last_caught_up_timestamp - time.time() * 1000) < 60_000 for one in part.current_voters)
+    unknown = DescribeQuorumRequest(
+        topics=[DescribeQuorumRequest.TopicData(topic_name="x", partitions=[DescribeQuorumRequest.PartitionData()])]
+    )
+    answer = leader.plane.handle(unknown, 2)
+    assert (answer.error_code, answer.topics[0].topic_name) == (Code.NONE, "x")
+    assert answer.topics[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
     other = next(seat for seat in quorum.seats.values() if seat is not leader)
     refused = other.plane.handle(request, 2).topics[0].partitions[0]
     assert refused.error_code == Code.NOT_LEADER_OR_FOLLOWER

@@ -21,6 +21,7 @@ from moldau.controller.facts import ELR_FEATURE
 from moldau.image import FeatureRange
 from moldau.image.configs import Source, broker_setting, topic_setting, topic_settings, topic_values
 from moldau.terms import Code
+from moldau.wire.records import metadata as records
 from tests.rooms.controller.desk import Desk
 
 SET, DELETE, APPEND, SUBTRACT = Operation
@@ -66,7 +67,9 @@ def test_keys_are_set_deleted_appended_to_and_subtracted_from() -> None:
         (BROKER, "", ("process.roles", SET, "broker"), Code.INVALID_REQUEST),
         (BROKER, "", ("listeners", SET, "PLAINTEXT://:1"), Code.INVALID_REQUEST),
         (BROKER, "", ("min.insync.replicas", DELETE, None), Code.INVALID_CONFIG),
-        (BROKER, "0", ("min.insync.replicas", SET, "1"), Code.INVALID_REQUEST),
+        (BROKER, "0", ("min.insync.replicas", SET, "1"), Code.INVALID_CONFIG),
+        (TOPIC, "", ("retention.ms", SET, "1"), Code.INVALID_REQUEST),
+        (TOPIC, "t", ("retention.sm", DELETE, None), Code.INVALID_CONFIG),
         (BROKER, "zero", ("log.retention.ms", SET, "1"), Code.INVALID_REQUEST),
         (BROKER, "17", ("log.retention.ms", SET, "1"), Code.BROKER_ID_NOT_REGISTERED),
         (16, "m", ("interval.ms", SET, "1"), Code.INVALID_REQUEST),
@@ -85,12 +88,24 @@ def test_a_resource_changes_as_a_whole_or_not_at_all_and_others_are_unharmed() -
         resource_type=TOPIC, resource_name="t", changes=(("segment.ms", SET, "5"), ("retention.ms", SET, "?"))
     )
     good = ConfigChange(resource_type=TOPIC, resource_name="u", changes=(("segment.ms", SET, "5"),))
-    reply = d.ask(IncrementalAlterConfigs(resources=(bad, good, good)))
-    assert [p.code for _, _, p in reply.resources] == [Code.INVALID_CONFIG, Code.NONE, Code.INVALID_REQUEST]
+    reply = d.ask(IncrementalAlterConfigs(resources=(bad, good)))
+    assert [p.code for _, _, p in reply.resources] == [Code.INVALID_CONFIG, Code.NONE]
     assert (d.image.config(TOPIC, "t"), d.image.config(TOPIC, "u")) == ({}, {"segment.ms": "5"})
+    reply = d.ask(IncrementalAlterConfigs(resources=(good, good)))
+    assert [p.code for _, _, p in reply.resources] == [Code.INVALID_REQUEST] * 2
+    assert d.records == [], "which of the two was meant?"
     assert alter(d, TOPIC, "u", ("segment.ms", SET, "6"), ("segment.ms", SET, "7")) == Code.INVALID_REQUEST
     assert alter(d, TOPIC, "u", ("segment.ms", SET, "6"), validate_only=True) == Code.NONE
     assert d.records == []
+
+
+def test_a_setting_that_nobody_knows_any_more_can_be_taken_away() -> None:
+    d = desk()
+    d.office.working.apply(records.ConfigRecord(resource_type=TOPIC, resource_name="t", name="old.key", value="1"))  # type: ignore[union-attr]
+    d.image.apply(records.ConfigRecord(resource_type=TOPIC, resource_name="t", name="old.key", value="1"))
+    assert alter(d, TOPIC, "t", ("old.key", SET, "2")) == Code.INVALID_CONFIG
+    assert alter(d, TOPIC, "t", ("old.key", DELETE, None)) == Code.NONE
+    assert d.image.config(TOPIC, "t") == {}
 
 
 def test_the_old_request_replaces_everything() -> None:

@@ -39,6 +39,14 @@ def test_defaults_come_from_the_settings() -> None:
     assert [len(p.replicas) for p in desk.image.topics[result.topic_id].partitions.values()] == [2] * 4
 
 
+def test_nobody_creates_a_topic_over_the_metadata_log() -> None:
+    desk = Desk(1)
+    assert codes(desk, NewTopic(name="__cluster_metadata", partitions=1, replication_factor=1)) == [
+        Code.INVALID_REQUEST
+    ]
+    assert desk.records == []
+
+
 def test_a_bad_item_harms_no_other() -> None:
     desk = Desk(1)
     desk.create("there", (0,))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from moldau.controller.topics import bad_name
 from moldau.image import Image
 from moldau.image.configs import (
     CLUSTER,
@@ -61,16 +62,26 @@ def _resource(node: Any, type: int, name: str) -> Any:
     static = node.config.static_topic_config()
     me = node.config.node_id
     if type == Resource.TOPIC:
+        problem = bad_name(name)
+        if problem is not None:
+            return problem
         if name not in image.names:
             return Code.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name} does not exist."
         return list(visible_topic_keys()), lambda key: topic_settings(image, name, key, static, me), TOPIC_KEYS, True
     if type == Resource.BROKER:
         if name == CLUSTER:
             own = image.config(Resource.BROKER, CLUSTER)
-            return sorted(own), lambda key: [Setting(key, own[key], Source.DYNAMIC_DEFAULT_BROKER)], _KEYS_OF_BROKERS, True
+            return (
+                sorted(own),
+                lambda key: [Setting(key, own[key], Source.DYNAMIC_DEFAULT_BROKER)],
+                _KEYS_OF_BROKERS,
+                True,
+            )
         if name != str(me):
             return Code.INVALID_REQUEST, f"Unexpected broker id, expected {me} or empty string, but received {name}"
         return _broker_names(image, me), lambda key: broker_settings(image, me, key, static), _KEYS_OF_BROKERS, False
+    if type == Resource.GROUP and not name:
+        return Code.INVALID_REQUEST, "Group name must not be empty"
     if type in (Resource.GROUP, Resource.CLIENT_METRICS):
         return [], lambda key: [], {}, True
     return Code.INVALID_REQUEST, f"Unsupported resource type: {type}"

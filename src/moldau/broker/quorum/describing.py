@@ -21,7 +21,7 @@ def describe(quorum: Quorum, request: DescribeQuorumRequest, clock: Clock) -> Re
     """The response of this replica."""
     asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
     if asked != [(METADATA_TOPIC, 0)]:
-        return Response(error_code=int(Code.INVALID_REQUEST))
+        return _unknown(request)
     role = quorum.role
     leader = quorum.leader
     partition = Response.PartitionData(
@@ -38,6 +38,23 @@ def describe(quorum: Quorum, request: DescribeQuorumRequest, clock: Clock) -> Re
         partition.error_message = "This node does not lead the quorum."
     topic = Response.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return Response(topics=[topic], nodes=nodes)
+
+
+def _unknown(request: DescribeQuorumRequest) -> Response:
+    """There is one quorum, and this is not its name."""
+    code = int(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    return Response(
+        topics=[
+            Response.TopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    Response.PartitionData(partition_index=part.partition_index, error_code=code)
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _replicas(quorum: Quorum, role: Leader, clock: Clock) -> tuple[list[Any], list[Any]]:
