@@ -106,12 +106,12 @@ def _found(data: Path) -> Cluster:
 
 def _rows(cluster: Cluster) -> list[dict[str, Any]]:
     alive = set(cluster.alive())
-    serving: dict[int, Any] = {}
+    serving: set[int] = set()
     partitions: list[Any] = []
     controller = None
     if alive:
         try:
-            serving = cluster.client().brokers()
+            serving = cluster.serving()
             partitions = [p for topic in cluster.client().topics().values() for p in topic.partitions.values()]
             controller = cluster.controller()
         except OSError:

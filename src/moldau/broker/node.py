@@ -19,6 +19,7 @@ from moldau.broker.config import LOOPBACK, Listener, NodeConfig
 from moldau.broker.data import DataSide
 from moldau.broker.dynamic import DynamicConfig
 from moldau.broker.formatting import FormatRefused, read_meta
+from moldau.broker.just_gone import JustGone
 from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
 from moldau.broker.metadata import Metadata
 from moldau.broker.office import ControllerOffice
@@ -54,6 +55,7 @@ class Node:
         self._ended = ended
         self.cluster_id = ""
         self.metadata = Metadata()
+        self.just_gone = JustGone(world.clock, self.metadata)
         self.dynamic = DynamicConfig(config)
         self.metadata.watch(self.dynamic.apply)
         self.doors: list[Door] = []

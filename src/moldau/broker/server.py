@@ -91,6 +91,8 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, door: Door) -> None:
         self.door = door
         self.peer: Any = None
+        self.since_ms = door.world.clock.monotonic_ms()
+        """When it was made, on the monotonic clock."""
         self._transport: Transport | None = None
         self._buffer = bytearray(BUFFER_BYTES)
         self._view = memoryview(self._buffer)

@@ -187,6 +187,16 @@ class Cluster:
             self._client = sync.Cluster(self.bootstrap_servers)
         return self._client
 
+    def serving(self) -> set[int]:
+        """Brokers that are registered and not fenced, by the cluster's own word.
+
+        Metadata would not do: it lists a broker for a moment after its death.
+        """
+        from moldau.client.admin import describe_cluster
+
+        client = self.client()
+        return {broker.broker_id for broker in client.run(describe_cluster(client.client)).brokers}
+
     def create_topic(
         self, name: str, *, partitions: int = 1, replication_factor: int = 1, config: Mapping[str, str] | None = None
     ) -> None:
@@ -239,7 +249,7 @@ class Cluster:
             for node in self.spec.nodes:
                 if node.id in ids and not is_alive(node.pid):
                     raise ClusterError(f"node {node.id} ended while it was starting:\n{last_words(node)}")
-            return set(ids) <= set(self.client().brokers())
+            return set(ids) <= self.serving()
 
         self.wait_until(serving, f"brokers {ids} serve", timeout_s)
 

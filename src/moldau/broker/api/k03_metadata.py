@@ -11,22 +11,44 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
+from moldau.broker.api.forwarding import seen
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from moldau.broker.asking import pause
 from moldau.broker.topics import create_automatically
 from moldau.image import Image, Partition, Topic
 from moldau.terms import NO_UUID, Code
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
+SETTLED_MS = 1000
+"""A client that asks on a connection older than this is not just starting: something has changed for it."""
+GLANCE_MS = 20
 Shown = MetadataResponse.MetadataResponseTopic
 
 
 def handle(node: Any, request: MetadataRequest, context: Any) -> MetadataResponse | Awaitable[MetadataResponse]:
     """Answer now, or after topics were created."""
+    settled = node.world.clock.monotonic_ms() - context.connection.since_ms >= SETTLED_MS
+    if settled or node.suspects_a_death():
+        return _settled(node, request, context, GLANCE_MS if settled else 0)
     missing = _to_create(node, request, context)
     if missing:
         return _create_first(node, request, context, missing)
     return _answer(node, request, context)
+
+
+async def _settled(node: Any, request: MetadataRequest, context: Any, glance_ms: int) -> MetadataResponse:
+    """Answer when a death in the making is in the image, or was none.
+
+    A client that lost its leader asks at once, and librdkafka then waits a second before it asks again: an answer that
+    still names the dead one costs it far more than the moment the election takes. A dying process's connections break
+    one after the other, so the client may know a little before us: it is answered after a glance.
+    """
+    if glance_ms:
+        await pause(node.world.tasks, glance_ms)
+    await seen(node, lambda image: not node.suspects_a_death())
+    missing = _to_create(node, request, context)
+    return await _create_first(node, request, context, missing) if missing else _answer(node, request, context)
 
 
 def _to_create(node: Any, request: MetadataRequest, context: Any) -> list[str]:
@@ -51,8 +73,8 @@ def _answer(node: Any, request: MetadataRequest, context: Any) -> MetadataRespon
     image: Image = node.metadata.image
     hosts = {}
     answer = MetadataResponse(cluster_id=node.cluster_id)
-    for broker in image.brokers.values():
-        endpoint = None if broker.fenced else broker.endpoint(context.listener)
+    for broker in (*image.live_brokers(), *node.just_gone.brokers()):
+        endpoint = broker.endpoint(context.listener)
         if endpoint is not None:
             hosts[broker.id] = endpoint
             answer.brokers.append(
