@@ -171,5 +171,3 @@ class Throttles:
         """So much was copied to this replica."""
         if self.following.throttles(replica):
             self.following.quota.spend(size)
-
-

@@ -112,7 +112,9 @@ def unregister_broker(view: View, ask: UnregisterBroker) -> Decision:
     """Forget a broker: out of every ISR and ELR, then out of the registrations."""
     broker = view.image.brokers.get(ask.broker_id)
     if broker is None:
-        return Decision([], Refused(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {ask.broker_id} is not currently registered"))
+        return Decision(
+            [], Refused(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {ask.broker_id} is not currently registered")
+        )
     records = failures.distrust(view, ask.broker_id, forever=True)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     return Decision(records, Done(), {broker.id: None})
