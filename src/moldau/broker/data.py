@@ -20,7 +20,7 @@ from moldau.broker.formatting import FormatRefused
 from moldau.broker.replicas import Replicas
 from moldau.broker.surroundings import Surroundings
 from moldau.client.connection import connect
-from moldau.storage.errors import DirOffline
+from moldau.storage.errors import DirOffline, LogError
 from moldau.storage.folder import LogDir
 from moldau.storage.log_dirs import LogDirs
 from moldau.storage.names import LOCK
@@ -108,7 +108,7 @@ class DataSide:
         self._every(
             "retention", config["log.retention.check.interval.ms"], lambda: self.log_dirs.retention_pass(wall_ms())
         )
-        self._every("deletion", DELETION_MS, lambda: self.log_dirs.deletion_pass(wall_ms()))
+        self._every("deletion", DELETION_MS, self._delete)
         self.cleaning.start()
         self._node.dynamic.react("log.cleaner.backoff.ms", self.cleaning.reconfigure)
         self._remember_producers()
@@ -132,7 +132,15 @@ class DataSide:
     async def _flush(self) -> None:
         for partition_log, flush in self.log_dirs.flushes_due(self._world.clock.wall_ms()):
             await self._world.tasks.off_loop(flush.run)
-            partition_log.end_flush(flush)
+            try:
+                partition_log.end_flush(flush)
+            except LogError as error:  # its directory is offline now; the flushes of others are ended all the same
+                self.replicas.failed(error)
+
+    async def _delete(self) -> None:
+        for deletion in self.log_dirs.deletions_due(self._world.clock.wall_ms()):
+            await self._world.tasks.off_loop(deletion.run)
+            self.log_dirs.end_deletion(deletion)
 
     async def _probe(self) -> None:
         """Write a byte now and then, off the loop; how long it takes is the disk's pulse."""
