@@ -1,0 +1,240 @@
+"""A disk in memory that outlives the processes using it: page cache, durable bytes, and what a power cut leaves.
+
+File data is durable after ``sync``, names after ``sync_dir``. ``kill`` keeps the cache; ``power_cut`` keeps a drawn
+drawn
+part of the unsynced writes, the last of them torn, and a drawn part of the unsynced names.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable, Sequence
+
+from moldau.simulator.loop import OWNER
+
+CAPACITY = 1 << 34
+
+
+class Inode:
+    """A file: the cache's bytes, the durable bytes, the changes between (offset, bytes) or (size, None)."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = b""
+        self.pending: list[tuple[int, bytes | None]] = []
+        self.mtime_ms = 0
+
+    def change(self, at: int, data: bytes | None) -> None:
+        put(self.data, at, data)
+        self.pending.append((at, data))
+
+    def sync(self) -> None:
+        if self.pending:
+            self.durable = bytes(self.data)
+            self.pending.clear()
+
+    def lose(self, dice: random.Random) -> None:
+        """What is left after a power cut."""
+        left = bytearray(self.durable)
+        kept = dice.randint(0, len(self.pending))
+        for index, (at, data) in enumerate(self.pending[:kept]):
+            if data is not None and index == kept - 1:
+                data = data[: dice.randint(0, len(data))]
+            put(left, at, data)
+        self.data, self.durable, self.pending = left, bytes(left), []
+
+
+def put(data: bytearray, at: int, written: bytes | None) -> None:
+    """Write, or cut to size ``at`` when there is nothing to write; holes are zeros."""
+    if at > len(data):
+        data.extend(bytes(at - len(data)))
+    if written is None:
+        del data[at:]
+    else:
+        data[at : at + len(written)] = written
+
+
+class SimFile:
+    """One open file of one process."""
+
+    def __init__(self, disk: SimDisk, inode: Inode) -> None:
+        self._disk, self._inode = disk, inode
+
+    def pread(self, size: int, offset: int) -> bytes:
+        self._disk.check("read")
+        return bytes(self._inode.data[offset : offset + size])
+
+    def pwrite(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
+        self._disk.check("write")
+        data = b"".join(buffers)
+        self._inode.change(offset, data)
+        self._inode.mtime_ms = self._disk.now_ms()
+        return len(data)
+
+    def size(self) -> int:
+        return len(self._inode.data)
+
+    def truncate(self, size: int) -> None:
+        self._disk.check("write")
+        self._inode.change(size, None)
+
+    def sync(self) -> None:
+        self._disk.check("sync")
+        self._inode.sync()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class SimDisk:
+    """``error`` set to an errno makes writes and syncs fail with it until it is cleared."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.now_ms = now_ms
+        self.error = 0
+        self._names: dict[str, Inode | None] = {"/": None}  # a directory is None
+        self._durable: dict[str, Inode | None] = {"/": None}
+        self._unsynced: list[tuple[str, Inode | None, bool]] = []  # (path, what, whether it is there)
+        self._locks: set[str] = set()
+
+    # ---- what befalls it
+
+    def kill(self) -> None:
+        """The process is gone, the cache stays."""
+        self._locks.clear()
+
+    def power_cut(self, dice: random.Random) -> None:
+        """The machine is gone, and with it what was never synced, save a drawn part."""
+        self.kill()
+        for path, inode, there in self._unsynced[: dice.randint(0, len(self._unsynced))]:
+            _name(self._durable, path, inode, there)
+        self._unsynced.clear()
+        self._names = dict(self._durable)
+        for kept in dict.fromkeys(inode for inode in self._names.values() if inode is not None):
+            kept.lose(dice)
+
+    def check(self, what: str) -> None:
+        """The dead do nothing, and a broken disk refuses."""
+        owner = OWNER.get()
+        if owner is not None and not owner.alive:
+            raise OSError(errno.EIO, "this process is dead")
+        if self.error and what != "read":
+            raise OSError(self.error, os.strerror(self.error))
+
+    # ---- the port
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        inode = self._names.get(path)
+        if inode is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            self.check("write")
+            self._parent(path)
+            inode = Inode()
+            inode.mtime_ms = self.now_ms()
+            self._set(path, inode)
+        return SimFile(self, inode)
+
+    def exists(self, path: str) -> bool:
+        return path in self._names
+
+    def size(self, path: str) -> int:
+        return len(self._file(path).data)
+
+    def mtime_ms(self, path: str) -> int:
+        return self._file(path).mtime_ms
+
+    def list_dir(self, path: str) -> list[str]:
+        if not self.is_dir(path):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
+        return sorted(name.rpartition("/")[2] for name in self._names if name != "/" and _parent(name) == path)
+
+    def is_dir(self, path: str) -> bool:
+        return path in self._names and self._names[path] is None
+
+    def make_dirs(self, path: str) -> None:
+        self.check("write")
+        if path in self._names:
+            return
+        self.make_dirs(_parent(path))
+        self._set(path, None)
+
+    def rename(self, source: str, target: str) -> None:
+        self.check("write")
+        if source not in self._names:
+            raise FileNotFoundError(errno.ENOENT, "no such file", source)
+        for path in [p for p in self._names if p == source or p.startswith(source + "/")]:
+            inode = self._names[path]
+            # The new name first: a cut between the two leaves the file under one of its names, or both.
+            self._set(target + path[len(source) :], inode)
+            self._set(path, inode, there=False)
+
+    def remove(self, path: str) -> None:
+        self.check("write")
+        if path in self._names:
+            self._set(path, self._names[path], there=False)
+
+    def remove_tree(self, path: str) -> None:
+        self.check("write")
+        for one in sorted((p for p in self._names if p == path or p.startswith(path + "/")), reverse=True):
+            self._set(one, self._names[one], there=False)
+
+    def sync_dir(self, path: str) -> None:
+        self.check("sync")
+        rest = []
+        for change in self._unsynced:
+            # A directory's own creation is journaled with what is inside it.
+            if _parent(change[0]) == path or path.startswith(change[0] + "/") or change[0] == path:
+                _name(self._durable, *change)
+            else:
+                rest.append(change)
+        self._unsynced = rest
+
+    def read(self, path: str) -> bytes:
+        return bytes(self._file(path).data)
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        temporary = path + ".tmp"
+        file = self.open(temporary, create=True)
+        file.truncate(0)
+        file.pwrite([data], 0)
+        file.sync()
+        self.rename(temporary, path)
+        self.sync_dir(_parent(path))
+
+    def free_bytes(self, path: str) -> int:
+        return CAPACITY
+
+    def lock(self, path: str) -> bool:
+        if path in self._locks:
+            return False
+        self.open(path, create=True)
+        self._locks.add(path)
+        return True
+
+    def _file(self, path: str) -> Inode:
+        inode = self._names.get(path)
+        if inode is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return inode
+
+    def _parent(self, path: str) -> None:
+        if not self.is_dir(_parent(path)):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", _parent(path))
+
+    def _set(self, path: str, inode: Inode | None, *, there: bool = True) -> None:
+        _name(self._names, path, inode, there)
+        self._unsynced.append((path, inode, there))
+
+
+def _name(names: dict[str, Inode | None], path: str, inode: Inode | None, there: bool) -> None:
+    if there:
+        names[path] = inode
+    else:
+        names.pop(path, None)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"

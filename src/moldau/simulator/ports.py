@@ -1,0 +1,98 @@
+"""Clock, chance and tasks of one simulated process.
+
+Work off the loop happens in two steps: the call after a drawn delay, its answer after another, so that a crash may fall
+between. Read next: net.py and disk.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from moldau.ports import Handle
+from moldau.simulator.loop import SimLoop
+
+T = TypeVar("T")
+EPOCH_MS = 1_790_000_000_000
+
+
+class SimClock:
+    """Virtual time; the wall may be ahead or behind by ``skew_ms``."""
+
+    def __init__(self, loop: SimLoop, skew_ms: int = 0) -> None:
+        self._loop = loop
+        self.skew_ms = skew_ms
+
+    def monotonic_ms(self) -> int:
+        return int(self._loop.time() * 1000) + 1_000
+
+    def wall_ms(self) -> int:
+        return EPOCH_MS + self.skew_ms + int(self._loop.time() * 1000)
+
+
+class SimRandom:
+    """Chance from a seed."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self._dice = dice
+
+    def below(self, n: int) -> int:
+        return self._dice.randrange(n)
+
+    def uuid(self) -> bytes:
+        id = bytearray(self._dice.randbytes(16))
+        id[0] &= 0x7F  # never a text that starts with a dash
+        id[6] = (id[6] & 0x0F) | 0x40
+        id[8] = (id[8] & 0x3F) | 0x80
+        return bytes(id)
+
+
+class SimTasks:
+    """Later, on the simulated loop; ``on_failure`` hears of tasks that raised (law X7)."""
+
+    def __init__(self, loop: SimLoop, dice: random.Random, on_failure: Callable[[str, BaseException], None]) -> None:
+        self._loop = loop
+        self._dice = dice
+        self._on_failure = on_failure
+        self._running: dict[asyncio.Task[None], None] = {}
+
+    def call_soon(self, call: Callable[[], object]) -> Handle:
+        return self._loop.call_soon(call)
+
+    def call_later(self, delay_ms: float, call: Callable[[], object]) -> Handle:
+        return self._loop.call_later(max(delay_ms, 0) / 1000, call)
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> Handle:
+        task = self._loop.create_task(work, name=name)
+        self._running[task] = None
+        task.add_done_callback(self._finished)
+        return task  # type: ignore[return-value]
+
+    def off_loop(self, call: Callable[[], T]) -> Awaitable[T]:
+        answer: asyncio.Future[T] = self._loop.create_future()
+
+        def settle(error: BaseException | None, value: Any) -> None:
+            if answer.done():
+                return
+            if error is None:
+                answer.set_result(value)
+            else:
+                answer.set_exception(error)
+
+        def act() -> None:
+            error, value = None, None
+            try:
+                value = call()
+            except Exception as raised:
+                error = raised
+            self._loop.call_later(self._dice.uniform(0, 0.002), settle, error, value)
+
+        self._loop.call_later(self._dice.uniform(0, 0.004), act)
+        return answer
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_failure(task.get_name(), error)
