@@ -165,7 +165,10 @@ def test_the_replication_factor_grows_and_shrinks(bootstrap_servers: str, fresh:
 def test_what_cannot_be_moved_is_refused_by_name(bootstrap_servers: str, fresh: Fresh, tmp_path: Path) -> None:
     topic = fresh("unmoved")
     create_topic(bootstrap_servers, topic)
-    for target, words in (({f"{topic}-0": [1, 9]}, "Unknown broker id 9"), ({"nowhere-0": [1]}, "Topic nowhere not found")):
+    for target, words in (
+        ({f"{topic}-0": [1, 9]}, "Unknown broker id 9"),
+        ({"nowhere-0": [1]}, "Topic nowhere not found"),
+    ):
         what = ("--reassignment-json-file", move_file(tmp_path, **target))
         said = tool("kafka-reassign-partitions", bootstrap_servers, *what, "--execute", check=False)
         assert words in said.stdout + said.stderr

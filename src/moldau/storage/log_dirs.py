@@ -242,7 +242,8 @@ class LogDirs:
     def remove_strays(self, wanted: Mapping[TopicPartition, bytes], now_ms: int) -> list[TopicPartition]:
         """Take away every log that ``wanted`` (partition to topic id) does not list, or lists under another id; which.
 
-        Its topic was deleted, or its replica moved away, while this broker was down: it is deleted as it would have been
+        Its topic was deleted, or its replica moved away, while this broker was down: it is deleted as it would have
+        been
         then. A log whose folder does not say its topic id is believed if it is empty, or if it holds flushed data (a
         broker from before KIP-516 wrote it); what was never flushed may be a former topic's of the same name, and is
         set aside for an operator to look at.
