@@ -105,6 +105,16 @@ def test_truncation_cuts_the_tail_and_its_epochs_and_the_log_goes_on(tmp_path: P
     assert not log.truncate_to(33)
 
 
+def test_truncation_that_cuts_no_record_still_forgets_an_epoch_that_has_none(tmp_path: Path) -> None:
+    _, log = fresh(tmp_path)
+    log.append_leader(batch(), 1, 0)
+    log.assign_epoch(2, log.log_end_offset)  # it was elected, and deposed before it could append
+    assert not log.truncate_to(log.log_end_offset)
+    assert log.epochs.latest == 1
+    log.flush()
+    assert again(tmp_path)[1].epochs.latest == 1
+
+
 def test_a_clean_stop_is_found_again_without_recovery(tmp_path: Path) -> None:
     dirs, log = fresh(tmp_path)
     for epoch in range(20):
