@@ -65,6 +65,13 @@ class Asked:
         self.max_bytes = part.partition_max_bytes
         self.reported = False  # a follower's position: told to the machine once, not at each look
 
+    def has_more(self, replica_id: int) -> bool:
+        """Whether there is something to read for this follower, or for a consumer (-1)."""
+        replica = self.replica
+        if replica is None:
+            return False
+        return self.fetch_offset < (replica.log.log_end_offset if replica_id >= 0 else replica.machine.high_watermark)
+
     def told(self, data: Data) -> bool:
         """Note what goes out; whether it is worth being in an incremental answer."""
         news = bool(
@@ -175,7 +182,10 @@ class Reader:
         return wait.answer
 
     def _look(self) -> Look:
-        """Read what is marked, within the limits; marks stay on what has more."""
+        """Read what is marked, within the limits; marks stay on what has more.
+
+        What there was no room for keeps its place before what was served: none starves, and none is forgotten.
+        """
         from moldau.broker.partition_reading import read
 
         left, size, urgent = self.terms.max_bytes, 0, False
@@ -183,20 +193,22 @@ class Reader:
         for key, asked in list(self.unread.items()):
             data = read(self, asked, left, first=not size)
             found.append((asked, data))
-            del self.unread[key]
-            if data.error_code or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0:
-                urgent = True
-                self.unread[key] = asked
-                continue
             length = len(data.records or b"")
-            if length:
-                size += length
-                left -= length
-            if length or left <= 0 or data.high_watermark != asked.told_high_watermark:
-                self.unread[key] = asked  # at the end: next time the others come first
-            if data.log_start_offset != asked.told_log_start >= 0:
+            at_once = (
+                data.error_code
+                or data.diverging_epoch.epoch >= 0
+                or data.preferred_read_replica >= 0
+                or data.log_start_offset != asked.told_log_start >= 0
+            )
+            if at_once:
                 urgent = True
-                self.unread[key] = asked
+            elif not length and size and asked.has_more(self.terms.replica_id):
+                continue
+            del self.unread[key]
+            size += length
+            left -= length
+            if at_once or length or data.high_watermark != asked.told_high_watermark:
+                self.unread[key] = asked  # at the end: next time the others come first
         return Look(found, size, urgent)
 
     def respond(self, found: list[tuple[Asked, Data]]) -> FetchResponse:

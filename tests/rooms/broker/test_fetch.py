@@ -196,6 +196,46 @@ def test_a_session_names_everything_once_and_then_what_is_new(tmp_path: Path) ->
     run(work)
 
 
+@pytest.mark.parametrize("room", [0, 10, 1100], ids=["full", "a little left", "a batch of the third still fits"])
+def test_what_did_not_fit_is_next_though_nobody_names_it_again(tmp_path: Path, room: int) -> None:
+    """A session forgets no partition that an answer had no room for, and those that were served go behind it."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=3)
+            large, small = batch(1, 2000), batch(1, 1000)
+            for number, one in enumerate((large, large, small)):
+                await cluster.produce(0, one, number=number)
+                await cluster.produce(0, one, number=number)
+
+            async def ask(*parts: tuple[int, int], session: tuple[int, int]) -> dict[int, list[int]]:
+                request = cluster.fetch_request(
+                    *parts, session_id=session[0], session_epoch=session[1], max_bytes=len(large) + room,
+                    max_wait_ms=30_000,
+                )  # fmt: skip
+                response: FetchResponse = await asyncio.wait_for(cluster.ask(0, request, 13), 20)
+                id.append(response.session_id)
+                found = [part for topic in response.responses for part in topic.partitions]
+                return {part.partition_index: offsets(part) for part in found if part.records}
+
+            id: list[int] = []
+            got: dict[int, list[int]] = {0: [], 1: [], 2: []}
+            answer = await ask((0, 0), (1, 0), (2, 0), session=(0, 0))
+            for turn in range(1, 7):
+                for number, found in answer.items():
+                    got[number] += found
+                if all(len(found) == 2 for found in got.values()):
+                    return
+                if turn == 2:
+                    assert got[1], "the first partition does not come first for ever"
+                answer = await ask(
+                    *((number, found[-1] + 1) for number, found in answer.items()), session=(id[0], turn)
+                )
+            raise AssertionError(f"six answers brought only {got}")
+
+    run(work)
+
+
 def test_a_session_survives_its_topics_second_life(tmp_path: Path) -> None:
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
