@@ -258,3 +258,12 @@ def test_a_groups_offsets_are_listed_altered_and_deleted_with_it(
     assert group in [one.group_id for one in admin.list_consumer_groups().result(PATIENCE_S).valid]
     admin.delete_consumer_groups([group])[group].result(PATIENCE_S)
     assert group not in [one.group_id for one in admin.list_consumer_groups().result(PATIENCE_S).valid]
+
+
+def test_a_transactional_producer_is_told_no_instead_of_being_left_to_wait(
+    bootstrap_servers: str, fresh: Fresh
+) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": fresh("txn")})
+    with pytest.raises(KafkaException) as refusal:
+        producer.init_transactions(60)
+    assert refusal.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -232,7 +232,7 @@ def test_a_group_without_a_leader_has_no_coordinator_for_now(tmp_path: Path) -> 
 def test_keys_of_other_kinds_are_refused_for_good(tmp_path: Path) -> None:
     async def scene(cluster: GroupCluster) -> None:
         answer = await cluster.ask(0, FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"]), 4)
-        assert answer.coordinators[0].error_code == Code.INVALID_REQUEST
+        assert answer.coordinators[0].error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         assert "transactions" in answer.coordinators[0].error_message
 
     play(tmp_path, scene)

@@ -2,7 +2,8 @@
 
 That is the leader of the group's partition of __consumer_offsets, which is created when it is asked for first. Answers
 COORDINATOR_NOT_AVAILABLE, which clients retry, until it is led. There is no coordinator of transactions or share groups
-here: their keys are refused as INVALID_REQUEST, with a text from version 1 on, so that a client ends, not waits.
+here, and their keys are refused with a text. A transactional id is refused as not authorised: of all codes this is the
+one on which librdkafka ends at once; on INVALID_REQUEST it asks again until its time is up.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from moldau.terms import Code
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 KEY = 10
-GROUP = 0
+GROUP, TRANSACTION = 0, 1
 Coordinator = FindCoordinatorResponse.Coordinator
 KINDS = {1: "transactions", 2: "share groups"}
 
@@ -53,7 +54,8 @@ def _answer(node: Any, request: FindCoordinatorRequest, context: Any) -> FindCoo
 def _find(node: Any, kind: int, key: str, listener: str) -> Coordinator:
     if kind != GROUP:
         text = f"This cluster does not coordinate {KINDS.get(kind, f'keys of type {kind}')}."
-        return _none(key, Code.INVALID_REQUEST, text)
+        code = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if kind == TRANSACTION else Code.INVALID_REQUEST
+        return _none(key, code, text)
     image = node.metadata.image
     topic = image.topic(OFFSETS)
     if topic is not None:
