@@ -327,15 +327,13 @@ class Log:
     def truncate_to(self, offset: int) -> bool:
         """Cut the log so that nothing at or above ``offset`` is left; False when there is nothing.
 
-        A batch that straddles ``offset`` goes whole, and then the log ends where that batch began: it does not hold
-        the offsets below, and must fetch them again.
+        A batch that straddles ``offset`` goes whole: the log then ends where it began, and must fetch it again.
         The recovery point goes down with it, and is made durable before the next append: otherwise a restart would
         trust bytes that replaced the ones it knew.
         """
         self.dir.ensure_online()
         if offset >= self.log_end_offset:
-            # A leader deposed before it appended anything has an epoch without records at its end. Kept, it would make
-            # the next leader find us diverging for ever (seed 30 of the simulation; Kafka truncates the table as well).
+            # A leader deposed before it appended has an epoch without records; kept, we would diverge for ever.
             self.epochs_changed |= self.epochs.truncate_from_end(self.log_end_offset)
             return False
         if offset < self._bases[0]:
