@@ -16,6 +16,8 @@ from typing import Any
 from moldau.broker.api import BROKER, CONTROLLER
 from moldau.broker.asking import Asking
 from moldau.broker.config import LOOPBACK, Listener, NodeConfig
+from moldau.broker.connection_limits import KEYS as LIMITS
+from moldau.broker.connection_limits import ConnectionLimits
 from moldau.broker.data import DataSide
 from moldau.broker.dynamic import DynamicConfig
 from moldau.broker.formatting import FormatRefused, read_meta
@@ -57,6 +59,9 @@ class Node:
         self.metadata = Metadata()
         self.just_gone = JustGone(world.clock, self.metadata)
         self.dynamic = DynamicConfig(config)
+        self.limits = ConnectionLimits(world, config.__getitem__)
+        for key in LIMITS:
+            self.dynamic.react(key, self.limits.reconfigure)
         self.metadata.watch(self.dynamic.apply)
         self.doors: list[Door] = []
         self.bound: dict[str, BoundListener] = {}
@@ -125,6 +130,8 @@ class Node:
         door = Door(
             self, self.world, listener=one.name, kind=kind, frame_bytes_max=self.config["socket.request.max.bytes"]
         )
+        if not is_controllers and (one.name != self.config.inter_broker_listener or self._has_one_listener):
+            door.limits = self.limits
         host = one.host or LOOPBACK
         if not one.host:
             log.info("listener %s names no host: it binds %s only (write 0.0.0.0 for all interfaces)", one.name, host)
@@ -137,6 +144,10 @@ class Node:
         self.doors.append(door)
         if self.office is not None and is_controllers:
             door.closed_hooks.append(self.office.connection_closed)
+
+    @property
+    def _has_one_listener(self) -> bool:
+        return len(self.config.broker_listeners) == 1
 
     def registered(self, epoch: int) -> None:
         """The controller took us in: act on metadata once it covers our own registration."""

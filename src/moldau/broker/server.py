@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from moldau.broker.api import ANSWERS, Answer, Handler, handler
+from moldau.broker.connection_limits import ConnectionLimits
 from moldau.ports import Transport, World
 from moldau.wire.codec import Malformed
 from moldau.wire.frames import RequestHeader, read_request, read_request_header, response_frame
@@ -68,6 +69,7 @@ class Door:
         self.requests = 0
         self.closing = False
         self.closed_hooks: list[Callable[[Connection], None]] = []
+        self.limits: ConnectionLimits | None = None
 
     def accept(self) -> Connection:
         return Connection(self)
@@ -102,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out: list[Any] = []
         self._reading = True
         self._stalled = False  # the peer does not read
+        self._held = False  # too many connections
         self._busy = False  # inside buffer_updated: it flushes at its end
         self._flushing = False
 
@@ -114,14 +117,36 @@ class Connection(asyncio.BufferedProtocol):
             transport.abort()
             return
         self.door.connections.add(self)
+        if self.door.limits is not None:
+            self.door.limits.came(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.door.connections.discard(self)
+        if self.door.limits is not None:
+            self.door.limits.left(self)
         self._transport = None
         self._slots.clear()
         self._out.clear()
         for hook in self.door.closed_hooks:
             hook(self)
+
+    def hold(self) -> None:
+        """Too many connections: do not read from this one yet."""
+        self._held = True
+        self.door.world.tasks.call_soon(self._regulate)  # asyncio begins to read after connection_made
+
+    def release(self) -> None:
+        """There is room now."""
+        self._held = False
+        self._regulate()
+        if self._reading:  # it was let in before the pause began: look at what has come meanwhile
+            self.door.world.tasks.call_soon(self._resume)
+
+    def refuse(self) -> None:
+        """Too many connections from its address."""
+        log.info("refusing a connection from %s on %s: max.connections.per.ip", self.peer, self.door.listener)
+        if self._transport is not None:
+            self._transport.abort()
 
     def eof_received(self) -> bool | None:
         return None
@@ -139,6 +164,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._end += nbytes
+        if self._held:
+            return
         self._busy = True
         try:
             self._parse()
@@ -278,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
             transport.writelines(out)
 
     def _regulate(self) -> None:
-        wanted = not self._stalled and len(self._slots) <= UNANSWERED_MAX
+        wanted = not (self._stalled or self._held) and len(self._slots) <= UNANSWERED_MAX
         if wanted == self._reading or self._transport is None:
             return
         self._reading = wanted
