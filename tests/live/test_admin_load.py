@@ -233,3 +233,18 @@ def test_the_preferred_leaders_return_by_themselves(tmp_path: Path) -> None:
                 lambda: [cluster.leader(TOPIC, number) for number in range(4)] == [1, 2, 3, 2], "leads are back"
             )
             proof.flows("led as preferred")
+
+
+@pytest.mark.timeout(300)
+def test_a_controlled_shutdown_waits_for_nobodys_next_heartbeat(tmp_path: Path) -> None:
+    """KAFKA-14292: what the quorum saw the others fetch tells that they know who leads now."""
+    config = {"broker.heartbeat.interval.ms": "60000", "broker.session.timeout.ms": "600000"}
+    with Cluster(3, data=tmp_path / "cluster", config=config) as cluster:
+        make(cluster, AdminClient({"bootstrap.servers": cluster.bootstrap_servers}), [1, 2, 3], [2, 3, 1], [3, 1, 2])
+        for id in (cluster.controller(), next(id for id in (1, 2, 3) if id != cluster.controller())):
+            cluster.terminate(id)
+            said = (cluster.node(id).logs / "server.log").read_text()
+            assert "Controlled shutdown request returned successfully" in said
+            assert "Controlled shutdown goes on" in said
+            cluster.restart(id)
+            cluster.wait_until_in_sync()

@@ -51,6 +51,7 @@ class Lifecycle:
         self.running = asyncio.Event()
         self._left = asyncio.Event()
         self._allowed = False
+        self._still_led = -1
         self._wake = asyncio.Event()
         self._task: Any = None
 
@@ -125,6 +126,7 @@ class Lifecycle:
             self._left.set()
             return True
         if self.stage is Stage.LEAVING:
+            self._tell_progress()
             return False
         if answer.is_fenced:
             if self.stage is Stage.RUNNING:
@@ -136,6 +138,13 @@ class Lifecycle:
         self.stage = Stage.RUNNING
         self.running.set()
         return True
+
+    def _tell_progress(self) -> None:
+        """How many partitions are still led here, whenever that has changed."""
+        left = len(self._node.metadata.image.index.led.get(self._node.config.node_id, ()))
+        if left != self._still_led:
+            self._still_led = left
+            log.info("Controlled shutdown goes on: %d partition(s) are still led here", left)
 
     async def _beat(self) -> BrokerHeartbeatResponse | None:
         node = self._node

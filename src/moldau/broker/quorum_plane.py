@@ -22,7 +22,7 @@ from moldau.broker.quorum.requests import NotForUs, to_ask
 from moldau.broker.quorum.settings import SeatSettings
 from moldau.image import snapshot_records
 from moldau.ports import PlaneEvents
-from moldau.quorum import ReplicaKey, Timing, VoterSet
+from moldau.quorum import Leader, ReplicaKey, Timing, VoterSet
 from moldau.quorum import events as on
 from moldau.quorum.voters import Endpoint, Voter
 from moldau.terms import NO_UUID, Code
@@ -190,6 +190,14 @@ class QuorumPlane:
     def next_offset(self) -> int:
         """Where the next record goes, if we lead."""
         return 0 if self._driver is None else self._driver.quorum.log.end
+
+    def readers(self) -> dict[int, int]:
+        """If we lead: node -> offset of the last committed record that it holds and was told is committed."""
+        role = None if self._driver is None else self._driver.quorum.role
+        if not isinstance(role, Leader):
+            return {}
+        known = (*role.observers.values(), *role.voters.values())
+        return {seen.key.id: min(seen.end_offset, seen.told_high_watermark) - 1 for seen in known}
 
     def propose(self, records: Sequence[Any], epoch: int) -> int | None:
         """See ``ControlPlane.propose``."""
