@@ -12,7 +12,7 @@ from moldau.image.registration import Broker, Endpoint
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest
 
-CONTEXT = SimpleNamespace(listener="PLAINTEXT", api_version=12)
+CONTEXT = SimpleNamespace(listener="PLAINTEXT", api_version=12, connection=SimpleNamespace(since_ms=0))
 
 
 def broker(id: int, *, fenced: bool = False, listener: str = "PLAINTEXT") -> Broker:
@@ -29,6 +29,8 @@ def node(me: int, *brokers: Broker) -> Any:
         metadata=SimpleNamespace(image=image),
         cluster_id="c",
         suspects_a_death=lambda: False,
+        just_gone=SimpleNamespace(brokers=list),
+        world=SimpleNamespace(clock=SimpleNamespace(monotonic_ms=lambda: 0)),
     )
     fake.controller_shown = lambda live: Node.controller_shown(fake, live)
     return fake
