@@ -1,6 +1,6 @@
 # The words of this project. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check up down kills bench docs jars clean
+.PHONY: help setup demo test check up down kills bench bench-controller docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -9,7 +9,7 @@ DATA   ?= moldau-data
 PYTEST := $(PY) -m pytest
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.ready  ## the environment in .venv (says what it downloads)
 
@@ -48,6 +48,9 @@ kills: setup  ## kill -9 of leader, controller and both, 20 times each under loa
 
 bench: setup jars  ## Moldau against Apache Kafka on this machine
 	$(PY) -m bench.run
+
+bench-controller: setup jars  ## the controller against Apache Kafka's: create, kill, fail over, roll
+	$(PY) -m bench.controller
 
 docs: setup  ## generate the reference pages
 	$(PY) -m docs.generate

@@ -1,9 +1,11 @@
-"""Makes docs/configuration.md from the tables in the code. Run by `make docs`; a test holds the page to the code."""
+"""Makes docs/configuration.md from the tables in the code, and the states in docs/controller.md. Run by `make docs`; tests
+hold the pages to the code."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from docs import states
 from moldau.terms.broker_config import SECTIONS
 from moldau.terms.config_key import ConfigKey
 from moldau.terms.topic_config import TOPIC_KEYS
@@ -38,4 +40,5 @@ def page() -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page())
-    print(f"wrote {PAGE.name}")
+    states.PAGE.write_text(states.page(states.PAGE.read_text()))
+    print(f"wrote {PAGE.name} and {states.PAGE.name}")
