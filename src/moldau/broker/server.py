@@ -233,6 +233,9 @@ class Connection(asyncio.BufferedProtocol):
         context = Context(self, header)
         try:
             result = door.handler(header.api_key)(door.node, request, context)
+            ready = None
+            if isinstance(result, Message):  # inside: an answer that this version cannot hold is the handler's failure
+                ready = response_frame(result, header.api_version, header.correlation_id)
         except Exception as error:
             door.node.handler_failed(header, error)
             raise Malformed(f"request {header.api_key} v{header.api_version} failed: {error!r}") from error
@@ -241,7 +244,7 @@ class Connection(asyncio.BufferedProtocol):
         slot: list[Any] = [None]
         self._slots.append(slot)
         if isinstance(result, Message):
-            slot[0] = response_frame(result, header.api_version, header.correlation_id)
+            slot[0] = ready
             self._advance()
         else:
             self._await(result, slot, header)

@@ -9,6 +9,7 @@ from moldau.broker.api import k03_metadata, k60_describe_cluster
 from moldau.broker.node import Node
 from moldau.image import Image
 from moldau.image.registration import Broker, Endpoint
+from moldau.terms import Code
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest
 
@@ -21,11 +22,19 @@ def broker(id: int, *, fenced: bool = False, listener: str = "PLAINTEXT") -> Bro
     )
 
 
+class Settings(dict[str, Any]):
+    """A node's settings, as far as Metadata looks at them."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__({"auto.create.topics.enable": False})
+        self.node_id = node_id
+
+
 def node(me: int, *brokers: Broker) -> Any:
     image = Image()
     image.brokers = {one.id: one for one in brokers}
     fake = SimpleNamespace(
-        config=SimpleNamespace(node_id=me),
+        config=Settings(me),
         metadata=SimpleNamespace(image=image),
         cluster_id="c",
         suspects_a_death=lambda: False,
@@ -55,3 +64,11 @@ def test_the_controller_shown_is_always_a_broker_that_is_shown() -> None:
     assert controller(2, broker(2, fenced=True), broker(3), broker(1)) == 1
     assert controller(2, broker(2, listener="INTERNAL"), broker(3)) == 3
     assert controller(2, broker(2, fenced=True)) == -1
+
+
+def test_an_unknown_topic_id_is_answered_in_versions_whose_names_cannot_be_null() -> None:
+    asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=None, topic_id=b"x" * 16)])
+    context = SimpleNamespace(**{**vars(CONTEXT), "api_version": 10})
+    answer = k03_metadata.handle(node(1, broker(1)), asked, context)
+    assert isinstance(answer, MetadataResponse)
+    assert MetadataResponse.decode(answer.encode(10), 10).topics[0].error_code == Code.UNKNOWN_TOPIC_ID

@@ -103,7 +103,7 @@ def _asked(
         topic = image.topics.get(asked.topic_id)
         if topic is None:
             code = Code.UNKNOWN_TOPIC_ID
-            return Shown(error_code=code, name=asked.name if version < 12 else None, topic_id=asked.topic_id)
+            return Shown(error_code=code, name=(asked.name or "") if version < 12 else None, topic_id=asked.topic_id)
         return _topic(image, topic, live, hosts)
     topic = image.topic(asked.name)
     if topic is None:
