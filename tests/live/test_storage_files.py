@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from kafka_peer import JARS, KafkaPeer, java_tool
+from kafka_peer import KafkaPeer, java_tool
 
 from moldau.runtime.disk import RealDisk
 from moldau.storage import LogConfig, LogDirs
@@ -20,8 +20,6 @@ from moldau.storage.reader import batches, epochs_of, topic_id_of
 from moldau.terms import TopicPartition
 from moldau.wire.batch import Record, build, payload, records
 from moldau.wire.compression import Codec
-
-pytestmark = pytest.mark.skipif(not JARS.exists(), reason="needs Kafka's jars: make jars")
 
 T = TopicPartition("t", 0)
 NOW = 1_700_000_000_000
