@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_peer import wait_until
 
@@ -35,7 +35,7 @@ def consumer(cluster: moldau.Cluster, group: str, **more: object) -> Consumer:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "session.timeout.ms": 10_000,
-            **{key.replace("_", "."): value for key, value in more.items()},
+            **more,
         }
     )
 
@@ -45,26 +45,48 @@ def coordinator(cluster: moldau.Cluster, group: str) -> int:
     return int(cluster.leader("__consumer_offsets", partition_for(group, 50)))
 
 
-def commit(member: Consumer, offset: int) -> bool:
-    """Try once; whether the commit was acknowledged."""
-    try:
-        done = member.commit(offsets=[TopicPartition("work", 0, offset)], asynchronous=False)
-    except KafkaException:
-        return False
-    return done[0].error is None
+class Committing:
+    """Commits whose outcome is polled for: nothing interrupts a synchronous commit of librdkafka, however long."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[bool] = []
+
+    def note(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        """librdkafka's callback."""
+        self.outcomes.append(error is None and all(each.error is None for each in partitions))
+
+    def commit(self, member: Consumer, where: TopicPartition) -> bool:
+        """Try once; whether it was acknowledged."""
+        self.outcomes.clear()
+
+        def known() -> bool:
+            assert member.poll(0.01) is None
+            return bool(self.outcomes)
+
+        try:
+            member.commit(offsets=[where], asynchronous=True)
+        except KafkaException:
+            return False
+        wait_until(known, "the outcome of a commit", PATIENCE_S)
+        return self.outcomes[0]
 
 
 def test_an_acknowledged_offset_survives_coordinator_after_coordinator(cluster: moldau.Cluster) -> None:
-    member = consumer(cluster, GROUP)
+    committing = Committing()
+    member = consumer(cluster, GROUP, on_commit=committing.note)
     member.assign([TopicPartition("work", 0)])
     offset = acknowledged = 0
-    wait_until(lambda: commit(member, 1), "a first commit")
+
+    def commit(offset: int) -> bool:
+        return committing.commit(member, TopicPartition("work", 0, offset))
+
+    wait_until(lambda: commit(1), "a first commit")
     for _ in range(3):
         victim = coordinator(cluster, GROUP)
         cluster.kill(victim)
         for _ in range(20):
             offset += 1
-            if commit(member, offset):
+            if commit(offset):
                 acknowledged = offset
         wait_until(lambda victim=victim: coordinator(cluster, GROUP) not in (victim, -1), "another coordinator")
         reader = consumer(cluster, GROUP)
@@ -80,11 +102,10 @@ def test_an_acknowledged_offset_survives_coordinator_after_coordinator(cluster: 
 def test_members_keep_their_partitions_when_the_coordinator_dies(cluster: moldau.Cluster) -> None:
     group = "workers"
     assigned: list[str] = []
+    committing = Committing()
+    settings = {"heartbeat.interval.ms": 200, "partition.assignment.strategy": "roundrobin"}
     members = [
-        consumer(
-            cluster, group, client_id=f"m{n}", heartbeat_interval_ms=200, partition_assignment_strategy="roundrobin"
-        )
-        for n in range(2)
+        consumer(cluster, group, on_commit=committing.note, **settings, **{"client.id": f"m{n}"}) for n in range(2)
     ]
     for n, member in enumerate(members):
         member.subscribe(["work"], on_assign=lambda _, parts, n=n: assigned.append(f"{n}: {len(parts)}"))
@@ -107,12 +128,8 @@ def test_members_keep_their_partitions_when_the_coordinator_dies(cluster: moldau
         own = members[0].assignment()
         if not own:
             return False
-        try:
-            own[0].offset = 7
-            members[0].commit(offsets=[own[0]], asynchronous=False)
-        except KafkaException:
-            return False
-        return True
+        own[0].offset = 7
+        return committing.commit(members[0], own[0])
 
     wait_until(committed_again, "a commit under the new coordinator")
     assert shared()

@@ -19,6 +19,7 @@ from typing import Any
 
 from moldau.broker.api import ANSWERS, Answer, Handler, handler
 from moldau.broker.connection_limits import ConnectionLimits
+from moldau.broker.waiting_room import Waiter
 from moldau.ports import Transport, World
 from moldau.wire.codec import Malformed
 from moldau.wire.frames import RequestHeader, read_request, read_request_header, response_frame
@@ -30,6 +31,7 @@ BUFFER_BYTES = 64 * 1024
 KEEP_BUFFER_BYTES = (1 << 21) + 4096
 """A larger buffer, grown for one large frame, is given back after that frame."""
 UNANSWERED_MAX = 200
+FETCH = 1
 _SIZE = struct.Struct(">i")
 
 
@@ -100,6 +102,8 @@ class Connection(asyncio.BufferedProtocol):
         self._view = memoryview(self._buffer)
         self._start = 0  # first byte not yet parsed
         self._end = 0  # first free byte
+        self.parked: list[Waiter] = []
+        """Fetches that wait here, and what is left of them: a later request ends their wait (decision 9)."""
         self._slots: deque[list[Any]] = deque()  # one [frame or None] per unanswered request, in order
         self._out: list[Any] = []
         self._reading = True
@@ -231,6 +235,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         request = read_request(frame, header)
         context = Context(self, header)
+        if self.parked:
+            self._end_waits(header.api_key)
         try:
             result = door.handler(header.api_key)(door.node, request, context)
             ready = None
@@ -248,6 +254,19 @@ class Connection(asyncio.BufferedProtocol):
             self._advance()
         else:
             self._await(result, slot, header)
+
+    def _end_waits(self, api_key: int) -> None:
+        """Answers leave in order: do not let this request wait behind a fetch that waits for records.
+
+        Other fetches end no wait: a client with two of them under way would go round as fast as it can.
+        """
+        if api_key == FETCH:
+            self.parked = [wait for wait in self.parked if not wait.done]
+            return
+        parked, self.parked = self.parked, []
+        for wait in parked:
+            if not wait.done:
+                wait.expire()
 
     def _unsupported(self, header: RequestHeader) -> None:
         """ApiVersions of a version we lack is answered in version 0 (KIP-511); any other ends the connection."""

@@ -10,6 +10,7 @@ import pytest
 from moldau.terms import Code
 from moldau.wire.batch import headers
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest
 from moldau.wire.records import metadata as records
 from tests.rooms.broker.data_cluster import TOPIC_ID, DataCluster, batch, run, until
 
@@ -291,5 +292,33 @@ def test_a_partition_that_joins_a_waiting_follower_does_not_wait_with_it(tmp_pat
             assert (code, first) == (0, 0)
             assert cluster.world.clock.monotonic_ms() - began < 15_000, "not by the wait's end"
             assert all(2 in part.new_isr for part in cluster.altered), "nor by being dropped"
+
+    run(work)
+
+
+def test_a_consumers_wait_ends_when_it_asks_for_something_else_on_the_same_connection(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            room = cluster.brokers[0].replicas.room
+            parked = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=300_000))
+            await until(lambda: len(room) == 1)
+            await asyncio.wait_for(cluster.ask(0, ListOffsetsRequest()), 20)
+            assert not offsets(await parked)
+            assert not len(room)
+
+    run(work)
+
+
+def test_two_fetches_on_a_connection_do_not_end_each_others_wait(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            await cluster.line(0)  # one for all
+            room = cluster.brokers[0].replicas.room
+            parked = [asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=300_000)) for _ in range(2)]
+            await until(lambda: len(room) == 2)
+            await asyncio.wait_for(cluster.ask(0, ListOffsetsRequest()), 20)
+            assert [offsets(await wait) for wait in parked] == [[], []]
 
     run(work)

@@ -24,6 +24,7 @@ Handler = Callable[[Any, Any, Any], Message | None | Awaitable[Message | None]]
 
 BROKER = "broker"
 CONTROLLER = "controller"
+ZOOKEEPER = "zookeeper"
 
 
 class Answer(NamedTuple):
@@ -57,10 +58,20 @@ ON_CONTROLLER = _answers(
 )  # fmt: skip
 """Answered on controller listeners."""
 
-ANSWERS = {BROKER: ON_BROKER, CONTROLLER: ON_CONTROLLER}
+QUORUM_ONLY = frozenset({55, 57, 64})
+ON_ZOOKEEPER = {key: answer for key, answer in ON_BROKER.items() if key not in QUORUM_ONLY} | _answers(
+    (4, 0, 7), (5, 0, 4), (6, 0, 8), (7, 0, 3), (56, 2, 3), (67, 0, 0),
+)  # fmt: skip
+"""Answered on the broker listeners of a node on the ZooKeeper plane: what its controller tells it, what brokers ask
+their
+controller, and nothing of a quorum."""
+
+ANSWERS = {BROKER: ON_BROKER, CONTROLLER: ON_CONTROLLER, ZOOKEEPER: ON_ZOOKEEPER}
 
 
 def handler(key: int, kind: str) -> Handler:
     """The function that answers ``key`` on a kind of listener."""
     module = import_module(f"moldau.broker.api.{APIS[key].module}")
-    return module.control if kind == CONTROLLER else module.handle  # type: ignore[no-any-return]
+    if kind == CONTROLLER or (kind == ZOOKEEPER and not hasattr(module, "handle")):
+        return module.control  # type: ignore[no-any-return]
+    return module.handle  # type: ignore[no-any-return]

@@ -1,8 +1,9 @@
 """Fetch, 4-18: records for consumers and followers, at once or when there are enough (BR-3).
 
 Answered at once when the client will not wait, asks for nothing, or there is an error, a diverging epoch, a better
-replica to read from, or min_bytes of records; else parked until data, watermark or time. Incremental sessions from
-version 7, topic ids from 13. Records are one read of the file per partition, handed to the socket as they are.
+replica to read from, or min_bytes of records; else parked until data, watermark or time, or until the consumer sends
+something else on the same connection (decision 9). Incremental sessions from version 7, topic ids from 13. Records are
+one read of the file per partition, handed to the socket as they are.
 A follower (replica id >= 0) reads up to the log's end, and its position drives ISR and high watermark.
 """
 
@@ -40,7 +41,10 @@ def handle(node: Any, request: FetchRequest, context: Any) -> FetchResponse | Aw
         request.rack_id,
         context.listener,
     )
-    return reader.fetch(terms)  # type: ignore[no-any-return]
+    answer = reader.fetch(terms)
+    if reader.waiting is not None and replica_id < 0 and context.connection is not None:
+        context.connection.parked.append(reader.waiting)
+    return answer  # type: ignore[no-any-return]
 
 
 def control(node: Any, request: FetchRequest, context: Any) -> FetchResponse | Awaitable[FetchResponse | None]:

@@ -1,0 +1,29 @@
+"""LeaderAndIsr, 0-7, on a broker of the ZooKeeper plane: which of its partitions it leads or follows, and how (BR-1).
+
+Refused as a whole with STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH. Per partition: STALE_CONTROLLER_EPOCH for an older
+leader epoch, UNKNOWN_TOPIC_OR_PARTITION when this broker is no replica, KAFKA_STORAGE_ERROR when its directory failed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.terms import NO_UUID
+from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+
+
+async def handle(node: Any, request: LeaderAndIsrRequest, context: Any) -> LeaderAndIsrResponse:
+    """Act on it; the answer comes when roles have changed."""
+    code, codes = await node.plane.receiving.leader_and_isr(request)
+    answer = LeaderAndIsrResponse(error_code=code)
+    error = LeaderAndIsrResponse.LeaderAndIsrPartitionError
+    topics: dict[bytes, Any] = {}
+    for name, topic_id, number, of_partition in codes:
+        one = error(topic_name=name, partition_index=number, error_code=of_partition)
+        if topic_id == NO_UUID or context.api_version < 5:
+            answer.partition_errors.append(one)
+        else:
+            topic = topics.setdefault(topic_id, LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id=topic_id))
+            topic.partition_errors.append(one)
+    answer.topics = list(topics.values())
+    return answer

@@ -1,0 +1,23 @@
+"""StopReplica, 0-4, on a broker of the ZooKeeper plane: replicas that are deleted here, with topic or without (BR-1).
+
+Refused as a whole with STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH; FENCED_LEADER_EPOCH for a partition that has a
+newer leader epoch (KIP-570).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.wire.messages.k05_stop_replica import StopReplicaRequest, StopReplicaResponse
+
+
+async def handle(node: Any, request: StopReplicaRequest, context: Any) -> StopReplicaResponse:
+    """Act on it; the answer comes when the replicas are gone."""
+    code, codes = await node.plane.receiving.stop_replica(request)
+    return StopReplicaResponse(
+        error_code=code,
+        partition_errors=[
+            StopReplicaResponse.StopReplicaPartitionError(topic_name=name, partition_index=number, error_code=each)
+            for name, number, each in codes
+        ],
+    )

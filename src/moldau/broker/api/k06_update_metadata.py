@@ -1,0 +1,16 @@
+"""UpdateMetadata, 0-8, on a broker of the ZooKeeper plane: live brokers, and partitions of the whole cluster (BR-1).
+
+Refused with STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH. The list of brokers is always complete; partitions are those
+that changed, or all with type FULL (version 8).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+
+async def handle(node: Any, request: UpdateMetadataRequest, context: Any) -> UpdateMetadataResponse:
+    """Act on it; the answer comes when clients see it."""
+    return UpdateMetadataResponse(error_code=await node.plane.receiving.update_metadata(request))

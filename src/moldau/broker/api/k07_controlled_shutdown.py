@@ -1,0 +1,43 @@
+"""ControlledShutdown, 0-3, at the active controller of the ZooKeeper plane: a broker asks leave to go (CS-1).
+
+Its leads move to others; the answer names what it still leads, or what others do not yet know of, so that it asks
+again. STALE_BROKER_EPOCH from a broker that is not registered so, NOT_CONTROLLER elsewhere (KIP-380).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.broker.api.forwarding import whole
+from moldau.controller import asks
+from moldau.terms import Code
+from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+
+Remaining = ControlledShutdownResponse.RemainingPartition
+
+
+async def control(node: Any, request: ControlledShutdownRequest, context: Any) -> ControlledShutdownResponse:
+    """Decide."""
+    known = node.metadata.image.brokers.get(request.broker_id)
+    epoch = request.broker_epoch
+    if epoch < 0 and known is not None:
+        epoch = known.epoch  # versions before 2 do not say
+    reply = await node.office.ask(
+        asks.Heartbeat(
+            broker_id=request.broker_id, broker_epoch=epoch, metadata_offset=node.metadata.offset, want_shut_down=True
+        )
+    )
+    refused = whole(reply)
+    if refused is not None:
+        return ControlledShutdownResponse(error_code=refused[0])
+    if reply.should_shut_down:
+        return ControlledShutdownResponse()
+    image = node.metadata.image
+    led = [
+        Remaining(topic_name=image.topics[p.topic_id].name, partition_index=p.id)
+        for p in image.partitions_led_by(request.broker_id)
+    ]
+    # Nothing is led there any more, and some broker has not heard who leads instead: not yet.
+    return ControlledShutdownResponse(
+        error_code=Code.NONE if led else Code.REQUEST_TIMED_OUT, remaining_partitions=led
+    )

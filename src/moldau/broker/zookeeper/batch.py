@@ -1,0 +1,243 @@
+"""Decisions as requests (RB-1): from what a committed batch changed to LeaderAndIsr, UpdateMetadata, StopReplica.
+
+Pure: an image, its delta and the sender's epochs in, messages per broker out, in the order in which they must be sent.
+One request of each kind per broker carries all partitions. A broker that has just come gets everything (``full``).
+Who sends them, and again, is ``channels.py``; what a broker makes of them is ``translation.py``.
+Source: protocol guide; KIP-380 (broker epochs), KIP-516 (topic ids), KIP-704 (recovery), KIP-866 (types).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from moldau.image import Broker, Delta, Image, Partition
+from moldau.image.delta import PartitionDelta
+from moldau.terms.value import value
+from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
+from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
+from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
+from moldau.wire.schema import Message
+
+INCREMENTAL, FULL = 1, 2
+"""Values of ``type``: some partitions changed, or these are all there are."""
+DURING_DELETE = -2
+"""Leader, and leader epoch, of a partition whose topic is being deleted."""
+
+
+@value(kw_only=True)
+class Sender:
+    """Who speaks: the controller, under its epoch; ``listener`` is where brokers reach each other."""
+
+    controller_id: int
+    controller_epoch: int
+    listener: str
+
+
+def reachable(image: Image, sender: Sender) -> list[Broker]:
+    """Live brokers that can be told anything; the sender itself needs no telling."""
+    return [
+        broker
+        for broker in image.live_brokers()
+        if broker.id != sender.controller_id and broker.endpoint(sender.listener) is not None
+    ]
+
+
+def came(image: Image, delta: Delta) -> set[int]:
+    """Brokers that are live now and were not, or live another life: they know nothing yet."""
+    found = set()
+    for id, before in delta.brokers.items():
+        after = image.brokers.get(id)
+        lived = before is not None and not before.fenced
+        if after is not None and not after.fenced and not (lived and before.epoch == after.epoch):
+            found.add(id)
+    return found
+
+
+def requests(image: Image, delta: Delta, sender: Sender) -> dict[int, list[Message]]:
+    """Broker id -> what it must be told of a committed batch, in order; nothing for who need not be told."""
+    changes = delta.partition_changes(image)
+    if not changes and not delta.brokers:
+        return {}
+    new = came(image, delta)
+    shown = _shown(image, (c.after for c in changes if c.after is not None), sender) + _deleted(changes)
+    live = live_brokers(image)
+    told: dict[int, list[Message]] = {}
+    for broker in reachable(image, sender):
+        if broker.id in new:
+            told[broker.id] = full(image, broker, sender)
+            continue
+        messages: list[Message] = []
+        roles = [c for c in changes if c.after is not None and broker.id in c.after.replicas]
+        if roles:
+            messages.append(_leader_and_isr(image, broker, roles, sender))
+        messages.append(_update_metadata(broker, shown, live, sender))
+        stops = [c for c in changes if c.before is not None and _leaves(c, broker.id)]
+        if stops:
+            messages.append(_stop_replica(broker, stops, sender))
+        told[broker.id] = messages
+    return told
+
+
+def full(image: Image, broker: Broker, sender: Sender) -> list[Message]:
+    """Everything: the whole cluster, then every replica of this broker (LI-4, FO-1)."""
+    all_of_it = (p for topic in image.topics.values() for p in topic.partitions.values())
+    metadata = _update_metadata(broker, _shown(image, all_of_it, sender), live_brokers(image), sender)
+    metadata.type = FULL
+    here = [PartitionDelta(image.topics[p.topic_id].name, p.key, p, p) for p in image.partitions_on_broker(broker.id)]
+    roles = _leader_and_isr(image, broker, sorted(here, key=lambda c: (c.topic, c.key)), sender)
+    roles.type = FULL
+    return [metadata, roles]
+
+
+def live_brokers(image: Image) -> list[UpdateMetadataRequest.UpdateMetadataBroker]:
+    """Live brokers at their addresses, as UpdateMetadata lists them."""
+    return [
+        UpdateMetadataRequest.UpdateMetadataBroker(
+            id=broker.id,
+            rack=broker.rack,
+            endpoints=[
+                UpdateMetadataRequest.UpdateMetadataEndpoint(
+                    host=e.host, port=e.port, listener=e.name, security_protocol=e.security_protocol
+                )
+                for e in broker.endpoints
+            ],
+        )
+        for broker in image.live_brokers()
+        if broker.endpoints
+    ]
+
+
+def _leaves(change: PartitionDelta, broker_id: int) -> bool:
+    """Whether a change takes a replica off a broker: its topic is deleted, or it moved away."""
+    assert change.before is not None
+    return broker_id in change.before.replicas and (change.after is None or broker_id not in change.after.replicas)
+
+
+def _shown(image: Image, partitions: Iterable[Partition], sender: Sender) -> list[Any]:
+    """Topic states of UpdateMetadata; all brokers are sent the same."""
+    live = {broker.id for broker in image.live_brokers()}
+    states: dict[bytes, UpdateMetadataRequest.UpdateMetadataTopicState] = {}
+    for p in partitions:
+        topic = states.get(p.topic_id)
+        if topic is None:
+            name = image.topics[p.topic_id].name
+            topic = states[p.topic_id] = UpdateMetadataRequest.UpdateMetadataTopicState(
+                topic_name=name, topic_id=p.topic_id
+            )
+        topic.partition_states.append(
+            UpdateMetadataRequest.UpdateMetadataPartitionState(
+                partition_index=p.id,
+                controller_epoch=sender.controller_epoch,
+                leader=p.leader,
+                leader_epoch=p.leader_epoch,
+                isr=list(p.isr),
+                zk_version=p.partition_epoch,
+                replicas=list(p.replicas),
+                offline_replicas=[r for r in p.replicas if r not in live],
+            )
+        )
+    return list(states.values())
+
+
+def _deleted(changes: Sequence[PartitionDelta]) -> list[Any]:
+    """Topic states that say: forget it (TD-2)."""
+    states: dict[bytes, UpdateMetadataRequest.UpdateMetadataTopicState] = {}
+    for c in changes:
+        if c.after is None and c.before is not None:
+            topic = states.setdefault(
+                c.key[0], UpdateMetadataRequest.UpdateMetadataTopicState(topic_name=c.topic, topic_id=c.key[0])
+            )
+            topic.partition_states.append(
+                UpdateMetadataRequest.UpdateMetadataPartitionState(
+                    partition_index=c.key[1],
+                    leader=DURING_DELETE,
+                    leader_epoch=c.before.leader_epoch,
+                    isr=list(c.before.isr),
+                    zk_version=c.before.partition_epoch,
+                    replicas=list(c.before.replicas),
+                )
+            )
+    return list(states.values())
+
+
+def _update_metadata(broker: Broker, shown: list[Any], live: list[Any], sender: Sender) -> UpdateMetadataRequest:
+    return UpdateMetadataRequest(
+        controller_id=sender.controller_id,
+        controller_epoch=sender.controller_epoch,
+        broker_epoch=broker.epoch,
+        type=INCREMENTAL,
+        topic_states=shown,
+        live_brokers=live,
+    )
+
+
+def _leader_and_isr(
+    image: Image, broker: Broker, roles: Sequence[PartitionDelta], sender: Sender
+) -> LeaderAndIsrRequest:
+    request = LeaderAndIsrRequest(
+        controller_id=sender.controller_id,
+        controller_epoch=sender.controller_epoch,
+        broker_epoch=broker.epoch,
+        type=INCREMENTAL,
+    )
+    topics: dict[bytes, LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}
+    leaders: set[int] = set()
+    for c in roles:
+        p = c.after
+        assert p is not None
+        topic = topics.get(p.topic_id)
+        if topic is None:
+            topic = topics[p.topic_id] = LeaderAndIsrRequest.LeaderAndIsrTopicState(
+                topic_name=c.topic, topic_id=p.topic_id
+            )
+        leaders.add(p.leader)
+        topic.partition_states.append(
+            LeaderAndIsrRequest.LeaderAndIsrPartitionState(
+                partition_index=p.id,
+                controller_epoch=sender.controller_epoch,
+                leader=p.leader,
+                leader_epoch=p.leader_epoch,
+                isr=list(p.isr),
+                partition_epoch=p.partition_epoch,
+                replicas=list(p.replicas),
+                adding_replicas=list(p.adding),
+                removing_replicas=list(p.removing),
+                is_new=c.before is None or broker.id not in c.before.replicas,
+                leader_recovery_state=p.recovery,
+            )
+        )
+    request.topic_states = list(topics.values())
+    request.live_leaders = _addresses(image, leaders, sender)
+    return request
+
+
+def _addresses(image: Image, leaders: set[int], sender: Sender) -> list[Any]:
+    found = []
+    for id in sorted(leaders):
+        broker = image.brokers.get(id)
+        where = None if broker is None or broker.fenced else broker.endpoint(sender.listener)
+        if where is not None:
+            found.append(
+                LeaderAndIsrRequest.LeaderAndIsrLiveLeader(broker_id=id, host_name=where.host, port=where.port)
+            )
+    return found
+
+
+def _stop_replica(broker: Broker, stops: Sequence[PartitionDelta], sender: Sender) -> StopReplicaRequest:
+    topics: dict[str, StopReplicaRequest.StopReplicaTopicState] = {}
+    for c in stops:
+        topic = topics.setdefault(c.topic, StopReplicaRequest.StopReplicaTopicState(topic_name=c.topic))
+        topic.partition_states.append(
+            StopReplicaRequest.StopReplicaPartitionState(
+                partition_index=c.key[1],
+                leader_epoch=DURING_DELETE if c.after is None else c.after.leader_epoch,
+                delete_partition=True,
+            )
+        )
+    return StopReplicaRequest(
+        controller_id=sender.controller_id,
+        controller_epoch=sender.controller_epoch,
+        broker_epoch=broker.epoch,
+        topic_states=list(topics.values()),
+    )

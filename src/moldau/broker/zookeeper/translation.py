@@ -1,0 +1,282 @@
+"""A controller's requests as metadata records (BR-1): what LeaderAndIsr, StopReplica and UpdateMetadata change here.
+
+Pure: this broker's image and a request in, records out; the image's listeners then act as on any other record. Of the
+partitions that this broker holds, LeaderAndIsr speaks; of everything else UpdateMetadata does. What is older than what
+is known changes nothing; a repeated request changes nothing either. Fences are in ``receiving.py``.
+Source: protocol guide; KIP-516 (topic ids); BR-1, TD-2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from moldau.broker.zookeeper.batch import DURING_DELETE, FULL
+from moldau.image import Endpoint, Image, Partition
+from moldau.image.registration import Broker, broker_record
+from moldau.terms import NO_UUID, Code
+from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
+from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
+from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
+from moldau.wire.records.metadata import (
+    BrokerRegistrationChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+PLAINTEXT = 0
+
+
+class Draft:
+    """Records in the making, and the names and ids of topics as they will be after them."""
+
+    def __init__(self, image: Image) -> None:
+        self.image = image
+        self.records: list[Any] = []
+        self._ids: dict[str, bytes | None] = {}
+
+    def id_of(self, name: str) -> bytes | None:
+        """The id under which a topic is known; None for one that is not."""
+        return self._ids[name] if name in self._ids else self.image.names.get(name)
+
+    def known(self, name: str, number: int) -> Partition | None:
+        """A partition as the image has it; None when it, or this life of its topic, is not there."""
+        id = self.id_of(name)
+        return None if id is None else self.image.partition(id, number)
+
+    def topic(self, name: str, id: bytes) -> bytes:
+        """Make a topic known; another that had its name is gone. Its id, made from the name when it has none."""
+        known = self.id_of(name)
+        if id == NO_UUID:  # a controller from before KIP-516
+            id = known or hashlib.sha256(name.encode()).digest()[:16]
+        if known != id:
+            if known is not None:
+                self.remove(name)
+            self.records.append(TopicRecord(name=name, topic_id=id))
+            self._ids[name] = id
+        return id
+
+    def remove(self, name: str) -> None:
+        """Forget a topic; nothing when it is not known."""
+        id = self.id_of(name)
+        if id is not None:
+            self.records.append(RemoveTopicRecord(topic_id=id))
+            self._ids[name] = None
+
+
+# ---- LeaderAndIsr
+
+
+def leader_and_isr(image: Image, me: int, request: LeaderAndIsrRequest) -> tuple[list[Any], list[tuple[Any, ...]]]:
+    """Records, and per partition (topic name, topic id, number, code): STALE_CONTROLLER_EPOCH for an old leader epoch,
+    UNKNOWN_TOPIC_OR_PARTITION when this broker is not among the replicas.
+    """
+    draft = Draft(image)
+    codes: list[tuple[Any, ...]] = []
+    for name, given, state in _roles(request):
+        code = Code.NONE
+        before = draft.known(name, state.partition_index)
+        if given != NO_UUID and draft.id_of(name) not in (None, given):
+            before = None
+        if me not in state.replicas:
+            code = Code.UNKNOWN_TOPIC_OR_PARTITION
+        elif before is not None and state.leader_epoch < before.leader_epoch:
+            code = Code.STALE_CONTROLLER_EPOCH
+        elif before is None or state.partition_epoch >= before.partition_epoch:
+            after = _partition(
+                draft.topic(name, given), state, (state.adding_replicas, state.removing_replicas), before
+            )
+            after.leader_recovery_state = state.leader_recovery_state
+            if before is None or _differs(before, after):
+                draft.records.append(after)
+        codes.append((name, given, state.partition_index, code))
+    return draft.records, codes
+
+
+def _roles(request: LeaderAndIsrRequest) -> Iterator[tuple[str, bytes, Any]]:
+    for state in request.ungrouped_partition_states:
+        yield state.topic_name, NO_UUID, state
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield topic.topic_name, bytes(topic.topic_id), state
+
+
+def _partition(
+    topic_id: bytes, state: Any, moving: tuple[list[int], list[int]], before: Partition | None
+) -> PartitionRecord:
+    epoch = state.partition_epoch if hasattr(state, "partition_epoch") else state.zk_version
+    replicas = list(state.replicas)
+    same = before is not None and list(before.replicas) == replicas
+    return PartitionRecord(
+        topic_id=topic_id,
+        partition_id=state.partition_index,
+        replicas=replicas,
+        isr=[r for r in state.isr if r in replicas],  # while a move ends, two writes may cross (KAFKA-9672)
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=epoch,
+        adding_replicas=list(moving[0]),
+        removing_replicas=list(moving[1]),
+        directories=list(before.directories) if same and before is not None else [],
+    )
+
+
+def _differs(before: Partition, after: PartitionRecord) -> bool:
+    return (
+        before.leader_epoch != after.leader_epoch
+        or before.partition_epoch != after.partition_epoch
+        or before.leader != after.leader
+        or before.replicas != tuple(after.replicas)
+        or before.isr != tuple(after.isr)
+        or before.adding != tuple(after.adding_replicas)
+        or before.removing != tuple(after.removing_replicas)
+        or before.recovery != after.leader_recovery_state
+    )
+
+
+# ---- UpdateMetadata
+
+
+def update_metadata(image: Image, me: int, request: UpdateMetadataRequest, epochs: Mapping[int, int]) -> list[Any]:
+    """Records. ``epochs``: broker id -> epoch of its registration, for those that ``newly_live`` names."""
+    draft = Draft(image)
+    draft.records += _brokers(image, request, epochs)
+    seen: set[str] = set()
+    for name, given, state in _shown(request):
+        seen.add(name)
+        if state.leader == DURING_DELETE:
+            # Whoever holds replicas is told to delete them by StopReplica, which is to come.
+            if given in (NO_UUID, draft.id_of(name)) and not _holds(image, draft.id_of(name), me):
+                draft.remove(name)
+            continue
+        _show(draft, me, name, given, state)
+    if request.type == FULL:
+        for name in image.names.keys() - seen:
+            draft.remove(name)  # deleted while nobody told us
+    return draft.records
+
+
+def _shown(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, Any]]:
+    for state in request.ungrouped_partition_states:
+        yield state.topic_name, NO_UUID, state
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield topic.topic_name, bytes(topic.topic_id), state
+
+
+def _show(draft: Draft, me: int, name: str, given: bytes, state: Any) -> None:
+    before = draft.known(name, state.partition_index)
+    if given != NO_UUID and draft.id_of(name) not in (None, given):
+        before = None
+    if me in state.replicas and (before is None or before.leader_epoch != state.leader_epoch):
+        return  # our own: LeaderAndIsr gives us our part
+    if before is not None and (state.leader_epoch, state.zk_version) <= (before.leader_epoch, before.partition_epoch):
+        return
+    kept = before is not None and list(before.replicas) == list(state.replicas)
+    moving = (list(before.adding), list(before.removing)) if kept and before is not None else ([], [])
+    after = _partition(draft.topic(name, given), state, moving, before)
+    after.leader_recovery_state = before.recovery if before is not None else 0
+    draft.records.append(after)
+
+
+def _holds(image: Image, topic_id: bytes | None, me: int) -> bool:
+    topic = None if topic_id is None else image.topics.get(topic_id)
+    return topic is not None and any(me in p.replicas for p in topic.partitions.values())
+
+
+def endpoints_of(broker: UpdateMetadataRequest.UpdateMetadataBroker) -> tuple[Endpoint, ...]:
+    """A broker's addresses; the first versions know one only, and listeners have no names before 3."""
+    if broker.v0_host:
+        return (Endpoint("PLAINTEXT", broker.v0_host, broker.v0_port, PLAINTEXT),)
+    return tuple(Endpoint(e.listener or "PLAINTEXT", e.host, e.port, e.security_protocol) for e in broker.endpoints)
+
+
+def newly_live(image: Image, request: UpdateMetadataRequest) -> list[int]:
+    """Brokers in the request whose epoch must be looked up: not known here, fenced, or somewhere else than they were.
+
+    The request does not say epochs, and without one nobody may join an ISR (KIP-903).
+    """
+    found = []
+    for shown in request.live_brokers:
+        known = image.brokers.get(shown.id)
+        if known is None or known.fenced or known.epoch < 0 or known.endpoints != endpoints_of(shown):
+            found.append(shown.id)
+    return found
+
+
+def _brokers(image: Image, request: UpdateMetadataRequest, epochs: Mapping[int, int]) -> list[Any]:
+    records: list[Any] = []
+    live = {shown.id: shown for shown in request.live_brokers}
+    for id, known in image.brokers.items():
+        if id not in live and not known.fenced:
+            records.append(BrokerRegistrationChangeRecord(broker_id=id, broker_epoch=known.epoch, fenced=1))
+    for id, shown in live.items():
+        before = image.brokers.get(id)
+        if id not in epochs and before is not None:
+            continue
+        after = Broker(
+            id, epochs.get(id, -1), incarnation(epochs.get(id, -1)), endpoints_of(shown), rack=shown.rack, fenced=False
+        )
+        if before != after:
+            records.append(broker_record(after))
+    return records
+
+
+def incarnation(broker_epoch: int) -> bytes:
+    """A registration's identity on this plane: no two have the same epoch, which is a transaction id."""
+    return broker_epoch.to_bytes(16, "big", signed=True)
+
+
+# ---- StopReplica
+
+
+def stop_replica(image: Image, me: int, request: StopReplicaRequest) -> tuple[list[Any], list[tuple[str, int, Code]]]:
+    """Records, and a code per partition: FENCED_LEADER_EPOCH for an old leader epoch.
+
+    Deletion of a topic deletes it here whole. A replica that only stops goes on as a follower until it is told
+    otherwise: it is in no ISR, and what it fetches harms nobody.
+    """
+    draft = Draft(image)
+    codes: list[tuple[str, int, Code]] = []
+    for name, number, leader_epoch, delete in _stops(request):
+        known = draft.known(name, number)
+        code = Code.NONE
+        if known is not None and 0 <= leader_epoch < known.leader_epoch:
+            code = Code.FENCED_LEADER_EPOCH
+        elif known is not None and delete:
+            if leader_epoch == DURING_DELETE:
+                draft.remove(name)
+            elif me in known.replicas:
+                draft.records.append(_without(known, me))
+        codes.append((name, number, code))
+    return draft.records, codes
+
+
+def _stops(request: StopReplicaRequest) -> Iterator[tuple[str, int, int, bool]]:
+    """(topic, partition, leader epoch or -1, delete)."""
+    for old in request.ungrouped_partitions:
+        yield old.topic_name, old.partition_index, -1, request.delete_partitions
+    for older in request.topics:
+        for number in older.partition_indexes:
+            yield older.name, number, -1, request.delete_partitions
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield topic.topic_name, state.partition_index, state.leader_epoch, state.delete_partition
+
+
+def _without(partition: Partition, me: int) -> PartitionRecord:
+    """A partition whose replica here has moved away."""
+    replicas = [r for r in partition.replicas if r != me]
+    return PartitionRecord(
+        topic_id=partition.topic_id,
+        partition_id=partition.id,
+        replicas=replicas,
+        isr=[r for r in partition.isr if r != me],
+        leader=partition.leader if partition.leader != me else -1,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        adding_replicas=[r for r in partition.adding if r != me],
+        removing_replicas=[r for r in partition.removing if r != me],
+    )
