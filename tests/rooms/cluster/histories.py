@@ -8,8 +8,8 @@ from itertools import combinations
 
 from hypothesis import strategies as st
 
-from moldau.cluster.kills import checks
-from moldau.cluster.kills.history import FAIL, INFO, OK, OPEN, History, Kill, Read, Send
+from moldau.history import checks
+from moldau.history.rows import FAIL, INFO, OK, OPEN, History, Kill, Read, Send
 
 ABSENT = "info, not in the log"
 fates = st.tuples(

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from moldau.cluster.kills import replicas
-from moldau.cluster.kills.checks import DUPLICATED, INCONSISTENT, LOST, Anomaly
-from moldau.cluster.kills.history import Read
 from moldau.cluster.kills.replicas import (
     Replica,
     Stored,
@@ -19,6 +17,8 @@ from moldau.cluster.kills.replicas import (
     same_values,
     sequences_in_order,
 )
+from moldau.history.checks import DUPLICATED, INCONSISTENT, LOST, Anomaly
+from moldau.history.rows import Read
 from moldau.runtime.disk import RealDisk
 from moldau.storage import LogConfig, LogDirs
 from moldau.terms import TopicPartition

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cluster.kills.checks import LOST, Anomaly
 from moldau.cluster.kills.command import main, worst_of
-from moldau.cluster.kills.history import OK, History, Read, Send, read_lines, write_lines
 from moldau.cluster.kills.judging import Judged, Verdict, keep
 from moldau.cluster.kills.killing import BOTH, CONTROLLER, LEADER, KillPlan, placement
 from moldau.cluster.kills.load import LoadPlan
 from moldau.cluster.kills.report import problems, table
+from moldau.history.checks import LOST, Anomaly
+from moldau.history.rows import OK, History, Read, Send, read_lines, write_lines
 from tests.rooms.cluster.histories import kill
 
 GOOD = History([Send("p0", 0, 0, "a", 0, 1_100_000_000, OK, 0)], [], [Read("final", 0, 0, "a")], {0: 1}, [kill()])

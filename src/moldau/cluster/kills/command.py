@@ -16,14 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from moldau.cluster.cluster import Cluster
-from moldau.cluster.kills.checks import check
-from moldau.cluster.kills.history import read_lines
 from moldau.cluster.kills.judging import Judged, Verdict, judge, keep
 from moldau.cluster.kills.killing import SCENARIOS, KillPlan
 from moldau.cluster.kills.load import LoadPlan
 from moldau.cluster.kills.looking import Address, System
 from moldau.cluster.kills.report import problems, table
 from moldau.cluster.nodes import HOST
+from moldau.history.checks import check
+from moldau.history.rows import read_lines
 
 Opener = Callable[[Path], System]
 

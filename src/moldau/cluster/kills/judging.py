@@ -1,7 +1,7 @@
 """A scenario from start to verdict: run it, read it, stop the cluster, compare the replicas, and say what it means.
 
 ``anomaly`` beats ``unknown`` beats ``passed``: a run that proves nothing never passes. Writes the history when there is
-something to look into. Read next: ``killing.py`` (what is done), ``checks.py`` (the rules), ``report.py`` (the table).
+something to look into. Read next: ``killing.py`` (what is done), ``moldau.history`` (the rules), ``report.py``.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from moldau.client.admin import METADATA_LOG
-from moldau.cluster.kills.checks import Anomaly, check, doubts
-from moldau.cluster.kills.history import History, write_lines
 from moldau.cluster.kills.killing import KillPlan, Run, Seen
 from moldau.cluster.kills.looking import System
 from moldau.cluster.kills.replicas import check_folders, compare, read_replica, read_values, same_values
+from moldau.history.checks import Anomaly, check, doubts
+from moldau.history.rows import History, write_lines
 
 TROUBLE = "trouble"
 

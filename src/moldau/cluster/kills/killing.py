@@ -3,7 +3,7 @@
 Before each kill all replicas are in sync and leaders are placed so that the scenarios differ: ``leader`` kills a node
 that leads and is no controller, ``controller`` the active controller while it leads nothing, ``both`` the active
 controller while it leads every partition. With three combined nodes a majority of the quorum and the minimum ISR of two
-survive each kill. Choices and pauses come from the seed. What it means is judged in ``checks.py`` and ``replicas.py``.
+survive each kill. Choices and pauses come from the seed. ``moldau.history`` and ``replicas.py`` judge.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from moldau.client import sync
 from moldau.client.admin import Election, NewTopic, create_topics, elect_leaders, reassign
-from moldau.cluster.kills.history import History, Kill
 from moldau.cluster.kills.load import Load, LoadPlan, high_watermarks, read_all
 from moldau.cluster.kills.looking import Eyes, Lead, Ruler, System
+from moldau.history.rows import History, Kill
 from moldau.terms import Code, TopicPartition
 
 LEADER, CONTROLLER, BOTH = "leader", "controller", "both"

@@ -1,7 +1,7 @@
 """The load: idempotent producers with acks=all, a reader that follows, and the last reading from the start.
 
 Everything goes through confluent-kafka (the ``demo`` extra) with its default timeouts, each producer in a thread of its
-own, and is recorded as it was seen. Decides nothing about right or wrong. Read next: ``history.py``, ``checks.py``.
+own, and is recorded as it was seen. Decides nothing about right or wrong. Read next: ``moldau.history``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from moldau.cluster.kills.history import FAIL, INFO, OK, Read, Send
+from moldau.history.rows import FAIL, INFO, OK, Read, Send
 
 READ_TIMEOUT_S = 120.0
 _STEP_S = 0.05

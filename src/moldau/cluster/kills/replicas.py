@@ -2,7 +2,7 @@
 
 Reads segment files with the offline reader; changes nothing. Rules, with the ids of the laws: S4, S5 replicas are equal
 byte for byte up to the high watermark, S14 epochs go up along the log and the epoch checkpoint says what the log
-says, S16 sequences of a producer follow each other. The comparing functions are pure. Read next: ``checks.py``.
+says, S16 sequences of a producer follow each other. The comparing functions are pure. Read next: ``moldau.history``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from moldau.cluster.kills.checks import DUPLICATED, INCONSISTENT, LOST, Anomaly
-from moldau.cluster.kills.history import Read
+from moldau.history.checks import DUPLICATED, INCONSISTENT, LOST, Anomaly
+from moldau.history.rows import Read
 from moldau.runtime.disk import RealDisk
 from moldau.storage.errors import LogError
 from moldau.storage.reader import batches, epochs_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
-from moldau.cluster.kills.checks import DUPLICATED, LOST, REORDERED, UNANSWERED, count, longest_gap_ms
-from moldau.cluster.kills.history import FAIL, INFO, Kill
 from moldau.cluster.kills.judging import Judged
+from moldau.history.checks import DUPLICATED, LOST, REORDERED, UNANSWERED, count, longest_gap_ms
+from moldau.history.rows import FAIL, INFO, Kill
 
 SHOWN = 8
 """Anomalies of a scenario that are printed; all of them are in the folder that is kept."""

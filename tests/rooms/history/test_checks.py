@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from moldau.cluster.kills import checks
-from moldau.cluster.kills.checks import Anomaly, check, doubts, longest_gap_ms
-from moldau.cluster.kills.history import FAIL, INFO, OK, OPEN, History, Read, Send, read_lines, write_lines
+from moldau.history import checks
+from moldau.history.checks import Anomaly, check, doubts, longest_gap_ms
+from moldau.history.rows import FAIL, INFO, OK, OPEN, History, Read, Send, read_lines, write_lines
 from tests.rooms.cluster.histories import BREAKS, Break, histories, kill
 
 
@@ -113,6 +113,16 @@ def test_a_follower_that_is_given_an_offset_twice_or_not_at_all_is_told() -> Non
 def test_an_offset_that_nobody_has_is_a_hole() -> None:
     a, _, c = log_of("a", "b", "c")
     assert kinds(check(history(sent(OK, INFO), [a, c._replace(value="b")]))) == {checks.HOLE}
+
+
+def test_what_was_not_promised_is_not_held_against_a_topic() -> None:
+    sends = [Send("p0", n, 0, f"v{n}", n, n, OK, n) for n in range(3)]
+    ones = [Read("final", 0, offset, value) for offset, value in enumerate(("v1", "v0", "v0"))]
+    found = kinds(check(History(sends, [], ones, {0: 3}, []), checks.Promise(once=False)))
+    assert found == {checks.LOST, checks.INCONSISTENT}
+    assert check(History(sends, [], ones, {0: 3}, []), checks.Promise(acked=False, once=False)) == []
+    twice = [*ones, Read("final", 0, 2, "v2")]
+    assert checks.INCONSISTENT in kinds(check(History(sends, [], twice, {0: 3}, []), checks.Promise(False, False)))
 
 
 def test_the_longest_gap_is_that_of_the_worst_partition_within_the_kill() -> None:
