@@ -11,8 +11,8 @@ from moldau.quorum import Candidate, LogView, election, follower, leader, moves
 from moldau.quorum import effects as do
 from moldau.quorum.state import Turn
 from moldau.quorum.tally import reached_by_majority
+from moldau.simulator.machines.quorum_world import World
 from moldau.terms.value import replace
-from tests.rooms.quorum.simulation import World
 from tests.rooms.quorum.test_simulation import (
     test_a_dead_leader_is_replaced_long_before_any_timeout as replace_the_dead,
 )
@@ -141,17 +141,26 @@ def test_a_known_mistake_is_caught(mutant: Patch, scenario: Callable[[int], None
             try_all(scenario)
 
 
-def crashes(seed: int, mutant: str) -> None:
-    world = World(seed, voters=3, crash=0.02, loss=0.05, propose_ms=100, mutant=mutant)
+def crashes(seed: int) -> None:
+    world = World(seed, voters=3, crash=0.02, loss=0.05, propose_ms=100)
     world.run_for(20_000)
 
 
-@pytest.mark.parametrize("mutant", ["forget the vote", "speak first"])
-def test_a_driver_that_does_not_persist_first_is_caught(mutant: str) -> None:
+def forgets_its_vote(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(World, "remembered", lambda self, disk: disk.election._replace(voted=None))
+
+
+def speaks_first(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(World, "ordered", lambda self, effects: sorted(effects, key=lambda e: isinstance(e, do.Persist)))
+
+
+@pytest.mark.parametrize("mutant", [forgets_its_vote, speaks_first])
+def test_a_driver_that_does_not_persist_first_is_caught(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
     with pytest.raises(AssertionError, match="R1|R2|C1"):
-        try_all(lambda seed: crashes(seed, mutant))
+        try_all(crashes)
 
 
 def test_the_driver_that_does_is_not() -> None:
     for seed in range(3):
-        crashes(seed, "")
+        crashes(seed)

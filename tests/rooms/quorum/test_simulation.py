@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.rooms.quorum.simulation import World
+from moldau.simulator.machines.quorum_world import World
 
 SEEDS = int(os.environ.get("MOLDAU_SEEDS", "6"))
 

@@ -1,9 +1,9 @@
 """A seeded world for quorum machines: a heap of events, a network and disks that misbehave, every law after every
 event.
 
-No asyncio and no bytes: this is the fast tier. Messages are delayed, lost or cut off; a crash loses what was not
-flushed (and may strike between two effects); nodes pause. A value is proposed at the active leader every few
-milliseconds.
+Messages are delayed, lost or cut off; a crash loses what was not flushed (and may strike between two effects); nodes
+pause. A value is proposed at the active leader every few milliseconds. What befalls it, and when, is not decided here:
+read next quorum_swarm.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -34,10 +35,9 @@ from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.log_view import EpochStart
 from moldau.quorum.messages import BatchSpan, FetchAsk, SnapshotAnswer, VoteAnswer, VoteAsk
+from moldau.simulator.machines.quorum_marks import marks, told
+from moldau.simulator.machines.record import Broken, Record
 from moldau.terms import Code
-
-CHUNK = 100
-MOST_BATCHES = 8
 
 
 class Crash(Exception):
@@ -98,7 +98,7 @@ class Token:
 
 @dataclass
 class World:
-    """``voters`` vote, ``observers`` more nodes only watch. ``mutant`` names a way in which the *driver* is wrong."""
+    """``voters`` vote, ``observers`` more nodes only watch."""
 
     seed: int
     voters: int = 3
@@ -109,14 +109,15 @@ class World:
     propose_ms: int = 20
     sync_ms: int = 5
     snapshot_every: int = 0
+    fetch_batches: int = 8
+    chunk: int = 100
     check_majority: bool = True
-    mutant: str = ""
     timing: Timing = Timing()
+    record: Record = field(default_factory=Record)
 
     def __post_init__(self) -> None:
         self.rng = Random(self.seed)
         self.now = 0
-        self.events = 0
         self.heap: list[tuple[int, int, Callable[[], None]]] = []
         self.sequence = 0
         self.nodes = {id: Node(id) for id in range(self.voters + self.observers)}
@@ -124,10 +125,8 @@ class World:
         self.history = laws.History(tuple(range(self.voters)), self.timing.fetch_timeout_ms)
         self.blocked: Callable[[int, int], bool] = lambda source, target: False
         self.value = 0
-        self.elections = 0
-        self.trace: list[str] = []
         for id in self.nodes:
-            self.after(self.rng.randrange(20), lambda id=id: self.boot(id))
+            self.after(self.rng.randrange(20), partial(self.boot, id))
         if self.propose_ms:
             self.after(self.propose_ms, self._propose)
 
@@ -138,20 +137,18 @@ class World:
         heapq.heappush(self.heap, (self.now + delay, self.sequence, call))
 
     def run(self, until: Callable[[], bool], limit_ms: int = 60_000) -> None:
-        """Until something holds; an AssertionError tells what was there instead."""
+        """Until something holds; by L8 it does in time, else what was there instead is told."""
         deadline = self.now + limit_ms
         while not until():
-            assert self.heap, "nothing will ever happen again"
+            if not self.heap or self.heap[0][0] > deadline:
+                raise Broken("L8", f"not within {limit_ms} ms; {self.describe()}")
             self.now, _, call = heapq.heappop(self.heap)
-            assert self.now <= deadline, f"seed {self.seed}: not within {limit_ms} ms; {self.describe()}"
-            self.events += 1
             call()
 
     def run_for(self, span_ms: int) -> None:
         end = self.now + span_ms
         while self.heap and self.heap[0][0] <= end:
             self.now, _, call = heapq.heappop(self.heap)
-            self.events += 1
             call()
         self.now = end
 
@@ -174,9 +171,7 @@ class World:
         node.tick_at, node.syncing, node.sync_again, node.active = None, False, False, None
         node.waiting.clear()
         node.disk.flushed = node.disk.end
-        election = node.disk.election
-        if self.mutant == "forget the vote":
-            election = election._replace(voted=None)
+        election = self.remembered(node.disk)
         voter = id in self.voter_set.ids
         blank = Quorum(
             me=ReplicaKey(id),
@@ -188,6 +183,14 @@ class World:
         )
         quorum, effects = start(blank, election, self._at())
         self._finish(node, quorum, effects, None)
+
+    def remembered(self, disk: Disk) -> ElectionState:
+        """What a node finds of its last life."""
+        return disk.election
+
+    def ordered(self, effects: list[do.Effect]) -> list[do.Effect]:
+        """The order in which a driver does what it is told: the one it is told in."""
+        return effects
 
     def kill(self, id: int, *, power: bool = True) -> None:
         """Without power everything not flushed may go (a random part of it); a mere kill -9 loses nothing written."""
@@ -237,14 +240,14 @@ class World:
         self._finish(node, quorum, effects, event)
 
     def _finish(self, node: Node, quorum: Quorum, effects: list[do.Effect], event: on.Event | None) -> None:
-        if isinstance(quorum.role, Leader) and not (node.quorum and isinstance(node.quorum.role, Leader)):
-            self.elections += 1
+        self.record.event(self.now, told(node.id, quorum, event))
+        self.record.marks |= marks(node.quorum, quorum, event, effects)
         life = node.life
         node.quorum = quorum
-        todo = sorted(effects, key=lambda e: isinstance(e, do.Persist)) if self.mutant == "speak first" else effects
         try:
-            for effect in todo:
+            for effect in self.ordered(effects):
                 if self.crash and self.rng.random() < self.crash:
+                    self.record.marks.add("crashed between two effects")
                     raise Crash
                 self._execute(node, effect)
         except Crash:
@@ -271,7 +274,7 @@ class World:
             self.now,
             node.paused_until,
         )
-        laws.check(self.history, seen)
+        self.record.judge_all(laws.LAWS, self.history, seen)
 
     def _arm(self, node: Node) -> None:
         assert node.quorum is not None
@@ -329,7 +332,8 @@ class World:
                 self._send(node, peer, ask)
             case do.SendAnswer(token, answer):
                 if isinstance(answer, VoteAnswer) and isinstance(token.ask, VoteAsk) and not token.ask.pre_vote:
-                    laws.a_vote_is_spoken_after_it_is_persisted(disk.election, answer, token.ask.candidate)
+                    spoken = laws.a_vote_is_spoken_after_it_is_persisted
+                    self.record.judge(spoken, disk.election, answer, token.ask.candidate)
                 self._reply(node, token, answer)
             case do.ServeRecords(token, answer, begin, end):
                 self._serve(node, token, answer, begin, end)
@@ -376,7 +380,7 @@ class World:
         spans: list[BatchSpan] = []
         data: list[laws.Entry] = []
         offset = begin
-        while offset < end and len(spans) < MOST_BATCHES:
+        while offset < end and len(spans) < self.fetch_batches:
             entry = node.disk.entry(offset)
             data.append(entry)
             spans.append(BatchSpan(offset, offset + 1, entry[0]))
@@ -385,7 +389,7 @@ class World:
 
     def _serve_snapshot(self, node: Node, token: Token, answer: SnapshotAnswer) -> None:
         held = node.disk.snapshots[answer.snapshot.offset]
-        piece = held[answer.position : answer.position + CHUNK]
+        piece = held[answer.position : answer.position + self.chunk]
         code = Code.NONE if answer.position <= len(held) else Code.POSITION_OUT_OF_RANGE
         full = SnapshotAnswer(
             code, answer.epoch, answer.leader, answer.snapshot, len(held), answer.position, len(piece), piece
