@@ -1,0 +1,208 @@
+"""Znodes -> metadata records: what a node that takes office makes of all that was read. Pure; ``survey`` reads.
+
+The records rebuild the image as far as ZooKeeper holds it: no directories, no eligible leader replicas, nobody shutting
+down. What registered is alive. A topic or a state that cannot be read stops the taking of office with BadZnode: with a
+topic left out, brokers would take its replicas for strays. Source: KIP-866, which maps both ways too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.image.partition import NO_LEADER
+from moldau.ports.zookeeper import Op, Set, Stat
+from moldau.terms.named import NamedTuple
+from moldau.terms.value import field, value
+from moldau.wire.records import metadata as records
+from moldau.zookeeper import paths, settings
+from moldau.zookeeper.notes import parse_config
+from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.standing import Standing
+from moldau.zookeeper.znodes import (
+    Assignment,
+    BrokerZnode,
+    TopicZnode,
+    parse_broker,
+    parse_feature,
+    parse_producer_ids,
+    parse_state,
+    parse_topic,
+    topic_json,
+)
+
+Found = tuple[bytes, Stat]
+
+
+@value(kw_only=True)
+class Survey:
+    """All znodes that count, as they were read. ``present``: paths of everything else seen on the way."""
+
+    brokers: dict[int, Found] = field(default_factory=dict)
+    topics: dict[str, Found] = field(default_factory=dict)
+    states: dict[tuple[str, int], Found] = field(default_factory=dict)
+    configs: dict[str, bytes] = field(default_factory=dict)
+    feature: bytes | None = None
+    producer_ids: bytes | None = None
+    present: tuple[str, ...] = ()
+
+
+class Reading(NamedTuple):
+    """What a survey means.
+
+    ``repairs``: topics from before topic ids get one, which must be written before anything else is. ``bad``: brokers
+    and settings that could not be read, and were left out.
+    """
+
+    records: list[Any]
+    standing: Standing
+    repairs: list[Op]
+    bad: list[BadZnode]
+
+
+def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
+    """The records of all that is there, in the order of a snapshot. ``new_id``: an id for a topic that has none."""
+    standing = Standing()
+    standing.add(survey.present)
+    found: list[Any] = []
+    repairs: list[Op] = []
+    bad: list[BadZnode] = []
+    if survey.feature is not None:
+        standing.add((paths.FEATURE,))
+        feature = parse_feature(survey.feature)
+        if feature.enabled:
+            for name in sorted(feature.levels):
+                found.append(records.FeatureLevelRecord(name=name, feature_level=feature.levels[name]))
+    for id in sorted(survey.brokers):
+        data, stat = survey.brokers[id]
+        try:
+            found.append(broker_record(parse_broker(id, data), stat))
+        except BadZnode as error:
+            bad.append(error)
+    for name in sorted(survey.topics):
+        topic = parse_topic(name, survey.topics[name][0])
+        if topic.id is None:
+            topic = topic._replace(id=new_id())
+            repairs.append(Set(path=paths.topic(name), data=topic_json(topic), version=survey.topics[name][1].version))
+        found += _topic_records(topic, survey)
+        _note_topic(topic, survey, standing)
+    found += _settings(survey, standing, bad)
+    block = parse_producer_ids(survey.producer_ids)
+    if survey.producer_ids is not None:
+        standing.add((paths.PRODUCER_IDS,))
+    if block is not None:
+        found.append(
+            records.ProducerIdsRecord(broker_id=block.broker_id, broker_epoch=-1, next_producer_id=block.end + 1)
+        )
+    return Reading(found, standing, repairs, bad)
+
+
+def broker_record(broker: BrokerZnode, stat: Stat) -> records.RegisterBrokerRecord:
+    """A registration: alive, and under the epoch that ZooKeeper gave it."""
+    return records.RegisterBrokerRecord(
+        broker_id=broker.id,
+        broker_epoch=stat.czxid,
+        incarnation_id=broker.incarnation_id or stat.czxid.to_bytes(16),
+        is_migrating_zk_broker=False,
+        end_points=[
+            records.RegisterBrokerRecord.BrokerEndpoint(
+                name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
+            )
+            for e in broker.endpoints
+        ],
+        features=[
+            records.RegisterBrokerRecord.BrokerFeature(
+                name=f.name, min_supported_version=f.low, max_supported_version=f.high
+            )
+            for f in broker.features
+        ],
+        rack=broker.rack,
+        fenced=False,
+    )
+
+
+def partition_record(
+    topic_id: bytes, number: int, assignment: Assignment, found: Found, topic: str
+) -> records.PartitionRecord:
+    """A partition that has a state. Who left the replicas while a controller died has left the ISR too."""
+    data, stat = found
+    state = parse_state(topic, number, data)
+    return records.PartitionRecord(
+        partition_id=number,
+        topic_id=topic_id,
+        replicas=list(assignment.replicas),
+        isr=[r for r in state.isr if r in assignment.replicas],
+        adding_replicas=list(assignment.adding),
+        removing_replicas=list(assignment.removing),
+        leader=state.leader,
+        leader_recovery_state=state.recovery,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=stat.version,
+    )
+
+
+def born(
+    topic_id: bytes, number: int, assignment: Assignment, live: Callable[[int], bool]
+) -> records.PartitionRecord | None:
+    """New -> Online for a partition that a tool asked for: all live replicas in sync, led by the first (LI-1).
+
+    None when no replica lives: it stays unborn until one does.
+    """
+    isr = [r for r in assignment.replicas if live(r)]
+    if not isr:
+        return None
+    return records.PartitionRecord(
+        partition_id=number,
+        topic_id=topic_id,
+        replicas=list(assignment.replicas),
+        isr=isr,
+        adding_replicas=list(assignment.adding),
+        removing_replicas=list(assignment.removing),
+        leader=isr[0] if isr else NO_LEADER,
+        leader_epoch=0,
+        partition_epoch=0,
+    )
+
+
+def _topic_records(topic: TopicZnode, survey: Survey) -> list[Any]:
+    assert topic.id is not None
+    found: list[Any] = [records.TopicRecord(name=topic.name, topic_id=topic.id)]
+    for number in sorted(topic.partitions):
+        state = survey.states.get((topic.name, number))
+        if state is not None:
+            found.append(partition_record(topic.id, number, topic.partitions[number], state, topic.name))
+    return found
+
+
+def _note_topic(topic: TopicZnode, survey: Survey, standing: Standing) -> None:
+    standing.add((paths.topic(topic.name),))
+    unborn = {}
+    for number, assignment in topic.partitions.items():
+        if (topic.name, number) in survey.states:
+            standing.add(
+                (
+                    paths.partitions(topic.name),
+                    paths.partition(topic.name, number),
+                    paths.state(topic.name, number),
+                )
+            )
+        else:
+            unborn[number] = assignment
+    if unborn:
+        standing.unborn[topic.name] = unborn
+
+
+def _settings(survey: Survey, standing: Standing, bad: list[BadZnode]) -> list[Any]:
+    found: list[Any] = []
+    for entity in sorted(survey.configs):
+        try:
+            standing.settings[entity] = parse_config(entity, survey.configs[entity])
+        except BadZnode as error:
+            standing.settings[entity] = {}
+            bad.append(error)
+        standing.add((paths.config(entity),))
+        kind, _, name = entity.partition("/")
+        if kind == "topics" and paths.plain(name) not in survey.topics:
+            continue  # left behind by a deletion that was cut short: it is nobody's
+        found += settings.records_of(entity, standing.settings[entity])
+    return found

@@ -1,0 +1,128 @@
+"""Config entities as metadata records and back: topics, brokers, groups, quotas of users, clients and addresses, SCRAM.
+
+An entity is a path below /config, ``users/alice/clients/<default>``. A key that means nothing here is no record, and
+stays in its znode. Source: KIP-55 and KIP-546 (quotas), KIP-84 (SCRAM), KIP-226 (brokers), KIP-612 (addresses).
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+from moldau.terms.named import NamedTuple
+from moldau.wire.records.metadata import (
+    ClientQuotaRecord,
+    ConfigRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from moldau.zookeeper import paths
+
+RESOURCES = {2: "topics", 4: "brokers", 16: "client-metrics", 32: "groups"}
+"""Kafka's number of a kind of resource -> its folder."""
+
+_KINDS = {folder: kind for kind, folder in RESOURCES.items()}
+_WHOLE = frozenset({"producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"})
+"""Quotas that Kafka writes as whole numbers; the others have a decimal point."""
+_QUOTAS = _WHOLE | {"request_percentage", "controller_mutation_rate"}
+_MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+_QUOTA_FOLDERS = {"user": "users", "client-id": "clients", "ip": "ips"}
+_QUOTA_KINDS = {folder: kind for kind, folder in _QUOTA_FOLDERS.items()}
+
+
+class Setting(NamedTuple):
+    """One key of one entity; ``value`` None takes it away."""
+
+    entity: str
+    key: str
+    value: str | None
+
+
+def setting_of(record: Any) -> Setting | None:
+    """What a record means for a config entity; None when it is about something else."""
+    match record:
+        case ConfigRecord():
+            folder = RESOURCES[record.resource_type]
+            return Setting(f"{folder}/{_part(record.resource_name)}", record.name, record.value)
+        case ClientQuotaRecord():
+            named = {each.entity_type: each.entity_name for each in record.entity}
+            entity = "/".join(
+                f"{folder}/{_part(named[kind] or '')}" for kind, folder in _QUOTA_FOLDERS.items() if kind in named
+            )
+            value = str(int(record.value + 1e-6)) if record.key in _WHOLE else str(float(record.value))
+            return Setting(entity, record.key, None if record.remove else value)
+        case UserScramCredentialRecord() | RemoveUserScramCredentialRecord():
+            mechanism = next(name for name, number in _MECHANISMS.items() if number == record.mechanism)
+            text = _credential(record) if isinstance(record, UserScramCredentialRecord) else None
+            return Setting(f"users/{_part(record.name)}", mechanism, text)
+        case _:
+            return None
+
+
+def records_of(entity: str, settings: Mapping[str, str]) -> list[Any]:
+    """An entity's settings as records, by key; [] for an entity of which nothing is known."""
+    folder, *rest = entity.split("/")
+    if len(rest) == 1 and folder in _KINDS:
+        name = _name(rest[0])
+        return [
+            ConfigRecord(resource_type=_KINDS[folder], resource_name=name, name=key, value=settings[key])
+            for key in sorted(settings)
+        ]
+    parts = entity.split("/")
+    if len(parts) % 2 or any(each not in _QUOTA_KINDS for each in parts[::2]):
+        return []
+    named = {_QUOTA_KINDS[each]: _name(name) for each, name in zip(parts[::2], parts[1::2], strict=True)}
+    found = []
+    for key in sorted(settings):
+        record = _quota(named, key, settings[key])
+        if record is None and list(named) == ["user"] and key in _MECHANISMS:
+            record = _parsed_credential(named["user"], key, settings[key])
+        if record is not None:
+            found.append(record)
+    return found
+
+
+def _quota(named: Mapping[str, str], key: str, value: str) -> Any:
+    if key not in _QUOTAS:
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    entity = [
+        ClientQuotaRecord.EntityData(entity_type=kind, entity_name=name or None)
+        for kind, name in sorted(named.items(), reverse=True)
+    ]
+    return ClientQuotaRecord(entity=entity, key=key, value=number, remove=False)
+
+
+def _credential(record: UserScramCredentialRecord) -> str:
+    salt, stored, server = (
+        binascii.b2a_base64(bytes(each), newline=False).decode()
+        for each in (record.salt, record.stored_key, record.server_key)
+    )
+    return f"salt={salt},stored_key={stored},server_key={server},iterations={record.iterations}"
+
+
+def _parsed_credential(user: str, mechanism: str, text: str) -> Any:
+    parts = dict(each.partition("=")[::2] for each in text.split(","))
+    try:
+        return UserScramCredentialRecord(
+            name=user,
+            mechanism=_MECHANISMS[mechanism],
+            salt=binascii.a2b_base64(parts["salt"]),
+            stored_key=binascii.a2b_base64(parts["stored_key"]),
+            server_key=binascii.a2b_base64(parts["server_key"]),
+            iterations=int(parts["iterations"]),
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def _part(name: str) -> str:
+    return paths.sanitized(name) if name else paths.DEFAULT_ENTITY
+
+
+def _name(part: str) -> str:
+    return "" if part == paths.DEFAULT_ENTITY else paths.plain(part)
