@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from moldau.ports.zookeeper import Ensemble
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigError
 from moldau.terms.dynamic_config import DYNAMIC_KEYS, ONLY_DYNAMIC
@@ -48,6 +49,8 @@ class NodeConfig:
             else:
                 self.values[name] = key.parse(text)
         self._of_file = self.values
+        self.on_zookeeper = bool(self["zookeeper.connect"]) and not self["process.roles"]
+        """Whether this node is on the ZooKeeper plane: a broker, and a candidate for controller."""
         self.node_id: int = self._node_id()
         self.roles: frozenset[str] = self._roles()
         self.controller_listener_names: tuple[str, ...] = self._controller_listener_names()
@@ -120,14 +123,30 @@ class NodeConfig:
             )
         return int(node)
 
+    def ensemble(self) -> Ensemble:
+        """Where ZooKeeper is, for a node on its plane."""
+        session_ms = self["zookeeper.session.timeout.ms"]
+        return Ensemble(
+            connect=self["zookeeper.connect"],
+            session_timeout_ms=session_ms,
+            connection_timeout_ms=self["zookeeper.connection.timeout.ms"] or session_ms,
+        )
+
     def _roles(self) -> frozenset[str]:
+        if self.on_zookeeper:
+            return frozenset(ROLES)
         roles = self.values.get("process.roles")
         if not roles:
-            raise ConfigError("Missing required configuration process.roles: broker, controller, or broker,controller")
+            raise ConfigError(
+                "Missing required configuration process.roles: broker, controller, or broker,controller"
+                " (or zookeeper.connect, for a node on the ZooKeeper plane)"
+            )
         return frozenset(roles)
 
     def _controller_listener_names(self) -> tuple[str, ...]:
         names: tuple[str, ...] = self["controller.listener.names"] or ()
+        if self.on_zookeeper:
+            return ()
         if not names:  # before the listeners are read, which would be called strange names without it
             raise ConfigError(
                 "Missing required configuration controller.listener.names: the listener that controllers answer on"
@@ -208,6 +227,9 @@ class NodeConfig:
         return tuple(found)
 
     def _check(self) -> None:
+        if self.on_zookeeper:
+            self._check_listeners()
+            return
         if not self.voters and not self.bootstrap_controllers:
             raise ConfigError(
                 "Missing required configuration controller.quorum.voters: give the voters as id@host:port,"
@@ -224,6 +246,9 @@ class NodeConfig:
             raise ConfigError(
                 f"Invalid value {names} for configuration controller.listener.names: listeners has no such listener"
             )
+        self._check_listeners()
+
+    def _check_listeners(self) -> None:
         if self.is_broker and not self.broker_listeners:
             raise ConfigError(
                 "Invalid value for configuration listeners: a broker needs a listener that is not a controller's"

@@ -52,7 +52,7 @@ class DataSide:
         """Claim the directories and load every log. FormatRefused or LogError says why not."""
         node = self._node
         try:
-            self.log_dirs.claim(node.cluster_id, node.config.node_id)
+            self.log_dirs.claim(node.cluster_id, node.config.node_id, 0 if node.config.on_zookeeper else 1)
         except ValueError as error:
             raise FormatRefused(str(error)) from error
         around = Surroundings(
@@ -79,7 +79,9 @@ class DataSide:
         """A directory is of no use any more. Without any, neither is the broker: whoever finds it gone leads on
         (F14)."""
         log.error("log directory %s is offline: %s", dir.path, dir.offline)
-        if not self.log_dirs.online or dir.path == self._node.config.metadata_dir:
+        config = self._node.config
+        # On the ZooKeeper plane no registration names directories: the broker goes, and all of it fails over.
+        if not self.log_dirs.online or dir.path == config.metadata_dir or config.on_zookeeper:
             self._node.failed("log directories", DirOffline(dir.path, dir.offline))
             return
         # Not at once: whoever ran into the failure is still in the middle of something.

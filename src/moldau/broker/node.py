@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from moldau.broker.api import BROKER, CONTROLLER
+from moldau.broker.api import BROKER, CONTROLLER, ZOOKEEPER
 from moldau.broker.asking import Asking
 from moldau.broker.config import LOOPBACK, Listener, NodeConfig
 from moldau.broker.connection_limits import KEYS as LIMITS
@@ -37,6 +37,10 @@ from moldau.ports import Listener as BoundListener
 from moldau.ports import PlaneEvents, World
 from moldau.storage.errors import LogError
 from moldau.wire.frames import RequestHeader
+
+if TYPE_CHECKING:
+    from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
+    from moldau.broker.zookeeper_plane import ZooKeeperPlane
 
 log = logging.getLogger("moldau.node")
 
@@ -68,10 +72,11 @@ class Node:
         self.connection_options = ConnectionOptions(client_id=f"node-{config.node_id}")
         self.peers = Peers(world, self.connection_options)
         self.asking = Asking(self)
-        self.plane: QuorumPlane
+        self.plane: QuorumPlane | ZooKeeperPlane
         self.office: ControllerOffice | None = ControllerOffice(self) if config.is_controller else None
-        self.registering: Registering | None = Registering(self) if config.is_controller else None
-        self.lifecycle: Lifecycle | None = Lifecycle(self) if config.is_broker else None
+        alone = config.is_controller and not config.on_zookeeper
+        self.registering: Registering | None = Registering(self) if alone else None
+        self.lifecycle: Lifecycle | ZooKeeperLifecycle | None = self._lifecycle() if config.is_broker else None
         self.data: DataSide | None = None
         self.replicas: Any = None
         self.coordinator: Any = None
@@ -85,22 +90,12 @@ class Node:
         for key in self.config.unknown:
             log.warning("unknown configuration key %s is ignored", key)
         try:
-            meta = read_meta(self.config.metadata_dir, self.world.disk)
-            if meta.node_id != self.config.node_id:
-                raise FormatRefused(
-                    f"{self.config.metadata_dir} was formatted for node {meta.node_id},"
-                    f" and node.id is {self.config.node_id}"
-                )
-            self.cluster_id = meta.cluster_id
+            await self._join()
             if self.config.is_broker:
                 self.data = DataSide(self)
                 self.data.load()
                 self.data.start()
             self._listen_to_metadata()
-            listeners: list[PlaneEvents] = [self.metadata]
-            if self.office is not None:
-                listeners.append(self.office)
-            self.plane = QuorumPlane(self, meta, listeners)
             for one in self.config.listeners:
                 await self._listen(one)
             await self.plane.start()
@@ -114,6 +109,32 @@ class Node:
         except (FormatRefused, LogError) as error:
             raise StartRefused(str(error)) from error
 
+    async def _join(self) -> None:
+        """Learn which cluster this is, and have its control plane ready to start."""
+        listeners: list[PlaneEvents] = [self.metadata]
+        if self.office is not None:
+            listeners.append(self.office)
+        if self.config.on_zookeeper:
+            from moldau.broker.zookeeper.joining import join
+
+            self.plane, self.cluster_id = await join(self, listeners)
+            return
+        meta = read_meta(self.config.metadata_dir, self.world.disk)
+        if meta.node_id != self.config.node_id:
+            raise FormatRefused(
+                f"{self.config.metadata_dir} was formatted for node {meta.node_id},"
+                f" and node.id is {self.config.node_id}"
+            )
+        self.cluster_id = meta.cluster_id
+        self.plane = QuorumPlane(self, meta, listeners)
+
+    def _lifecycle(self) -> Lifecycle | ZooKeeperLifecycle:
+        if not self.config.on_zookeeper:
+            return Lifecycle(self)
+        from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
+
+        return ZooKeeperLifecycle(self)
+
     def _listen_to_metadata(self) -> None:
         state_log = StateLog(self)
         self.metadata.watch(state_log.decided)
@@ -126,7 +147,7 @@ class Node:
         is_controllers = one.name in self.config.controller_listener_names
         if is_controllers and not self.config.is_controller:
             return
-        kind = CONTROLLER if is_controllers else BROKER
+        kind = CONTROLLER if is_controllers else ZOOKEEPER if self.config.on_zookeeper else BROKER
         door = Door(
             self, self.world, listener=one.name, kind=kind, frame_bytes_max=self.config["socket.request.max.bytes"]
         )
@@ -248,6 +269,10 @@ class Node:
         Never another (KIP-590 allows any): librdkafka would wait for a controller that no answer lists until its next
         look at the brokers, ten seconds later; a cluster that starts would seem dead to it.
         """
+        if self.config.on_zookeeper:
+            leader, _ = self.plane.leader  # here the controller is a broker, and its clients may know it
+            if leader is not None and leader in live:
+                return leader
         return self.config.node_id if self.config.node_id in live else min(live, default=-1)
 
     def voters(self) -> dict[int, tuple[str, int]]:

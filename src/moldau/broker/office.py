@@ -24,6 +24,7 @@ log = logging.getLogger("moldau.controller")
 
 TICK_MS = 250
 FIRST_REBALANCE_MS = 5_000
+NEVER_MS = 1 << 62
 KNOCKS_MS = (0, 20, 80, 300, 1_000)
 """Pauses before each knock at a silent broker's door: a process that is killed closes its connections before its
 listeners, and the first knock may come between the two."""
@@ -50,7 +51,8 @@ class ControllerOffice:
                 cluster_id=self._node.cluster_id,
                 node_id=config.node_id,
                 static=config.static_topic_config(),
-                session_timeout_ms=config["broker.session.timeout.ms"],
+                # Where brokers' sessions are ZooKeeper's, nobody's can run out here.
+                session_timeout_ms=config["broker.session.timeout.ms"] if not config.on_zookeeper else NEVER_MS,
                 rebalance_enable=config["auto.leader.rebalance.enable"],
                 imbalance_percentage=config["leader.imbalance.per.broker.percentage"],
                 delete_topic_enable=config["delete.topic.enable"],
@@ -110,12 +112,13 @@ class ControllerOffice:
     def became_active(self, epoch: int) -> None:
         log.info("[Controller id=%d epoch=%d] takes office", self._node.config.node_id, epoch)
         image = self._node.metadata.image
-        answer = self._office.take_office(epoch, image, self._facts())
+        has_log = not self._node.config.on_zookeeper  # which begins with records, and shows by no-ops how far it is
+        answer = self._office.take_office(epoch, image, self._facts(), None if has_log else ())
         if answer.token is not None:
             self._propose(answer)
         self._every("tick", TICK_MS, lambda: self.tell(asks.Tick()))
         idle_ms = self._node.config["metadata.max.idle.interval.ms"]
-        if idle_ms:
+        if idle_ms and has_log:
             self._every("idle", idle_ms, self._idle)
         if self._node.config["auto.leader.rebalance.enable"]:
             period_ms = 1000 * self._node.config["leader.imbalance.check.interval.seconds"]

@@ -7,6 +7,7 @@ their own. ConnectionRefusedError reaches the asker unchanged: fast death (HC-4,
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from moldau.client.connection import Connection, ConnectionOptions, connect
@@ -19,8 +20,17 @@ FETCH_KEYS = frozenset({1, 59})
 class Link:
     """One connection to an address, connected when first asked."""
 
-    def __init__(self, world: World, host: str, port: int, options: ConnectionOptions) -> None:
+    def __init__(
+        self,
+        world: World,
+        host: str,
+        port: int,
+        options: ConnectionOptions,
+        broken: Callable[[], object] | None = None,
+    ) -> None:
+        """``broken`` is told whenever the other side, or the way there, ended a connection that was made."""
         self._world = world
+        self._broken = broken
         self._address = (host, port)
         self._options = options
         self._connection: Connection | None = None
@@ -44,6 +54,12 @@ class Link:
         self._making = None
         if not done.cancelled() and done.exception() is None:
             self._connection = done.result()
+            if self._broken is not None:
+                self._connection.on_close = self._ended
+
+    def _ended(self, error: Exception | None) -> None:
+        if self._broken is not None and error is not None:
+            self._broken()
 
     def close(self) -> None:
         if self._making is not None:

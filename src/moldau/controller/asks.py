@@ -18,7 +18,10 @@ from moldau.terms.value import field, value
 
 @value(kw_only=True)
 class RegisterBroker:
-    """A broker process presents itself. ``previous_is_gone``: the node knows that the earlier incarnation is dead."""
+    """A broker process presents itself. ``previous_is_gone``: the node knows that the earlier incarnation is dead.
+
+    ``broker_epoch``: the number that the plane gave this registration; None: the offset of its record.
+    """
 
     broker_id: int
     cluster_id: str
@@ -30,6 +33,7 @@ class RegisterBroker:
     previous_broker_epoch: int = -1
     is_migrating_zk_broker: bool = False
     previous_is_gone: bool = False
+    broker_epoch: int | None = None
 
 
 @value(kw_only=True)
@@ -61,6 +65,14 @@ class BrokerRefused:
 
     broker_id: int
     broker_epoch: int
+
+
+@value(kw_only=True)
+class BrokersGone:
+    """Brokers whose registrations, (id, epoch) each, have ended: one decision, so that none is elected that goes as
+    well."""
+
+    brokers: tuple[tuple[int, int], ...]
 
 
 @value
@@ -120,6 +132,19 @@ class MorePartitions:
 class CreatePartitions:
     topics: tuple[MorePartitions, ...]
     validate_only: bool = False
+
+
+@value(kw_only=True)
+class AdoptPartitions:
+    """Partitions that a tool put down by hand where the plane keeps them: number -> replicas, of a topic known or new.
+
+    ``topic_id``: None when the tool gave it none. ``configs``: of a new topic.
+    """
+
+    name: str
+    topic_id: bytes | None
+    partitions: tuple[tuple[int, tuple[int, ...]], ...]
+    configs: tuple[tuple[str, str], ...] = ()
 
 
 # ---- partitions

@@ -12,6 +12,7 @@ from typing import Any
 from moldau.controller import failures
 from moldau.controller.asks import (
     BrokerRefused,
+    BrokersGone,
     Heartbeat,
     Idle,
     RegisterBroker,
@@ -33,6 +34,7 @@ def register_broker(view: View, ask: RegisterBroker) -> Decision:
         return Decision([], problem)
     existing = view.image.brokers.get(ask.broker_id)
     again = existing is not None and existing.incarnation_id == ask.incarnation_id
+    again = again and ask.broker_epoch in (None, existing.epoch if existing is not None else None)
     records: list[Any] = []
     if existing is not None and not again:
         if ask.previous_broker_epoch == existing.epoch:
@@ -41,6 +43,7 @@ def register_broker(view: View, ask: RegisterBroker) -> Decision:
             records += failures.distrust(view, ask.broker_id)
     # The epoch is the offset of its record: unique, growing, and known to all (KIP-631).
     epoch = existing.epoch if existing is not None and again else view.facts.next_offset + len(records)
+    epoch = epoch if ask.broker_epoch is None else ask.broker_epoch
     broker = Broker(
         id=ask.broker_id,
         epoch=epoch,
@@ -205,6 +208,18 @@ def broker_refused(view: View, ask: BrokerRefused) -> Decision:
     if broker is None or broker.epoch != ask.broker_epoch or broker.fenced:
         return Decision([], Moved(count=0))
     return Decision(failures.fence(view, [broker.id]), Moved(count=1))
+
+
+def brokers_gone(view: View, ask: BrokersGone) -> Decision:
+    """Fence brokers whose registrations have ended (LI-3)."""
+    known = [
+        id
+        for id, epoch in ask.brokers
+        if (broker := view.image.brokers.get(id)) is not None and broker.epoch == epoch and not broker.fenced
+    ]
+    if not known:
+        return Decision([], Moved(count=0))
+    return Decision(failures.fence(view, known), Moved(count=len(known)))
 
 
 def tick(view: View, ask: Tick) -> Decision:

@@ -11,11 +11,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from moldau.controller.asks import CreatePartitions, CreateTopics, DeleteTopics, MorePartitions, NewTopic
+from moldau.controller.asks import (
+    AdoptPartitions,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    MorePartitions,
+    NewTopic,
+)
 from moldau.controller.configs import checked_new_configs
 from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.placement import bad_assignment, place
-from moldau.controller.replies import DeleteResult, PartitionsCreated, TopicResult, TopicsCreated, TopicsDeleted
+from moldau.controller.replies import DeleteResult, Done, PartitionsCreated, TopicResult, TopicsCreated, TopicsDeleted
 from moldau.image import Topic
 from moldau.image.configs import Setting, Source, topic_setting, visible_topic_keys
 from moldau.image.partition import Partition, to_record
@@ -217,6 +224,22 @@ def delete_topics(view: View, ask: DeleteTopics) -> Decision:
 
 def _find(view: View, item: str | bytes) -> Topic | None:
     return view.image.topic(item) if isinstance(item, str) else view.image.topics.get(item)
+
+
+def adopt_partitions(view: View, ask: AdoptPartitions) -> Decision:
+    """Give partitions that a tool put down their first leaders: those of which a replica lives; the others wait."""
+    topic = view.image.topic(ask.name)
+    id = topic.id if topic is not None else ask.topic_id or view.chance.uuid()
+    records: list[Any] = []
+    for number, replicas in ask.partitions:
+        isr = tuple(r for r in replicas if view.image.is_active(r))
+        if isr and (topic is None or number not in topic.partitions):
+            directories = tuple(view.default_directory(r) for r in replicas)
+            records.append(to_record(Partition(id, number, replicas, isr, leader=isr[0], directories=directories)))
+    if topic is None and records:
+        named = [ConfigRecord(resource_type=2, resource_name=ask.name, name=n, value=v) for n, v in ask.configs]
+        records = [TopicRecord(name=ask.name, topic_id=id), *named, *records]
+    return Decision(records, Done())
 
 
 def create_partitions(view: View, ask: CreatePartitions) -> Decision:

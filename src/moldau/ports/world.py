@@ -5,6 +5,7 @@ from __future__ import annotations
 from moldau.ports.disk import Disk
 from moldau.ports.net import Net
 from moldau.ports.time import Clock, Random, Tasks
+from moldau.ports.zookeeper import OpenZooKeeper
 from moldau.terms.value import value
 
 
@@ -17,3 +18,5 @@ class World:
     disk: Disk
     net: Net
     tasks: Tasks
+    zookeeper: OpenZooKeeper | None = None
+    """Makes a session's port, not yet started; None where there is no ZooKeeper to be had."""

@@ -117,6 +117,15 @@ Op = Create | Set | Delete | Check
 Watch = Callable[[Happened, str], object]
 
 
+@value(kw_only=True)
+class Ensemble:
+    """Where ZooKeeper is and how long to wait for it. ``connect``: ``host:port,...`` with a chroot or without."""
+
+    connect: str
+    session_timeout_ms: int
+    connection_timeout_ms: int
+
+
 class ZooKeeper(Protocol):
     """One session. Every call raises the errors above; after SessionExpired only ``reopen`` helps."""
 
@@ -162,3 +171,6 @@ class ZooKeeper(Protocol):
 
     async def sync(self, path: str = "/") -> None:
         """Later reads see everything that was committed before this call."""
+
+
+OpenZooKeeper = Callable[[Ensemble], ZooKeeper]

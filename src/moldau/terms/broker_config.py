@@ -45,6 +45,15 @@ IDENTITY = table(
           doc="Folder of the metadata log; the first of log.dirs when not set."),
 )
 
+ZOOKEEPER = table(
+    _text("zookeeper.connect", default=None, importance=HIGH,
+          doc="ZooKeeper's servers: host:port,... and maybe /chroot. With it, and no process.roles: that plane."),
+    _int("zookeeper.session.timeout.ms", default=18_000, low=1, importance=HIGH,
+         doc="How long ZooKeeper waits for a silent broker before it takes it for dead."),
+    _int("zookeeper.connection.timeout.ms", default=None, low=1, importance=HIGH,
+         doc="How long a start waits for ZooKeeper; the session's time when not set."),
+)
+
 QUORUM = table(
     _list("controller.listener.names", default=None, required=True, importance=HIGH,
           doc="Listeners that speak to controllers; a controller listens on the first."),
@@ -294,6 +303,7 @@ SECURITY = table(
 SECTIONS: dict[str, dict[str, ConfigKey]] = {
     "Identity": IDENTITY,
     "Quorum and controller": QUORUM,
+    "ZooKeeper": ZOOKEEPER,
     "Network": NETWORK,
     "Topics and logs": LOG,
     "Replication": REPLICATION,

@@ -38,6 +38,4 @@ async def control(node: Any, request: ControlledShutdownRequest, context: Any) -
         for p in image.partitions_led_by(request.broker_id)
     ]
     # Nothing is led there any more, and some broker has not heard who leads instead: not yet.
-    return ControlledShutdownResponse(
-        error_code=Code.NONE if led else Code.REQUEST_TIMED_OUT, remaining_partitions=led
-    )
+    return ControlledShutdownResponse(error_code=Code.NONE if led else Code.REQUEST_TIMED_OUT, remaining_partitions=led)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from moldau.broker.api import ZOOKEEPER
 from moldau.controller.features import SUPPORTED
 from moldau.terms import Code
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -37,6 +38,8 @@ def handle(node: Any, request: ApiVersionsRequest, context: Any) -> ApiVersionsR
         return ApiVersionsResponse(error_code=Code.INVALID_REQUEST)
     answer = ApiVersionsResponse(api_keys=_keys(context.connection.door))
     image = node.metadata.image
+    if context.kind == ZOOKEEPER:  # there, levels of features are not what this version's SUPPORTED are about
+        return answer
     lowest = 0 if context.api_version >= 4 else 1  # version 3 cannot show a range from 0 (KAFKA-17011)
     answer.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)

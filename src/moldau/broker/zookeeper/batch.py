@@ -48,8 +48,8 @@ def came(image: Image, delta: Delta) -> set[int]:
     found = set()
     for id, before in delta.brokers.items():
         after = image.brokers.get(id)
-        lived = before is not None and not before.fenced
-        if after is not None and not after.fenced and not (lived and before.epoch == after.epoch):
+        lived = None if before is None or before.fenced else before.epoch
+        if after is not None and not after.fenced and after.epoch != lived:
             found.add(id)
     return found
 

@@ -1,0 +1,195 @@
+"""Requests that tools leave in znodes: delete topics, move replicas, elect preferred leaders; notes of changed ISRs.
+
+Each becomes an ask to the office; the znode goes when it is done, as the tools that wait for it expect: deletion when
+every live broker has answered, a move when it has ended. What is refused is logged and removed. The looks run in
+``watching.py``. Source: Kafka's znodes; TD-1, RA-1, PE-1, LI-5.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from moldau.controller import asks
+from moldau.controller.replies import Refused
+from moldau.image import Delta, Image
+from moldau.ports.zookeeper import BadVersion, NoNode
+from moldau.terms import Code, TopicPartition
+from moldau.zookeeper import paths
+from moldau.zookeeper.notes import (
+    parse_isr_note,
+    parse_preferred_election,
+    parse_reassignment,
+    reassignment_json,
+)
+from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.znodes import parse_state
+
+log = logging.getLogger("moldau.controller")
+
+Moves = dict[TopicPartition, tuple[int, ...]]
+
+
+class AdminZnodes:
+    """The part of ``Watching`` that heeds tools. ``mark`` has a look repeated."""
+
+    def __init__(self, node: Any, plane: Any, mark: Callable[[str], None]) -> None:
+        self._node = node
+        self._plane = plane
+        self._mark = mark
+        self._asked: Moves = {}
+        self.looks: dict[str, Callable[[], Awaitable[object]]] = {
+            "deletions": self._deletions,
+            "moves": self._moves,
+            "elections": self._elections,
+            "isr notes": self._isr_notes,
+        }
+        plane.channels.settled.append(lambda: mark("deletions"))
+        node.metadata.watch(self._changed)
+
+    def forget(self) -> None:
+        """The office is over: whoever has it next asks again."""
+        self._asked = {}
+
+    def _changed(self, image: Image, delta: Delta) -> None:
+        if self._asked and delta.partitions:
+            self._mark("moves")
+
+    def _watch(self, what: str) -> Callable[[object, str], None]:
+        return lambda happened, path: self._mark(what)
+
+    # ---- deletions
+
+    async def _deletions(self) -> None:
+        names = await self._plane.zk.children(paths.DELETE_TOPICS, self._watch("deletions"))
+        wanted = tuple(name for name in names if name in self._node.metadata.image.names)
+        if wanted:
+            log.info("topics %s are to be deleted", list(wanted))
+            reply = await self._node.office.ask(asks.DeleteTopics(topics=wanted))
+            if isinstance(reply, Refused):
+                return
+            for each in reply.topics:
+                if each.problem.code is not Code.NONE:
+                    log.warning("topic %s is not deleted: %s", each.name, each.problem.message)
+        for name in names:
+            if not self._plane.channels.is_deleting(name):
+                await self._remove(paths.delete_topic(name))
+
+    async def _remove(self, path: str, version: int = -1) -> None:
+        with contextlib.suppress(NoNode, BadVersion):  # somebody was faster; the watch tells what is new
+            await self._plane.zk.delete(path, version)
+
+    # ---- moves
+
+    async def _moves(self) -> None:
+        path = paths.REASSIGN_PARTITIONS
+        if await self._plane.zk.exists(path, self._watch("moves")) is None:
+            self._asked = {}
+            return
+        try:
+            data, stat = await self._plane.zk.get(path, self._watch("moves"))
+        except NoNode:
+            self._mark("moves")
+            return
+        try:
+            wishes = parse_reassignment(data)
+        except BadZnode as error:
+            log.error("no replica is moved: %s", error)
+            await self._remove(path, stat.version)
+            return
+        fresh = {tp: replicas for tp, replicas in wishes.items() if self._asked.get(tp) != replicas}
+        refused = await self._ask_moves(fresh) if fresh else set()
+        if refused is None:
+            return
+        left = {tp: replicas for tp, replicas in wishes.items() if tp not in refused and self._is_moving(tp)}
+        self._asked = left
+        if left == wishes:
+            return
+        if not left:
+            await self._remove(path, stat.version)
+            return
+        with contextlib.suppress(NoNode, BadVersion):
+            await self._plane.zk.set(path, reassignment_json(left), stat.version)
+
+    async def _ask_moves(self, wishes: Moves) -> set[TopicPartition] | None:
+        """Partitions that will not be moved; None when this node is controller no more."""
+        log.info("%d partition(s) are to be moved", len(wishes))
+        reply = await self._node.office.ask(
+            asks.AlterPartitionReassignments(
+                moves=tuple(
+                    asks.Move(topic=tp.topic, partition=tp.partition, replicas=replicas)
+                    for tp, replicas in wishes.items()
+                )
+            )
+        )
+        if isinstance(reply, Refused):
+            return None
+        refused = set()
+        for topic, partition, problem in reply.partitions:
+            if problem.code is not Code.NONE:
+                log.warning("%s-%d is not moved: %s", topic, partition, problem.message)
+                refused.add(TopicPartition(topic, partition))
+        return refused
+
+    def _is_moving(self, tp: TopicPartition) -> bool:
+        topic = self._node.metadata.image.topic(tp.topic)
+        partition = None if topic is None else topic.partitions.get(tp.partition)
+        return partition is not None and partition.reassigning
+
+    # ---- preferred leaders
+
+    async def _elections(self) -> None:
+        path = paths.PREFERRED_ELECTION
+        if await self._plane.zk.exists(path, self._watch("elections")) is None:
+            return
+        try:
+            data, stat = await self._plane.zk.get(path)
+            wanted = parse_preferred_election(data)
+        except NoNode:
+            self._mark("elections")
+            return
+        except BadZnode as error:
+            log.error("no leader is elected: %s", error)
+            await self._remove(path)
+            return
+        reply = await self._node.office.ask(
+            asks.ElectLeaders(
+                election_type=asks.ElectionType.PREFERRED,
+                partitions=tuple((tp.topic, tp.partition) for tp in wanted),
+            )
+        )
+        if not isinstance(reply, Refused):
+            await self._remove(path, stat.version)
+
+    # ---- ISRs that leaders wrote themselves
+
+    async def _isr_notes(self) -> None:
+        """Leaders that know no AlterPartition write the state and leave a note: read anew what this image lacks."""
+        names = await self._plane.zk.children(paths.ISR_NOTES, self._watch("isr notes"))
+        notes = [f"{paths.ISR_NOTES}/{name}" for name in names]
+        told: dict[TopicPartition, None] = {}
+        for path, found in zip(notes, await self._plane.zk.get_many(notes), strict=True):
+            try:
+                told.update(dict.fromkeys(parse_isr_note(path, found[0]) if found is not None else ()))
+            except BadZnode as error:
+                log.warning("a note is not understood: %s", error)
+        overtaken = await self._overtaken(told)
+        for path in notes:
+            await self._remove(path)
+        if overtaken:
+            self._plane.deposed(f"leaders wrote states of {len(overtaken)} partition(s); everything is read anew")
+
+    async def _overtaken(self, told: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Partitions whose znode is newer than the image."""
+        known = [tp for tp in told if tp.topic in self._node.metadata.image.names]
+        states = await self._plane.zk.get_many([paths.state(*tp) for tp in known])
+        found = []
+        for tp, state in zip(known, states, strict=True):
+            topic = self._node.metadata.image.topic(tp.topic)
+            partition = None if topic is None else topic.partitions.get(tp.partition)
+            if state is not None and partition is not None and state[1].version > partition.partition_epoch:
+                parse_state(*tp, state[0])
+                found.append(tp)
+        return found

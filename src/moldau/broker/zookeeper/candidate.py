@@ -1,0 +1,141 @@
+"""Who is controller, by the znode /controller, and how this node becomes it (EL-1..6, laws Z2, Z5).
+
+Winning and the new controller epoch are one transaction. Who created the znode is told by the session that owns it: a
+lost answer is resolved by looking again, and what an earlier life of this broker left behind is waited for (EL-3).
+Decides nothing about when: the plane looks at the start, whenever the znode changes, and in every new session (EL-4).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NodeExists, NoNode, Set, ZooKeeper
+from moldau.terms.named import NamedTuple
+from moldau.zookeeper import paths
+from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.znodes import (
+    ControllerZnode,
+    controller_epoch_text,
+    controller_json,
+    parse_broker,
+    parse_controller,
+    parse_controller_epoch,
+)
+
+log = logging.getLogger("moldau.zookeeper")
+
+
+class Nobody(NamedTuple):
+    """There is no controller."""
+
+
+class Ours(NamedTuple):
+    """This session holds the office, under an epoch; ``resigned``: we have given it up already."""
+
+    epoch: int
+    epoch_version: int
+    resigned: bool = False
+
+
+class Held(NamedTuple):
+    """Another session does; the address is None when that broker is not registered."""
+
+    broker_id: int
+    address: tuple[str, int] | None
+
+
+class Candidate:
+    """One node's candidacy. ``changed`` is called whenever /controller may have changed."""
+
+    def __init__(self, node: Any, zk: ZooKeeper, changed: Callable[[], object]) -> None:
+        self._node = node
+        self._zk = zk
+        self._changed = changed
+        self.held: Held | None = None
+        """Who is controller, if another node is."""
+        self.resigned: int | None = None
+        """Newest controller epoch of ours that is over, whatever the znode says."""
+
+    async def look(self) -> Nobody | Ours | Held:
+        """Read /controller, and watch it."""
+        watch = lambda happened, path: self._changed()  # noqa: E731
+        while True:
+            if await self._zk.exists(paths.CONTROLLER, watch) is None:
+                self.held = None
+                return Nobody()
+            try:
+                data, stat = await self._zk.get(paths.CONTROLLER)
+            except NoNode:
+                continue
+            if stat.ephemeral_owner == self._zk.session_id:
+                self.held = None
+                epoch, version = await self._epoch()
+                return Ours(epoch, version, self.resigned is not None and self.resigned >= epoch)
+            try:
+                id = parse_controller(data).broker_id
+            except BadZnode as error:
+                log.error("nobody can be controller until it is gone: %s", error)
+                self.held = None
+                return Held(-1, None)
+            if id == self._node.config.node_id:
+                # Our own earlier life, whose session has not ended yet: it will, and the watch tells (EL-3).
+                self.held = None
+                return Held(id, None)
+            self.held = Held(id, await self._address(id))
+            return self.held
+
+    async def _address(self, id: int) -> tuple[str, int] | None:
+        try:
+            broker = parse_broker(id, (await self._zk.get(paths.broker(id)))[0])
+        except (NoNode, BadZnode):
+            return None
+        wanted = self._node.config.inter_broker_listener
+        return next(((e.host, e.port) for e in broker.endpoints if e.name == wanted), None)
+
+    async def _epoch(self) -> tuple[int, int]:
+        """The controller epoch, and the version of its znode, which is made if there is none."""
+        while True:
+            try:
+                data, stat = await self._zk.get(paths.CONTROLLER_EPOCH)
+                return parse_controller_epoch(data), stat.version
+            except NoNode:
+                with contextlib.suppress(NodeExists):
+                    await self._zk.create(paths.CONTROLLER_EPOCH, controller_epoch_text(0))
+
+    async def stand(self) -> Ours | None:
+        """Try to be controller: the office if we won, None if somebody else was faster; ConnectionLoss: look again."""
+        epoch, version = await self._epoch()
+        znode = ControllerZnode(
+            broker_id=self._node.config.node_id,
+            timestamp_ms=self._node.world.clock.wall_ms(),
+            incarnation_id=self._node.lifecycle.incarnation_id,
+        )
+        try:
+            await self._zk.multi(
+                [
+                    Create(path=paths.CONTROLLER, data=controller_json(znode), ephemeral=True),
+                    Set(path=paths.CONTROLLER_EPOCH, data=controller_epoch_text(epoch + 1), version=version),
+                ]
+            )
+        except (NodeExists, BadVersion):
+            self._changed()
+            return None
+        return Ours(epoch + 1, version + 1)
+
+    async def resign(self) -> None:
+        """Delete /controller if this session owns it."""
+        try:
+            _, stat = await self._zk.get(paths.CONTROLLER)
+            if stat.ephemeral_owner == self._zk.session_id:
+                _, version = await self._epoch()
+                await self._zk.multi(
+                    [
+                        Check(path=paths.CONTROLLER_EPOCH, version=version),
+                        Delete(path=paths.CONTROLLER, version=stat.version),
+                    ]
+                )
+        except (NoNode, BadVersion):
+            pass  # it is gone, or somebody else's

@@ -1,0 +1,162 @@
+"""Per live broker one ordered queue and one sender with retry (CH-1): how the active controller carries its decisions.
+
+A channel appears with its broker and goes with it, or with the office; what was queued then is void, for whoever comes
+gets everything. A request is repeated until it is answered: all of them may be (``translation.py``). Its connection
+stands for the broker: when it breaks, the office finds out why (HC-4). What is sent is decided in ``batch.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from moldau.broker.asking import pause
+from moldau.broker.peers import Link
+from moldau.broker.zookeeper import batch
+from moldau.image import Broker, Delta, Image
+from moldau.terms import Code
+from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
+from moldau.wire.schema import Message
+
+log = logging.getLogger("moldau.controller")
+
+RETRY_MS = 20
+RETRY_MAX_MS = 1_000
+
+
+class Channel:
+    """The way to one broker in one of its lives. ``read``: the offset up to which it has been told everything."""
+
+    def __init__(self, node: Any, broker: Broker, settled: Callable[[], object]) -> None:
+        where = broker.endpoint(node.config.inter_broker_listener)
+        assert where is not None, f"broker {broker.id} has no address"
+        self._node = node
+        self._settled = settled
+        self.broker = broker
+        self.queue: deque[Message] = deque()
+        self.queued = -1
+        self.read = -1
+        self._news = asyncio.Event()
+        self._link = Link(node.world, where.host, where.port, node.connection_options, self._broken)
+        self._task = node.world.tasks.spawn(self._send(), f"channel to broker {broker.id}")
+
+    def say(self, messages: list[Message], offset: int) -> None:
+        """Queue what an offset brought; nothing is fine too."""
+        self.queue.extend(messages)
+        self.queued = offset
+        if not self.queue:
+            self.read = offset
+        self._news.set()
+
+    def close(self) -> None:
+        self._task.cancel()
+        self._link.close()
+        self.queue.clear()
+
+    def _broken(self) -> None:
+        self._node.office.probe(self.broker.id)
+
+    async def _send(self) -> None:
+        wait_ms = RETRY_MS
+        while True:
+            while not self.queue:
+                self._news.clear()
+                await self._news.wait()
+            message = self.queue[0]
+            if await self._once(message):
+                self.queue.popleft()
+                wait_ms = RETRY_MS
+                if not self.queue:
+                    self.read = self.queued
+                if isinstance(message, StopReplicaRequest):
+                    self._settled()
+            else:
+                self._node.office.probe(self.broker.id)
+                await pause(self._node.world.tasks, wait_ms)
+                wait_ms = min(wait_ms * 2, RETRY_MAX_MS)
+
+    async def _once(self, message: Message) -> bool:
+        """Whether the message needs no repetition."""
+        try:
+            answer = await self._link.ask(message, self._node.config["controller.socket.timeout.ms"])
+        except OSError as error:
+            log.debug("broker %d: %s", self.broker.id, error)
+            return False
+        code = Code(answer.error_code)
+        if code is Code.STALE_BROKER_EPOCH:
+            return False  # it has not yet heard of its own registration; another life of it gets another channel
+        if code is not Code.NONE:
+            log.warning("broker %d answers %s with %s", self.broker.id, type(message).__name__, code.name)
+        return True
+
+
+class Channels:
+    """All channels of an active controller; none while this node is not."""
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+        self._sender: batch.Sender | None = None
+        self._open: dict[int, Channel] = {}
+        self.settled: list[Callable[[], object]] = []
+        """Called whenever a StopReplica was answered."""
+
+    def open(self, controller_epoch: int, offset: int) -> None:
+        """Take office: every live broker is told everything, before any decision is made (FO-1)."""
+        self.close()
+        self._sender = batch.Sender(
+            controller_id=self._node.config.node_id,
+            controller_epoch=controller_epoch,
+            listener=self._node.config.inter_broker_listener,
+        )
+        image = self._node.metadata.image
+        for broker in batch.reachable(image, self._sender):
+            self._channel(broker).say(batch.full(image, broker, self._sender), offset)
+
+    def close(self) -> None:
+        """Leave office: what is queued is not said any more (FO-2)."""
+        self._sender = None
+        for channel in self._open.values():
+            channel.close()
+        self._open.clear()
+
+    def carry(self, image: Image, delta: Delta) -> None:
+        """Tell who must know of a committed batch; a watcher of this node's metadata."""
+        sender = self._sender
+        if sender is None:
+            return
+        offset = image.offset
+        live = {broker.id: broker for broker in batch.reachable(image, sender)}
+        for id, channel in list(self._open.items()):
+            if id not in live or live[id].epoch != channel.broker.epoch:
+                channel.close()
+                del self._open[id]
+        told = batch.requests(image, delta, sender)
+        for id, broker in live.items():
+            fresh = id not in self._open
+            messages = batch.full(image, broker, sender) if fresh else told.get(id, [])
+            self._channel(broker).say(messages, offset)
+
+    def _channel(self, broker: Broker) -> Channel:
+        channel = self._open.get(broker.id)
+        if channel is None:
+            channel = self._open[broker.id] = Channel(self._node, broker, self._stop_answered)
+        return channel
+
+    def _stop_answered(self) -> None:
+        for listener in self.settled:
+            listener()
+
+    def readers(self) -> dict[int, int]:
+        """Broker id -> offset up to which it has been told everything."""
+        return {id: channel.read for id, channel in self._open.items()}
+
+    def is_deleting(self, topic: str) -> bool:
+        """Whether a live broker has yet to answer that it deletes replicas of a topic."""
+        return any(
+            isinstance(message, StopReplicaRequest) and any(t.topic_name == topic for t in message.topic_states)
+            for channel in self._open.values()
+            for message in channel.queue
+        )

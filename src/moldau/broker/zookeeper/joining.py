@@ -1,0 +1,66 @@
+"""The first words with ZooKeeper: a session, the znodes that everything hangs on, the cluster's id.
+
+Whoever comes first makes what is missing. An ensemble that does not answer, a chroot that cannot be made, or an ACL
+that denies, ends the start with words that say which.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.broker.formatting import FormatRefused
+from moldau.broker.zookeeper_plane import ZooKeeperPlane
+from moldau.ports import PlaneEvents
+from moldau.ports.zookeeper import ConnectionLoss, NodeExists, NoNode, ZooKeeper, ZooKeeperError
+from moldau.terms import uuid_text
+from moldau.zookeeper import paths
+from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.znodes import cluster_id_json, parse_cluster_id
+
+log = logging.getLogger("moldau.zookeeper")
+
+
+async def join(node: Any, listeners: Sequence[PlaneEvents]) -> tuple[ZooKeeperPlane, str]:
+    """The plane, connected and not yet started, and the cluster's id. FormatRefused says why not."""
+    ensemble = node.config.ensemble()
+    if node.world.zookeeper is None:
+        raise FormatRefused("zookeeper.connect is given, and this program has no ZooKeeper client")
+    zk: ZooKeeper = node.world.zookeeper(ensemble)
+    try:
+        await zk.start()
+        await _make_paths(zk)
+        cluster_id = await _cluster_id(zk, uuid_text(node.world.random.uuid()))
+    except ConnectionLoss as error:
+        await zk.stop()
+        raise FormatRefused(
+            f"ZooKeeper at {ensemble.connect} did not answer within {ensemble.connection_timeout_ms} ms: {error}"
+        ) from error
+    except (ZooKeeperError, BadZnode) as error:
+        await zk.stop()
+        raise FormatRefused(f"ZooKeeper at {ensemble.connect}: {error}") from error
+    return ZooKeeperPlane(node, zk, listeners), cluster_id
+
+
+async def _make_paths(zk: ZooKeeper) -> None:
+    there = await zk.get_many(paths.PERSISTENT)
+    for path, found in zip(paths.PERSISTENT, there, strict=True):
+        if found is None:
+            await _make(zk, path, b"")
+
+
+async def _make(zk: ZooKeeper, path: str, data: bytes) -> None:
+    with contextlib.suppress(NodeExists):
+        await zk.create(path, data)
+
+
+async def _cluster_id(zk: ZooKeeper, fresh: str) -> str:
+    while True:
+        try:
+            return parse_cluster_id((await zk.get(paths.CLUSTER_ID))[0])
+        except NoNode:
+            log.info("this is a new cluster, %s", fresh)
+            await _make(zk, paths.CLUSTER, b"")
+            await _make(zk, paths.CLUSTER_ID, cluster_id_json(fresh))

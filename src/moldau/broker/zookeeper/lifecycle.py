@@ -1,0 +1,122 @@
+"""A broker's life on the ZooKeeper plane: registered by an ephemeral znode, told by the controller, allowed to go.
+
+Registered is alive (HC-1), so nothing is repeated while all is well: the session lives instead. A broker serves once
+the controller has told it everything about this very registration. The epoch is the id of the transaction that made
+the znode. Registering, and again after the session expired, is ``registration.py``; the plane calls it (HC-2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from moldau.broker.asking import pause
+from moldau.broker.lifecycle import Stage
+from moldau.broker.zookeeper.registration import register
+from moldau.terms import Code
+from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest
+
+log = logging.getLogger("moldau.lifecycle")
+
+AGAIN_MS = 50
+"""Between two requests for leave: the others hear of the new leaders in milliseconds."""
+
+
+class ZooKeeperLifecycle:
+    """What ``broker/lifecycle.py`` is on the quorum's plane, with the same surface."""
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+        self.stage = Stage.STARTING
+        self.epoch = -1
+        """Broker epoch: -1 before the registration, and while there is none."""
+        self.incarnation_id: bytes = node.world.random.uuid()
+        self.running = asyncio.Event()
+
+    def start(self) -> None:
+        self._node.metadata.watch(lambda image, delta: self.heard())
+
+    def beat_now(self) -> None:
+        """Nobody waits for beats here."""
+
+    # ---- the session
+
+    async def register(self, zk: Any) -> None:
+        """Register in a session; RegistrationRefused when another process lives under our id."""
+        self.epoch = await register(self._node, zk, self.incarnation_id)
+        if self.stage is not Stage.LEAVING:
+            self.stage = Stage.FENCED
+        log.info("registered with broker epoch %d", self.epoch)
+
+    def lost(self) -> None:
+        """The session expired, and the registration with it."""
+        if self.stage is Stage.RUNNING:
+            log.warning("the session expired; this broker registers again")
+            self.stage = Stage.FENCED
+        self.epoch = -1
+
+    def heard(self) -> None:
+        """The image may have changed: look whether this broker counts as alive there."""
+        node = self._node
+        known = node.metadata.image.brokers.get(node.config.node_id)
+        alive = known is not None and not known.fenced and known.epoch == self.epoch
+        if self.stage is Stage.RUNNING and not alive:
+            log.warning("this broker was fenced; its registration stands, the controller will find it alive")
+            self.stage = Stage.FENCED
+        if self.stage is not Stage.FENCED or not alive or not node.plane.receiving.complete:
+            return
+        self.stage = Stage.RUNNING
+        log.info("broker %d is registered and serves", node.config.node_id)
+        # Not from within a batch that is being applied: releasing applies all of it.
+        node.world.tasks.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._node.metadata.release()
+        self.running.set()
+
+    # ---- leaving
+
+    async def leave(self) -> bool:
+        """Ask for a controlled shutdown, as often and as long as the configuration says; whether leave was given."""
+        config, clock = self._node.config, self._node.world.clock
+        if self.stage in (Stage.STARTING, Stage.GONE) or not config["controlled.shutdown.enable"]:
+            self.stage = Stage.GONE
+            return False
+        log.info("Starting controlled shutdown")
+        self.stage = Stage.LEAVING
+        started_ms = clock.monotonic_ms()
+        patience_ms = (config["controlled.shutdown.max.retries"] + 1) * config["controlled.shutdown.retry.backoff.ms"]
+        allowed, told = False, -1
+        while not allowed and clock.monotonic_ms() - started_ms < patience_ms:
+            allowed, left = await self._ask_leave()
+            if not allowed:
+                if left not in (told, -1):
+                    told = left
+                    log.info("Controlled shutdown goes on: %d partition(s) are still led here", left)
+                await pause(self._node.world.tasks, AGAIN_MS)
+        self.stage = Stage.GONE
+        if allowed:
+            took_ms = clock.monotonic_ms() - started_ms
+            log.info("Controlled shutdown request returned successfully after %dms", took_ms)
+        else:
+            log.warning("Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed")
+        await self._node.plane.retire()
+        return allowed
+
+    async def _ask_leave(self) -> tuple[bool, int]:
+        """Whether we may go, and how much is still led here (-1 when nobody says)."""
+        request = ControlledShutdownRequest(broker_id=self._node.config.node_id, broker_epoch=self.epoch)
+        try:
+            answer = await self._node.asking.once(request, self._node.config["controller.socket.timeout.ms"])
+        except OSError as error:
+            log.debug("no answer to a controlled shutdown: %s", error)
+            return False, -1
+        left = len(answer.remaining_partitions)
+        if answer.error_code not in (Code.NONE, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER):
+            log.warning("controlled shutdown: %s", Code(answer.error_code).name)
+        return answer.error_code == Code.NONE and not left, left
+
+    def stop(self) -> None:
+        """Say nothing more to the controller."""
+        self.stage = Stage.GONE

@@ -1,0 +1,142 @@
+"""The broker's ear on the ZooKeeper plane: a controller's requests, fenced, one after the other, into the image (BR-1).
+
+Fences: a controller epoch older than the newest seen is STALE_CONTROLLER_EPOCH, another life of this broker is
+STALE_BROKER_EPOCH (law Z3). A newer controller epoch ends this node's own office. What a request means is
+``translation.py``; this file adds what no request says and ZooKeeper knows: epochs of brokers, settings of new topics.
+Once everything has been told (type FULL), the image is complete and the replicas may act on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.broker.zookeeper import translation
+from moldau.broker.zookeeper.batch import FULL
+from moldau.ports.zookeeper import ZooKeeperError
+from moldau.terms import Code
+from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
+from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
+from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
+from moldau.wire.records.metadata import TopicRecord
+from moldau.zookeeper import paths
+
+log = logging.getLogger("moldau.zookeeper")
+
+Request = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+
+
+class Receiving:
+    """One broker's. ``controller_epoch`` is the newest that was seen, in a request or won here."""
+
+    def __init__(self, node: Any, plane: Any) -> None:
+        self._node = node
+        self._plane = plane
+        self._order = asyncio.Lock()
+        self._cluster_known = False
+        self.controller_epoch = 0
+        self.complete = False
+        """Whether the image holds the whole cluster, so that what it does not hold is not there."""
+
+    # ---- requests
+
+    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> tuple[Code, list[tuple[Any, ...]]]:
+        """The code of the whole, and (topic, topic id, partition, code) of each partition."""
+        async with self._order:
+            if (refusal := self._refusal(request)) is not None:
+                return refusal, []
+            node = self._node
+            records, codes = translation.leader_and_isr(node.metadata.image, node.config.node_id, request)
+            if (refusal := await self._apply(request, records)) is not None:
+                return refusal, []
+            if request.type == FULL and self._cluster_known:
+                self.complete = True
+            node.lifecycle.heard()
+            lost = node.replicas.unreachable
+            return Code.NONE, [
+                (name, id, number, Code.KAFKA_STORAGE_ERROR if (id, number) in lost else code)
+                for name, id, number, code in codes
+            ]
+
+    async def update_metadata(self, request: UpdateMetadataRequest) -> Code:
+        """The code of the answer."""
+        async with self._order:
+            if (refusal := self._refusal(request)) is not None:
+                return refusal
+            node = self._node
+            epochs = await self._epochs(translation.newly_live(node.metadata.image, request))
+            if (refusal := self._refusal(request)) is not None:
+                return refusal
+            records = translation.update_metadata(node.metadata.image, node.config.node_id, request, epochs)
+            if (refusal := await self._apply(request, records)) is not None:
+                return refusal
+            self._cluster_known = self._cluster_known or request.type == FULL
+            node.lifecycle.heard()
+            return Code.NONE
+
+    async def stop_replica(self, request: StopReplicaRequest) -> tuple[Code, list[tuple[str, int, Code]]]:
+        """The code of the whole, and (topic, partition, code) of each partition."""
+        async with self._order:
+            if (refusal := self._refusal(request)) is not None:
+                return refusal, []
+            node = self._node
+            records, codes = translation.stop_replica(node.metadata.image, node.config.node_id, request)
+            self._plane.feed(records)
+            return Code.NONE, codes
+
+    # ---- fences
+
+    def _refusal(self, request: Request) -> Code | None:
+        if request.controller_epoch < self.controller_epoch:
+            log.warning(
+                "controller %d of epoch %d is refused: epoch %d is known",
+                request.controller_id,
+                request.controller_epoch,
+                self.controller_epoch,
+            )
+            return Code.STALE_CONTROLLER_EPOCH
+        own = self._node.lifecycle.epoch
+        if own < 0 or 0 <= request.broker_epoch < own:
+            return Code.STALE_BROKER_EPOCH
+        self.saw(request.controller_epoch)
+        return None
+
+    def saw(self, controller_epoch: int) -> None:
+        """A controller of that epoch exists: older ones are deposed, this node among them."""
+        self.controller_epoch = max(self.controller_epoch, controller_epoch)
+        if self._plane.office_epoch is not None and self._plane.office_epoch < self.controller_epoch:
+            self._plane.deposed(f"a controller of epoch {controller_epoch} speaks")
+
+    def forget(self) -> None:
+        """The session is over: what was told in it is no ground to serve on (law Z6)."""
+        self.complete = False
+        self._cluster_known = False
+
+    # ---- what requests do not say
+
+    async def _epochs(self, brokers: Sequence[int]) -> dict[int, int]:
+        """Epochs of registrations: the transactions that made them. Who cannot be looked up has -1, and joins no ISR
+        until the next request tells of it."""
+        found = {}
+        for id in brokers:
+            if id == self._node.config.node_id:
+                found[id] = self._node.lifecycle.epoch
+                continue
+            try:
+                stat = await self._plane.zk.exists(paths.broker(id))
+            except ZooKeeperError as error:
+                log.warning("the epoch of broker %d cannot be looked up: %s", id, error)
+                stat = None
+            found[id] = -1 if stat is None else stat.czxid
+        return found
+
+    async def _apply(self, request: Request, records: list[Any]) -> Code | None:
+        """Feed records, and the settings of topics that are new here; or why not: ZooKeeper was asked meanwhile."""
+        new = [record.name for record in records if isinstance(record, TopicRecord)]
+        settings = await self._plane.settings.of_topics(new) if new else []
+        refusal = self._refusal(request)
+        if refusal is None:
+            self._plane.feed([*records, *settings])
+        return refusal

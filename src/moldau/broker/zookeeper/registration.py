@@ -1,0 +1,83 @@
+"""The ephemeral znode that says a broker lives (HC-1..3, law Z5): create it, or learn whose it is.
+
+A lost answer is resolved by reading: the incarnation id in the znode says whether it is ours. What a dead process of
+ours left behind is removed only when it is proven dead, for we have bound the very address that it names; or when
+nobody answers there any more, it is waited for. Anybody else's means that this process must not live.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Any
+
+from moldau.broker.asking import pause
+from moldau.broker.lifecycle import RegistrationRefused
+from moldau.ports.zookeeper import BadVersion, NodeExists, NoNode, Stat
+from moldau.zookeeper import paths
+from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.znodes import BrokerZnode, broker_json, parse_broker
+
+log = logging.getLogger("moldau.lifecycle")
+
+RETRY_MS = 200
+MARGIN_MS = 5_000
+
+
+async def register(node: Any, zk: Any, incarnation_id: bytes) -> int:
+    """The broker epoch. RegistrationRefused when another process lives under the id; errors of the session."""
+    path = paths.broker(node.config.node_id)
+    data = broker_json(
+        BrokerZnode(
+            id=node.config.node_id,
+            endpoints=tuple(node.own_endpoints()),
+            rack=node.config["broker.rack"],
+            timestamp_ms=node.world.clock.wall_ms(),
+            incarnation_id=incarnation_id,
+        )
+    )
+    deadline_ms = node.world.clock.monotonic_ms() + node.config["zookeeper.session.timeout.ms"] + MARGIN_MS
+    while True:
+        with contextlib.suppress(NodeExists):
+            await zk.create(path, data, ephemeral=True)
+        found = await _read(zk, path)
+        if found is None:
+            continue
+        there, stat = found
+        if stat.ephemeral_owner == zk.session_id:
+            return int(stat.czxid)
+        await _make_way(node, zk, (path, there, stat), deadline_ms)
+
+
+async def _read(zk: Any, path: str) -> tuple[bytes, Stat] | None:
+    try:
+        found: tuple[bytes, Stat] = await zk.get(path)
+    except NoNode:
+        return None
+    return found
+
+
+async def _make_way(node: Any, zk: Any, found: tuple[str, bytes, Stat], deadline_ms: int) -> None:
+    """A registration of another session is in the way: remove it, wait for its end, or be refused."""
+    path, data, stat = found
+    id = node.config.node_id
+    try:
+        endpoints = parse_broker(id, data).endpoints
+    except BadZnode as error:
+        raise RegistrationRefused(f"{error}; remove that znode if no broker {id} runs") from error
+    mine = {(e.host, e.port) for e in node.own_endpoints()}
+    if any((e.host, e.port) in mine for e in endpoints):
+        log.info("an earlier process of this broker is registered; its address is ours now, so it is dead")
+        with contextlib.suppress(NoNode, BadVersion):
+            await zk.delete(path, stat.version)
+        return
+    lives = not endpoints or not await node.peers.refuses(endpoints[0].host, endpoints[0].port)
+    where = ", ".join(f"{e.host}:{e.port}" for e in endpoints)
+    if lives or node.world.clock.monotonic_ms() >= deadline_ms:
+        raise RegistrationRefused(
+            f"another live broker is registered under broker.id {id}, at {where}; stop it, or give this node another id"
+        )
+    log.info(
+        "broker %d is registered at %s, where nobody answers any more; waiting for its session to expire", id, where
+    )
+    await pause(node.world.tasks, RETRY_MS)

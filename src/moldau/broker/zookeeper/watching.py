@@ -1,0 +1,178 @@
+"""What others write into ZooKeeper, as the active controller notices it: brokers that come and go, topics made by hand.
+
+One task, one look at a time: a watch only marks what must be looked at again, and each look arms its watch before it
+reads (law Z7). What is found becomes asks to the office. Requests of tools are in ``admin_znodes.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from moldau.broker.asking import pause
+from moldau.broker.zookeeper.admin_znodes import AdminZnodes
+from moldau.controller import asks
+from moldau.controller.replies import Refused
+from moldau.ports.zookeeper import SessionExpired
+from moldau.zookeeper import paths
+from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.survey import topic as survey_topic
+from moldau.zookeeper.znodes import BrokerZnode, parse_broker, parse_topic
+
+log = logging.getLogger("moldau.controller")
+
+Look = Callable[[], Awaitable[object]]
+
+SECOND_LOOK_MS = 1_000
+"""Between two looks at brokers that are registered and fenced: who refused connections may answer again (HC-4)."""
+
+
+class Watching:
+    """An active controller's eyes; closed while this node is not active."""
+
+    def __init__(self, node: Any, plane: Any) -> None:
+        self._node = node
+        self._plane = plane
+        self._news = asyncio.Event()
+        self._dirty: set[str] = set()
+        self._task: Any = None
+        self._timer: Any = None
+        self.admin = AdminZnodes(node, plane, self.mark)
+        self._looks: dict[str, Look] = {"brokers": self._brokers, "topics": self._topics, **self.admin.looks}
+
+    def open(self) -> None:
+        """Look at everything, and from then on at what changes."""
+        self.close()
+        self._dirty = set(self._looks)
+        self._news.set()
+        self._task = self._node.world.tasks.spawn(self._follow(), "watches of the controller")
+        self._tick()
+
+    def close(self) -> None:
+        self.admin.forget()
+        if self._task is not None:
+            self._task.cancel()
+            self._timer.cancel()
+            self._task = self._timer = None
+
+    def mark(self, what: str) -> None:
+        """Have something looked at again."""
+        self._dirty.add(what)
+        self._news.set()
+
+    def _tick(self) -> None:
+        self._timer = self._node.world.tasks.call_later(SECOND_LOOK_MS, self._tick)
+        if any(broker.fenced for broker in self._node.metadata.image.brokers.values()):
+            self.mark("brokers")
+        if self._plane.writer.standing.unborn:
+            self.mark("topics")
+
+    async def _follow(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            dirty, self._dirty = self._dirty, set()
+            for what, look in self._looks.items():
+                if what not in dirty:
+                    continue
+                try:
+                    await self._plane.patiently(look)
+                except SessionExpired:
+                    return
+                except BadZnode as error:
+                    log.error("a znode is not understood, and left alone: %s", error)
+
+    # ---- brokers (LI-3, LI-4, LI-6)
+
+    async def _brokers(self) -> None:
+        names = await self._plane.zk.children(paths.BROKER_IDS, lambda happened, path: self.mark("brokers"))
+        ids = [int(name) for name in names if name.isascii() and name.isdigit()]
+        registered: dict[int, tuple[BrokerZnode, int]] = {}
+        for id, found in zip(ids, await self._plane.zk.get_many([paths.broker(id) for id in ids]), strict=True):
+            try:
+                if found is not None:
+                    registered[id] = parse_broker(id, found[0]), found[1].czxid
+            except BadZnode as error:
+                log.error("broker %d does not count: %s", id, error)
+        image = self._node.metadata.image
+        gone = tuple(
+            (id, known.epoch) for id, known in image.brokers.items() if not known.fenced and id not in registered
+        )
+        if gone:
+            log.info("brokers %s are not registered any more", [id for id, _ in gone])
+            await self._ask(asks.BrokersGone(brokers=gone))
+        for znode, epoch in registered.values():
+            await self._registered(znode, epoch)
+
+    async def _registered(self, znode: BrokerZnode, epoch: int) -> None:
+        """A broker's znode is there: take it in, or back, unless it is in already."""
+        known = self._node.metadata.image.brokers.get(znode.id)
+        if known is None or known.epoch != epoch:
+            log.info("broker %d is registered, epoch %d", znode.id, epoch)
+            await self._ask(
+                asks.RegisterBroker(
+                    broker_id=znode.id,
+                    cluster_id=self._node.cluster_id,
+                    incarnation_id=znode.incarnation_id or epoch.to_bytes(16, "big"),
+                    endpoints=znode.endpoints,
+                    features=znode.features,
+                    rack=znode.rack,
+                    previous_is_gone=True,
+                    broker_epoch=epoch,
+                )
+            )
+        elif not known.fenced or known.in_controlled_shutdown:
+            return
+        elif znode.id != self._node.config.node_id and (
+            not znode.endpoints or await self._node.peers.refuses(znode.endpoints[0].host, znode.endpoints[0].port)
+        ):
+            return  # its process is gone; its session will follow
+        await self._ask(asks.Heartbeat(broker_id=znode.id, broker_epoch=epoch, metadata_offset=self._plane.next_offset))
+
+    async def _ask(self, ask: Any) -> Any:
+        reply = await self._node.office.ask(ask)
+        if isinstance(reply, Refused):
+            log.info("%s: %s %s", type(ask).__name__, reply.code.name, reply.message or "")
+        return reply
+
+    # ---- topics (LI-1, LI-2)
+
+    async def _topics(self) -> None:
+        names = set(await self._plane.zk.children(paths.TOPICS, lambda happened, path: self.mark("topics")))
+        while not self._plane.writer.idle:
+            await pause(self._node.world.tasks, 2)  # what this controller made itself is no news
+        image = self._node.metadata.image
+        standing = self._plane.writer.standing
+        for name in sorted(names - image.names.keys() | standing.unborn.keys()):
+            await self._adopt(name)
+        lost = [name for name in image.names if name not in names]
+        if lost and set(lost) & (image.names.keys() - set(await self._plane.zk.children(paths.TOPICS))):
+            self._plane.deposed(f"topics {lost} were removed from ZooKeeper by another hand; everything is read anew")
+
+    async def _adopt(self, name: str) -> None:
+        """A topic, or more partitions of one, that a tool wrote: give them leaders."""
+        found = await survey_topic(self._plane.zk, name)
+        if name not in found.topics:
+            return
+        data = found.topics[name][0]
+        znode = parse_topic(name, data)
+        standing = self._plane.writer.standing
+        standing.add(found.present)
+        standing.saw(paths.topic(name), data)
+        settings: dict[str, str] = {}
+        for entity, raw in found.configs.items():
+            standing.saw(paths.config(entity), raw)
+            settings = standing.settings[entity]
+        waiting = standing.unborn.get(name, {})
+        if not waiting:
+            return
+        await self._ask(
+            asks.AdoptPartitions(
+                name=name,
+                topic_id=znode.id,
+                configs=tuple(sorted(settings.items())),
+                partitions=tuple((number, each.replicas) for number, each in sorted(waiting.items())),
+            )
+        )

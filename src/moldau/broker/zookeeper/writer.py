@@ -1,0 +1,141 @@
+"""Decisions into znodes: what the controller proposed, in order, in transactions that a deposed controller cannot make.
+
+Every transaction checks the version of /controller_epoch (EL-5, laws Z1, Z4); a proposal is whole in one, and small
+ones share one. An answer that never came is asked for again: a transaction that had been made then fails, and whoever
+cannot tell takes office anew, which reads the truth. What a record is in znodes: ``moldau.zookeeper.writing``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.image import Image
+from moldau.ports.zookeeper import BadVersion, Check, ConnectionLoss, Op, SessionExpired, ZooKeeperError
+from moldau.terms.named import NamedTuple
+from moldau.zookeeper import paths
+from moldau.zookeeper.standing import Standing
+from moldau.zookeeper.writing import operations
+
+log = logging.getLogger("moldau.controller")
+
+OPS_MAX = 1_000
+BYTES_MAX = 700_000
+"""Of one transaction: ZooKeeper takes a megabyte by default (jute.maxbuffer), with what each operation adds."""
+OP_BYTES = 60
+
+
+class Proposal(NamedTuple):
+    """What was proposed: records, the offset of the last, operations."""
+
+    records: Sequence[Any]
+    offset: int
+    ops: Sequence[Op]
+
+
+class Writer:
+    """The active controller's pen; closed while this node is not active. ``plane`` is told what came of it."""
+
+    def __init__(self, node: Any, plane: Any) -> None:
+        self._node = node
+        self._plane = plane
+        self._queue: deque[Proposal] = deque()
+        self._epoch = -1
+        self._version = -1
+        self._image = Image()
+        self._task: Any = None
+        self._news = asyncio.Event()
+        self.standing = Standing()
+        """The znodes as they will be when all that was proposed is written."""
+
+    def open(self, epoch: int, epoch_version: int, standing: Standing) -> None:
+        """Begin to write under an epoch, from the committed image as it is now and what stands in ZooKeeper."""
+        self.close()
+        self._epoch, self._version, self.standing = epoch, epoch_version, standing
+        self._image = self._node.metadata.image.copy()
+        self._task = self._node.world.tasks.spawn(self._write(), "znode writer")
+
+    def close(self) -> None:
+        """Write nothing more; what is queued never happened."""
+        self._queue.clear()
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def propose(self, records: Sequence[Any], offset: int) -> None:
+        """Queue a decision; what it means in znodes is worked out now, after all that was proposed before."""
+        ops = operations(records, self._image, self.standing, self._epoch)
+        self.standing.applied(ops)
+        self._image.apply_all(records)
+        self._queue.append(Proposal(records, offset, ops))
+        self._news.set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that was proposed is committed."""
+        return not self._queue
+
+    async def _write(self) -> None:
+        while True:
+            if not self._queue:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            count, ops = self._next()
+            if not await self._commit(ops):
+                return
+            for _ in range(count):
+                done = self._queue.popleft()
+                self._plane.deliver(done.records, done.offset, self._epoch)
+
+    def _next(self) -> tuple[int, list[Op]]:
+        """As many proposals as go into one transaction, one at least."""
+        ops: list[Op] = []
+        size = 0
+        count = 0
+        for proposal in self._queue:
+            size += sum(map(_size, proposal.ops))
+            if count and (size > BYTES_MAX or len(ops) + len(proposal.ops) > OPS_MAX):
+                break
+            ops += proposal.ops
+            count += 1
+        return count, ops
+
+    async def _commit(self, ops: Sequence[Op]) -> bool:
+        """Make the transaction, in pieces only if it is too large for one; False when this office is over."""
+        for piece in _pieces(ops):
+            while True:
+                try:
+                    await self._plane.zk.multi([Check(path=paths.CONTROLLER_EPOCH, version=self._version), *piece])
+                    break
+                except ConnectionLoss:
+                    if not await self._plane.connected():
+                        return False
+                except SessionExpired:
+                    return False  # the plane hears of it by the link
+                except ZooKeeperError as error:
+                    if isinstance(error, BadVersion) and error.path == paths.CONTROLLER_EPOCH:
+                        self._plane.deposed("another controller has been elected since")
+                    else:
+                        self._plane.deposed(f"the znodes are not what they were: {error}")
+                    return False
+        return True
+
+
+def _pieces(ops: Sequence[Op]) -> list[list[Op]]:
+    pieces: list[list[Op]] = [[]]
+    size = 0
+    for op in ops:
+        size += _size(op)
+        if size > BYTES_MAX:
+            pieces.append([])
+            size = _size(op)
+        pieces[-1].append(op)
+    return pieces
+
+
+def _size(op: Op) -> int:
+    return OP_BYTES + len(op.path) + len(getattr(op, "data", b""))

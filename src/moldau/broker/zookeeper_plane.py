@@ -1,0 +1,280 @@
+"""The control plane on ZooKeeper: a node's session, its candidacy, and the office's hands while it is controller.
+
+``propose`` and ``resign`` are the verbs of ``moldau.ports.ControlPlane``; its events go to the listeners in order.
+Every broker of this plane is also a candidate for controller (EL-1). A session begins with the broker's registration
+(HC-2), then follows or stands; it ends with the office, and whatever was told in it is void (law Z6). Offsets are this
+node's own count. The parts are in ``broker/zookeeper/``; what stands in znodes is ``moldau.zookeeper``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from moldau.broker.asking import pause
+from moldau.broker.zookeeper.candidate import Candidate, Held, Nobody, Ours
+from moldau.broker.zookeeper.channels import Channels
+from moldau.broker.zookeeper.loading import load
+from moldau.broker.zookeeper.receiving import Receiving
+from moldau.broker.zookeeper.settings import ZnodeSettings
+from moldau.broker.zookeeper.watching import Watching
+from moldau.broker.zookeeper.writer import Writer
+from moldau.controller import asks
+from moldau.ports import PlaneEvents
+from moldau.ports.zookeeper import ConnectionLoss, Link, SessionExpired, ZooKeeper, ZooKeeperError
+from moldau.zookeeper.payload import BadZnode
+
+log = logging.getLogger("moldau.zookeeper")
+
+T = TypeVar("T")
+
+RETRY_MS = 100
+RETRY_MAX_MS = 2_000
+
+
+class ZooKeeperPlane:
+    """One node's plane. ``office_epoch`` is the controller epoch while this node is active, None else."""
+
+    def __init__(self, node: Any, zk: ZooKeeper, listeners: Sequence[PlaneEvents]) -> None:
+        self._node = node
+        self._world = node.world
+        self._listeners = listeners
+        self.zk = zk
+        self.office_epoch: int | None = None
+        self._next = 0
+        self._link = Link.LOST
+        self._link_news = asyncio.Event()
+        self._news = asyncio.Event()
+        self._retired = False
+        self._task: Any = None
+        self.candidate = Candidate(node, zk, self._news.set)
+        self.receiving = Receiving(node, self)
+        self.settings = ZnodeSettings(node, self)
+        self.channels = Channels(node)
+        self.writer = Writer(node, self)
+        self.watching = Watching(node, self)
+        node.metadata.watch(self.channels.carry)
+
+    # ---- start and stop
+
+    async def start(self) -> None:
+        """Begin the first session, which the connection made; the rest happens by itself."""
+        self.zk.on_link(self._linked)
+        self._link = Link.CONNECTED
+        self._task = self._world.tasks.spawn(self._live(), "zookeeper plane")
+
+    async def stop(self) -> None:
+        """Leave: the session is closed, and registration and office go with it."""
+        self._retired = True
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._step_down()
+        self.settings.close()
+        try:
+            await asyncio.wait_for(self.zk.stop(), RETRY_MAX_MS / 1000)
+        except (TimeoutError, ZooKeeperError) as error:
+            log.warning("the session could not be closed: %r", error)
+
+    async def retire(self) -> None:
+        """Be no candidate any more, and hand the office over if we hold it: the broker is about to stop."""
+        self._retired = True
+        if self.office_epoch is not None:
+            self._step_down()
+            try:
+                await self.candidate.resign()
+            except ZooKeeperError as error:
+                log.warning("/controller could not be given up: %s", error)
+
+    # ---- the session
+
+    def _linked(self, link: Link) -> None:
+        self._link = link
+        self._link_news.set()
+        if link is Link.SUSPENDED:
+            log.warning("the connection to ZooKeeper broke; the session may still live")
+        elif link is Link.LOST and not self._retired:
+            log.warning("the session with ZooKeeper is lost")
+            self._step_down()
+            self.receiving.forget()
+            self._node.lifecycle.lost()
+            self._news.set()
+
+    async def connected(self) -> bool:
+        """Wait while the link is SUSPENDED; whether the session lives."""
+        while self._link is Link.SUSPENDED:
+            self._link_news.clear()
+            await self._link_news.wait()
+        if self._link is Link.CONNECTED:
+            await pause(self._world.tasks, 1)  # a loss that the link has not told of yet shows now
+        return self._link is not Link.LOST
+
+    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Repeat what may be repeated until it is answered; SessionExpired when the session ended meanwhile."""
+        while True:
+            try:
+                return await call()
+            except ConnectionLoss as error:
+                if not await self.connected():
+                    raise SessionExpired(error.path) from error
+
+    async def _live(self) -> None:
+        while True:
+            try:
+                await self.patiently(lambda: self._node.lifecycle.register(self.zk))
+                await self.patiently(self.settings.open)
+                await self._follow()
+            except SessionExpired:
+                pass
+            await self._renew()
+
+    async def _renew(self) -> None:
+        """A new session, as long as it takes."""
+        wait_ms = RETRY_MS
+        while True:
+            try:
+                await self.zk.reopen()
+                self._link = Link.CONNECTED
+                return
+            except ZooKeeperError as error:
+                log.warning("no new session with ZooKeeper yet: %s", error)
+            await pause(self._world.tasks, wait_ms)
+            wait_ms = min(2 * wait_ms, RETRY_MAX_MS)
+
+    async def _follow(self) -> None:
+        """Until the session is lost: look who is controller whenever that may have changed, and stand if nobody is."""
+        while True:
+            self._news.clear()
+            await self._look()
+            await self._news.wait()
+            if self._link is Link.LOST:
+                return
+
+    async def _look(self) -> None:
+        seen = await self.patiently(self.candidate.look)
+        if not isinstance(seen, Ours):
+            if self.office_epoch is not None:
+                self.deposed("/controller is not ours any more")  # EL-6: resign first
+            if isinstance(seen, Nobody) and not self._retired:
+                won = await self._stand()
+                if won is not None:
+                    await self._take_office(won)
+            return
+        if self.office_epoch is None:
+            if self._retired or seen.resigned:
+                await pause(self._world.tasks, RETRY_MS)  # what deposed us may do so again at once
+                await self.patiently(self.candidate.resign)
+                self._news.set()
+            else:
+                await self._take_office(seen)  # the answer to our election was lost
+
+    async def _stand(self) -> Ours | None:
+        try:
+            return await self.candidate.stand()
+        except ConnectionLoss:
+            if not await self.connected():
+                raise SessionExpired("/controller") from None
+            self._news.set()
+        return None
+
+    # ---- the office
+
+    async def _take_office(self, won: Ours) -> None:
+        """Read everything, tell the brokers everything, then decide (FO-1)."""
+        node = self._node
+        log.info("elected controller, epoch %d", won.epoch)
+        self.receiving.saw(won.epoch)
+        try:
+            found = await self.patiently(lambda: load(node, self.zk, won.epoch_version))
+        except BadZnode as error:
+            log.error("nobody can be controller until this is mended: %s", error)
+            await pause(self._world.tasks, RETRY_MAX_MS)
+            self.candidate.resigned = won.epoch
+            self._news.set()
+            return
+        if self._link is Link.LOST:
+            raise SessionExpired("/controller")
+        self._next += 1
+        for listener in self._listeners:
+            listener.load_snapshot(found.records, self._next - 1, won.epoch)
+        self.receiving.complete = True
+        self.office_epoch = won.epoch
+        self.writer.open(won.epoch, won.epoch_version, found.standing)
+        self.channels.open(won.epoch, self._next - 1)
+        for listener in self._listeners:
+            listener.became_active(won.epoch)
+        node.lifecycle.heard()
+        if found.dead:
+            node.office.tell(asks.BrokersGone(brokers=tuple((id, -1) for id in found.dead)))
+        self.watching.open()
+
+    def _step_down(self) -> None:
+        """Leave office here, at once: nothing of it acts afterwards (FO-2)."""
+        if self.office_epoch is None:
+            return
+        self.office_epoch = None
+        self.watching.close()
+        self.writer.close()
+        self.channels.close()
+        for listener in self._listeners:
+            listener.lost_active()
+
+    def deposed(self, why: str) -> None:
+        """This node may not, or must not, be controller any more: leave, give /controller up if it is still ours, and
+        see who is."""
+        if self.office_epoch is not None:
+            log.warning("leaving the office of controller: %s", why)
+            self.candidate.resigned = self.office_epoch
+            self._step_down()
+        self._news.set()
+
+    # ---- what the controller asks
+
+    def propose(self, records: Sequence[Any], epoch: int) -> int | None:
+        """See ``ControlPlane.propose``."""
+        if self.office_epoch != epoch:
+            return None
+        self._next += len(records)
+        self.writer.propose(records, self._next - 1)
+        return self._next - 1
+
+    def resign(self) -> None:
+        """See ``ControlPlane.resign``."""
+        self.deposed("it resigns")
+
+    def deliver(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+        """The writer's word that records are in the znodes."""
+        for listener in self._listeners:
+            listener.committed(records, offset, epoch)
+
+    # ---- what the node asks
+
+    def feed(self, records: Sequence[Any]) -> None:
+        """What another controller decided, told by a request, or what stands in a znode of settings."""
+        if records:
+            self._next += len(records)
+            self.deliver(records, self._next - 1, self.receiving.controller_epoch)
+
+    @property
+    def leader(self) -> tuple[int | None, int]:
+        """The controller as known here, and the newest controller epoch seen."""
+        if self.office_epoch is not None:
+            return self._node.config.node_id, self.office_epoch
+        held = self.candidate.held
+        return (None if held is None else held.broker_id), self.receiving.controller_epoch
+
+    def voters(self) -> dict[int, tuple[str, int]]:
+        """The controller's address, where other brokers reach it."""
+        held: Held | None = self.candidate.held
+        return {} if held is None or held.address is None else {held.broker_id: held.address}
+
+    @property
+    def next_offset(self) -> int:
+        """What the next record proposed is counted as."""
+        return self._next
+
+    def readers(self) -> dict[int, int]:
+        """If we are active: broker -> offset up to which it has been told everything."""
+        return self.channels.readers()
