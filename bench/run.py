@@ -3,7 +3,8 @@
     python -m bench.run [--quick] [--only CELL ...] [--systems moldau,kafka] [--no-docs]
 
 Runs each cell of bench/cells.py on every system before the next cell, so that both meet the machine in the same mood.
-Keeps every number in bench/results/DATE.json; a full run also rewrites the table and the chart in docs/performance.md.
+Keeps every number in bench/results/DATE.json, where a cell that is run again replaces its rows, and redraws the table
+and the chart in docs/performance.md from that file.
 A quick run proves that the bench works; its numbers are too small to quote and go to bench/build/quick.json.
 Read next: bench/cells.py (what is measured), bench/systems.py (on what), bench/report.py (how it is shown).
 """
@@ -87,6 +88,20 @@ def measure(cells: list[str], systems: list[str], sizes: Sizes) -> list[dict[str
     return list(found.values())
 
 
+def keep(result: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Write the result; rows of the same day that this run did not measure stay. Returns what the file holds now."""
+    measured = {(row["cell"], row["system"]) for row in result["rows"]}
+    if file.exists():
+        before = json.loads(file.read_text())
+        stay = [row for row in before["rows"] if (row["cell"], row["system"]) not in measured]
+        result = {**result, "systems": {**before["systems"], **result["systems"]}, "rows": stay + result["rows"]}
+        order = list(CELLS)
+        result["rows"].sort(key=lambda row: order.index(row["cell"]))
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(result, indent=1) + "\n")
+    return result
+
+
 def main() -> int:
     ask = argparse.ArgumentParser(description="Measure Moldau and Apache Kafka side by side.")
     ask.add_argument("--quick", action="store_true", help="small sizes, to see that everything runs")
@@ -105,13 +120,17 @@ def main() -> int:
         "machine": machine(),
         "rows": measure(wish.only or list(CELLS), systems, QUICK if wish.quick else FULL),
     }
-    kept = HERE / "build" / "quick.json" if wish.quick else HERE / "results" / f"{result['when'][:10]}.json"
-    kept.parent.mkdir(exist_ok=True)
-    kept.write_text(json.dumps(result, indent=1) + "\n")
+    failed = any("failed" in row for row in result["rows"])
+    for row in result["rows"]:
+        row["commit"] = result["machine"]["commit"]
     print(table(result))
-    if not (wish.quick or wish.only or wish.no_docs):
-        write_docs(result)
-    return 1 if any("failed" in row for row in result["rows"]) else 0
+    if wish.quick:
+        keep(result, HERE / "build" / "quick.json")
+    else:
+        result = keep(result, HERE / "results" / f"{result['when'][:10]}.json")
+        if not wish.no_docs:
+            write_docs(result)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -414,7 +414,6 @@ static rd_kafka_t *open_timed_producer(const char *idempotent) {
         set(conf, "acks", "all");
         set(conf, "enable.idempotence", idempotent);
         set(conf, "queue.buffering.max.messages", "1000000");
-        set(conf, "topic.metadata.refresh.interval.ms", "250");
         rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
         return open_client(RD_KAFKA_PRODUCER, conf);
 }
