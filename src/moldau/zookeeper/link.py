@@ -1,0 +1,130 @@
+"""kazoo's client made strict: one thread, one order, one session per client, nothing queued for another time.
+
+kazoo hands answers and watch events to two more threads, keeps calls of a broken connection for the next one, and opens
+a new session by itself when the old one is over. Here answers and events come in the connection's own order, a call is
+refused unless the session is connected, and a session that is over stays over. What is made of it: ``session``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kazoo import exceptions
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.states import KeeperState
+
+from moldau.ports.zookeeper import (
+    BadVersion,
+    ConnectionLoss,
+    NoAuth,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    SessionExpired,
+    ZooKeeperError,
+)
+
+log = logging.getLogger("moldau.zookeeper")
+
+ERRORS: dict[type[BaseException], type[ZooKeeperError]] = {
+    exceptions.NoNodeError: NoNode,
+    exceptions.NodeExistsError: NodeExists,
+    exceptions.BadVersionError: BadVersion,
+    exceptions.NotEmptyError: NotEmpty,
+    exceptions.NoAuthError: NoAuth,
+    exceptions.AuthFailedError: NoAuth,
+    exceptions.ConnectionLoss: ConnectionLoss,
+    exceptions.ConnectionClosedError: ConnectionLoss,
+    exceptions.OperationTimeoutError: ConnectionLoss,
+    exceptions.SessionExpiredError: SessionExpired,
+}
+NOT_THE_CAUSE = (exceptions.RolledBackError, exceptions.RuntimeInconsistency)
+"""What the operations of a transaction get that failed because of another one."""
+
+
+def translated(error: BaseException, path: str) -> ZooKeeperError:
+    """kazoo's error as one of the port's, about ``path``."""
+    for theirs, ours in ERRORS.items():
+        if isinstance(error, theirs):
+            return ours(path)
+    return ZooKeeperError(path, f"{type(error).__name__} {error}".strip())
+
+
+class _AtOnce:
+    """In place of kazoo's queue of completions: what is put in is done."""
+
+    def put(self, call: Callable[[], object]) -> None:
+        call()
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """Callbacks run in the connection's thread, where they only hand over to the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.completion_queue = _AtOnce()
+
+    def start(self) -> None:
+        self._running = True
+
+    def stop(self) -> None:
+        self._running = False
+
+    def dispatch_callback(self, callback: Any) -> None:
+        callback.func(*callback.args)
+
+
+class Client(KazooClient):  # type: ignore[misc]
+    """One session. ``told`` hears CONNECTED, SUSPENDED and LOST in the connection's thread, never one of them twice."""
+
+    def __init__(self, hosts: str, session_timeout_ms: int, told: Callable[[str], object]) -> None:
+        self._gate = threading.RLock()
+        self._broken = False
+        self.over = False
+        super().__init__(
+            hosts=hosts,
+            timeout=session_timeout_ms / 1000,
+            handler=_Handler(),
+            connection_retry={"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0},
+            logger=log,
+        )
+        self.add_listener(told)
+
+    def mended(self) -> None:
+        """Take calls again, after a break whose watches are about to be looked after."""
+        with self._gate:
+            self._broken = False
+
+    def _session_callback(self, state: str) -> None:
+        with self._gate:
+            if state in (KeeperState.EXPIRED_SESSION, KeeperState.AUTH_FAILED, KeeperState.CLOSED):
+                self.over = True
+                self._stopped.set()  # never open another session in place of this one (law Z6)
+            elif state == KeeperState.CONNECTING:
+                self._broken = True
+            super()._session_callback(state)
+
+    def _call(self, request: Any, async_object: Any) -> Any:
+        with self._gate:
+            if self.over:
+                async_object.set_exception(exceptions.SessionExpiredError())
+                return False
+            if self._broken or self._state not in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO):
+                async_object.set_exception(exceptions.ConnectionLoss())
+                return False
+            return super()._call(request, async_object)
+
+    def leave(self) -> None:
+        """Close the session if it lives, and let go of socket and thread. Blocks: for a thread of its own."""
+        try:
+            if self._stopped.is_set():
+                self._connection.stop(10)
+            else:
+                self.stop()
+            self.close()
+        except Exception as error:
+            log.debug("a session was left untidily: %r", error)

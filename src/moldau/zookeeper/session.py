@@ -1,0 +1,383 @@
+"""The port ``moldau.ports.zookeeper`` on a real ensemble, through kazoo. All that happens, happens on the loop.
+
+The connection's thread only hands over; its order is kept, so that a watch fires before any later read shows the
+change. When a connection breaks and the session lives on, what every watch waits for is looked at again before anybody
+else's call goes out. A call without an answer is ConnectionLoss and never repeated here: only the caller knows whether
+it may be. Read next: link.py (the client), connect.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from moldau.ports.zookeeper import (
+    Check,
+    ConnectionLoss,
+    Create,
+    Delete,
+    Ensemble,
+    Happened,
+    Link,
+    NoAuth,
+    NodeExists,
+    NoNode,
+    Op,
+    SessionExpired,
+    Set,
+    Stat,
+    Watch,
+    ZooKeeperError,
+)
+from moldau.zookeeper.connect import parse_connect
+from moldau.zookeeper.link import NOT_THE_CAUSE, Client, translated
+
+log = logging.getLogger("moldau.zookeeper")
+
+PIPELINE = 500
+"""Reads that are under way at once: below the thousand at which a server begins to throttle."""
+
+_HAPPENED = {
+    "CREATED": Happened.CREATED,
+    "DELETED": Happened.DELETED,
+    "CHANGED": Happened.CHANGED,
+    "CHILD": Happened.CHILDREN,
+}
+
+
+class _Armed:
+    """A watch that waits. ``seen``: what the read that left it saw, None for a znode that was not there."""
+
+    __slots__ = ("children", "path", "seen", "watch")
+
+    def __init__(self, path: str, watch: Watch, *, children: bool) -> None:
+        self.path = path
+        self.watch = watch
+        self.children = children
+        self.seen: int | None = None
+
+
+class Session:
+    """A session with an ensemble; see the port for what each call promises."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        connect = parse_connect(ensemble.connect)
+        self._chroot = connect.chroot
+        self._hosts = ",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in connect.hosts)
+        self._ensemble = ensemble
+        self._listeners: list[Callable[[Link], object]] = []
+        self._client: Client | None = None
+        self._link = Link.LOST
+        self._armed: dict[_Armed, None] = {}
+        self._waiting: dict[asyncio.Future[Any], str] = {}
+        self._first: asyncio.Future[None] | None = None
+
+    # ---- the session
+
+    @property
+    def session_id(self) -> int:
+        return 0 if self._client is None or self._client._session_id is None else self._client._session_id
+
+    @property
+    def password(self) -> bytes:
+        """With the id, what makes another connection part of this session."""
+        return b"" if self._client is None else self._client._session_passwd
+
+    def on_link(self, listener: Callable[[Link], object]) -> None:
+        self._listeners.append(listener)
+
+    async def start(self) -> None:
+        assert self._client is None, "a session is started once, and reopened when it was lost"
+        await self._open()
+
+    async def reopen(self) -> None:
+        self._forget()
+        await self._open()
+
+    async def stop(self) -> None:
+        client = self._detached()
+        if client is not None:
+            await asyncio.get_running_loop().run_in_executor(None, client.leave)
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        timeout_ms = self._ensemble.connection_timeout_ms
+        first = self._first = loop.create_future()
+
+        def told(state: str) -> None:
+            loop.call_soon_threadsafe(self._told, client, state)
+
+        client = self._client = Client(self._hosts, self._ensemble.session_timeout_ms, told)
+        client.start_async()
+        try:
+            await asyncio.wait_for(first, timeout_ms / 1000)
+            await self._enter_chroot(client)
+        except TimeoutError:
+            self._forget()
+            why = f"no server of {self._ensemble.connect} answered in {timeout_ms} ms (zookeeper.connection.timeout.ms)"
+            raise ConnectionLoss("/", why) from None
+        except BaseException:
+            self._forget()
+            raise
+        finally:
+            self._first = None
+        self._say(Link.CONNECTED)
+
+    async def _enter_chroot(self, client: Client) -> None:
+        """Create the chroot if nobody has, as Kafka does."""
+        path = ""
+        for part in self._chroot.split("/")[1:]:
+            path += f"/{part}"
+            if await self._ask(path, client.exists_async(path)) is None:
+                log.info("creating %s, the chroot of zookeeper.connect", path)
+                try:
+                    await self._ask(path, client.create_async(path, b""))
+                except NodeExists:
+                    pass
+                except NoAuth as error:
+                    raise NoAuth(path, "the chroot of zookeeper.connect may not be created by us") from error
+        client.chroot = self._chroot
+
+    def _forget(self) -> None:
+        """Have nothing to do with the present client any more; it leaves in its own time."""
+        client = self._detached()
+        if client is not None:
+            threading.Thread(target=client.leave, name="zookeeper leave", daemon=True).start()
+
+    def _detached(self) -> Client | None:
+        client, self._client = self._client, None
+        self._link = Link.LOST
+        self._armed.clear()
+        for answer, path in list(self._waiting.items()):
+            if not answer.done():
+                answer.set_exception(SessionExpired(path, "the session is over"))
+        self._waiting.clear()
+        return client
+
+    # ---- the link
+
+    def _told(self, client: Client, state: str) -> None:
+        if client is not self._client:
+            return
+        if state == "LOST":
+            if self._first is not None and not self._first.done():
+                self._first.set_exception(NoAuth("/", "the servers refuse us"))
+                return
+            self._forget()
+            self._say(Link.LOST)
+        elif state == "SUSPENDED":
+            self._link = Link.SUSPENDED
+            self._say(Link.SUSPENDED)
+        elif self._first is not None:
+            client.mended()
+            if not self._first.done():
+                self._first.set_result(None)
+        else:
+            self._mend(client)
+
+    def _mend(self, client: Client) -> None:
+        """The session lives on, on another connection, which knows of no watch: look at what each of them waits for.
+
+        These reads are first in line, so that whoever reads a change now has been told of it before.
+        """
+        client.mended()
+        armed, self._armed = self._armed, {}
+        looks = [self._look_again(client, each) for each in armed]
+
+        def looked(_: object) -> None:
+            if client is self._client and not client.over and self._link is Link.SUSPENDED:
+                self._say(Link.CONNECTED)
+
+        asyncio.gather(*looks, return_exceptions=True).add_done_callback(looked) if looks else looked(None)
+
+    def _look_again(self, client: Client, armed: _Armed) -> asyncio.Future[Any]:
+        watcher = self._watcher(client, armed)
+
+        def landed(found: Any) -> None:
+            now = _seen(found, children=armed.children)
+            if now == armed.seen:
+                self._armed[armed] = None
+            elif armed.seen is None:
+                armed.watch(Happened.CREATED, armed.path)
+            elif now is None:
+                armed.watch(Happened.DELETED, armed.path)
+            else:
+                armed.watch(Happened.CHILDREN if armed.children else Happened.CHANGED, armed.path)
+
+        if not armed.children:
+            return self._ask(armed.path, client.exists_async(armed.path, watcher), landed)
+        answer = self._ask(armed.path, client.get_children_async(armed.path, watcher, include_data=True), landed)
+
+        def failed(answer: asyncio.Future[Any]) -> None:
+            if not answer.cancelled() and isinstance(answer.exception(), NoNode):
+                landed(None)
+
+        answer.add_done_callback(failed)
+        return answer
+
+    def _say(self, link: Link) -> None:
+        self._link = link
+        for listener in self._listeners:
+            listener(link)
+
+    # ---- calls
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        client = self._live(path)
+        armed, watcher = self._arm(client, path, watch, children=False)
+        data, stat = await self._ask(path, client.get_async(path, watcher), armed)
+        return data or b"", _stat(stat)
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        client = self._live(path)
+        armed, watcher = self._arm(client, path, watch, children=False)
+        stat = await self._ask(path, client.exists_async(path, watcher), armed)
+        return None if stat is None else _stat(stat)
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        client = self._live(path)
+        armed, watcher = self._arm(client, path, watch, children=True)
+        names, _ = await self._ask(path, client.get_children_async(path, watcher, include_data=True), armed)
+        return sorted(names)
+
+    async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
+        found: list[tuple[bytes, Stat] | None] = []
+        for at in range(0, len(paths), PIPELINE):
+            some = paths[at : at + PIPELINE]
+            client = self._live(some[0])
+            asked = [self._ask(path, client.get_async(path)) for path in some]
+            for answer in await asyncio.gather(*asked, return_exceptions=True):
+                if isinstance(answer, NoNode):
+                    found.append(None)
+                elif isinstance(answer, BaseException):
+                    raise answer
+                else:
+                    found.append((answer[0] or b"", _stat(answer[1])))
+        return found
+
+    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False) -> str:
+        client = self._live(path)
+        asked = client.create_async(path, data, ephemeral=ephemeral, sequence=sequential)
+        return str(await self._ask(path, asked))
+
+    async def set(self, path: str, data: bytes, version: int = -1) -> Stat:
+        client = self._live(path)
+        return _stat(await self._ask(path, client.set_async(path, data, version)))
+
+    async def delete(self, path: str, version: int = -1) -> None:
+        client = self._live(path)
+        await self._ask(path, client.delete_async(path, version))
+
+    async def multi(self, ops: Sequence[Op]) -> list[str | Stat | None]:
+        if not ops:
+            return []
+        client = self._live(ops[0].path)
+        transaction = client.transaction()
+        for op in ops:
+            match op:
+                case Create():
+                    transaction.create(op.path, op.data, ephemeral=op.ephemeral, sequence=op.sequential)
+                case Set():
+                    transaction.set_data(op.path, op.data, op.version)
+                case Delete():
+                    transaction.delete(op.path, op.version)
+                case Check():
+                    transaction.check(op.path, op.version)
+        results = await self._ask(ops[0].path, transaction.commit_async())
+        failed = [
+            (op, each)
+            for op, each in zip(ops, results, strict=True)
+            if isinstance(each, Exception) and not isinstance(each, NOT_THE_CAUSE)
+        ]
+        if failed:
+            op, error = failed[0]
+            raise translated(error, op.path)
+        if any(isinstance(each, Exception) for each in results):
+            raise ZooKeeperError(ops[0].path, f"the transaction failed: {results}")
+        return [_result(op, each) for op, each in zip(ops, results, strict=True)]
+
+    async def sync(self, path: str = "/") -> None:
+        client = self._live(path)
+        await self._ask(path, client.sync_async(path))
+
+    # ---- between the threads
+
+    def _live(self, path: str) -> Client:
+        if self._client is None:
+            raise SessionExpired(path, "no session is open")
+        return self._client
+
+    def _ask(self, path: str, result: Any, landed: Callable[[Any], object] | None = None) -> asyncio.Future[Any]:
+        """The answer to a call of kazoo's. ``landed`` is told of a good one on the loop, before anything later is."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        self._waiting[answer] = path
+        answer.add_done_callback(lambda a: self._waiting.pop(a, None))
+
+        def land() -> None:
+            if answer.done():
+                return
+            error = result.exception
+            if error is not None:
+                answer.set_exception(translated(error, path))
+                return
+            if landed is not None:
+                landed(result.value)
+            answer.set_result(result.value)
+
+        result.rawlink(lambda _: loop.call_soon_threadsafe(land))
+        return answer
+
+    def _arm(
+        self, client: Client, path: str, watch: Watch | None, *, children: bool
+    ) -> tuple[Callable[[Any], object] | None, Callable[[Any], object] | None]:
+        """What to do with the answer, and kazoo's watcher, for a read that leaves a watch."""
+        if watch is None:
+            return None, None
+        armed = _Armed(path, watch, children=children)
+
+        def landed(found: Any) -> None:
+            armed.seen = _seen(found, children=children)
+            self._armed[armed] = None
+
+        return landed, self._watcher(client, armed)
+
+    def _watcher(self, client: Client, armed: _Armed) -> Callable[[Any], object]:
+        loop = asyncio.get_running_loop()
+
+        def fire(happened: Happened) -> None:
+            if client is self._client and armed in self._armed:
+                del self._armed[armed]
+                armed.watch(happened, armed.path)
+
+        def heard(event: Any) -> None:
+            happened = _HAPPENED.get(event.type)
+            if happened is not None:  # else: the connection broke, which is told otherwise
+                loop.call_soon_threadsafe(fire, happened)
+
+        return heard
+
+
+def _seen(found: Any, *, children: bool) -> int | None:
+    """What tells one state of a znode, or of its list of children, from another: a transaction id."""
+    stat = found[1] if isinstance(found, tuple) and len(found) == 2 else found
+    if stat is None:
+        return None
+    return int(stat.pzxid if children else stat.mzxid)
+
+
+def _stat(stat: Any) -> Stat:
+    return Stat(stat.czxid, stat.mzxid, stat.version, stat.ephemeralOwner)
+
+
+def _result(op: Op, result: Any) -> str | Stat | None:
+    match op:
+        case Create():
+            return str(result)
+        case Set():
+            return _stat(result)
+        case _:
+            return None
