@@ -23,7 +23,7 @@ CHARTED = (
     "produce 100 B, acks=all, RF 3",
     "produce 1 KB, acks=all, RF 3",
     "consume 1 KB, 3",
-    "RF 3, warm: p99",
+    "RF 1, warm: p99",
     "kill -9 of the leader",
     "kill -9 of the controller",
     "killed node",
@@ -107,7 +107,9 @@ def draw(result: dict[str, Any], path: Path) -> None:
     ratios = [line["ratio"] for line in picked]
     colours = ["#1b7837" if one >= 1 else "#b35806" for one in ratios]
     bars = axes.barh(names, [one - 1 for one in ratios], left=1, color=colours)
-    axes.bar_label(bars, labels=[f"{one:.2g}x" for one in ratios], padding=4, fontsize=8)
+    axes.bar_label(
+        bars, labels=[f"{one:.0f}x" if one >= 10 else f"{one:.2g}x" for one in ratios], padding=4, fontsize=8
+    )
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
