@@ -87,8 +87,8 @@ async def pause(tasks: Any, wait_ms: float) -> None:
 
 
 def is_elsewhere(answer: Any) -> bool:
-    """Whether an answer says NOT_CONTROLLER, at its top or in its items."""
-    if getattr(answer, "error_code", None) == Code.NOT_CONTROLLER:
+    """Whether an answer says NOT_CONTROLLER, at its top or in its items; or that a voter change came to no leader."""
+    if getattr(answer, "error_code", None) in (Code.NOT_CONTROLLER, Code.NOT_LEADER_OR_FOLLOWER):
         return True
     for field in answer.fields:
         items = getattr(answer, field.name)

@@ -13,30 +13,27 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from moldau.broker.quorum.answers import refusal
-from moldau.broker.quorum.batches import voters_in
-from moldau.broker.quorum.deeds import PARTITION
-from moldau.broker.quorum.describing import describe, voters_described
+from moldau.broker.quorum.describing import describe
 from moldau.broker.quorum.driver import Driver
-from moldau.broker.quorum.files import QuorumFiles
+from moldau.broker.quorum.membership import Membership
 from moldau.broker.quorum.requests import NotForUs, to_ask
 from moldau.broker.quorum.settings import SeatSettings
 from moldau.image import snapshot_records
 from moldau.ports import PlaneEvents
-from moldau.quorum import Leader, ReplicaKey, Timing, VoterSet
+from moldau.quorum import Endpoint, Leader, Quorum, ReplicaKey, Timing, Voter, VoterSet
 from moldau.quorum import events as on
-from moldau.quorum.voters import Endpoint, Voter
+from moldau.quorum.messages import ChangeAnswer, UpgradeVotersAsk
 from moldau.terms import NO_UUID, Code
 from moldau.wire.messages.k01_fetch import FetchRequest
+from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
 from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
-from moldau.wire.records.control import VotersRecord
 from moldau.wire.schema import Message
 
 log = logging.getLogger("moldau.quorum")
 
 HAND_OVER_MS = 2000
 FETCH_BYTES_MAX = 8 << 20
-SEARCH_MS = 100
 
 
 class QuorumPlane:
@@ -51,15 +48,13 @@ class QuorumPlane:
         self._cluster_id: str = meta.cluster_id
         self._me = ReplicaKey(node.config.node_id, meta.directory_id or NO_UUID)
         self._listeners = listeners
-        self._voters = VoterSet(())
-        self._voters_record: VotersRecord | None = None
         self._driver: Driver | None = None
+        self._membership = Membership(node, self._me, self._own_endpoints) if node.config.is_controller else None
 
     # ---- start and stop
 
     async def start(self) -> None:
         """Take the seat: the log is open, the newest snapshot is delivered, and the machine runs."""
-        self._voters = await self._known_voters()
         driver = Driver(self._settings())
         driver.start()
         self._driver = driver
@@ -69,6 +64,8 @@ class QuorumPlane:
         driver = self._driver
         if driver is None:
             return
+        if self._membership is not None:
+            self._membership.stop()
         driver.feed(on.ShutDown())
         try:
             await asyncio.wait_for(driver.deeds.closed.wait(), HAND_OVER_MS / 1000)
@@ -83,14 +80,16 @@ class QuorumPlane:
             world=self._world,
             cluster_id=self._cluster_id,
             me=self._me,
-            voters=self._voters,
-            voters_record=self._voters_record,
+            voters=self._voters_by_hand(),
+            bootstrap=tuple(self._config.bootstrap_controllers),
+            endpoints=self._own_endpoints,
             folder=config.metadata_dir,
             peers=self,
             listeners=self._listeners,
             contents=self._contents,
             may_vote=config.is_controller,
-            leader_changed=self._node.quorum_leader_changed,
+            leader_changed=self._leader_changed,
+            voters_changed=self._look,
             timing=Timing(
                 election_timeout_ms=config["controller.quorum.election.timeout.ms"],
                 election_backoff_max_ms=config["controller.quorum.election.backoff.max.ms"],
@@ -109,60 +108,33 @@ class QuorumPlane:
         """The records of the committed image as it is now; it may go on changing while they are written."""
         return snapshot_records(self._node.metadata.image.copy())
 
-    async def _known_voters(self) -> VoterSet:
-        """From the settings; or from the newest snapshot of a controller; or from whoever answers (KIP-853)."""
+    def _voters_by_hand(self) -> VoterSet:
+        """The voters that the settings name; what the log says goes before them (KIP-853)."""
         name = self._config.controller_listener_names[0]
-        if self._config.voters:
-            given = sorted(self._config.voters.items())
-            return VoterSet(tuple(Voter(ReplicaKey(id), (Endpoint(name, *where),)) for id, where in given))
-        self._voters_record = self._voters_on_record()
-        if self._voters_record is not None:
-            return VoterSet(
-                tuple(
-                    Voter(
-                        ReplicaKey(one.voter_id, bytes(one.voter_directory_id)),
-                        tuple(Endpoint(where.name, where.host, where.port) for where in one.endpoints),
-                    )
-                    for one in sorted(self._voters_record.voters, key=lambda voter: voter.voter_id)
-                )
-            )
-        return await self._ask_around()
+        given = sorted(self._config.voters.items())
+        return VoterSet(tuple(Voter(ReplicaKey(id), (Endpoint(name, *where),)) for id, where in given))
 
-    def _voters_on_record(self) -> VotersRecord | None:
-        """The voter set in a controller's newest snapshot that has one; the first one was made by formatting."""
-        folder = f"{self._config.metadata_dir}/{PARTITION}"
-        if not self._config.is_controller or not self._world.disk.exists(folder):
-            return None
-        files = QuorumFiles(self._world.disk, folder)
-        found = (voters_in(files.read_snapshot(point)) for point in reversed(files.tidy()))
-        return next((record for record in found if record is not None), None)
+    def _own_endpoints(self) -> list[Endpoint]:
+        """Where this controller listens; the first is the one that other controllers use."""
+        if not self._config.is_controller:
+            return []
+        name = self._config.controller_listener_names[0]
+        shown = [Endpoint(one.name, one.host, one.port) for one in self._node.controller_endpoints()]
+        return sorted(shown, key=lambda one: one.name != name)
 
-    async def _ask_around(self) -> VoterSet:
-        """The voters as a bootstrap controller describes them; asks until one does."""
-        request = DescribeQuorumRequest(
-            topics=[
-                DescribeQuorumRequest.TopicData(
-                    topic_name=PARTITION.topic, partitions=[DescribeQuorumRequest.PartitionData()]
-                )
-            ]
-        )
-        while True:
-            for host, port in self._config.bootstrap_controllers:
-                try:
-                    found = voters_described(await self._node.peers.ask(host, port, request, SEARCH_MS * 20))
-                except OSError:
-                    continue
-                if found is not None:
-                    return found
-            waiting = asyncio.get_running_loop().create_future()
-            self._world.tasks.call_later(SEARCH_MS, lambda done=waiting: done.done() or done.set_result(None))
-            await waiting
+    def _leader_changed(self) -> None:
+        self._node.quorum_leader_changed()
+        self._look()
+
+    def _look(self) -> None:
+        if self._membership is not None and self._driver is not None:
+            self._membership.look(self._driver.quorum)
 
     # ---- the way to the other voters
 
     async def ask(self, node_id: int, request: Message, timeout_ms: int) -> Any:
-        """Ask a voter; ConnectionRefusedError when nobody listens there, OSError when it cannot be reached."""
-        address = self.voters().get(node_id)
+        """Ask a controller; ConnectionRefusedError when nobody listens there, OSError when it cannot be reached."""
+        address = None if self._driver is None else self._driver.address(node_id)
         if address is None:
             raise ConnectionError(f"voter {node_id} has no known address")
         return await self._node.peers.ask(*address, request, timeout_ms)
@@ -170,8 +142,18 @@ class QuorumPlane:
     # ---- what the node asks
 
     def voters(self) -> dict[int, tuple[str, int]]:
-        """Voter id -> address."""
-        return {one.key.id: one.endpoints[0][1:] for one in self._voters.voters if one.endpoints}
+        """Controller id -> address: the voters, and the leader, which may be a voter no more."""
+        driver = self._driver
+        if driver is None:
+            return {}
+        ids = [*driver.quorum.voters.ids, driver.quorum.leader]
+        found = {id: driver.address(id) for id in ids if id is not None}
+        return {id: address for id, address in found.items() if address is not None}
+
+    @property
+    def quorum(self) -> Quorum | None:
+        """The machine's state; None while this node has no seat."""
+        return None if self._driver is None else self._driver.quorum
 
     @property
     def leader(self) -> tuple[int | None, int]:
@@ -221,6 +203,10 @@ class QuorumPlane:
             ask = to_ask(request, api_version, self._cluster_id, self._me)
         except NotForUs as error:
             return refusal(request, error.code)
+        if isinstance(request, BeginQuorumEpochRequest) and request.leader_endpoints:
+            name = self._config.controller_listener_names[0]
+            told = next((one for one in request.leader_endpoints if one.name == name), request.leader_endpoints[0])
+            driver.announced(request.topics[0].partitions[0].leader_id, told.host, told.port)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         wanted = 0
         if isinstance(request, FetchRequest):
@@ -229,3 +215,29 @@ class QuorumPlane:
             wanted = min(request.max_bytes, driver.deeds.snapshot_fetch_bytes)
         driver.feed(on.Asked((future, max(wanted, 1)), ask))
         return future.result() if future.done() else future
+
+    async def change_voters(self, request: Message) -> ChangeAnswer:
+        """The leader's answer to a wish to change the voters: Add-, Remove- or UpdateRaftVoter, or a higher
+        kraft.version.
+        """
+        driver = self._driver
+        if driver is None:
+            return ChangeAnswer(Code.NOT_LEADER_OR_FOLLOWER, 0, None, "This controller has no seat yet.")
+        try:
+            ask = to_ask(request, request.versions[1], self._cluster_id, self._me)
+        except NotForUs as error:
+            return ChangeAnswer(error.code, driver.quorum.role.epoch, driver.quorum.leader, "This is another cluster.")
+        return await self._change(driver, ask)
+
+    async def upgrade(self, timeout_ms: int) -> ChangeAnswer:
+        """Raise kraft.version to 1: the voters set by hand go into the log."""
+        driver = self._driver
+        if driver is None:
+            return ChangeAnswer(Code.NOT_LEADER_OR_FOLLOWER, 0, None, "This controller has no seat yet.")
+        own = Voter(self._me, tuple(self._own_endpoints()))
+        return await self._change(driver, UpgradeVotersAsk(timeout_ms, own))
+
+    async def _change(self, driver: Driver, ask: Any) -> ChangeAnswer:
+        future: asyncio.Future[ChangeAnswer] = asyncio.get_running_loop().create_future()
+        driver.feed(on.Asked((future, 0), ask))
+        return await future

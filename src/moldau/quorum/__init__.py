@@ -2,21 +2,22 @@
 snapshot.
 
 ``step(quorum, event, at) -> (quorum, effects)``. It knows nothing of what records mean and touches nothing: time and
-chance arrive in ``At``, deeds leave as an ordered list of effects, each finished before the next. Dynamic voter
-changes (KIP-853) are not done; a voter set is a value with room for them. Read on: ``state.py`` (what a node is),
-``step.py`` (what happens to it), ``laws.py`` (what must never be).
+chance arrive in ``At``, deeds leave as an ordered list of effects, each finished before the next. Of records it knows
+only those that decide who votes (KIP-853, ``changes.py``). Read on: ``state.py`` (what a node is), ``step.py`` (what
+happens to it), ``laws.py`` (what must never be).
 """
 
 from moldau.quorum.log_view import LogView, OffsetAndEpoch
 from moldau.quorum.roles import Candidate, Follower, Leader, Progress, Prospective, Resigned, Role, Unattached
 from moldau.quorum.state import At, ElectionState, Quorum, Timing
 from moldau.quorum.step import deadline_ms, start, step
-from moldau.quorum.voters import ReplicaKey, Voter, VoterSet
+from moldau.quorum.voters import Endpoint, ReplicaKey, Voter, VoterLog, VotersAt, VoterSet
 
 __all__ = [
     "At",
     "Candidate",
     "ElectionState",
+    "Endpoint",
     "Follower",
     "Leader",
     "LogView",
@@ -30,7 +31,9 @@ __all__ = [
     "Timing",
     "Unattached",
     "Voter",
+    "VoterLog",
     "VoterSet",
+    "VotersAt",
     "deadline_ms",
     "start",
     "step",

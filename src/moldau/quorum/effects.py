@@ -12,6 +12,7 @@ from typing import Any
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import Answer, Ask, BatchSpan, FetchAnswer, SnapshotAnswer
 from moldau.quorum.state import ElectionState
+from moldau.quorum.voters import VoterSet
 from moldau.terms.named import NamedTuple
 
 
@@ -22,13 +23,27 @@ class Persist(NamedTuple):
 
 
 class AppendLeaderChange(NamedTuple):
-    """Append the control record that opens ``epoch``, at ``offset``."""
+    """Append the control record that opens ``epoch``, at ``offset``; with ``voter_set`` two more, in the same batch:
+    kraft.version 1 and the set (KIP-853: the first leader copies it from the checkpoint that formatting made)."""
 
     offset: int
     epoch: int
     leader: int
     voters: tuple[int, ...]
     granted: tuple[int, ...]
+    voter_set: VoterSet | None = None
+
+
+class AppendVoters(NamedTuple):
+    """Append a voter set at ``offset``, as leader of ``epoch``; with ``upgrades`` after a record for kraft.version 1.
+
+    ``offset`` is that of the set itself: the batch begins one before it when it upgrades.
+    """
+
+    offset: int
+    epoch: int
+    voters: VoterSet
+    upgrades: bool = False
 
 
 class AppendProposed(NamedTuple):
@@ -132,6 +147,7 @@ class Closed(NamedTuple):
 Effect = (
     Persist
     | AppendLeaderChange
+    | AppendVoters
     | AppendProposed
     | AppendFetched
     | Truncate

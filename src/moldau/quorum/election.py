@@ -1,8 +1,9 @@
 """Votes: who gets ours, what the answers mean, when to stand. And the two announcements, Begin and End of an epoch.
 
 One vote an epoch, only to a voter whose log is at least as new as ours; a pre-vote (KIP-996) binds nobody and is
-refused by whoever still hears the leader. Persisting the vote before the answer is not done here: ``step.py`` does it
-for every change.
+refused by whoever still hears the leader. Where the log decides who votes (KIP-853) a controller votes when it is
+asked, whatever its own log says: it may be the one that has yet to hear of its being added. Persisting the vote before
+the answer is not done here: ``step.py`` does it for every change.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def _vote_refusal(quorum: Quorum, ask: VoteAsk) -> Code:
         return Code.INVALID_REQUEST
     if not ask.voter.fits(quorum.me):
         return Code.INVALID_VOTER_KEY
-    if not quorum.is_voter or not quorum.voters.holds(ask.candidate) or ask.candidate.id == quorum.me.id:
+    if ask.candidate.id == quorum.me.id or not quorum.flushes:
+        return Code.INCONSISTENT_VOTER_SET
+    if quorum.has_fixed_voters and not (quorum.is_voter and quorum.voters.holds(ask.candidate)):
         return Code.INCONSISTENT_VOTER_SET
     return Code.NONE
 
@@ -166,7 +169,7 @@ def give_up(turn: Turn) -> None:
     """The pre-vote came to nothing: back to the leader we suspected, or wait for another election timeout."""
     role = turn.role
     assert isinstance(role, Prospective)
-    if role.leader is not None and role.leader in turn.quorum.voters.ids:
+    if role.leader is not None and role.leader != turn.quorum.me.id:
         become_follower(turn, role.epoch, role.leader)
         turn.carry(bids=role.retries + 1)
     else:
@@ -193,6 +196,10 @@ def _backoff_ms(turn: Turn, retries: int) -> int:
     return 1 + turn.roll(min(span, turn.timing.election_backoff_max_ms))
 
 
+def _is_stranger(quorum: Quorum, leader: int) -> bool:
+    return leader == quorum.me.id or (quorum.has_fixed_voters and leader not in quorum.voters.ids)
+
+
 def begin_asked(turn: Turn, token: Any, ask: BeginAsk) -> None:
     """A leader announces itself. Coming from itself, the news makes even a doubting voter follow again."""
     quorum, role = turn.quorum, turn.role
@@ -201,7 +208,7 @@ def begin_asked(turn: Turn, token: Any, ask: BeginAsk) -> None:
         code = Code.FENCED_LEADER_EPOCH
     elif not ask.voter.fits(quorum.me):
         code = Code.INVALID_VOTER_KEY
-    elif ask.leader not in quorum.voters.ids or ask.leader == quorum.me.id:
+    elif _is_stranger(quorum, ask.leader):
         code = Code.INCONSISTENT_VOTER_SET
     elif ask.epoch == role.epoch and role.leader not in (None, ask.leader):
         code = Code.INVALID_REQUEST
@@ -218,7 +225,7 @@ def end_asked(turn: Turn, token: Any, ask: EndAsk) -> None:
     code = Code.NONE
     if ask.epoch < turn.role.epoch:
         code = Code.FENCED_LEADER_EPOCH
-    elif ask.leader not in quorum.voters.ids or ask.leader == quorum.me.id:
+    elif _is_stranger(quorum, ask.leader):
         code = Code.INCONSISTENT_VOTER_SET
     else:
         learn(turn, ask.epoch, ask.leader)
@@ -231,7 +238,7 @@ def end_asked(turn: Turn, token: Any, ask: EndAsk) -> None:
 def _succeed(turn: Turn, ask: EndAsk) -> None:
     quorum = turn.quorum
     places = [place for place, key in enumerate(ask.successors) if key.fits(quorum.me)]
-    if places and places[0] == 0 and quorum.is_voter and not quorum.closing:
+    if places and places[0] == 0 and quorum.may_stand and not quorum.closing:
         # No pre-vote: leadership is vacant for certain.
         become_candidate(turn)
         return

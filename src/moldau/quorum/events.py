@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.quorum.log_view import OffsetAndEpoch
-from moldau.quorum.messages import Answer, Ask
+from moldau.quorum.messages import Answer, Ask, ChangeAsk
 from moldau.terms.named import NamedTuple
 
 
@@ -18,10 +18,10 @@ class Tick(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A peer asks; the answer goes back by ``token``."""
+    """A peer (or, to change the voters, an administrator) asks; the answer goes back by ``token``."""
 
     token: Any
-    ask: Ask
+    ask: Ask | ChangeAsk
 
 
 class Answered(NamedTuple):

@@ -41,13 +41,17 @@ def may_fetch(turn: Turn) -> bool:
 
 
 def settle_unattached(turn: Turn) -> None:
-    """An observer asks the next voter who leads."""
+    """An observer asks the next voter, or the next of the addresses without an id, who leads."""
     quorum, role = turn.quorum, turn.role
     assert isinstance(role, Unattached)
     if role.discover_at_ms is None or turn.at.now_ms < role.discover_at_ms:
         return
-    others = quorum.voters.others(quorum.me)
-    peer = others[role.discovering % len(others)].key.id
+    others = [voter.key.id for voter in quorum.voters.others(quorum.me)]
+    others += range(-2, -2 - quorum.bootstrap, -1)
+    if not others or not may_fetch(turn):
+        turn.carry(discover_at_ms=turn.at.now_ms + turn.timing.retry_backoff_ms)
+        return
+    peer = others[role.discovering % len(others)]
     ask = FetchAsk(quorum.serial + 1, quorum.me, role.epoch, quorum.log.last, 0, quorum.high_watermark)
     turn.put(serial=ask.serial)
     turn.carry(discover_at_ms=None, discovering=role.discovering + 1)
@@ -56,7 +60,8 @@ def settle_unattached(turn: Turn) -> None:
 
 def _rediscover(turn: Turn) -> None:
     role = turn.role
-    if isinstance(role, Unattached) and not turn.quorum.is_voter and role.discover_at_ms is None:
+    searches = turn.quorum.bootstrap or not turn.quorum.may_stand
+    if isinstance(role, Unattached) and searches and role.discover_at_ms is None:
         turn.carry(discover_at_ms=turn.at.now_ms + turn.timing.retry_backoff_ms)
 
 
@@ -124,6 +129,7 @@ def _truncate(turn: Turn, end: int) -> None:
     if end < quorum.log.end:
         turn.say(do.Truncate(end))
         turn.put(log=quorum.log.truncated(end))
+        turn.truncated_voters(end)
 
 
 def _append(turn: Turn, role: Follower, answer: FetchAnswer) -> bool:
@@ -134,6 +140,8 @@ def _append(turn: Turn, role: Follower, answer: FetchAnswer) -> bool:
         return False
     turn.say(do.AppendFetched(answer.spans, answer.data))
     turn.put(log=log)
+    for offset, voters in answer.voters:
+        turn.appended_voters(offset, voters)
     if turn.quorum.flushes:
         turn.say(do.Sync())
     return True
@@ -175,6 +183,8 @@ def snapshot_answered(turn: Turn, peer: int, ask: SnapshotAsk, answer: SnapshotA
         turn.carry(retry_at_ms=turn.at.now_ms + turn.timing.retry_backoff_ms)
         return
     turn.say(do.WriteChunk(loading.snapshot, loading.position, answer.data))
+    if loading.position == 0:
+        loading = replace(loading, voters=answer.voters)
     position = loading.position + answer.length
     if position < answer.size:
         turn.carry(loading=replace(loading, position=position))
@@ -183,6 +193,9 @@ def snapshot_answered(turn: Turn, peer: int, ask: SnapshotAsk, answer: SnapshotA
     turn.carry(loading=None)
     log = turn.quorum.log.replaced_by(loading.snapshot)
     turn.put(log=log, high_watermark=max(turn.quorum.high_watermark, log.end))
+    turn.truncated_voters(0)
+    if loading.voters is not None:
+        turn.appended_voters(log.end - 1, loading.voters)
 
 
 def fetch_failed(turn: Turn, peer: int, ask: FetchAsk | SnapshotAsk, *, dead: bool) -> None:
@@ -195,7 +208,7 @@ def fetch_failed(turn: Turn, peer: int, ask: FetchAsk | SnapshotAsk, *, dead: bo
     turn.carry(in_flight=None, failures=role.failures + 1, retry_at_ms=turn.at.now_ms + pause_ms)
     if not dead:
         return
-    if not turn.quorum.is_voter:
+    if not turn.quorum.may_stand:
         become_unattached(turn, role.epoch)
     elif role.stand_at_ms is None:
         # Soon; later each time it was in vain, or a lone survivor would never do anything else.
@@ -211,7 +224,7 @@ def tick_follower(turn: Turn) -> None:
     stand_at_ms = role.deadline_ms if role.stand_at_ms is None else min(role.stand_at_ms, role.deadline_ms)
     if now_ms < stand_at_ms:
         return
-    if turn.quorum.is_voter:
+    if turn.quorum.may_stand:
         become_prospective(turn, role.bids)
     else:
         become_unattached(turn, role.epoch)

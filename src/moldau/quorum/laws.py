@@ -1,21 +1,23 @@
 """What must never be, whatever happens: laws of the metadata quorum, to be run after every event of a simulation.
 
-Ids R1..R8, R10 and C1 are those of the project's list of invariants (docs). ``History`` is what the checker remembers
-of the whole cluster; it is not part of any replica. Each law looks at the one replica that has just moved. R9 (voter
-changes) has nothing to check while the voter set is fixed.
+Ids R1..R10 and C1 are those of the project's list of invariants (docs). ``History`` is what the checker remembers
+of the whole cluster; it is not part of any replica. Each law looks at the one replica that has just moved. Voters are
+those that this replica counts by, or (R5) those by which the last commit was counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from moldau.quorum import effects as do
 from moldau.quorum.messages import VoteAnswer
-from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned
+from moldau.quorum.roles import Candidate, Leader, Prospective
 from moldau.quorum.state import ElectionState, Quorum
-from moldau.quorum.tally import majority, reached_by_majority
+from moldau.quorum.tally import reached_by_majority
+from moldau.quorum.voters import VoterSet
 from moldau.terms.named import NamedTuple
 
 Entry = tuple[int, Any]
@@ -51,6 +53,9 @@ class History:
     elected_ms: dict[int, int] = field(default_factory=dict)
     leading: dict[int, int | None] = field(default_factory=dict)
     exposed: tuple[int, int] = (0, 0)
+    counted: tuple[int, ...] = ()
+    changed_ms: dict[int, int] = field(default_factory=dict)
+    decided: dict[int, VoterSet] = field(default_factory=dict)
 
 
 def one_leader_per_epoch(history: History, seen: Sight) -> None:
@@ -154,7 +159,13 @@ def committed_is_the_same_everywhere(history: History, seen: Sight) -> None:
 def a_majority_has_flushed_what_is_committed(history: History, seen: Sight) -> None:
     """R5: at every moment a majority of the voters has everything committed on disk."""
     history.flushed[seen.id] = seen.flushed
-    reached = reached_by_majority(history.flushed.get(voter, 0) for voter in history.voters)
+    quorum = seen.quorum
+    told = [effect for effect in seen.effects if isinstance(effect, do.Commit | do.AppendVoters)]
+    if quorum is not None and isinstance(quorum.role, Leader) and any(isinstance(one, do.Commit) for one in told):
+        changed_after = isinstance(told[-1], do.AppendVoters)
+        history.counted = (quorum.voter_log.before if changed_after else quorum.voters).ids
+    voters = history.counted or history.voters
+    reached = reached_by_majority(history.flushed.get(voter, 0) for voter in voters)
     end = len(history.committed)
     assert reached >= end, f"R5: {end} is committed, a majority has flushed only {reached}: {history.flushed}"
 
@@ -192,18 +203,69 @@ def a_log_that_starts_late_has_its_snapshot(history: History, seen: Sight) -> No
 
 
 def observers_never_vote(history: History, seen: Sight) -> None:
-    """R8: an observer never votes, stands or counts."""
+    """R8: an observer never stands or counts; it votes only where a log may know of it what its own does not yet."""
     quorum = seen.quorum
     if quorum is None:
         return
-    role = quorum.role
-    if seen.id not in history.voters:
-        assert role.voted is None, f"R8: observer {seen.id} voted"
-        assert not isinstance(role, Leader | Candidate | Prospective | Resigned), f"R8: observer {seen.id} is {role}"
-    elif isinstance(role, Leader):
-        assert set(role.voters) | {seen.id} == set(history.voters), f"R8: {seen.id} counts {set(role.voters)}"
-    elif isinstance(role, Candidate):
-        assert role.granted <= set(history.voters), f"R8: {seen.id} counts votes of {role.granted}"
+    role, voters = quorum.role, set(quorum.voters.ids)
+    if not quorum.is_voter:
+        if quorum.has_fixed_voters or not quorum.flushes:
+            assert role.voted is None, f"R8: observer {seen.id} voted"
+        stands = isinstance(role, Candidate | Prospective)
+        assert not stands or _is_being_removed(quorum), f"R8: observer {seen.id} is {role}"
+    if isinstance(role, Leader):
+        assert set(role.voters) == voters - {seen.id}, f"R8: {seen.id} counts {set(role.voters)}, not {voters}"
+
+
+def _is_being_removed(quorum: Quorum) -> bool:
+    """Whether the set before the newest has this replica, and the newest is not known to be committed."""
+    return quorum.voter_log.offset >= quorum.high_watermark and quorum.voter_log.before.holds(quorum.me)
+
+
+def voters_change_one_at_a_time(history: History, seen: Sight) -> None:
+    """R9: neighbouring voter sets differ in one voter, and each offset decides one set, everywhere the same.
+
+    A leader appends one only when the one before it and a record of its own epoch are committed.
+    """
+    quorum = seen.quorum
+    if quorum is None:
+        return
+    entries = quorum.voter_log.entries
+    sets = [quorum.voter_log.given, *(entry.voters for entry in entries)]
+    for older, newer in pairwise(sets[1:]):
+        changed = {voter.key for voter in older.voters} ^ {voter.key for voter in newer.voters}
+        assert len(changed) <= 1, f"R9: {seen.id} goes from {older.ids} to {newer.ids} in one step"
+    for offset, voters in entries:
+        if offset < min(quorum.high_watermark, quorum.log.end):
+            first = history.decided.setdefault(offset, voters)
+            assert first == voters, f"R9: {offset} decides {first.ids}, and for {seen.id} {voters.ids}"
+    for effect in seen.effects:
+        if isinstance(effect, do.AppendVoters):
+            role = quorum.role
+            assert isinstance(role, Leader), f"R9: {seen.id} changes voters and does not lead"
+            assert role.high_watermark is not None, f"R9: {seen.id} changes voters too early"
+            open_ones = [entry for entry in entries if entry.offset >= role.high_watermark]
+            assert len(open_ones) <= 1, f"R9: {seen.id} begins a change over an uncommitted one: {open_ones}"
+
+
+def what_the_log_decides_counts_at_once(history: History, seen: Sight) -> None:
+    """R9: the voters are the newest set in the log, committed or not; a set that was cut off counts no more."""
+    quorum = seen.quorum
+    if quorum is None or not quorum.voter_log.entries:
+        return
+    newest = quorum.voter_log.entries[-1]
+    assert quorum.voters == newest.voters, f"R9: {seen.id} counts by {quorum.voters.ids}, its log says {newest}"
+    assert newest.offset < quorum.log.end, f"R9: {seen.id} counts by a set at {newest.offset}, beyond its log"
+
+
+def a_removed_leader_steps_down(history: History, seen: Sight) -> None:
+    """R9: nobody leads once its own removal is committed; until then it does not count itself."""
+    quorum = seen.quorum
+    if quorum is None or not isinstance(quorum.role, Leader) or quorum.is_voter:
+        return
+    exposed, removal = quorum.role.high_watermark or 0, quorum.voter_log.offset
+    assert exposed <= removal, f"R9: {seen.id} still leads, its removal at {removal} is committed ({exposed})"
+    assert seen.id not in quorum.role.voters, f"R9: {seen.id} counts itself"
 
 
 def a_leader_without_a_majority_resigns(history: History, seen: Sight) -> None:
@@ -213,13 +275,16 @@ def a_leader_without_a_majority_resigns(history: History, seen: Sight) -> None:
     (leader, epoch, voter) -> when a fetch last arrived.
     """
     quorum = seen.quorum
-    if quorum is None or not isinstance(quorum.role, Leader) or len(history.voters) == 1:
+    if quorum is None or not isinstance(quorum.role, Leader):
         return
-    epoch = quorum.role.epoch
-    since = history.elected_ms.get(epoch, seen.now_ms)
-    others = [voter for voter in history.voters if voter != seen.id]
-    heard = sorted((history.fetched_ms.get((seen.id, epoch, voter), since) for voter in others), reverse=True)
-    last_ms = heard[majority(len(history.voters)) - 2]
+    epoch, voters = quorum.role.epoch, quorum.voters.ids
+    # A voter just added counts from the moment of its addition.
+    since = max(history.elected_ms.get(epoch, seen.now_ms), history.changed_ms.get(quorum.voter_log.offset, 0))
+    if quorum.voter_log.entries and quorum.voter_log.offset not in history.changed_ms:
+        since = history.changed_ms[quorum.voter_log.offset] = seen.now_ms
+    heard = [history.fetched_ms.get((seen.id, epoch, voter), since) for voter in voters if voter != seen.id]
+    own = [seen.now_ms] if quorum.is_voter else []
+    last_ms = reached_by_majority([*own, *heard])
     silent_ms = seen.now_ms - max(last_ms, seen.awake_ms)
     assert silent_ms <= history.fetch_timeout_ms, f"R10: {seen.id} leads {epoch}, a majority is silent for {silent_ms}"
 
@@ -237,6 +302,9 @@ LAWS = (
     nothing_is_exposed_before_the_leaders_own_record,
     a_log_that_starts_late_has_its_snapshot,
     observers_never_vote,
+    voters_change_one_at_a_time,
+    what_the_log_decides_counts_at_once,
+    a_removed_leader_steps_down,
     a_leader_without_a_majority_resigns,
 )
 """All of them, in the order in which the checker's memory is built up."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.quorum import effects as do
+from moldau.quorum.changes import settle_change
 from moldau.quorum.events import Propose
 from moldau.quorum.log_view import Behind, Diverging
 from moldau.quorum.messages import BeginAsk, FetchAnswer, FetchAsk, SnapshotAnswer, SnapshotAsk
@@ -18,7 +19,7 @@ from moldau.quorum.roles import Leader, Parked, Progress
 from moldau.quorum.state import Quorum, Turn
 from moldau.quorum.tally import reached_by_majority
 from moldau.quorum.voters import ReplicaKey
-from moldau.terms import Code
+from moldau.terms import NO_UUID, Code
 from moldau.terms.value import replace
 
 FOREVER_MS = 2**62
@@ -67,7 +68,7 @@ def _progress(turn: Turn, role: Leader, replica: ReplicaKey) -> Progress:
     """What is known of a replica: a voter only under the directory id it votes with, else an observer (R8)."""
     voter = role.voters.get(replica.id)
     if voter is not None and voter.key.fits(replica):
-        return voter
+        return replace(voter, directory_id=replica.directory_id) if voter.directory_id == NO_UUID else voter
     return role.observers.get(replica) or Progress(replica, turn.at.now_ms)
 
 
@@ -132,16 +133,17 @@ def propose(turn: Turn, proposal: Propose) -> None:
 def begin_done(turn: Turn, peer: int, ask: BeginAsk, *, reached: bool) -> None:
     """Announce again later: to a voter that was reached only in case it stops fetching."""
     role = turn.role
-    if isinstance(role, Leader) and role.epoch == ask.epoch:
+    if isinstance(role, Leader) and role.epoch == ask.epoch and peer in role.voters:
         pause_ms = turn.timing.fetch_timeout_ms // (2 if reached else 4)
         again = replace(role.voters[peer], begin_at_ms=turn.at.now_ms + pause_ms)
         turn.carry(voters={**role.voters, peer: again})
 
 
 def check_quorum_deadline_ms(quorum: Quorum, role: Leader) -> int:
-    """When a majority (with us) will have been silent for the fetch timeout."""
+    """When a majority (with us, if we vote) will have been silent for the fetch timeout."""
     heard = [voter.last_fetch_ms for voter in role.voters.values()]
-    return reached_by_majority([FOREVER_MS, *heard]) + quorum.timing.fetch_timeout_ms
+    own = [FOREVER_MS] if quorum.is_voter else []
+    return reached_by_majority([*own, *heard]) + quorum.timing.fetch_timeout_ms
 
 
 def tick_leader(turn: Turn) -> None:
@@ -159,6 +161,9 @@ def tick_leader(turn: Turn) -> None:
 def settle_leader(turn: Turn) -> None:
     """After any event: advance the high watermark, answer what can be answered, announce where it is due."""
     _advance(turn)
+    settle_change(turn)
+    if not isinstance(turn.role, Leader):
+        return  # it has committed its own removal
     _serve(turn)
     _announce(turn)
 
@@ -166,13 +171,16 @@ def settle_leader(turn: Turn) -> None:
 def _advance(turn: Turn) -> None:
     quorum, role = turn.quorum, turn.role
     assert isinstance(role, Leader)
-    reached = reached_by_majority([quorum.log.flushed, *(voter.end_offset for voter in role.voters.values())])
+    own = [quorum.log.flushed] if quorum.is_voter else []  # a leader that is being removed does not count itself
+    reached = reached_by_majority([*own, *(voter.end_offset for voter in role.voters.values())])
     if reached <= role.start_offset or (role.high_watermark is not None and reached <= role.high_watermark):
         return
     first = role.high_watermark is None
-    turn.carry(high_watermark=reached)
     turn.put(high_watermark=reached)
     turn.say(do.Commit(reached))
+    if first and not quorum.is_voter and reached > quorum.voter_log.offset:
+        return  # elected only to commit its own removal: it resigns before it decides anything
+    turn.carry(high_watermark=reached)
     if first:
         turn.say(do.BecameActive(role.epoch))
 

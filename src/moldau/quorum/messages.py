@@ -1,7 +1,9 @@
-"""What replicas say to each other, as values: an ask and its answer for each of the five requests.
+"""What replicas say to each other, as values: an ask and its answer for each of the five requests; and what
+administrators (and voters that have moved) ask of the leader: to change the voter set.
 
 These are nouns, not bytes: the plane translates from and to the wire (Vote 52, BeginQuorumEpoch 53, EndQuorumEpoch
-54, Fetch 1, FetchSnapshot 59) and checks the cluster id there. Every answer carries its sender's epoch and leader.
+54, Fetch 1, FetchSnapshot 59; AddRaftVoter 80, RemoveRaftVoter 81, UpdateRaftVoter 82) and checks the cluster id
+there. Every answer carries its sender's epoch and leader.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.quorum.log_view import OffsetAndEpoch
-from moldau.quorum.voters import ReplicaKey
+from moldau.quorum.voters import ReplicaKey, Voter, VotersAt, VoterSet
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
 
@@ -83,7 +85,8 @@ class FetchAsk(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """``high_watermark`` -1: not exposed yet. At most one of diverging, snapshot and spans; ``data`` is opaque."""
+    """``high_watermark`` -1: not exposed yet. At most one of diverging, snapshot and spans; ``data`` is opaque but for
+    the voter sets that it decides, in ``voters``."""
 
     code: Code
     epoch: int
@@ -94,6 +97,7 @@ class FetchAnswer(NamedTuple):
     snapshot: OffsetAndEpoch | None = None
     spans: tuple[BatchSpan, ...] = ()
     data: Any = None
+    voters: tuple[VotersAt, ...] = ()
 
 
 class SnapshotAsk(NamedTuple):
@@ -107,7 +111,8 @@ class SnapshotAsk(NamedTuple):
 
 
 class SnapshotAnswer(NamedTuple):
-    """``length`` bytes of ``data`` from ``position`` of a snapshot of ``size`` bytes."""
+    """``length`` bytes of ``data`` from ``position`` of a snapshot of ``size`` bytes; the first piece of a snapshot has
+    its voter set, if there is one."""
 
     code: Code
     epoch: int
@@ -117,7 +122,45 @@ class SnapshotAnswer(NamedTuple):
     position: int = 0
     length: int = 0
     data: Any = None
+    voters: VoterSet | None = None
 
 
+class AddVoterAsk(NamedTuple):
+    """Let ``voter`` vote, as soon as it has caught up (AddRaftVoter)."""
+
+    voter: Voter
+    timeout_ms: int
+    ack_when_committed: bool = True
+
+
+class RemoveVoterAsk(NamedTuple):
+    """Let this voter vote no more (RemoveRaftVoter)."""
+
+    key: ReplicaKey
+    timeout_ms: int
+
+
+class UpdateVoterAsk(NamedTuple):
+    """``voter`` listens elsewhere now, or speaks other versions (UpdateRaftVoter)."""
+
+    epoch: int
+    voter: Voter
+
+
+class UpgradeVotersAsk(NamedTuple):
+    """Write the voters that were set by hand into the log, where they can be changed (kraft.version 1)."""
+
+    timeout_ms: int
+    own: Voter
+
+
+class ChangeAnswer(NamedTuple):
+    code: Code
+    epoch: int
+    leader: int | None
+    message: str | None = None
+
+
+ChangeAsk = AddVoterAsk | RemoveVoterAsk | UpdateVoterAsk | UpgradeVotersAsk
 Ask = VoteAsk | BeginAsk | EndAsk | FetchAsk | SnapshotAsk
-Answer = VoteAnswer | BeginAnswer | EndAnswer | FetchAnswer | SnapshotAnswer
+Answer = VoteAnswer | BeginAnswer | EndAnswer | FetchAnswer | SnapshotAnswer | ChangeAnswer

@@ -8,7 +8,7 @@ A vote and a known leader are carried along inside an epoch and dropped only wit
 from __future__ import annotations
 
 from moldau.quorum import effects as do
-from moldau.quorum.messages import EndAsk, FetchAnswer, VoteAsk
+from moldau.quorum.messages import ChangeAnswer, EndAsk, FetchAnswer, VoteAsk
 from moldau.quorum.roles import Candidate, Follower, Leader, Progress, Prospective, Resigned, Role, Unattached
 from moldau.quorum.state import Turn
 from moldau.quorum.tally import won
@@ -20,8 +20,9 @@ def become_unattached(turn: Turn, epoch: int, deadline_ms: int | None = None) ->
     """Follow nobody in ``epoch``; a voter stands at ``deadline_ms``, by default an election timeout from now."""
     role = turn.role
     voted, leader = _kept(turn, epoch)
-    if not turn.quorum.is_voter:
-        discover_at_ms = turn.at.now_ms + turn.timing.retry_backoff_ms
+    # Who votes asks around too if it can: all the voters that its log knows may have been replaced while it was down.
+    discover_at_ms = turn.at.now_ms + turn.timing.retry_backoff_ms
+    if not turn.quorum.may_stand:
         _enter(turn, Unattached(epoch, voted, leader, discover_at_ms=discover_at_ms, discovering=turn.at.chance))
         return
     if deadline_ms is None and isinstance(role, Unattached | Prospective | Candidate):
@@ -30,7 +31,8 @@ def become_unattached(turn: Turn, epoch: int, deadline_ms: int | None = None) ->
         deadline_ms = role.deadline_ms
     if deadline_ms is None:
         deadline_ms = turn.election_timeout()
-    _enter(turn, Unattached(epoch, voted, leader, deadline_ms))
+    discovers = discover_at_ms if turn.quorum.bootstrap else None
+    _enter(turn, Unattached(epoch, voted, leader, deadline_ms, discovers, turn.at.chance))
 
 
 def become_follower(turn: Turn, epoch: int, leader: int) -> None:
@@ -79,7 +81,10 @@ def ask_votes(turn: Turn, peers: tuple[int, ...]) -> None:
 
 
 def become_leader(turn: Turn) -> None:
-    """Open the epoch with a LeaderChange record: something of our own to commit, without waiting for work."""
+    """Open the epoch with a LeaderChange record: something of our own to commit, without waiting for work.
+
+    A voter set that only our checkpoint knows goes into the log here, for those that will not have the checkpoint.
+    """
     quorum, role, now_ms = turn.quorum, turn.role, turn.at.now_ms
     assert isinstance(role, Candidate), f"only a candidate is elected, not {role}"
     start = quorum.log.end
@@ -88,8 +93,11 @@ def become_leader(turn: Turn) -> None:
     }
     _enter(turn, Leader(role.epoch, quorum.me, quorum.me.id, start, voters))
     granted = tuple(sorted(role.granted))
-    turn.say(do.AppendLeaderChange(start, role.epoch, quorum.me.id, quorum.voters.ids, granted))
-    turn.put(log=quorum.log.appended(start + 1, role.epoch))
+    unwritten = quorum.voters if quorum.voter_log.entries and quorum.voter_log.offset < 0 else None
+    turn.say(do.AppendLeaderChange(start, role.epoch, quorum.me.id, quorum.voters.ids, granted, unwritten))
+    turn.put(log=quorum.log.appended(start + (1 if unwritten is None else 3), role.epoch))
+    if unwritten is not None:
+        turn.appended_voters(start + 2, unwritten)
     turn.say(do.Sync())
 
 
@@ -111,9 +119,9 @@ def learn(turn: Turn, epoch: int, leader: int | None) -> None:
     quorum, role = turn.quorum, turn.role
     if epoch < role.epoch:
         return
-    if leader == quorum.me.id or leader not in quorum.voters.ids:
+    if leader == quorum.me.id or (quorum.has_fixed_voters and leader not in quorum.voters.ids):
         # Told that we led an epoch we know nothing of (a wiped disk), or of a stranger: the epoch counts, the name
-        # does not.
+        # does not. Where the log decides who votes, a name that it does not have yet is no stranger's (KIP-853).
         leader = None
     if epoch > role.epoch:
         if leader is None:
@@ -138,6 +146,10 @@ def _enter(turn: Turn, role: Role) -> None:
         if left.high_watermark is not None:
             turn.say(do.LostActive(left.epoch))
         turn.put(role=role)
+        if left.change is not None:
+            message = "This node leads the quorum no more."
+            answer = ChangeAnswer(Code.NOT_LEADER_OR_FOLLOWER, role.epoch, turn.quorum.leader, message)
+            turn.say(do.SendAnswer(left.change.token, answer))
         for parked in left.parked:
             turn.say(
                 do.SendAnswer(parked.token, FetchAnswer(Code.NOT_LEADER_OR_FOLLOWER, role.epoch, turn.quorum.leader))

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from moldau.quorum.log_view import OffsetAndEpoch
-from moldau.quorum.messages import FetchAsk
-from moldau.quorum.voters import ReplicaKey
+from moldau.quorum.messages import ChangeAsk, FetchAsk
+from moldau.quorum.voters import ReplicaKey, VoterSet
+from moldau.terms import NO_UUID
 from moldau.terms.value import field, value
 
 
@@ -64,6 +65,7 @@ class Progress:
     """What a leader knows of one replica. ``end_offset`` -1: it has not fetched in this epoch.
 
     ``begin_at_ms``: when to announce ourselves to this voter (again); None while an announcement is under way.
+    ``directory_id``: what it said itself; a voter set by hand has none in its key.
     """
 
     key: ReplicaKey
@@ -73,6 +75,17 @@ class Progress:
     leader_end: int = -1
     told_high_watermark: int = -1
     begin_at_ms: int | None = None
+    directory_id: bytes = NO_UUID
+
+
+@value
+class Change:
+    """A change of the voter set under way. ``offset`` None: the new voter is still catching up."""
+
+    token: Any
+    ask: ChangeAsk
+    deadline_ms: int
+    offset: int | None = None
 
 
 @value
@@ -99,14 +112,16 @@ class Leader:
     observers: Mapping[ReplicaKey, Progress] = field(default_factory=dict)
     parked: tuple[Parked, ...] = ()
     high_watermark: int | None = None
+    change: Change | None = None
 
 
 @value
 class Loading:
-    """A snapshot under way: the next byte wanted."""
+    """A snapshot under way: the next byte wanted, and its voter set."""
 
     snapshot: OffsetAndEpoch
     position: int = 0
+    voters: VoterSet | None = None
 
 
 @value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.quorum.log_view import LogView
 from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned, Role
-from moldau.quorum.voters import ReplicaKey, VoterSet
+from moldau.quorum.voters import ReplicaKey, VoterLog, VoterSet
 from moldau.terms.named import NamedTuple
 from moldau.terms.value import replace, value
 
@@ -48,7 +48,11 @@ class Timing:
 
 @value(kw_only=True)
 class Quorum:
-    """A replica: who it is, its role, its log, and what it knows to be committed (that never goes back)."""
+    """A replica: who it is, its role, its log, and what it knows to be committed (that never goes back).
+
+    ``voters`` is the newest set in the log, committed or not (KIP-853), ``voter_log`` those it follows.
+    ``bootstrap``: how many addresses are known whose ids are not; they are asked as nodes -2, -3 and so on.
+    """
 
     me: ReplicaKey
     voters: VoterSet
@@ -59,10 +63,32 @@ class Quorum:
     flushes: bool = True  # whether it flushes before it fetches: every voter, and whoever may become one (KAFKA-17332)
     serial: int = 0
     closing: bool = False
+    voter_log: VoterLog = VoterLog()
+    bootstrap: int = 0
 
     @property
     def is_voter(self) -> bool:
         return self.voters.holds(self.me)
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether this node may stand: a voter, or one whose removal is not known to be committed.
+
+        Of two voters the one being removed may alone hold the record that says so; if it did not stand, and commit it,
+        nobody could (the other's log is shorter).
+        """
+        if self.is_voter:
+            return True
+        return self.voter_log.offset >= self.high_watermark and self.voter_log.before.holds(self.me)
+
+    @property
+    def has_fixed_voters(self) -> bool:
+        """Whether the voters are set by hand and the same everywhere (kraft.version 0)."""
+        return bool(self.voters.voters) and not self.voter_log.entries
+
+    @property
+    def kraft_version(self) -> int:
+        return 1 if self.voter_log.entries else 0
 
     @property
     def election(self) -> ElectionState:
@@ -104,6 +130,17 @@ class Turn:
     def put(self, **changes: Any) -> None:
         """Change fields of the state."""
         self.quorum = replace(self.quorum, **changes)
+
+    def appended_voters(self, offset: int, voters: VoterSet) -> None:
+        """A voter set stands in the log at ``offset``: from now on it counts."""
+        past = self.quorum.voter_log.appended(offset, voters, self.quorum.voters)
+        self.put(voter_log=past, voters=voters)
+
+    def truncated_voters(self, end: int) -> None:
+        """What the log decided from ``end`` on is void."""
+        if self.quorum.voter_log.offset >= end:
+            past = self.quorum.voter_log.truncated(end)
+            self.put(voter_log=past, voters=past.current)
 
     def carry(self, **changes: Any) -> None:
         """Change the luggage of the present role."""

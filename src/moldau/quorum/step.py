@@ -8,20 +8,25 @@ differs from the one before, ``Persist`` is put at the head of the effects. The 
 
 from __future__ import annotations
 
+from moldau.quorum import changes, election, follower, leader
 from moldau.quorum import effects as do
-from moldau.quorum import election, follower, leader
 from moldau.quorum import events as on
 from moldau.quorum.messages import (
+    AddVoterAsk,
     Answer,
     Ask,
     BeginAnswer,
     BeginAsk,
+    ChangeAsk,
     EndAnswer,
     EndAsk,
     FetchAnswer,
     FetchAsk,
+    RemoveVoterAsk,
     SnapshotAnswer,
     SnapshotAsk,
+    UpdateVoterAsk,
+    UpgradeVotersAsk,
     VoteAnswer,
     VoteAsk,
 )
@@ -43,7 +48,7 @@ def start(quorum: Quorum, election: ElectionState, at: At) -> tuple[Quorum, list
 
     Where both a leader and a vote are on record the leader decides: the vote is kept, and refused again to others.
     """
-    log, voter = quorum.log, quorum.is_voter
+    log, voter = quorum.log, quorum.may_stand
     known = max(log.start, quorum.high_watermark, log.snapshot.offset if log.snapshot else 0)
     persisted = Unattached(election.epoch, election.voted, election.leader)
     turn = Turn(replace(quorum, high_watermark=known, role=persisted), at)
@@ -52,6 +57,8 @@ def start(quorum: Quorum, election: ElectionState, at: At) -> tuple[Quorum, list
         become_unattached(turn, log.last_epoch, turn.short_while())
     elif leads is not None and leads == quorum.me.id and voter:
         turn.put(role=Resigned(epoch, quorum.me, leads, turn.short_while()))
+    elif leads is not None and leads == quorum.me.id and not quorum.has_fixed_voters:
+        become_unattached(turn, epoch + 1, turn.short_while())  # it was removed: it must not be taken for the leader
     elif leads is not None and leads != quorum.me.id and leads in quorum.voters.ids:
         become_follower(turn, epoch, leads)
     elif voted is not None and voted == quorum.me and voter:
@@ -126,7 +133,7 @@ def _tick(turn: Turn) -> None:
             election.tick_resigned(turn)
 
 
-def _asked(turn: Turn, token: object, ask: Ask) -> None:
+def _asked(turn: Turn, token: object, ask: Ask | ChangeAsk) -> None:
     match ask:
         case FetchAsk():
             leader.fetch_asked(turn, token, ask)
@@ -138,6 +145,8 @@ def _asked(turn: Turn, token: object, ask: Ask) -> None:
             election.end_asked(turn, token, ask)
         case SnapshotAsk():
             leader.snapshot_asked(turn, token, ask)
+        case AddVoterAsk() | RemoveVoterAsk() | UpdateVoterAsk() | UpgradeVotersAsk():
+            changes.change_asked(turn, token, ask)
     _close_if_done(turn)
 
 
@@ -186,6 +195,7 @@ def _snapshot_taken(turn: Turn, event: on.SnapshotTaken) -> None:
     if newest is not None and newest.offset > log.start:
         log = log.trimmed(newest.offset)
         turn.say(do.Trim(newest.offset))
+        turn.put(voter_log=quorum.voter_log.trimmed(newest.offset))
     turn.put(log=log)
 
 
@@ -218,6 +228,7 @@ def deadline_ms(quorum: Quorum) -> int | None:
             due = [leader.check_quorum_deadline_ms(quorum, role)]
             due += [voter.begin_at_ms for voter in role.voters.values()]
             due += [parked.deadline_ms for parked in role.parked]
+            due += [role.change.deadline_ms] if role.change is not None else []
         case Follower():
             free = role.in_flight is None and (not quorum.flushes or quorum.log.flushed >= quorum.log.end)
             due = [role.deadline_ms, role.stand_at_ms, role.retry_at_ms if free else None]

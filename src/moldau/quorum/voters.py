@@ -1,7 +1,9 @@
 """Who votes: replicas by (id, directory id), and the voter set as a value.
 
 The directory id (KIP-853) tells a replaced disk from the one that voted; voters listed by hand (``1@host:9093``)
-have none, and then the id alone decides. The set never changes while a node runs.
+have none, and then the id alone decides. A set decided in the log counts from the moment it is appended, committed or
+not; ``VoterLog`` remembers those before it, for a truncation takes it back. Who may change the set, and when:
+``changes.py``.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ class Endpoint(NamedTuple):
 
 
 class Voter(NamedTuple):
-    """A voter and where it is reached."""
+    """A voter, where it is reached, and the lowest and highest kraft.version that it speaks."""
 
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...] = ()
+    kraft_versions: tuple[int, int] = (0, 1)
 
 
 @value
@@ -64,3 +67,65 @@ class VoterSet:
 
     def others(self, me: ReplicaKey) -> tuple[Voter, ...]:
         return tuple(voter for voter in self.voters if voter.key.id != me.id)
+
+    def voter(self, id: int) -> Voter | None:
+        return next((voter for voter in self.voters if voter.key.id == id), None)
+
+    def with_voter(self, voter: Voter) -> VoterSet:
+        """With a voter added, or put in the place of the one of its id."""
+        rest = [one for one in self.voters if one.key.id != voter.key.id]
+        return VoterSet(tuple(sorted([*rest, voter], key=lambda one: one.key.id)))
+
+    def without(self, id: int) -> VoterSet:
+        return VoterSet(tuple(voter for voter in self.voters if voter.key.id != id))
+
+
+class VotersAt(NamedTuple):
+    """A voter set and the offset of the record that decided it; -1: the checkpoint that formatting made says so."""
+
+    offset: int
+    voters: VoterSet
+
+
+@value
+class VoterLog:
+    """The voter sets that the log has decided (kraft.version 1), oldest first, and the one set by hand before them.
+
+    >>> log = VoterLog().appended(4, VoterSet.of(1, 2), VoterSet.of(1)).appended(9, VoterSet.of(1, 2, 3), VoterSet(()))
+    >>> log.current.ids, log.truncated(9).current.ids, log.truncated(4).current.ids
+    ((1, 2, 3), (1, 2), (1,))
+    """
+
+    given: VoterSet = VoterSet(())
+    entries: tuple[VotersAt, ...] = ()
+
+    @property
+    def current(self) -> VoterSet:
+        return self.entries[-1].voters if self.entries else self.given
+
+    @property
+    def before(self) -> VoterSet:
+        """The set that the newest one follows."""
+        return self.entries[-2].voters if len(self.entries) > 1 else self.given
+
+    def at(self, end: int) -> VoterSet | None:
+        """The newest set that the log decides below ``end``, if any."""
+        return next((entry.voters for entry in reversed(self.entries) if entry.offset < end), None)
+
+    @property
+    def offset(self) -> int:
+        """Where the newest set stands; -1 when it does not stand in the log."""
+        return self.entries[-1].offset if self.entries else -1
+
+    def appended(self, offset: int, voters: VoterSet, present: VoterSet) -> VoterLog:
+        """With a set decided at ``offset``; ``present`` is the one set by hand, if this is the first."""
+        given = self.given if self.entries else present
+        return VoterLog(given, (*self.entries, VotersAt(offset, voters)))
+
+    def truncated(self, end: int) -> VoterLog:
+        return VoterLog(self.given, tuple(entry for entry in self.entries if entry.offset < end))
+
+    def trimmed(self, start: int) -> VoterLog:
+        """Without the sets that another one replaced below ``start``."""
+        below = [entry for entry in self.entries if entry.offset < start]
+        return VoterLog(self.given, (*below[-1:], *(entry for entry in self.entries if entry.offset >= start)))

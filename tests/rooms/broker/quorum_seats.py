@@ -18,6 +18,7 @@ from typing import Any
 from moldau.broker.quorum.answers import RESPONSES
 from moldau.broker.quorum_plane import QuorumPlane
 from moldau.image import Image
+from moldau.quorum import Endpoint
 from moldau.runtime.world import real_world
 from moldau.storage.checkpoints import MetaProperties
 from moldau.wire.records.metadata import TopicRecord
@@ -35,6 +36,7 @@ DEFAULTS = {
     "metadata.log.max.snapshot.interval.ms": 3_600_000,
     "metadata.log.segment.bytes": 1 << 30,
     "internal.metadata.log.segment.bytes": None,
+    "controller.quorum.auto.join.enable": False,
 }
 
 
@@ -112,6 +114,8 @@ class Seat:
             peers=self,
             metadata=self.listener,
             quorum_leader_changed=self._leader_changed,
+            controller_endpoints=lambda: [Endpoint("CONTROLLER", "host", id)],
+            cluster_id=CLUSTER,
         )
         meta = MetaProperties(CLUSTER, id, directory_id=bytes([id]) * 16)
         self.plane = QuorumPlane(node, meta, [self.listener])

@@ -165,7 +165,9 @@ class Scene:
             case do.ServeSnapshot(token, answer):
                 return f"  answer {token}: {_fields(answer)} with bytes of the file"
             case _:
-                return f"  {name}" + "".join(f" {key}={_text(value)}" for key, value in effect._asdict().items())
+                return f"  {name}" + "".join(
+                    f" {key}={_text(value)}" for key, value in effect._asdict().items() if value is not None
+                )
 
 
 def _point(text: str) -> OffsetAndEpoch:

@@ -6,10 +6,11 @@ before the machine hears of them (KAFKA-14104): what is torn or damaged is as go
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from moldau.broker.quorum.batches import voters_in
 from moldau.broker.quorum.requests import TOPIC_ID
+from moldau.quorum import VotersAt
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import (
     Answer,
@@ -17,6 +18,7 @@ from moldau.quorum.messages import (
     BatchSpan,
     BeginAnswer,
     BeginAsk,
+    ChangeAnswer,
     EndAnswer,
     EndAsk,
     FetchAnswer,
@@ -35,6 +37,9 @@ from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest,
 from moldau.wire.messages.k54_end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from moldau.wire.schema import Message
 
 RESPONSES: dict[type[Message], type[Message]] = {
@@ -44,8 +49,11 @@ RESPONSES: dict[type[Message], type[Message]] = {
     EndQuorumEpochRequest: EndQuorumEpochResponse,
     DescribeQuorumRequest: DescribeQuorumResponse,
     FetchSnapshotRequest: FetchSnapshotResponse,
+    AddRaftVoterRequest: AddRaftVoterResponse,
+    RemoveRaftVoterRequest: RemoveRaftVoterResponse,
+    UpdateRaftVoterRequest: UpdateRaftVoterResponse,
 }
-Addresses = Mapping[int, tuple[str, int]]
+Address = tuple[str, int] | None
 
 
 class Unusable(Exception):
@@ -65,44 +73,46 @@ def refusal(request: Message, code: Code) -> Message:
     return RESPONSES[type(request)](error_code=int(code))
 
 
-def to_response(answer: Answer, addresses: Addresses) -> Message:
-    """The message for an answer."""
+def to_response(answer: Answer, address: Address) -> Any:
+    """The message for an answer; ``address`` is its leader's. That to a change of the voters is left as it is."""
     match answer:
+        case ChangeAnswer():
+            return answer
         case VoteAnswer(code, epoch, leader, granted):
             vote = VoteResponse.PartitionData(
                 error_code=int(code), leader_id=_id(leader), leader_epoch=epoch, vote_granted=granted
             )
             topic = VoteResponse.TopicData(topic_name=METADATA_TOPIC, partitions=[vote])
-            return VoteResponse(topics=[topic], node_endpoints=_where(VoteResponse, leader, addresses))
+            return VoteResponse(topics=[topic], node_endpoints=_where(VoteResponse, leader, address))
         case BeginAnswer(code, epoch, leader):
-            return _epoch_response(BeginQuorumEpochResponse, answer, addresses)
+            return _epoch_response(BeginQuorumEpochResponse, answer, address)
         case EndAnswer(code, epoch, leader):
-            return _epoch_response(EndQuorumEpochResponse, answer, addresses)
+            return _epoch_response(EndQuorumEpochResponse, answer, address)
         case FetchAnswer():
-            return _fetch_response(answer, addresses)
+            return _fetch_response(answer, address)
         case SnapshotAnswer():
-            return _snapshot_response(answer, addresses)
+            return _snapshot_response(answer, address)
 
 
 def _id(leader: int | None) -> int:
     return -1 if leader is None else leader
 
 
-def _where(response: Any, leader: int | None, addresses: Addresses) -> list[Any]:
-    if leader is None or leader not in addresses:
+def _where(response: Any, leader: int | None, address: Address) -> list[Any]:
+    if leader is None or address is None:
         return []
-    host, port = addresses[leader]
+    host, port = address
     return [response.NodeEndpoint(node_id=leader, host=host, port=port)]
 
 
-def _epoch_response(kind: Any, answer: BeginAnswer | EndAnswer, addresses: Addresses) -> Message:
+def _epoch_response(kind: Any, answer: BeginAnswer | EndAnswer, address: Address) -> Message:
     partition = kind.PartitionData(error_code=int(answer.code), leader_id=_id(answer.leader), leader_epoch=answer.epoch)
     topic = kind.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    response: Message = kind(topics=[topic], node_endpoints=_where(kind, answer.leader, addresses))
+    response: Message = kind(topics=[topic], node_endpoints=_where(kind, answer.leader, address))
     return response
 
 
-def _fetch_response(answer: FetchAnswer, addresses: Addresses) -> FetchResponse:
+def _fetch_response(answer: FetchAnswer, address: Address) -> FetchResponse:
     partition = FetchResponse.PartitionData(
         error_code=int(answer.code),
         high_watermark=answer.high_watermark,
@@ -118,10 +128,10 @@ def _fetch_response(answer: FetchAnswer, addresses: Addresses) -> FetchResponse:
     if answer.snapshot is not None:
         partition.snapshot_id = FetchResponse.SnapshotId(end_offset=answer.snapshot.offset, epoch=answer.snapshot.epoch)
     topic = FetchResponse.FetchableTopicResponse(topic=METADATA_TOPIC, topic_id=TOPIC_ID, partitions=[partition])
-    return FetchResponse(responses=[topic], node_endpoints=_where(FetchResponse, answer.leader, addresses))
+    return FetchResponse(responses=[topic], node_endpoints=_where(FetchResponse, answer.leader, address))
 
 
-def _snapshot_response(answer: SnapshotAnswer, addresses: Addresses) -> FetchSnapshotResponse:
+def _snapshot_response(answer: SnapshotAnswer, address: Address) -> FetchSnapshotResponse:
     partition = FetchSnapshotResponse.PartitionSnapshot(
         error_code=int(answer.code),
         snapshot_id=FetchSnapshotResponse.SnapshotId(end_offset=answer.snapshot.offset, epoch=answer.snapshot.epoch),
@@ -131,7 +141,7 @@ def _snapshot_response(answer: SnapshotAnswer, addresses: Addresses) -> FetchSna
         unaligned_records=b"" if answer.data is None else answer.data,
     )
     topic = FetchSnapshotResponse.TopicSnapshot(name=METADATA_TOPIC, partitions=[partition])
-    where = _where(FetchSnapshotResponse, answer.leader, addresses)
+    where = _where(FetchSnapshotResponse, answer.leader, address)
     return FetchSnapshotResponse(topics=[topic], node_endpoints=where)
 
 
@@ -158,7 +168,8 @@ def to_answer(ask: Ask, response: Any) -> Answer:
             known = part.current_leader
             point = OffsetAndEpoch(part.snapshot_id.end_offset, part.snapshot_id.epoch)
             data = bytes(part.unaligned_records or b"")
-            where = (part.size, part.position, len(data), data)
+            voters = voters_in(data) if part.position == 0 and code is Code.NONE else []
+            where = (part.size, part.position, len(data), data, voters[-1].voters if voters else None)
             return SnapshotAnswer(code, known.leader_epoch, _leader(known.leader_id), point, *where)
 
 
@@ -180,20 +191,22 @@ def _fetch_answer(code: Code, part: Any) -> FetchAnswer:
         diverging = OffsetAndEpoch(part.diverging_epoch.end_offset, part.diverging_epoch.epoch)
     if part.snapshot_id.end_offset >= 0:
         snapshot = OffsetAndEpoch(part.snapshot_id.end_offset, part.snapshot_id.epoch)
-    spans, data = _whole_batches(part.records)
+    spans, data, voters = _whole_batches(part.records)
     leader, marks = _leader(known.leader_id), (part.high_watermark, part.log_start_offset)
-    return FetchAnswer(code, known.leader_epoch, leader, *marks, diverging, snapshot, spans, data)
+    return FetchAnswer(code, known.leader_epoch, leader, *marks, diverging, snapshot, spans, data, voters)
 
 
-def _whole_batches(records: Any) -> tuple[tuple[BatchSpan, ...], bytes | None]:
+def _whole_batches(records: Any) -> tuple[tuple[BatchSpan, ...], bytes | None, tuple[VotersAt, ...]]:
     if not records:
-        return (), None
+        return (), None, ()
     view = memoryview(records)
-    spans, end = [], 0
+    spans, end, control = [], 0, False
     for position, header in headers(view):
         code = check(view, position, header)
         if code is not Code.NONE:
             raise Unusable(f"the batch at offset {header.base_offset} is damaged: {code.name}")
         spans.append(BatchSpan(header.base_offset, header.next_offset, header.leader_epoch))
+        control = control or header.is_control
         end = position + header.size
-    return tuple(spans), bytes(view[:end])
+    data = bytes(view[:end])
+    return tuple(spans), data, tuple(voters_in(data)) if control else ()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from moldau.quorum import Endpoint, ReplicaKey, Voter, VotersAt, VoterSet
+from moldau.quorum.effects import AppendVoters
 from moldau.terms.named import NamedTuple
 from moldau.wire.batch import BatchHeader, ControlType, build, control_key, control_type, headers, records
 from moldau.wire.records.control import (
@@ -38,10 +40,62 @@ def proposal(proposed: Sequence[Any], offset: int, epoch: int, wall_ms: int) -> 
     return build(entries, base_offset=offset, leader_epoch=epoch)
 
 
-def leader_change(message: LeaderChangeMessage, offset: int, epoch: int, wall_ms: int) -> bytes:
-    """The control batch that opens an epoch. Version 0: voters by id."""
-    entry = (wall_ms, control_key(ControlType.LEADER_CHANGE), message.encode(0), ())
-    return build([entry], base_offset=offset, leader_epoch=epoch, control=True)
+def leader_change(
+    message: LeaderChangeMessage, offset: int, epoch: int, wall_ms: int, voters: VoterSet | None = None
+) -> bytes:
+    """The control batch that opens an epoch. Version 0: voters by id. With the voter set that it copies, if any."""
+    entries: list[Any] = [(wall_ms, control_key(ControlType.LEADER_CHANGE), message.encode(0), ())]
+    if voters is not None:
+        entries += _voters(voters, wall_ms, upgrades=True)
+    return build(entries, base_offset=offset, leader_epoch=epoch, control=True)
+
+
+def voter_change(effect: AppendVoters, wall_ms: int) -> bytes:
+    """The control batch that decides a voter set (KIP-853)."""
+    entries = _voters(effect.voters, wall_ms, upgrades=effect.upgrades)
+    return build(entries, base_offset=effect.offset - effect.upgrades, leader_epoch=effect.epoch, control=True)
+
+
+def _voters(voters: VoterSet, wall_ms: int, *, upgrades: bool) -> list[Any]:
+    entries: list[Any] = []
+    if upgrades:
+        version = KRaftVersionRecord(k_raft_version=1).encode(0)
+        entries.append((wall_ms, control_key(ControlType.KRAFT_VERSION), version, ()))
+    entries.append((wall_ms, control_key(ControlType.KRAFT_VOTERS), to_record(voters).encode(0), ()))
+    return entries
+
+
+def to_record(voters: VoterSet) -> VotersRecord:
+    """The record of a voter set."""
+    return VotersRecord(
+        voters=[
+            VotersRecord.Voter(
+                voter_id=voter.key.id,
+                voter_directory_id=voter.key.directory_id,
+                endpoints=[
+                    VotersRecord.Endpoint(name=one.name, host=one.host, port=one.port) for one in voter.endpoints
+                ],
+                k_raft_version_feature=VotersRecord.KRaftVersionFeature(
+                    min_supported_version=voter.kraft_versions[0], max_supported_version=voter.kraft_versions[1]
+                ),
+            )
+            for voter in voters.voters
+        ]
+    )
+
+
+def to_voters(record: VotersRecord) -> VoterSet:
+    """The voter set of a record."""
+    return VoterSet(
+        tuple(
+            Voter(
+                ReplicaKey(one.voter_id, bytes(one.voter_directory_id)),
+                tuple(Endpoint(where.name, where.host, where.port) for where in one.endpoints),
+                (one.k_raft_version_feature.min_supported_version, one.k_raft_version_feature.max_supported_version),
+            )
+            for one in sorted(record.voters, key=lambda voter: voter.voter_id)
+        )
+    )
 
 
 def decided(data: bytes) -> Iterator[Decided]:
@@ -55,7 +109,7 @@ def decided(data: bytes) -> Iterator[Decided]:
         yield Decided(found, header.last_offset, header.leader_epoch)
 
 
-def snapshot(contents: Iterable[Any], epoch: int, wall_ms: int, voters: VotersRecord | None = None) -> Iterator[bytes]:
+def snapshot(contents: Iterable[Any], epoch: int, wall_ms: int, voters: VoterSet | None = None) -> Iterator[bytes]:
     """The batches of a snapshot file: header, voter set if it has one (KIP-853), records, footer (KIP-630)."""
     header = SnapshotHeaderRecord(last_contained_log_timestamp=wall_ms).encode(0)
     yield _control(ControlType.SNAPSHOT_HEADER, header, 0, epoch, wall_ms)
@@ -63,7 +117,7 @@ def snapshot(contents: Iterable[Any], epoch: int, wall_ms: int, voters: VotersRe
     if voters is not None:
         version = KRaftVersionRecord(k_raft_version=1).encode(0)
         yield _control(ControlType.KRAFT_VERSION, version, 1, epoch, wall_ms)
-        yield _control(ControlType.KRAFT_VOTERS, voters.encode(0), 2, epoch, wall_ms)
+        yield _control(ControlType.KRAFT_VOTERS, to_record(voters).encode(0), 2, epoch, wall_ms)
         offset = 3
     entries: list[Any] = []
     for record in contents:
@@ -83,14 +137,15 @@ def _control(type: int, value: bytes, offset: int, epoch: int, wall_ms: int) -> 
     return build([entry], base_offset=offset, leader_epoch=epoch, control=True)
 
 
-def voters_in(data: bytes) -> VotersRecord | None:
-    """The last voter set among the control records of a snapshot (KIP-853), if any."""
-    found = None
+def voters_in(data: Any) -> list[VotersAt]:
+    """The voter sets among the control records of whole batches, of a log or of a snapshot (KIP-853)."""
+    found = []
     for position, header in headers(data):
         if header.is_control:
             for record in records(data, position):
                 if control_type(record.key) == ControlType.KRAFT_VOTERS:
-                    found = VotersRecord.decode(record.value or b"", 0)
+                    voters = to_voters(VotersRecord.decode(record.value or b"", 0))
+                    found.append(VotersAt(record.offset, voters))
     return found
 
 

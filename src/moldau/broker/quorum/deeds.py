@@ -12,12 +12,12 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.quorum.answers import to_response
-from moldau.broker.quorum.batches import leader_change, snapshot
-from moldau.broker.quorum.delivery import Delivery
+from moldau.broker.quorum.batches import leader_change, snapshot, voter_change, voters_in
+from moldau.broker.quorum.delivery import READ_BYTES, Delivery
 from moldau.broker.quorum.files import QuorumFiles
 from moldau.broker.quorum.requests import TOPIC_ID
 from moldau.broker.quorum.settings import SeatSettings
-from moldau.quorum import ElectionState, LogView, OffsetAndEpoch, Quorum, Unattached
+from moldau.quorum import ElectionState, LogView, OffsetAndEpoch, Quorum, Unattached, VoterLog, VotersAt
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.log_view import EpochStart
@@ -25,6 +25,7 @@ from moldau.storage import Log, LogConfig, open_alone
 from moldau.storage.names import METADATA_TOPIC
 from moldau.terms import Code, TopicPartition
 from moldau.terms.value import replace
+from moldau.wire.batch import headers
 from moldau.wire.records.control import LeaderChangeMessage
 
 if TYPE_CHECKING:
@@ -45,17 +46,6 @@ class Deeds:
         self.files = QuorumFiles(settings.world.disk, f"{settings.folder}/{PARTITION}")
         self.label = f"Quorum id={settings.me.id}"
         self.closed = asyncio.Event()
-        self.addresses = {
-            voter.key.id: (voter.endpoints[0].host, voter.endpoints[0].port)
-            for voter in settings.voters.voters
-            if voter.endpoints
-        }
-        self.own_endpoints = [
-            (endpoint.name, endpoint.host, endpoint.port)
-            for voter in settings.voters.voters
-            if voter.key.id == settings.me.id
-            for endpoint in voter.endpoints
-        ]
         self.snapshot_fetch_bytes = settings.snapshot_fetch_bytes
         self._snapshot_ms = 0
         self._snapshotting = False
@@ -78,22 +68,44 @@ class Deeds:
         if held:
             self._start_log_at(held[0].offset)
         self.files.drop(point for point in points if point not in held)
-        self.delivery = Delivery(self.log, settings.listeners, settings.voters_record)
+        self.delivery = Delivery(self.log, settings.listeners)
         if held:
             self.delivery.snapshot(self.files.read_snapshot(held[-1]), held[-1])
         self._snapshot_ms = self._world.clock.monotonic_ms()
         end = self.log.log_end_offset
         epochs = tuple(EpochStart(epoch, start) for epoch, start in self.log.epochs.entries() if start < end)
         view = LogView(start=self.log.log_start_offset, end=end, flushed=end, epochs=epochs, snapshots=tuple(held))
+        voter_log = self._voter_log(held[-1] if held else None)
         blank = Quorum(
             me=settings.me,
-            voters=settings.voters,
+            voters=voter_log.current,
+            voter_log=voter_log,
+            bootstrap=len(settings.bootstrap),
             role=Unattached(0),
             timing=settings.timing,
             log=view,
             flushes=settings.may_vote,
         )
         return blank, self.files.read_election()
+
+    def _voter_log(self, newest: OffsetAndEpoch | None) -> VoterLog:
+        """The voter sets that the first checkpoint (made by formatting), the newest snapshot and the log after it
+        decide.
+        """
+        found: list[VotersAt] = []
+        first = OffsetAndEpoch(0, 0)
+        if self._world.disk.exists(self.files.snapshot_path(first)):
+            found += [VotersAt(-1, one.voters) for one in voters_in(self.files.read_snapshot(first))][-1:]
+        position = self.log.log_start_offset
+        if newest is not None:
+            held = voters_in(self.files.read_snapshot(newest))
+            found += [VotersAt(newest.offset - 1, one.voters) for one in held][-1:]
+            position = newest.offset
+        while position < self.log.log_end_offset:
+            data = self.log.read(position, READ_BYTES, up_to=self.log.log_end_offset)
+            found += voters_in(data)
+            position = max(header.next_offset for _, header in headers(data))
+        return VoterLog(self._settings.voters, tuple(found))
 
     def _was_to_be_replaced_by(self, point: OffsetAndEpoch) -> bool:
         """Whether a snapshot was installed and the log not yet restarted after it: it ends below, or has other
@@ -141,6 +153,8 @@ class Deeds:
                 self._append(data)
             case do.AppendLeaderChange():
                 self._open_epoch(effect)
+            case do.AppendVoters():
+                self._append(voter_change(effect, self._world.clock.wall_ms()))
             case do.Sync():
                 self._driver.flush_soon()
             case _:
@@ -171,7 +185,7 @@ class Deeds:
     def _answer(self, token: Any, answer: Any) -> None:
         future: asyncio.Future[Any] = token[0]
         if not future.done():
-            future.set_result(to_response(answer, self.addresses))
+            future.set_result(to_response(answer, self._driver.address(answer.leader)))
 
     def _append(self, data: bytes) -> None:
         appended = self.log.append_follower(data, self._world.clock.wall_ms())
@@ -183,7 +197,8 @@ class Deeds:
             voters=[LeaderChangeMessage.Voter(voter_id=id) for id in effect.voters],
             granting_voters=[LeaderChangeMessage.Voter(voter_id=id) for id in effect.granted],
         )
-        self._append(leader_change(message, effect.offset, effect.epoch, self._world.clock.wall_ms()))
+        wall_ms = self._world.clock.wall_ms()
+        self._append(leader_change(message, effect.offset, effect.epoch, wall_ms, effect.voter_set))
 
     # ---- snapshots
 
@@ -217,7 +232,7 @@ class Deeds:
     async def _take_snapshot(self, point: OffsetAndEpoch, contents: Any) -> None:
         """``contents`` was taken on the loop just after ``point`` was delivered; the rest happens elsewhere."""
         wall_ms = self._world.clock.wall_ms()
-        voters = self.delivery.voters
+        voters = self._driver.quorum.voter_log.at(point.offset)
 
         def write() -> None:
             self.files.write_part(point, snapshot(contents, point.epoch, wall_ms, voters))

@@ -9,23 +9,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from moldau.broker.quorum.batches import Decided, decided, voters_in
+from moldau.broker.quorum.batches import Decided, decided
 from moldau.ports import PlaneEvents
 from moldau.quorum import OffsetAndEpoch
 from moldau.storage import Log
-from moldau.wire.records.control import VotersRecord
 
 READ_BYTES = 1 << 20
 
 
 class Delivery:
-    """Where the listeners are: everything below ``end`` has been delivered; its last record is of ``epoch``.
+    """Where the listeners are: everything below ``end`` has been delivered; its last record is of ``epoch``."""
 
-    ``voters`` is the newest voter set below ``end`` (KIP-853): the next snapshot repeats it. None without one.
-    """
-
-    def __init__(self, log: Log, listeners: Sequence[PlaneEvents], voters: VotersRecord | None = None) -> None:
-        self.voters = voters
+    def __init__(self, log: Log, listeners: Sequence[PlaneEvents]) -> None:
         self.end = log.log_start_offset
         self.epoch = 0
         self.bytes_since_snapshot = 0
@@ -54,12 +49,8 @@ class Delivery:
             data = self._log.read(self.end, READ_BYTES, up_to=high_watermark)
             assert data, f"the log has nothing at {self.end}, below the high watermark {high_watermark}"
             self.bytes_since_snapshot += len(data)
-            control = False
             for batch in decided(data):
-                control = control or not batch.records
                 self._deliver(batch)
-            if control:
-                self.voters = voters_in(data) or self.voters
 
     def _deliver(self, batch: Decided) -> None:
         self.end, self.epoch = batch.offset + 1, batch.epoch
@@ -72,7 +63,6 @@ class Delivery:
         self._proposed.clear()
         self.end, self.epoch = point
         self.bytes_since_snapshot = 0
-        self.voters = voters_in(data) or self.voters
         found = [record for batch in decided(data) for record in batch.records]
         for listener in self._listeners:
             listener.load_snapshot(found, point.offset - 1, point.epoch)

@@ -1,4 +1,4 @@
-"""DescribeQuorum: what the leader knows of all replicas, told and read (KIP-595, KIP-836, KIP-853).
+"""DescribeQuorum: what the leader knows of all replicas, told (KIP-595, KIP-836, KIP-853).
 
 The leader alone knows; others refuse. Times inside are monotonic and become wall-clock times here.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.ports import Clock
-from moldau.quorum import Leader, Progress, Quorum, ReplicaKey, VoterSet
-from moldau.quorum.voters import Endpoint, Voter
+from moldau.quorum import Leader, Progress, Quorum, Voter
 from moldau.storage.names import METADATA_TOPIC
 from moldau.terms import Code
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
@@ -66,8 +65,9 @@ def _replicas(quorum: Quorum, role: Leader, clock: Clock) -> tuple[list[Any], li
         log_end_offset=quorum.log.end,
         last_caught_up_timestamp=wall_ms,
     )
-    voters = [own] + [_replica(seen, ahead_ms) for seen in role.voters.values()]
+    voters = [_replica(seen, ahead_ms) for seen in role.voters.values()]
     observers = [_replica(seen, ahead_ms) for seen in role.observers.values() if seen.key.id >= 0]
+    (voters if quorum.is_voter else observers).append(own)  # a leader that is being removed still leads
     return sorted(voters, key=_id), sorted(observers, key=_id)
 
 
@@ -89,21 +89,3 @@ def _replica(seen: Progress, ahead_ms: int) -> Any:
 def _node(voter: Voter) -> Any:
     listeners = [Response.Listener(name=where.name, host=where.host, port=where.port) for where in voter.endpoints]
     return Response.Node(node_id=voter.key.id, listeners=listeners)
-
-
-def voters_described(response: Response) -> VoterSet | None:
-    """The voter set in a response; None when the answerer does not lead (or is too old to say where voters listen)."""
-    if response.error_code or not response.nodes or not response.topics:
-        return None
-    part = response.topics[0].partitions[0]
-    where = {
-        node.node_id: tuple(Endpoint(one.name, one.host, one.port) for one in node.listeners) for node in response.nodes
-    }
-    if part.error_code or not part.current_voters:
-        return None
-    return VoterSet(
-        tuple(
-            Voter(ReplicaKey(one.replica_id, bytes(one.replica_directory_id)), where.get(one.replica_id, ()))
-            for one in part.current_voters
-        )
-    )

@@ -16,7 +16,7 @@ from typing import Any
 from moldau.broker.quorum.answers import Stranger, Unusable, WrongCluster, to_answer
 from moldau.broker.quorum.batches import Decided, proposal
 from moldau.broker.quorum.deeds import Deeds
-from moldau.broker.quorum.requests import to_request
+from moldau.broker.quorum.requests import Endpoints, to_request
 from moldau.broker.quorum.settings import SeatSettings
 from moldau.client.lines import UnsupportedApi
 from moldau.ports import Handle
@@ -29,6 +29,7 @@ from moldau.wire.codec import Malformed
 log = logging.getLogger("moldau.quorum")
 
 CHANCE = 1 << 30
+Address = tuple[str, int] | None
 
 
 class Driver:
@@ -46,6 +47,8 @@ class Driver:
         self._flushing = False
         self._over = False
         self._strangers: set[int] = set()
+        self._announced: dict[int, Address] = {}
+        self._told: dict[int, Address] = {}
         self.quorum: Quorum
         self.deeds = Deeds(settings, self)
 
@@ -70,7 +73,7 @@ class Driver:
         """Something has happened."""
         if self._over:
             return
-        before, led_by = self.quorum.role, self.quorum.leader
+        before, led_by, voters = self.quorum.role, self.quorum.leader, self.quorum.voters
         try:
             self.quorum, effects = step(self.quorum, event, self._at())
         except Exception as error:
@@ -80,6 +83,10 @@ class Driver:
         if type(role) is not type(before) or role.epoch != before.epoch:
             log.info("[%s] becomes %s on %s", self.deeds.label, _named(self.quorum), type(event).__name__)
         self._do(effects)
+        if self.quorum.voters is not voters and self.quorum.voters != voters:
+            log.info("[%s] the voters are %s", self.deeds.label, self.quorum.voters.ids)
+            self._announced.clear()
+            self._settings.voters_changed()
         if self.quorum.leader != led_by and self.quorum.leader is not None:
             self._settings.leader_changed()
 
@@ -173,6 +180,32 @@ class Driver:
             self.feed(on.Flushed(end))
         self._flushing = False
 
+    # ---- where they are
+
+    def address(self, id: int | None) -> Address:
+        """Where a node listens: as it said itself, as the voter set says, or as others say; None when nobody does."""
+        if id is None:
+            return None
+        if id < -1:
+            return self._settings.bootstrap[-2 - id]
+        if id == self._settings.me.id and not self.quorum.has_fixed_voters:
+            own = self._settings.endpoints()
+            return (own[0].host, own[0].port) if own else None
+        voter = self.quorum.voters.voter(id)
+        at = voter.endpoints[0][1:] if voter is not None and voter.endpoints else None
+        return self._announced.get(id) or at or self._told.get(id)
+
+    def announced(self, id: int, host: str, port: int) -> None:
+        """A leader said where it listens."""
+        self._announced[id] = (host, port)
+
+    def own_endpoints(self) -> Endpoints:
+        """What we tell others when we lead."""
+        voter = self.quorum.voters.voter(self._settings.me.id)
+        fixed = voter is not None and self.quorum.has_fixed_voters
+        shown = voter.endpoints if voter is not None and fixed else self._settings.endpoints()
+        return [(one.name, one.host, one.port) for one in shown]
+
     # ---- asking peers
 
     def send(self, peer: int, ask: Ask) -> None:
@@ -182,10 +215,12 @@ class Driver:
     async def _ask(self, peer: int, ask: Ask) -> None:
         settings = self._settings
         most = settings.snapshot_fetch_bytes if isinstance(ask, SnapshotAsk) else settings.fetch_bytes
-        request = to_request(ask, settings.cluster_id, self.deeds.own_endpoints, most)
+        request = to_request(ask, settings.cluster_id, self.own_endpoints(), most)
         event: on.Event
         try:
             response = await settings.peers.ask(peer, request, settings.request_timeout_ms)
+            for node in response.node_endpoints:
+                self._told[node.node_id] = (node.host, node.port)
             event = on.Answered(peer, ask, to_answer(ask, response))
             self._strangers.discard(peer)
         except ConnectionRefusedError:
@@ -202,11 +237,12 @@ class Driver:
         """A voter of another cluster may be lost among ours; when most of them are, it is we who are lost."""
         self._strangers.add(peer)
         settings = self._settings
-        if self.quorum.leader is None and 2 * len(self._strangers) > len(settings.voters.voters):
+        asked = max(len(self.quorum.voters.voters), len(settings.bootstrap))
+        if self.quorum.leader is None and 2 * len(self._strangers) > asked:
             where = f"the cluster id of {settings.folder} is {settings.cluster_id}"
             self._fail(
                 WrongCluster(
-                    f"most of controller.quorum.voters belong to another cluster: {where}; format the folder with"
+                    f"most of the controllers belong to another cluster: {where}; format the folder with"
                     " theirs, or name the right voters"
                 )
             )

@@ -1,4 +1,5 @@
-"""Questions between replicas, from nouns to messages and back: Vote, Begin- and EndQuorumEpoch, Fetch, FetchSnapshot.
+"""Questions between replicas, from nouns to messages and back: Vote, Begin- and EndQuorumEpoch, Fetch, FetchSnapshot;
+and changes of the voter set, as they arrive.
 
 Decides nothing but what is not a question for this log at all: another cluster's, or another topic's. Sources: KIP-595,
 KIP-630, KIP-853, KIP-996, KIP-1166. The answers are in ``answers.py``.
@@ -8,9 +9,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.quorum import ReplicaKey
+from moldau.quorum import Endpoint, ReplicaKey, Voter
 from moldau.quorum.log_view import OffsetAndEpoch
-from moldau.quorum.messages import Ask, BeginAsk, EndAsk, FetchAsk, SnapshotAsk, VoteAsk
+from moldau.quorum.messages import (
+    AddVoterAsk,
+    Ask,
+    BeginAsk,
+    ChangeAsk,
+    EndAsk,
+    FetchAsk,
+    RemoveVoterAsk,
+    SnapshotAsk,
+    UpdateVoterAsk,
+    VoteAsk,
+)
 from moldau.storage.names import METADATA_TOPIC
 from moldau.terms import Code
 from moldau.wire.messages.k01_fetch import FetchRequest
@@ -18,10 +30,15 @@ from moldau.wire.messages.k52_vote import VoteRequest
 from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
 from moldau.wire.messages.k54_end_quorum_epoch import EndQuorumEpochRequest
 from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
+from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
+from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
+from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest
 from moldau.wire.schema import Message
 
 TOPIC_ID = bytes(15) + b"\x01"
 """The fixed id of the metadata topic (KIP-516)."""
+REMOVAL_MS = 30_000
+"""How long a removal may take to be committed before its asker hears that it has not been."""
 UNKNOWN_OFFSET = 0x7FFFFFFFFFFFFFFF
 Endpoints = list[tuple[str, str, int]]
 
@@ -126,7 +143,7 @@ def _snapshot(ask: SnapshotAsk, cluster_id: str, max_bytes: int) -> FetchSnapsho
     )
 
 
-def to_ask(request: Message, version: int, cluster_id: str, me: ReplicaKey) -> Ask:
+def to_ask(request: Message, version: int, cluster_id: str, me: ReplicaKey) -> Ask | ChangeAsk:
     """What a request asks of this replica; NotForUs when it is for another cluster or another log.
 
     Versions that do not say which voter they mean (-1) mean whoever gets them.
@@ -159,6 +176,14 @@ def to_ask(request: Message, version: int, cluster_id: str, me: ReplicaKey) -> A
             )
         case FetchRequest():
             return _fetch_ask(request, version)
+        case AddRaftVoterRequest():
+            return AddVoterAsk(_voter(request), request.timeout_ms, request.ack_when_committed)
+        case RemoveRaftVoterRequest():
+            return RemoveVoterAsk(ReplicaKey(request.voter_id, bytes(request.voter_directory_id)), REMOVAL_MS)
+        case UpdateRaftVoterRequest():
+            speaks = request.k_raft_version_feature
+            versions = (speaks.min_supported_version, speaks.max_supported_version)
+            return UpdateVoterAsk(request.current_leader_epoch, _voter(request)._replace(kraft_versions=versions))
         case FetchSnapshotRequest():
             wanted = _only(request, "name", "partition")
             point = OffsetAndEpoch(wanted.snapshot_id.end_offset, wanted.snapshot_id.epoch)
@@ -166,6 +191,11 @@ def to_ask(request: Message, version: int, cluster_id: str, me: ReplicaKey) -> A
             return SnapshotAsk(0, replica, wanted.current_leader_epoch, point, wanted.position)
         case _:
             raise AssertionError(f"{type(request).__name__} is not the quorum's")
+
+
+def _voter(request: AddRaftVoterRequest | UpdateRaftVoterRequest) -> Voter:
+    key = ReplicaKey(request.voter_id, bytes(request.voter_directory_id))
+    return Voter(key, tuple(Endpoint(one.name, one.host, one.port) for one in request.listeners))
 
 
 def _fetch_ask(request: FetchRequest, version: int) -> FetchAsk:

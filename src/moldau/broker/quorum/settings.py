@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from moldau.ports import PlaneEvents, World
-from moldau.quorum import ReplicaKey, Timing, VoterSet
+from moldau.quorum import Endpoint, ReplicaKey, Timing, VoterSet
 from moldau.terms.value import value
-from moldau.wire.records.control import VotersRecord
 from moldau.wire.schema import Message
 
 
@@ -23,9 +22,10 @@ class Peers(Protocol):
 class SeatSettings:
     """One node's seat. ``folder`` is the metadata folder, in which ``__cluster_metadata-0`` stands.
 
-    ``contents`` makes the records of a snapshot of what has been delivered so far: called on the loop, the iterable
-    is run off it. ``may_vote``: this node is a controller, so it flushes before it fetches even while it does not
-    vote yet.
+    ``voters`` are those set by hand, if any; ``bootstrap`` are addresses of controllers without their ids;
+    ``endpoints`` tells where this controller listens. ``contents`` makes the records of a snapshot of what has been
+    delivered so far: called on the loop, the iterable is run off it. ``may_vote``: this node is a controller, so it
+    flushes before it fetches even while it does not vote yet.
     """
 
     world: World
@@ -37,8 +37,10 @@ class SeatSettings:
     listeners: Sequence[PlaneEvents]
     contents: Callable[[], Iterable[Any]]
     may_vote: bool
-    voters_record: VotersRecord | None = None  # as the folder has it (kraft.version 1); None for voters set by hand
+    bootstrap: tuple[tuple[str, int], ...] = ()
+    endpoints: Callable[[], Sequence[Endpoint]] = tuple
     leader_changed: Callable[[], object] = lambda: None
+    voters_changed: Callable[[], object] = lambda: None
     timing: Timing = Timing()
     request_timeout_ms: int = 2000  # controller.quorum.request.timeout.ms
     fetch_bytes: int = 1 << 20  # controller.quorum.fetch.max.bytes

@@ -1,0 +1,20 @@
+"""UpdateRaftVoter, 0, on controller listeners: a voter says where it listens now (KIP-853).
+
+Sent by controllers (``broker/quorum/membership.py``). Decided by ``moldau.quorum.changes``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+
+
+async def control(node: Any, request: UpdateRaftVoterRequest, context: Any) -> UpdateRaftVoterResponse:
+    """The leader's answer, when the change is appended; and who leads, as far as this node knows."""
+    answer = await node.plane.change_voters(request)
+    leader = UpdateRaftVoterResponse.CurrentLeader(leader_epoch=answer.epoch)
+    where = node.voters().get(answer.leader)
+    if where is not None:
+        leader.leader_id, (leader.host, leader.port) = answer.leader, where
+    return UpdateRaftVoterResponse(error_code=answer.code, current_leader=leader)

@@ -1,0 +1,150 @@
+"""The quorum's world with voters that come and go: every node is a controller with a directory id, the first few vote.
+
+The rest knows nobody but a list of addresses, as a controller formatted without voters does. Read next:
+test_voter_changes.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from moldau.quorum import (
+    Endpoint,
+    Quorum,
+    ReplicaKey,
+    Unattached,
+    Voter,
+    VoterLog,
+    VotersAt,
+    VoterSet,
+    start,
+)
+from moldau.quorum import effects as do
+from moldau.quorum import events as on
+from moldau.quorum.messages import AddVoterAsk, ChangeAsk, RemoveVoterAsk, SnapshotAnswer, UpdateVoterAsk
+from moldau.simulator.machines.quorum_world import Node, Token, World
+from moldau.terms import Code
+
+OUTSIDE = -1
+
+
+def voter(id: int, port: int = 9093) -> Voter:
+    return Voter(ReplicaKey(id, bytes([id + 1]) * 16), (Endpoint("CONTROLLER", f"host{id}", port),))
+
+
+@dataclass
+class VoterWorld(World):
+    """``voters`` are the first set, in the checkpoints of these nodes alone; ``observers`` may become voters."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.first = VoterSet(tuple(voter(id) for id in range(self.voters)))
+        self.answers: list[Code] = []
+
+    # --- voters in the log ---
+
+    def voter_log(self, node: Node) -> VoterLog:
+        """What a start reads from checkpoint, snapshots and log."""
+        disk = node.disk
+        found = [VotersAt(-1, self.first)] if node.id < self.voters else []
+        for end, held in sorted(disk.snapshots.items()):
+            found += [VotersAt(end - 1, what) for _, what in held if isinstance(what, VoterSet)][-1:]
+        last = max(disk.snapshots, default=0)
+        for offset in range(max(disk.start, last), disk.end):
+            what = disk.entry(offset)[1]
+            if isinstance(what, VoterSet):
+                found.append(VotersAt(offset, what))
+        return VoterLog(VoterSet(()), tuple(found))
+
+    def boot(self, id: int) -> None:
+        node = self.nodes[id]
+        if node.quorum is not None:
+            return
+        node.life += 1
+        node.closed = False
+        node.tick_at, node.syncing, node.sync_again, node.active = None, False, False, None
+        node.waiting.clear()
+        node.disk.flushed = node.disk.end
+        past = self.voter_log(node)
+        blank = Quorum(
+            me=voter(id).key,
+            voters=past.current,
+            voter_log=past,
+            role=Unattached(0),
+            timing=self.timing,
+            log=node.disk.view(),
+            bootstrap=len(self.nodes),
+        )
+        quorum, effects = start(blank, node.disk.election, self._at())
+        self._finish(node, quorum, effects, None)
+
+    def _execute(self, node: Node, effect: do.Effect) -> None:
+        disk = node.disk
+        match effect:
+            case do.AppendLeaderChange(offset, epoch, leader, voter_set=VoterSet() as voters):
+                assert offset == disk.end
+                disk.entries += [(epoch, f"leader {leader}"), (epoch, "kraft.version 1"), (epoch, voters)]
+            case do.AppendVoters(offset, epoch, voters):
+                assert offset == disk.end
+                disk.entries.append((epoch, voters))
+            case _:
+                super()._execute(node, effect)
+
+    def _serve(self, node: Node, token: Token, answer: Any, begin: int, end: int) -> None:
+        found = [(offset, node.disk.entry(offset)[1]) for offset in range(begin, min(end, begin + 8))]
+        voters = tuple(VotersAt(offset, what) for offset, what in found if isinstance(what, VoterSet))
+        super()._serve(node, token, answer._replace(voters=voters), begin, end)
+
+    def _serve_snapshot(self, node: Node, token: Token, answer: SnapshotAnswer) -> None:
+        held = node.disk.snapshots[answer.snapshot.offset]
+        found = [what for _, what in held if isinstance(what, VoterSet)]
+        self.voters_served = found[-1] if found and answer.position == 0 else None
+        super()._serve_snapshot(node, token, answer)
+
+    def _reply(self, node: Node, token: Token, answer: Any) -> None:
+        if token.node == OUTSIDE:
+            self.answers.append(answer.code)
+            return
+        if isinstance(answer, SnapshotAnswer) and answer.code is Code.NONE and answer.position == 0:
+            answer = answer._replace(voters=self.voters_served)
+        super()._reply(node, token, answer)
+
+    def _send(self, node: Node, peer: int, ask: Any) -> None:
+        super()._send(node, -2 - peer if peer < 0 else peer, ask)
+
+    # --- changes ---
+
+    def ask(self, id: int, ask: ChangeAsk) -> None:
+        self.sequence += 1
+        self.feed(id, on.Asked(Token(OUTSIDE, 0, self.sequence, ask), ask))
+
+    def add(self, id: int, timeout_ms: int = 5000) -> None:
+        leader = self.leader()
+        if leader is not None:
+            self.ask(leader, AddVoterAsk(voter(id), timeout_ms))
+
+    def remove(self, id: int, timeout_ms: int = 5000) -> None:
+        leader = self.leader()
+        if leader is not None:
+            self.ask(leader, RemoveVoterAsk(voter(id).key, timeout_ms))
+
+    def update(self, id: int, port: int) -> None:
+        leader = self.leader()
+        if leader is not None:
+            quorum = self.nodes[leader].quorum
+            assert quorum is not None
+            self.ask(leader, UpdateVoterAsk(quorum.role.epoch, voter(id, port)))
+
+    def voting(self) -> tuple[int, ...]:
+        """The newest committed set, as the newest leader has it."""
+        leader = self.leader()
+        if leader is None:
+            return ()
+        quorum = self.nodes[leader].quorum
+        assert quorum is not None
+        past = quorum.voter_log
+        return (past.current if past.offset < quorum.high_watermark else past.before).ids
+
+    def answered(self, goal: int) -> bool:
+        return len(self.answers) >= goal
