@@ -11,9 +11,9 @@ import time
 from kafka_peer import wait_until
 
 from moldau import Cluster
-from moldau.cluster.kills import checks
-from moldau.cluster.kills.history import History
 from moldau.cluster.kills.load import Load, LoadPlan, high_watermarks, read_all
+from moldau.history import checks
+from moldau.history.rows import History
 
 
 class Proof:

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from kill_systems import open_system
 
-from moldau.cluster.kills import checks
 from moldau.cluster.kills.command import run_one
-from moldau.cluster.kills.history import History
 from moldau.cluster.kills.judging import Verdict
 from moldau.cluster.kills.killing import SCENARIOS, KillPlan, Run
 from moldau.cluster.kills.load import Load, LoadPlan, high_watermarks, read_all
 from moldau.cluster.kills.report import problems, table
+from moldau.history import checks
+from moldau.history.rows import History
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
