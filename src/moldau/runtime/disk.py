@@ -83,7 +83,10 @@ class RealDisk:
         return os.path.isdir(path)
 
     def make_dirs(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        try:
+            os.mkdir(path)  # nearly always the parent is there and this is not: one call where makedirs has three
+        except OSError:
+            os.makedirs(path, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)

@@ -36,8 +36,7 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Log:
-    """A partition's log. Offsets: ``log_start_offset`` <= ``high_watermark`` <= ``log_end_offset``; next append at the
-    last.
+    """A partition's log. ``log_start_offset`` <= ``high_watermark`` <= ``log_end_offset``, where appends go.
 
     ``high_watermark`` is the replica's business; it is kept here because retention, compaction and checkpoints go by
     it. ``epochs`` is the leader epoch table, shared with the replication machine.
@@ -80,7 +79,7 @@ class Log:
 
     @classmethod
     def create(cls, dir: LogDir, partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: int = 0) -> Log:
-        """A new, empty log in ``dir``. Its folder and topic id become durable with the first flush."""
+        """A new, empty log: a folder and a topic id, durable with the first flush; files come with records."""
         dir.ensure_online()
         folder = Folder(dir, f"{dir.path}/{partition}")
         with dir.watch:
@@ -88,8 +87,7 @@ class Log:
             file = dir.disk.open(folder.file(PARTITION_METADATA), create=True)
             file.pwrite((format_partition_metadata(topic_id),), 0)
             file.close()
-            segment = Segment(folder, 0)
-            segment.open(create=True)
+        segment = Segment.unmade(folder)
         folder.names.touch()
         dir.names.touch()
         segment.created_ms = now_ms
@@ -217,6 +215,8 @@ class Log:
                 far = marks[-1].last_offset - self.log_end_offset > _MAX_RELATIVE
                 self.roll(marks[0].base_offset if far else self.log_end_offset, now_ms)
                 active = self.active
+            if not active.size:
+                active.created_ms = now_ms
             active.append(data, marks, self._interval)
         except OSError as error:
             raise self._failed_append(error) from error
@@ -238,12 +238,11 @@ class Log:
         producers.end_offset = self.log_end_offset
 
     def _failed_append(self, error: OSError) -> LogError:
-        """Cut what was half written. No space is survivable when that works; anything else takes the directory
-        offline.
-        """
+        """Cut what was half written. No space is survivable if that works; else the directory is offline."""
         if error.errno in _NO_SPACE:
             try:
-                self.active.open().truncate(self.active.size)
+                if self.active.file is not None:  # else not even the first batch's file could be made
+                    self.active.file.truncate(self.active.size)
             except OSError as second:
                 return self.dir.fail(second)
             return DiskFull(f"no space for {self.partition} in {self.dir.path}: {error}")
@@ -392,9 +391,7 @@ class Log:
         self.restart_point = min(self.restart_point, self.recovery_point)
 
     def advance_log_start(self, offset: int) -> Code:
-        """DeleteRecords, or a leader's log start: records below ``offset`` are gone. OFFSET_OUT_OF_RANGE above the
-        high watermark.
-        """
+        """DeleteRecords, or a leader's log start: records below ``offset`` are gone; at most the high watermark."""
         if offset > self.high_watermark:
             return Code.OFFSET_OUT_OF_RANGE
         if offset > self.log_start_offset:
@@ -438,8 +435,7 @@ class Log:
         self.epochs_changed |= self.epochs.assign(epoch, start)
 
     def begin_flush(self, up_to: int | None = None, *, whole: bool = False) -> Flush | None:
-        """What must be synced so that everything below ``up_to`` (default: the end) is durable; None when it already
-        is.
+        """What must be synced so that all below ``up_to`` (default: the end) is durable; None when it already is.
 
         ``Flush.run`` may run off the loop; then hand it to ``end_flush``. ``whole``: with the whole index, for a stop.
         """
@@ -482,19 +478,22 @@ class Log:
             self.end_flush(flush)
 
     def close(self) -> None:
-        """Flush, save what a quick start needs, and close the files. The log can still be used; that opens them
-        again.
-        """
+        """Flush, save what a quick start needs, and close the files; whoever uses the log opens them again."""
         if self.dir.offline is None:
             with self.dir.watch:
-                if self.changed:
-                    self.active.seal()
-                    save_producers(self.folder, self.producers, self.log_end_offset)
-                self.flush(whole=self.changed)
-                self.changed = False
+                # A log that never had a record has nothing that a power cut could take: it is made again from nothing.
+                if self.log_end_offset or self.truncations:
+                    self._save()
                 for segment in self.segments:
                     if segment.file is not None:
                         segment.close()
         else:
             for segment in self.segments:
                 segment.drop()
+
+    def _save(self) -> None:
+        if self.changed:
+            self.active.seal()
+            save_producers(self.folder, self.producers, self.log_end_offset)
+        self.flush(whole=self.changed)
+        self.changed = False

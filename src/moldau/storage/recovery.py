@@ -86,11 +86,10 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
         while segments:
             segments.pop().remove()
         end = start
-    if not segments:
-        segments.append(Segment(folder, start))
-        segments[0].open(create=True)
-        folder.names.touch()
-    segments[-1].created_ms = folder.disk.mtime_ms(segments[-1].path())
+    if segments:
+        segments[-1].created_ms = folder.disk.mtime_ms(segments[-1].path())
+    else:
+        segments.append(_first(folder, start))
     loaded.log_start_offset, loaded.log_end_offset = start, end
     loaded.recovery_point = end if known.clean and not findings else min(known.recovery_point, end)
     loaded.epochs.truncate_from_end(end)
@@ -100,6 +99,17 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
         if segment.file is not None:
             segment.close()
     return loaded
+
+
+def _first(folder: Folder, start: int) -> Segment:
+    """A segment where there is none. Its file's name keeps the offset, unless that is where all logs begin."""
+    if not start:
+        return Segment.unmade(folder)
+    segment = Segment(folder, start)
+    segment.open(create=True)
+    folder.names.touch()
+    segment.created_ms = folder.disk.mtime_ms(segment.path())
+    return segment
 
 
 # -- files ----------------------------------------------------------------------------------------------------------

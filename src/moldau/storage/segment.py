@@ -77,6 +77,13 @@ class Segment:
         self.checked_from = size
         self.cold_start = self.cold_end = 0
 
+    @classmethod
+    def unmade(cls, folder: Folder) -> Segment:
+        """The first segment of a log without records: its files are made with the first batch."""
+        segment = cls(folder, 0)
+        segment.index.shrunk = False
+        return segment
+
     def path(self, kind: str = LOG) -> str:
         return self.folder.file(offset_name(self.base_offset, kind) + self.suffix)
 
@@ -235,7 +242,7 @@ class Segment:
         position = self.size
         file = self.file
         if file is None:
-            file = self.open(create=True)
+            file = self.open() if position else self._make()
         self.recent = True
         file.pwrite((data,), position)
         self.size = position + len(data)
@@ -257,6 +264,13 @@ class Segment:
         self.bytes_since_entry = since
         if len(positions) > _REMEMBERED:
             self._forget()
+
+    def _make(self) -> File:
+        """The open file of an empty segment, made if it was not there; the index files follow with the next save."""
+        file = self.open(create=True)
+        self.index.shrunk = True
+        self.folder.names.touch()
+        return file
 
     def _forget(self) -> None:
         """Drop the older half of the remembered positions: they are only a short cut."""

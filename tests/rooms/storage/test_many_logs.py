@@ -1,0 +1,81 @@
+"""Many partitions: what a new one and an idle one cost, counted in calls to the disk."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from moldau.storage import LogDirs
+from moldau.terms import TopicPartition
+from tests.rooms.storage.faulty_disk import FaultyDisk
+from tests.rooms.storage.test_log import SMALL, TOPIC_ID, batch, offsets
+
+MANY = 50
+
+
+class CountingDisk(FaultyDisk):
+    """Counts the steps by kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def step(self, what: str, path: str, size: int = 0) -> int:
+        self.counts[what] += 1
+        return super().step(what, path, size)
+
+
+def many(disk: CountingDisk, open_files: int = 1000) -> LogDirs:
+    dirs = LogDirs(disk, ["/d"], open_files=open_files)
+    dirs.load(lambda _: SMALL)
+    disk.counts.clear()
+    for number in range(MANY):
+        dirs.create(TopicPartition("t", number), TOPIC_ID, SMALL)
+    return dirs
+
+
+@pytest.mark.parametrize("open_files", [1000, 5])
+def test_a_new_log_is_a_folder_with_its_topic_s_id_and_nothing_else(open_files: int) -> None:
+    disk = CountingDisk()
+    many(disk, open_files)
+    assert disk.counts["mkdir"] == disk.counts["create"] == MANY
+    assert disk.counts["sync"] == disk.counts["sync_dir"] == 0
+    assert disk.list_dir("/d/t-7") == ["partition.metadata"]
+
+
+def test_a_stop_with_idle_logs_waits_for_the_disk_no_more_often_than_with_one() -> None:
+    disk = CountingDisk()
+    dirs = many(disk)
+    disk.counts.clear()
+    dirs.close()
+    assert disk.counts["sync"] + disk.counts["sync_dir"] < 20
+    assert disk.counts["create"] < 10, "checkpoints and the marker only"
+
+
+def test_the_first_batch_makes_the_file_and_a_power_cut_after_its_flush_keeps_it() -> None:
+    disk = CountingDisk()
+    log = many(disk).logs[TopicPartition("t", 3)]
+    log.append_leader(batch(2), 1, 77)
+    held = offsets(log)
+    assert held
+    log.flush()
+    assert log.active.created_ms == 77
+    for seed in range(20):
+        after = LogDirs(disk.power_cut(seed), ["/d"])
+        after.load(lambda _: SMALL)
+        assert offsets(after.logs[TopicPartition("t", 3)]) == held
+
+
+def test_idle_logs_come_back_as_they_were_and_take_records() -> None:
+    disk = CountingDisk()
+    many(disk).close()
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: SMALL)
+    assert len(dirs.logs) == MANY
+    assert not dirs.findings
+    log = dirs.logs[TopicPartition("t", 0)]
+    assert (log.topic_id, log.log_start_offset, log.log_end_offset, log.active.file) == (TOPIC_ID, 0, 0, None)
+    log.append_leader(batch(1), 1, 0)
+    dirs.close()
+    assert {f"{0:020d}{kind}" for kind in (".log", ".index", ".timeindex")} <= set(disk.list_dir("/d/t-0"))
