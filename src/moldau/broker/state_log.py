@@ -1,7 +1,8 @@
 """state-change.log and its JSON twin: one line for every change of a broker, partition or replica (SL-1).
 
 The active controller writes what it decided and why; a broker writes what became of its own replicas. The words of the
-controller's lines are ``moldau.controller.state_change``'s, those of the brokers are Kafka's (2.x and later).
+controller's lines are ``moldau.controller.state_change``'s, those of the brokers are Kafka's (2.x and later). All lines
+of a batch go to a log at once, joined: a broker that dies with ten thousand partitions is one write, not ten thousand.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from moldau.image import Delta, Image, Partition
 TEXT = logging.getLogger("state.change.logger")
 TWIN = logging.getLogger("state.change.json")
 
+
+_JSON = json.JSONEncoder(separators=(",", ":"))
 
 Changed = tuple[str, Partition | None, Partition]
 
@@ -33,9 +36,9 @@ class StateLog:
         if office is None or not office.active:
             return
         now_ms = self._node.world.clock.wall_ms()
-        for change in state_changes(delta, image, Author(self._me, office.epoch)):
-            TEXT.info("%s", change.text)
-            TWIN.info("%s", json.dumps({"time_ms": now_ms, "node": self._me, **change.facts}, separators=(",", ":")))
+        changes = list(state_changes(delta, image, Author(self._me, office.epoch)))
+        _write(TEXT, [change.text for change in changes])
+        _write(TWIN, [_JSON.encode({"time_ms": now_ms, "node": self._me, **change.facts}) for change in changes])
 
     def carried_out(self, image: Image, delta: Delta) -> None:
         """What a batch made of this broker's replicas."""
@@ -47,32 +50,35 @@ class StateLog:
             if before is not None and before.leader_epoch == after.leader_epoch:
                 continue
             (leading if after.leader == self._me else following).append((topic, before, after))
-        if leading:
-            TEXT.info("[Broker id=%d] Transitioning %d partition(s) to local leaders.", self._me, len(leading))
-        for topic, before, after in leading:
-            self._leader(topic, before, after)
-        if following:
-            TEXT.info("[Broker id=%d] Transitioning %d partition(s) to local followers.", self._me, len(following))
-        for topic, before, after in following:
-            self._follower(topic, before, after)
+        lines: list[str] = []
+        for role, changed in (("leader", leading), ("follower", following)):
+            if changed:
+                lines.append(f"[Broker id={self._me}] Transitioning {len(changed)} partition(s) to local {role}s.")
+                say = self._leader if role == "leader" else self._follower
+                lines += [say(*one) for one in changed]
+        _write(TEXT, lines)
 
-    def _leader(self, topic: str, before: Partition | None, after: Partition) -> None:
+    def _leader(self, topic: str, before: Partition | None, after: Partition) -> str:
         replica = self._node.replicas.by_key.get(after.key)
         start = replica.machine.epoch_start if replica is not None else -1
-        TEXT.info(
-            "[Broker id=%d] Leader %s-%d starts at leader epoch %d from offset %d with partition epoch %d, ISR %s,"
-            " adding replicas %s and removing replicas %s. Previous leader %s and previous leader epoch was %d.",
-            self._me, topic, after.id, after.leader_epoch, start, after.partition_epoch, list(after.isr),
-            list(after.adding), list(after.removing), *_previous(before),
-        )  # fmt: skip
+        return (
+            f"[Broker id={self._me}] Leader {topic}-{after.id} starts at leader epoch {after.leader_epoch} from offset"
+            f" {start} with partition epoch {after.partition_epoch}, ISR {list(after.isr)}, adding replicas"
+            f" {list(after.adding)} and removing replicas {list(after.removing)}. {_previous(before)}"
+        )
 
-    def _follower(self, topic: str, before: Partition | None, after: Partition) -> None:
-        TEXT.info(
-            "[Broker id=%d] Follower %s-%d starts at leader epoch %d with partition epoch %d. Current leader is %d."
-            " Previous leader %s and previous leader epoch was %d.",
-            self._me, topic, after.id, after.leader_epoch, after.partition_epoch, after.leader, *_previous(before),
-        )  # fmt: skip
+    def _follower(self, topic: str, before: Partition | None, after: Partition) -> str:
+        return (
+            f"[Broker id={self._me}] Follower {topic}-{after.id} starts at leader epoch {after.leader_epoch} with"
+            f" partition epoch {after.partition_epoch}. Current leader is {after.leader}. {_previous(before)}"
+        )
 
 
-def _previous(before: Partition | None) -> tuple[object, int]:
-    return (None, -1) if before is None else (before.leader, before.leader_epoch)
+def _previous(before: Partition | None) -> str:
+    leader, epoch = (None, -1) if before is None else (before.leader, before.leader_epoch)
+    return f"Previous leader {leader} and previous leader epoch was {epoch}."
+
+
+def _write(log: logging.Logger, lines: list[str]) -> None:
+    if lines:
+        log.info("%s", "\n".join(lines))

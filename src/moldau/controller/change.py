@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from typing import Any
 
 from moldau.controller.facts import View
 from moldau.controller.selectors import Candidates, Election, elect
@@ -17,6 +18,8 @@ from moldau.terms.named import NamedTuple
 from moldau.wire.records.metadata import PartitionChangeRecord
 
 Replicas = tuple[int, ...]
+
+_AFTER_EPOCHS = Partition._fields.index("adding")
 
 
 class How(Enum):
@@ -40,10 +43,18 @@ class Wish(NamedTuple):
     """None: ONLINE, or UNCLEAN where the topic allows it."""
 
 
-class Standing:
-    """Who may lead, as a decision sees it that is itself about to fence, unfence or distrust brokers."""
+Shape = dict[str, Any]
+"""What a change record says besides whose it is: field -> value, lists as tuples."""
 
-    __slots__ = ("_active", "arriving", "leaving", "lost_tail", "view")
+
+class Standing:
+    """Who may lead, as a decision sees it that is itself about to fence, unfence or distrust brokers.
+
+    Ten thousand partitions of a broker that dies stand in a dozen different ways: what becomes of each way is worked
+    out once (``shapes``).
+    """
+
+    __slots__ = ("_active", "arriving", "leaving", "lost_tail", "shapes", "view")
 
     def __init__(
         self,
@@ -59,6 +70,8 @@ class Standing:
         self.arriving = arriving
         self.lost_tail = lost_tail
         self._active: dict[int, bool] = {}
+        self.shapes: dict[tuple[Any, ...], Shape | None] = {}
+        """Everything that a change is made from -> what it changes."""
 
     def active(self, broker_id: int) -> bool:
         known = self._active.get(broker_id)
@@ -93,6 +106,26 @@ class _Target(NamedTuple):
 
 def change(partition: Partition, topic: str, wish: Wish, standing: Standing) -> PartitionChangeRecord | None:
     """The record that makes ``wish`` come true for a partition of ``topic``, or None when nothing changes."""
+    view, shapes = standing.view, standing.shapes
+    min_isr, unclean = view.min_isr(topic) if view.elr else 0, view.unclean(topic)
+    if wish.directories is None:
+        leader, alike = partition.leader, partition[_AFTER_EPOCHS:]
+        key = (partition.replicas, partition.isr, leader, alike, wish, min_isr, unclean)
+        if key not in shapes:
+            shapes[key] = _work_out(partition, wish, standing, min_isr, unclean=unclean)
+        shape = shapes[key]
+    else:
+        shape = _work_out(partition, wish, standing, min_isr, unclean=unclean)
+    if shape is None:
+        return None
+    record = PartitionChangeRecord(partition_id=partition.id, topic_id=partition.topic_id)
+    for field, value in shape.items():
+        setattr(record, field, list(value) if isinstance(value, tuple) else value)
+    return record
+
+
+def _work_out(partition: Partition, wish: Wish, standing: Standing, min_isr: int, *, unclean: bool) -> Shape | None:
+    """What a change does, whatever partition it is that stands this way. Reads neither id nor epochs of it."""
     view = standing.view
     target = _wished(partition, wish)
     active_isr = tuple(r for r in target.isr if standing.active(r))
@@ -101,9 +134,8 @@ def change(partition: Partition, topic: str, wish: Wish, standing: Standing) -> 
         target = target._replace(isr=active_isr)
     if active_isr:
         target = _completed(target)
-    min_isr = view.min_isr(topic) if view.elr else 0
     target = _with_elr(partition, target, min_isr, standing.lost_tail)
-    how = wish.how or (How.UNCLEAN if view.unclean(topic) else How.ONLINE)
+    how = wish.how or (How.UNCLEAN if unclean else How.ONLINE)
     target = _elected(partition, target, standing.live(partition), how)
     if target.leader != NO_LEADER:
         target = _completed(target)  # an unclean leader alone may be all that the move wanted
@@ -112,7 +144,7 @@ def change(partition: Partition, topic: str, wish: Wish, standing: Standing) -> 
         target = target._replace(elr=()) if target.elr else target
     if view.elr and (target.last_known or target.leader == NO_LEADER):
         target = _with_last_known(partition, target)
-    return _record(partition, target, _directories(partition, target.replicas, wish, view))
+    return _difference(partition, target, _directories(partition, target.replicas, wish, view))
 
 
 def _wished(partition: Partition, wish: Wish) -> _Target:
@@ -203,13 +235,11 @@ def _directories(partition: Partition, replicas: Replicas, wish: Wish, view: Vie
     return tuple(placed[r] if r in placed else view.default_directory(r) for r in replicas)
 
 
-def _record(partition: Partition, target: _Target, directories: tuple[bytes, ...]) -> PartitionChangeRecord | None:
-    """What differs, as a record. A replica that goes bumps the leader epoch, to be known stray (KAFKA-13972)."""
-    record = PartitionChangeRecord(partition_id=partition.id, topic_id=partition.topic_id)
-    changed = False
+def _difference(partition: Partition, target: _Target, directories: tuple[bytes, ...]) -> Shape | None:
+    """What differs, if anything. A replica that goes bumps the leader epoch, to be known stray (KAFKA-13972)."""
+    shape: Shape = {}
     if target.leader != partition.leader or not set(partition.replicas) <= set(target.replicas):
-        record.leader = target.leader
-        changed = True
+        shape["leader"] = target.leader
     for field, now, then in (
         ("isr", target.isr, partition.isr),
         ("replicas", target.replicas, partition.replicas),
@@ -220,9 +250,7 @@ def _record(partition: Partition, target: _Target, directories: tuple[bytes, ...
         ("directories", directories, partition.directories),
     ):
         if now != then:
-            setattr(record, field, list(now))
-            changed = True
+            shape[field] = now
     if target.recovery != partition.recovery:
-        record.leader_recovery_state = target.recovery
-        changed = True
-    return record if changed else None
+        shape["leader_recovery_state"] = target.recovery
+    return shape or None

@@ -28,6 +28,19 @@ class _KafkaFormatter(logging.Formatter):
         return super().format(record)
 
 
+class _LinesFormatter(_KafkaFormatter):
+    """A message of several lines becomes as many log lines: what one batch changed is written at once."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        lines = record.getMessage().split("\n")
+        if len(lines) == 1:
+            return super().format(record)
+        mark = "\0"
+        record.msg, record.args = mark, ()
+        head, _, tail = super().format(record).partition(mark)
+        return "\n".join([f"{head}{line}{tail}" for line in lines])
+
+
 def start_logs(folder: str | None, level: int = logging.INFO) -> None:
     """Open the log files in ``folder`` (made if need be), or standard output when it is None."""
     logging.raiseExceptions = False
@@ -48,7 +61,9 @@ def start_logs(folder: str | None, level: int = logging.INFO) -> None:
     controller = _file(folder, "controller.log")
     for name in CONTROLLER:
         _handle(logging.getLogger(name), controller)
-    _handle(logging.getLogger(STATE_CHANGE), _file(folder, "state-change.log"))
+    changes = _file(folder, "state-change.log")
+    _handle(logging.getLogger(STATE_CHANGE), changes)
+    changes.setFormatter(_LinesFormatter(LINE))
     twin = _file(folder, "state-change.jsonl")
     twin.setFormatter(logging.Formatter("%(message)s"))
     logging.getLogger(STATE_CHANGE_JSON).addHandler(twin)

@@ -91,10 +91,10 @@ change_elect = change.elect
 
 def elr_forever(partition: Any, target: Any, directories: Any) -> Any:
     kept = tuple(r for r in partition.elr if r not in target.isr and r in target.replicas)
-    return REAL_RECORD(partition, target._replace(elr=target.elr or kept), directories)
+    return REAL_DIFFERENCE(partition, target._replace(elr=target.elr or kept), directories)
 
 
-REAL_RECORD = change._record
+REAL_DIFFERENCE = change._difference
 
 
 def elr_with_the_isr(partition: Any, target: Any, live: Any, how: Any) -> Any:
@@ -158,7 +158,7 @@ MUTANTS: list[tuple[str, str, Any, str, Callable[..., Any]]] = [
     ("a move ends early", "ended before|in sync|dropped without a move", change, "_completed", ends_early),
     ("any live replica is elected", "unclean election|newcomer|in sync", change, "elect", elects_anybody),
     ("unclean without leave, and untold", "unclean|ISR", change, "elect", quietly_unclean),
-    ("an ELR is never cleared", "ELR without need", change, "_record", elr_forever),
+    ("an ELR is never cleared", "ELR without need", change, "_difference", elr_forever),
     ("ELR and ISR overlap", "in ISR and ELR", change, "_elected", elr_with_the_isr),
     ("a broker may always go", "may go although", brokers, "_may_go", goes_at_once),
     ("a restart takes an older epoch", "epoch went back|under one epoch", "ledger", "register", old_epoch),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.controller import failures
+from moldau.controller import change, failures
 from moldau.controller.facts import Facts, Settings, Soft, View
 from moldau.image import Delta, Image
 from moldau.image.partition import Partition, to_record
@@ -85,3 +85,21 @@ def test_a_partition_costs_a_few_hundred_bytes(big: Image) -> None:
     distinct = {id(p.replicas) for p in values}
     assert len(distinct) == BROKERS, "equal lists are one tuple"
     assert sys.getsizeof(values[0]) <= 160
+
+
+def test_partitions_that_stand_alike_are_worked_out_once(big: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    worked = []
+    real = change._work_out
+    monkeypatch.setattr(change, "_work_out", lambda *args, **how: worked.append(args[0]) or real(*args, **how))
+    records = failures.fence(view(big), [5])
+    ways = {(p.replicas, p.isr, p.leader) for p in map(big.at, big.index.assigned[5])}
+    assert len(worked) == len(ways) < len(records) / 100
+
+
+def test_what_was_worked_out_for_one_holds_for_every_other_that_stands_alike(big: Image) -> None:
+    together = {(r.topic_id, r.partition_id): r for r in failures.fence(view(big), [5])[:-1]}
+    for key in sorted(together)[::97]:
+        alone = change.change(big.at(key), "topic", change.Wish(), change.Standing(view(big), leaving=frozenset({5})))
+        assert together[key] == alone
+    first, second, *_ = together.values()
+    assert first.isr is not second.isr, "records share no list that one of them could change"
