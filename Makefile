@@ -22,10 +22,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt scripts/doctor.sh
 	@touch $@
 
 demo: setup  ## three nodes, 336,776 flights, a Spark stream, a killed broker, a report
-	@$(VENV)/bin/moldau demo
+	@$(VENV)/bin/moldau demo --plane $(PLANE)
 
 up: setup  ## a cluster to play with
-	@$(VENV)/bin/moldau up --data $(DATA) --detach
+	@$(VENV)/bin/moldau up --plane $(PLANE) --data $(DATA) --detach
 
 down: setup  ## stop it
 	@$(VENV)/bin/moldau down --data $(DATA)
@@ -44,7 +44,7 @@ test: check jars  ## everything that CI runs
 	$(PYTEST) tests --ignore tests/tidy
 
 kills: setup  ## kill -9 of leader, controller and both, 20 times each under load (ARGS="--seed 7 --kills 5")
-	$(PY) -m moldau.cluster.kills $(ARGS)
+	$(PY) -m moldau.cluster.kills --plane $(PLANE) $(ARGS)
 
 bench: setup jars  ## Moldau against Apache Kafka on this machine
 	$(PY) -m bench.run

@@ -86,7 +86,12 @@ def _run(config: NodeConfig, logs: str | None) -> int:
     def failed(task: str, error: BaseException) -> None:
         node.failed(task, error)
 
-    world = real_world(loop, failed)
+    zookeeper = None
+    if config.on_zookeeper:
+        from moldau.zookeeper.session import Session
+
+        zookeeper = Session
+    world = real_world(loop, failed, zookeeper)
     node = Node(config, world, lambda code: None if ended.done() else ended.set_result(code))
 
     async def live() -> int:

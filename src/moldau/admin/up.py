@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from moldau.admin.main import fail
-from moldau.cluster.cluster import COMBINED, Cluster, ClusterError
+from moldau.cluster.cluster import COMBINED, EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
 from moldau.cluster.nodes import is_alive
 
 DATA = Path("moldau-data")
@@ -33,8 +33,23 @@ DATA = Path("moldau-data")
 @click.option(
     "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A server.properties key for every node."
 )
+@click.option("--plane", type=click.Choice(PLANES), default=QUORUM, show_default=True, help="The control plane.")
+@click.option(
+    "--zookeeper",
+    metavar=f"{EMBEDDED}|HOST:PORT,.../CHROOT",
+    help="The ZooKeeper plane, on a server of the cluster's own or on yours; implies --plane zookeeper.",
+)
 @click.option("--detach", is_flag=True, help="Leave it running and return; `moldau down` stops it.")
-def up(brokers: int, controllers: str, data: Path, port: int, settings: tuple[str, ...], detach: bool) -> None:
+def up(
+    brokers: int,
+    controllers: str,
+    data: Path,
+    port: int,
+    settings: tuple[str, ...],
+    plane: str,
+    zookeeper: str | None,
+    detach: bool,
+) -> None:
     """Start a whole cluster on this machine: real processes, TCP on loopback, replicated logs.
 
     Without --detach it runs until Ctrl-C. The folder keeps everything; `up` on the same folder goes on with it.
@@ -46,13 +61,23 @@ def up(brokers: int, controllers: str, data: Path, port: int, settings: tuple[st
         fail(f"--controllers {controllers}: a number or {COMBINED} is expected", 2)
     started = time.monotonic()
     try:
-        cluster = Cluster(brokers, controllers=controllers, data=data.resolve(), config=pairs, port=port)
+        cluster = Cluster(
+            brokers,
+            controllers=controllers,
+            data=data.resolve(),
+            config=pairs,
+            port=port,
+            plane=ZOOKEEPER if zookeeper else plane,
+            zookeeper=zookeeper or EMBEDDED,
+        )
         cluster.start()
     except (ClusterError, ValueError) as error:
         fail(str(error))
         return
     print(f"{len(cluster.spec.nodes)} nodes are up after {time.monotonic() - started:.2f} s.")
     print(f"bootstrap servers: {cluster.bootstrap_servers}")
+    if cluster.spec.zookeeper:
+        print(f"ZooKeeper: {cluster.spec.zookeeper}")
     print(f"folder: {data}    look: moldau status --data {data}    stop: moldau down --data {data}")
     if detach:
         return

@@ -228,6 +228,7 @@ class NodeConfig:
 
     def _check(self) -> None:
         if self.on_zookeeper:
+            self._check_ensemble()
             self._check_listeners()
             return
         if not self.voters and not self.bootstrap_controllers:
@@ -247,6 +248,14 @@ class NodeConfig:
                 f"Invalid value {names} for configuration controller.listener.names: listeners has no such listener"
             )
         self._check_listeners()
+
+    def _check_ensemble(self) -> None:
+        from moldau.zookeeper.connect import parse_connect
+
+        try:
+            parse_connect(self["zookeeper.connect"])
+        except ValueError as error:
+            raise ConfigError(f"Invalid configuration: {error}") from None
 
     def _check_listeners(self) -> None:
         if self.is_broker and not self.broker_listeners:

@@ -18,6 +18,7 @@ from moldau.broker.zookeeper.candidate import Candidate, Held, Nobody, Ours
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.loading import load
 from moldau.broker.zookeeper.receiving import Receiving
+from moldau.broker.zookeeper.registration import deregister
 from moldau.broker.zookeeper.settings import ZnodeSettings
 from moldau.broker.zookeeper.watching import Watching
 from moldau.broker.zookeeper.writer import Writer
@@ -79,14 +80,15 @@ class ZooKeeperPlane:
             log.warning("the session could not be closed: %r", error)
 
     async def retire(self) -> None:
-        """Be no candidate any more, and hand the office over if we hold it: the broker is about to stop."""
+        """The broker is about to stop: be registered no more, so that the next controller does not take it for alive,
+        and hand the office over if we hold it."""
         self._retired = True
-        if self.office_epoch is not None:
-            self._step_down()
-            try:
-                await self.candidate.resign()
-            except ZooKeeperError as error:
-                log.warning("/controller could not be given up: %s", error)
+        self._step_down()
+        try:
+            await deregister(self._node, self.zk)
+            await self.candidate.resign()
+        except ZooKeeperError as error:
+            log.warning("the session's end must say that this broker leaves: %s", error)
 
     # ---- the session
 

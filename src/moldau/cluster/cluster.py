@@ -17,10 +17,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from moldau.cluster.ensemble import LocalEnsemble, NoEnsemble
 from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, free_ports, is_alive, last_words, launch, send, wait_gone
 
 START_TIMEOUT_S = 60.0
 COMBINED = "combined"
+QUORUM, ZOOKEEPER = "quorum", "zookeeper"
+PLANES = (QUORUM, ZOOKEEPER)
+EMBEDDED = "embedded"
+ALL_BROKERS = "all brokers"
+SESSION_MS = 4_000
+"""Of brokers on the ZooKeeper plane: both ends are on this machine."""
 
 
 class ClusterError(Exception):
@@ -35,7 +42,9 @@ class Cluster:
         controllers: ``"combined"`` (the first three brokers are controllers too), or a number of controller-only nodes.
         data: folder of the cluster; a temporary one, removed at the end, when None.
         config: keys for every node's server.properties, over our own.
-        ports: first client port (then counting up); 0 for any free ones.
+        port: first client port (then counting up); 0 for any free ones.
+        plane: ``"quorum"`` (KRaft), or ``"zookeeper"``, where every broker is a candidate for controller.
+        zookeeper: the plane's ZooKeeper: ``"embedded"`` (a server of this cluster's own), or ``host:port,.../chroot``.
 
     >>> with Cluster(brokers=1) as cluster:      # doctest: +SKIP
     ...     cluster.bootstrap_servers
@@ -50,9 +59,15 @@ class Cluster:
         data: str | os.PathLike[str] | None = None,
         config: Mapping[str, str] | None = None,
         port: int = 0,
+        plane: str = QUORUM,
+        zookeeper: str = EMBEDDED,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster needs at least one broker, not {brokers}")
+        if plane not in PLANES:
+            raise ValueError(f"there is no plane {plane!r}: {' or '.join(PLANES)}")
+        if plane == ZOOKEEPER and controllers != COMBINED:
+            raise ValueError("on the ZooKeeper plane every broker is a candidate for controller; none is one alone")
         self._config = {key: str(value) for key, value in (config or {}).items()}
         self._temporary = data is None
         self.folder = Path(tempfile.mkdtemp(prefix="moldau-")) if data is None else Path(data)
@@ -60,8 +75,15 @@ class Cluster:
         self._client: Any = None
         try:
             self.spec = ClusterSpec.load(self.folder)
+            new = False
         except FileNotFoundError:
-            self.spec = self._lay_out(brokers, controllers, port)
+            where = zookeeper if plane == ZOOKEEPER else ""
+            self.spec = ClusterSpec("", zookeeper=where, embedded=where == EMBEDDED)
+            new = True
+        self.ensemble: LocalEnsemble | None = LocalEnsemble(self.folder / "zookeeper") if self.spec.embedded else None
+        """The cluster's own ZooKeeper, if it has one."""
+        if new:
+            self._lay_out(brokers, controllers, port)
 
     # ---- life
 
@@ -77,6 +99,8 @@ class Cluster:
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Cluster:
         """Start every node that does not run, and wait until all brokers serve."""
+        if self.ensemble is not None:
+            self._start_zookeeper(self.ensemble)
         for node in self.spec.nodes:
             if not is_alive(node.pid):
                 self._processes[node.id] = launch(node)
@@ -96,6 +120,8 @@ class Cluster:
             if not wait_gone(node, self._processes.get(node.id), max(deadline - time.monotonic(), 0.1)):
                 send(node, signal.SIGKILL)
                 wait_gone(node, self._processes.get(node.id), 10)
+        if self.ensemble is not None:
+            self.ensemble.stop()
         self.spec.save(self.folder)
 
     def close(self) -> None:
@@ -107,6 +133,8 @@ class Cluster:
         for node in self.spec.nodes:
             if node.id in self._processes:
                 wait_gone(node, self._processes[node.id], 10)
+        if self.ensemble is not None and any(is_alive(server.pid) for server in self.ensemble.servers):
+            self.ensemble.stop()
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -124,7 +152,16 @@ class Cluster:
 
     @property
     def cluster_id(self) -> str:
+        if not self.spec.cluster_id and self.alive():  # ZooKeeper's to give
+            from moldau.client.admin import describe_cluster
+
+            client = self.client()
+            self.spec.cluster_id = client.run(describe_cluster(client.client)).cluster_id
         return self.spec.cluster_id
+
+    @property
+    def plane(self) -> str:
+        return ZOOKEEPER if self.spec.zookeeper else QUORUM
 
     def node(self, id: int) -> NodeSpec:
         """A node by number; KeyError names one that is not there."""
@@ -220,9 +257,11 @@ class Cluster:
         return int(leader)
 
     def controller(self) -> int:
-        """The node that is the active controller, by the quorum's own word."""
-        from moldau.client.admin import describe_quorum
+        """The node that is the active controller, by the quorum's own word, or as a broker follows it in ZooKeeper."""
+        from moldau.client.admin import describe_cluster, describe_quorum
 
+        if self.spec.zookeeper:
+            return int(self.client().run(describe_cluster(self.client().client)).controller_id)
         outcome, quorum = self.client().run(describe_quorum(self.client().client))
         if quorum is None:
             raise ClusterError(f"nobody knows the controller: {outcome.code.name}")
@@ -309,7 +348,7 @@ class Cluster:
                 self._client.close()
             self._client = None
 
-    def _lay_out(self, brokers: int, controllers: int | str, port: int) -> ClusterSpec:
+    def _lay_out(self, brokers: int, controllers: int | str, port: int) -> None:
         from moldau.broker.config import load
         from moldau.broker.formatting import format_storage
         from moldau.runtime.disk import RealDisk
@@ -317,8 +356,12 @@ class Cluster:
         from moldau.terms import uuid_text
 
         random, disk = RealRandom(), RealDisk()
-        spec = ClusterSpec(uuid_text(random.uuid()))
-        for id, roles in _roles(brokers, controllers):
+        spec = self.spec
+        if self.ensemble is not None:
+            spec.zookeeper = self.ensemble.connect
+        if not spec.zookeeper:
+            spec.cluster_id = uuid_text(random.uuid())
+        for id, roles in _roles(brokers, controllers if not spec.zookeeper else ALL_BROKERS):
             spec.nodes.append(NodeSpec(id, roles, str(self.folder / f"node-{id}")))
         ports = iter(free_ports(2 * len(spec.nodes)))
         for n, node in enumerate(spec.nodes):
@@ -330,11 +373,33 @@ class Cluster:
             Path(node.folder).mkdir(parents=True, exist_ok=True)
             text = "".join(f"{key}={value}\n" for key, value in self._properties(spec, node))
             node.properties.write_text(text)
-            format_storage(load(text), spec.cluster_id, disk, random)
+            if not spec.zookeeper:
+                format_storage(load(text), spec.cluster_id, disk, random)
         spec.save(self.folder)
-        return spec
+
+    def _start_zookeeper(self, ensemble: LocalEnsemble) -> None:
+        try:
+            ensemble.start()
+        except NoEnsemble as error:
+            raise ClusterError(str(error)) from error
+        if ensemble.connect != self.spec.zookeeper:  # it had never run, and now it has other ports
+            for node in self.spec.nodes:
+                text = node.properties.read_text()
+                node.properties.write_text(text.replace(self.spec.zookeeper, ensemble.connect))
+            self.spec.zookeeper = ensemble.connect
 
     def _properties(self, spec: ClusterSpec, node: NodeSpec) -> Iterator[tuple[str, str]]:
+        if spec.zookeeper:
+            settings = {
+                "broker.id": str(node.id),
+                "zookeeper.connect": spec.zookeeper,
+                "zookeeper.session.timeout.ms": str(SESSION_MS),
+                "zookeeper.connection.timeout.ms": "30000",
+                "listeners": f"PLAINTEXT://{HOST}:{node.port}",
+                "log.dirs": str(Path(node.folder) / "data"),
+            }
+            yield from (settings | self._config).items()
+            return
         voters = [f"{n.id}@{HOST}:{n.controller_port}" for n in spec.nodes if n.controller_port]
         listeners = []
         if node.is_broker:
@@ -355,6 +420,8 @@ class Cluster:
 
 def _roles(brokers: int, controllers: int | str) -> list[tuple[int, str]]:
     """(node id, process.roles) of every node: brokers first."""
+    if controllers == ALL_BROKERS:
+        return [(id, "broker") for id in range(1, brokers + 1)]
     if controllers == COMBINED:
         return [(id, "broker,controller" if id <= min(brokers, 3) else "broker") for id in range(1, brokers + 1)]
     count = int(controllers)

@@ -48,10 +48,15 @@ class ClusterSpec:
     """What a cluster folder says of its cluster."""
 
     cluster_id: str
+    """Empty until ZooKeeper has given one, on its plane."""
     nodes: list[NodeSpec] = field(default_factory=list)
+    zookeeper: str = ""
+    """``host:port,.../chroot`` of the ZooKeeper plane; empty on the quorum's."""
+    embedded: bool = False
+    """Whether that ZooKeeper is part of this cluster."""
 
     def save(self, folder: Path) -> None:
-        text = json.dumps({"cluster_id": self.cluster_id, "nodes": [asdict(node) for node in self.nodes]}, indent=2)
+        text = json.dumps(asdict(self), indent=2)
         temporary = folder / "cluster.json.tmp"
         temporary.write_text(text)
         temporary.replace(folder / "cluster.json")
@@ -60,7 +65,8 @@ class ClusterSpec:
     def load(cls, folder: Path) -> ClusterSpec:
         """FileNotFoundError when no cluster was made in the folder."""
         data = json.loads((folder / "cluster.json").read_text())
-        return cls(data["cluster_id"], [NodeSpec(**node) for node in data["nodes"]])
+        nodes = [NodeSpec(**node) for node in data.pop("nodes")]
+        return cls(nodes=nodes, **data)
 
 
 def free_ports(count: int) -> list[int]:

@@ -6,6 +6,7 @@ Registered by the package's ``pytest11`` entry point; nothing heavy is imported 
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,13 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def moldau_cluster() -> Iterator[Cluster]:
-    """Three real brokers over TCP for the whole session, data in a temporary folder."""
-    from moldau.cluster.cluster import Cluster
+    """Three real brokers over TCP for the whole session, data in a temporary folder.
 
-    with Cluster(brokers=3) as cluster:
+    The environment variable MOLDAU_PLANE picks the control plane: quorum (the default) or zookeeper.
+    """
+    from moldau.cluster.cluster import QUORUM, Cluster
+
+    with Cluster(brokers=3, plane=os.environ.get("MOLDAU_PLANE", QUORUM)) as cluster:
         yield cluster
 
 

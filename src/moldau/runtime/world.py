@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from moldau.ports import Handle, Listener, Receiver, Transport, World
+from moldau.ports.zookeeper import OpenZooKeeper
 from moldau.runtime.disk import RealDisk
 
 T = TypeVar("T")
@@ -126,9 +127,14 @@ def _all_refused(text: str) -> bool:
     return failures > 1 and text.count(f"[Errno {errno.ECONNREFUSED}]") == failures
 
 
-def real_world(loop: asyncio.AbstractEventLoop, on_failure: Callable[[str, BaseException], None]) -> World:
+def real_world(
+    loop: asyncio.AbstractEventLoop,
+    on_failure: Callable[[str, BaseException], None],
+    zookeeper: OpenZooKeeper | None = None,
+) -> World:
     """This machine's ports on a loop; ``on_failure(task name, error)`` is told of background failures."""
     return World(
+        zookeeper=zookeeper,
         clock=RealClock(),
         random=RealRandom(),
         disk=RealDisk(),

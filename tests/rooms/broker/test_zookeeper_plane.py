@@ -1,110 +1,41 @@
-"""The ZooKeeper plane with real nodes in one process: sockets and files are real, ZooKeeper is a model in memory."""
+"""The ZooKeeper plane with real nodes in one process: election, registration, fences, what tools leave in znodes."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from moldau.broker.config import NodeConfig
+from moldau.broker.lifecycle import RegistrationRefused, Stage
 from moldau.broker.node import Node
 from moldau.client.admin import NewTopic, create_topics, delete_topics
-from moldau.client.client import Client
-from moldau.client.lines import WorldLines
-from moldau.ports import World
-from moldau.ports.zookeeper import Check, Set
-from moldau.runtime.world import real_world
+from moldau.ports.zookeeper import Check, Delete, Set
+from moldau.terms import Code
+from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
+from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.rooms.broker.data_cluster import run, until
-from tests.rooms.broker.zookeeper_model import Server
-
-SETTINGS = {
-    "replica.lag.time.max.ms": "1000",
-    "offsets.topic.num.partitions": "2",
-    "offsets.topic.replication.factor": "3",
-    "controlled.shutdown.retry.backoff.ms": "1000",
-    "zookeeper.connect": "model/kafka",
-}
+from tests.rooms.broker.zookeeper_nodes import Nodes
 
 
-class Nodes:
-    """Nodes 1 to n on one model of ZooKeeper."""
-
-    def __init__(self, folder: Path, count: int = 3) -> None:
-        self.folder = folder
-        self.server = Server()
-        self.failures: list[Any] = []
-        self.ended: dict[int, int] = {}
-        self.nodes: dict[int, Node] = {}
-        self.count = count
-
-    def world(self) -> World:
-        plain = real_world(asyncio.get_running_loop(), lambda task, error: self.failures.append((task, error)))
-        return World(
-            clock=plain.clock,
-            random=plain.random,
-            disk=plain.disk,
-            net=plain.net,
-            tasks=plain.tasks,
-            zookeeper=self.server.open,
-        )
-
-    async def boot(self, id: int, port: int = 0) -> Node:
-        config = NodeConfig(
-            SETTINGS
-            | {
-                "broker.id": str(id),
-                "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-                "log.dirs": str(self.folder / f"node-{id}"),
-            }
-        )
-        node = self.nodes[id] = Node(config, self.world(), lambda code: self.ended.__setitem__(id, code))
-        await asyncio.wait_for(node.start(), 20)
-        return node
-
-    async def __aenter__(self) -> Nodes:
-        await asyncio.gather(*(self.boot(id) for id in range(1, self.count + 1)))
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None):  # type: ignore[no-untyped-def]
-        for node in list(self.nodes.values()):
-            if node.config.node_id not in self.ended:
-                await node.stop()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()  # passes of a broker end with its process
-        if kind is None:
-            assert not self.failures, self.failures
-            assert not self.ended, self.ended
-
-    @property
-    def controller(self) -> Node:
-        (active,) = (node for node in self.nodes.values() if node.office is not None and node.office.active)
-        return active
-
-    def client(self) -> Client:
-        servers = ",".join(f"127.0.0.1:{next(iter(n.bound.values())).port}" for n in self.nodes.values())
-        return Client(WorldLines(self.world()), servers)
-
-    def json(self, path: str) -> Any:
-        return json.loads(self.server.znodes[path].data)
-
-    def agree(self) -> bool:
-        """Whether every image says the same of brokers and partitions."""
-        images = [node.metadata.image for node in self.nodes.values()]
-        return all(_essence(image) == _essence(images[0]) for image in images)
-
-
-def _essence(image: Any) -> Any:
-    return (
-        {b.id: (b.epoch, b.endpoints) for b in image.live_brokers()},
-        {
-            (t.name, p.id): (t.id, p.leader, p.leader_epoch, p.partition_epoch, p.isr, p.replicas, p.adding, p.removing)
-            for t in image.topics.values()
-            for p in t.partitions.values()
-        },
-        image.configs,
+async def topic(nodes: Nodes, name: str, partitions: int = 3, factor: int = 3, **configs: str) -> None:
+    client = nodes.client()
+    new = NewTopic(
+        name=name,
+        partitions=partitions,
+        replication_factor=factor,
+        configs={key.replace("_", "."): value for key, value in configs.items()},
     )
+    made = await create_topics(client, [new])
+    client.close()
+    assert made[name].code == 0, made
+    await until(nodes.agree, f"all brokers know {name}")
+
+
+def settled(nodes: Nodes) -> bool:
+    """Everybody runs, and says the same."""
+    live = [node.lifecycle for node in nodes.nodes.values()]
+    return all(one is not None and one.stage is Stage.RUNNING for one in live) and nodes.agree()
 
 
 def test_three_brokers_register_elect_one_controller_and_serve_a_topic(tmp_path: Path) -> None:
@@ -153,5 +84,321 @@ def test_every_write_of_a_controller_checks_its_epoch(tmp_path: Path) -> None:
                 if any(isinstance(op, Set) and op.path == "/controller_epoch" for op in ops)
             ]
             assert [[op.path for op in ops] for ops in elections] == [["/controller", "/controller_epoch"]]
+
+    run(scenario)
+
+
+# ---- sessions and elections
+
+
+def test_a_controller_whose_session_expires_is_replaced_and_comes_back_as_a_broker(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            old = nodes.controller
+            epoch = old.lifecycle.epoch  # type: ignore[union-attr]
+            nodes.server.expire(old.plane.zk.session_id)  # type: ignore[union-attr]
+            assert not old.office.active  # type: ignore[union-attr]
+            await until(lambda: nodes.offices == [2], "somebody is controller")
+            await until(lambda: settled(nodes) and old.lifecycle.epoch != epoch, "the broker is back")  # type: ignore[union-attr]
+            assert nodes.server.znodes["/controller_epoch"].data == b"2"
+            await until(lambda: len(nodes.json("/brokers/topics/t/partitions/0/state")["isr"]) == 3, "all in sync")
+
+    run(scenario)
+
+
+def test_a_follower_whose_session_expires_registers_again_before_anything_else(tmp_path: Path) -> None:
+    """Law Z6 and HC-2: the first thing that a new session does is the registration."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
+            nodes.server.expire(node.plane.zk.session_id)  # type: ignore[union-attr]
+            before = len(nodes.server.log)
+            await until(lambda: node.plane.zk.session_id and settled(nodes), "the broker is back")  # type: ignore[union-attr]
+            new = [ops for session, ops in nodes.server.log[before:] if session == node.plane.zk.session_id]  # type: ignore[union-attr]
+            assert new[0][0].path == f"/brokers/ids/{node.config.node_id}"
+
+    run(scenario)
+
+
+def test_an_election_whose_answer_is_lost_is_still_an_election(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            (node,) = nodes.nodes.values()
+            zk: Any = node.plane.zk  # type: ignore[union-attr]
+            zk.lose_answer = True
+            nodes.server.apply(0, [Delete(path="/controller")])
+            await until(lambda: node.office.epoch == 2 and node.office.active, "it is controller again")  # type: ignore[union-attr]
+            assert nodes.json("/controller")["brokerid"] == 1
+
+    run(scenario)
+
+
+def test_a_broken_connection_only_makes_a_controller_wait(tmp_path: Path) -> None:
+    """SUSPENDED is not LOST: nothing is stopped, and what was asked meanwhile is done afterwards."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            active = nodes.controller
+            zk: Any = active.plane.zk  # type: ignore[union-attr]
+            zk.suspend()
+            making = asyncio.ensure_future(topic(nodes, "t"))
+            await asyncio.sleep(0.1)
+            assert active.office.active  # type: ignore[union-attr]
+            assert not making.done()
+            zk.heal()
+            await making
+            assert nodes.controller is active
+            assert nodes.server.znodes["/controller_epoch"].data == b"1"
+
+    run(scenario)
+
+
+def test_a_write_whose_answer_is_lost_is_done_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            active = nodes.controller
+            zk: Any = active.plane.zk  # type: ignore[union-attr]
+            zk.lose_answer = True
+            client = nodes.client()
+            made = await create_topics(client, [NewTopic(name="t", partitions=1, replication_factor=3)])
+            client.close()
+            assert made["t"].code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS)
+            await until(lambda: nodes.agree() and "t" in active.metadata.image.names, "it is there, once")
+
+    run(scenario)
+
+
+def test_a_controller_that_was_deposed_writes_nothing(tmp_path: Path) -> None:
+    """Laws Z1 and C5: another's election between decision and write makes the write fail, whole."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            active = nodes.controller
+            nodes.server.apply(0, [Set(path="/controller_epoch", data=b"7")])
+            before = len(nodes.server.log)
+            client = nodes.client()
+            made = await create_topics(client, [NewTopic(name="t", partitions=1, replication_factor=3)])
+            client.close()
+            assert made["t"].code == 0  # the next controller did it
+            writes = [ops for _, ops in nodes.server.log[before:] if any("/topics/t" in op.path for op in ops)]
+            assert writes
+            assert nodes.controller.office.epoch >= 8  # type: ignore[union-attr]
+            assert all(isinstance(ops[0], Check) for ops in writes)
+            assert active.office.epoch != 1  # type: ignore[union-attr]
+
+    run(scenario)
+
+
+def test_deleting_the_controller_znode_by_hand_makes_it_resign_first(tmp_path: Path) -> None:
+    """EL-6; the usual way of operators to move the controller."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            nodes.server.apply(0, [Delete(path="/controller")])
+            await until(lambda: nodes.offices == [2], "one controller, of the next epoch")
+            await topic(nodes, "u")
+
+    run(scenario)
+
+
+# ---- registration
+
+
+def test_a_second_process_with_a_live_id_is_refused(tmp_path: Path) -> None:
+    """HC-3."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            twin = Nodes(tmp_path / "twin", 1)
+            twin.server = nodes.server
+            starting = asyncio.ensure_future(twin.boot(1))
+            await until(lambda: twin.failures, "it is refused")
+            starting.cancel()
+            ((task, error),) = twin.failures
+            assert isinstance(error, RegistrationRefused), (task, error)
+            assert "another live broker is registered under broker.id 1" in str(error)
+            await twin.nodes[1].stop()
+            assert nodes.controller.config.node_id == 1
+
+    run(scenario)
+
+
+def test_a_process_on_its_predecessor_s_address_does_not_wait_for_the_old_session(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
+            id, port = node.config.node_id, node.bound["PLAINTEXT"].port
+            epoch = node.lifecycle.epoch  # type: ignore[union-attr]
+            _kill(nodes, node)
+            again = await nodes.boot(id, port)
+            assert again.lifecycle.epoch > epoch  # type: ignore[union-attr]
+            await until(lambda: settled(nodes), "everybody agrees")
+            await until(lambda: len(nodes.json("/brokers/topics/t/partitions/0/state")["isr"]) == 3, "all in sync")
+
+    run(scenario)
+
+
+def _kill(nodes: Nodes, node: Node) -> None:
+    """The process is gone; its session lives on."""
+    for listener in node.bound.values():
+        listener.close()
+    for door in node.doors:
+        door.close()
+    node.plane._task.cancel()  # type: ignore[union-attr]
+    node.plane.settings.close()  # type: ignore[union-attr]
+    node.plane.zk._listeners.clear()  # type: ignore[union-attr]
+    node.data._stopped = True  # type: ignore[union-attr]
+    node.replicas.stop()
+    node.coordinator.stop()
+    node.data.log_dirs.close(-1)  # type: ignore[union-attr]
+    node.peers.close()
+    del nodes.nodes[node.config.node_id]
+
+
+def test_a_broker_whose_process_is_gone_is_fenced_before_its_session_ends(tmp_path: Path) -> None:
+    """HC-4: its connection broke, its door refuses; its znode stays until ZooKeeper says so."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
+            id = node.config.node_id
+            _kill(nodes, node)
+            image = nodes.controller.metadata.image
+            await until(lambda: image.brokers[id].fenced, "the dead broker is fenced")
+            assert f"/brokers/ids/{id}" in nodes.server.znodes
+            await until(lambda: nodes.agree() and not list(image.partitions_led_by(id)), "others lead")
+
+    run(scenario)
+
+
+# ---- fences of a broker (law Z3)
+
+
+def test_requests_of_an_old_controller_or_for_an_old_life_are_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
+            ears, epoch = node.plane.receiving, node.lifecycle.epoch  # type: ignore[union-attr]
+            old = UpdateMetadataRequest(controller_id=9, controller_epoch=0, broker_epoch=epoch)
+            assert await ears.update_metadata(old) is Code.STALE_CONTROLLER_EPOCH
+            past = LeaderAndIsrRequest(controller_id=9, controller_epoch=1, broker_epoch=epoch - 1)
+            assert (await ears.leader_and_isr(past))[0] is Code.STALE_BROKER_EPOCH
+            assert nodes.agree()
+
+    run(scenario)
+
+
+def test_a_newer_controller_s_request_ends_an_office(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            (node,) = nodes.nodes.values()
+            newer = LeaderAndIsrRequest(
+                controller_id=9,
+                controller_epoch=5,
+                broker_epoch=node.lifecycle.epoch,  # type: ignore[union-attr]
+            )
+            assert (await node.plane.receiving.leader_and_isr(newer))[0] is Code.NONE  # type: ignore[union-attr]
+            assert not node.office.active  # type: ignore[union-attr]
+
+    run(scenario)
+
+
+# ---- what tools write
+
+
+def test_a_tool_s_deletion_znode_deletes_the_topic_and_goes(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            nodes.write("/admin/delete_topics/t", b"")
+            await until(lambda: "/admin/delete_topics/t" not in nodes.server.znodes, "the wish is gone")
+            assert "t" not in nodes.controller.metadata.image.names
+            await until(nodes.agree, "all brokers forgot it")
+
+    run(scenario)
+
+
+def test_a_tool_s_plan_moves_replicas_and_goes_when_they_are_there(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", partitions=1, factor=1)
+            (here,) = nodes.json("/brokers/topics/t")["partitions"]["0"]
+            there = [id for id in (1, 2, 3) if id != here]
+            plan = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": there}]}
+            nodes.write("/admin/reassign_partitions", json.dumps(plan).encode())
+            await until(lambda: "/admin/reassign_partitions" not in nodes.server.znodes, "the plan is done")
+            assert nodes.json("/brokers/topics/t")["partitions"]["0"] == there
+            assert nodes.json("/brokers/topics/t/partitions/0/state")["leader"] in there
+            await until(nodes.agree, "everybody knows")
+
+    run(scenario)
+
+
+def test_a_tool_s_election_gives_the_lead_to_the_preferred_replica(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            wish = {"version": 1, "partitions": [{"topic": "t", "partition": 0}]}
+            await topic(nodes, "t", partitions=1)
+            nodes.write("/admin/preferred_replica_election", json.dumps(wish).encode())
+            await until(lambda: "/admin/preferred_replica_election" not in nodes.server.znodes, "it is done")
+
+    run(scenario)
+
+
+def test_a_topic_that_a_tool_wrote_gets_leaders_an_id_and_its_settings(tmp_path: Path) -> None:
+    """LI-1, and LI-2 for partitions added later."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            nodes.write("/config/topics/t", b'{"version":1,"config":{"retention.ms":"5000"}}')
+            nodes.write("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,2,3],"1":[2,3,1]}}')
+            await until(lambda: "/brokers/topics/t/partitions/1/state" in nodes.server.znodes, "it has leaders")
+            await until(lambda: nodes.agree() and "t" in nodes.controller.metadata.image.names, "all know it")
+            assert nodes.json("/brokers/topics/t/partitions/1/state")["leader"] == 2
+            assert nodes.json("/brokers/topics/t")["topic_id"]
+            assert nodes.controller.metadata.image.config(2, "t") == {"retention.ms": "5000"}
+            more = nodes.json("/brokers/topics/t")
+            more["partitions"]["2"] = [3, 1, 2]
+            nodes.write("/brokers/topics/t", json.dumps(more).encode())
+            await until(lambda: "/brokers/topics/t/partitions/2/state" in nodes.server.znodes, "more of them")
+            await until(nodes.agree, "all know it")
+
+    run(scenario)
+
+
+def test_settings_that_a_tool_changes_reach_every_broker(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", retention_ms="9000")
+            assert nodes.json("/config/topics/t")["config"] == {"retention.ms": "9000"}
+            nodes.write("/config/topics/t", b'{"version":1,"config":{"segment.ms":"7000"}}')
+            nodes.write("/config/changes/config_change_", b'{"version":2,"entity_path":"topics/t"}', sequential=True)
+            images = [node.metadata.image for node in nodes.nodes.values()]
+            await until(lambda: all(i.config(2, "t") == {"segment.ms": "7000"} for i in images), "all know")
+            assert nodes.controller.office._office.working.config(2, "t") == {"segment.ms": "7000"}  # type: ignore[union-attr]
+
+    run(scenario)
+
+
+def test_a_state_that_a_leader_wrote_itself_is_read_anew(tmp_path: Path) -> None:
+    """LI-5 for brokers that know no AlterPartition."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", partitions=1)
+            path = "/brokers/topics/t/partitions/0/state"
+            state = nodes.json(path)
+            state["isr"] = [state["leader"]]
+            nodes.write(path, json.dumps(state).encode())
+            note = {"version": 1, "partitions": [{"topic": "t", "partition": 0}]}
+            nodes.write("/isr_change_notification/isr_change_", json.dumps(note).encode(), sequential=True)
+            await until(lambda: nodes.server.znodes["/controller_epoch"].data == b"2", "a new look")
+            await until(lambda: len(nodes.json(path)["isr"]) == 3 and nodes.agree(), "and the ISR grows again")
 
     run(scenario)

@@ -17,7 +17,8 @@ FOLDER = Path("demo-out")
 @click.option("--seconds", default=26.0, show_default=True, help="How long producing takes.")
 @click.option("--flights", "count", type=int, default=None, help="How many flights (default: all 336,776).")
 @click.option("--kill/--no-kill", default=True, show_default=True, help="Kill the busiest broker half-way.")
-def demo(folder: Path, seconds: float, count: int | None, kill: bool) -> None:
+@click.option("--plane", default="quorum", show_default=True, help="The control plane: quorum or zookeeper.")
+def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str) -> None:
     """Three real brokers, the flights that left New York in 2013, a Spark stream without a jar, and a kill -9.
 
     Half-way the broker that leads most partitions is killed; ten seconds later it is started again. In the end every
@@ -36,10 +37,10 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool) -> None:
     tables = _emptied(folder) / "pipeline"
     teller = ConsoleTeller(console, count if count is not None else 336_776)
     try:
-        with Cluster(brokers=3, data=(folder / "cluster").resolve()) as cluster:
+        with Cluster(brokers=3, data=(folder / "cluster").resolve(), plane=plane) as cluster:
             teller.say(f"three brokers are up after {time.monotonic() - began:.1f} s: {cluster.bootstrap_servers}")
             outcome = play(cluster, tables.resolve(), [folder / "cluster"], teller, Script(seconds, count, kill))
-    except (ClusterError, PipelineError, TimeoutError) as error:
+    except (ClusterError, PipelineError, TimeoutError, ValueError) as error:
         teller.stop()
         console.print(f"[bold red]the demo failed:[/] {error}", highlight=False)
         sys.exit(1)

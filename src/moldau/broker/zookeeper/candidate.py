@@ -33,7 +33,7 @@ class Nobody(NamedTuple):
 
 
 class Ours(NamedTuple):
-    """This session holds the office, under an epoch; ``resigned``: we have given it up already."""
+    """This session holds the office, under an epoch; ``resigned``: we have given it up, or it is not what we won."""
 
     epoch: int
     epoch_version: int
@@ -58,6 +58,8 @@ class Candidate:
         """Who is controller, if another node is."""
         self.resigned: int | None = None
         """Newest controller epoch of ours that is over, whatever the znode says."""
+        self._stood: int | None = None
+        """The controller epoch that we last stood for."""
 
     async def look(self) -> Nobody | Ours | Held:
         """Read /controller, and watch it."""
@@ -73,7 +75,8 @@ class Candidate:
             if stat.ephemeral_owner == self._zk.session_id:
                 self.held = None
                 epoch, version = await self._epoch()
-                return Ours(epoch, version, self.resigned is not None and self.resigned >= epoch)
+                over = self.resigned is not None and self.resigned >= epoch
+                return Ours(epoch, version, over or epoch != self._stood)
             try:
                 id = parse_controller(data).broker_id
             except BadZnode as error:
@@ -113,6 +116,7 @@ class Candidate:
             timestamp_ms=self._node.world.clock.wall_ms(),
             incarnation_id=self._node.lifecycle.incarnation_id,
         )
+        self._stood = epoch + 1
         try:
             await self._zk.multi(
                 [

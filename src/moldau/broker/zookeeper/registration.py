@@ -49,6 +49,15 @@ async def register(node: Any, zk: Any, incarnation_id: bytes) -> int:
         await _make_way(node, zk, (path, there, stat), deadline_ms)
 
 
+async def deregister(node: Any, zk: Any) -> None:
+    """Take our own registration away, if it is there and ours."""
+    path = paths.broker(node.config.node_id)
+    found = await _read(zk, path)
+    if found is not None and found[1].ephemeral_owner == zk.session_id:
+        with contextlib.suppress(NoNode, BadVersion):
+            await zk.delete(path, found[1].version)
+
+
 async def _read(zk: Any, path: str) -> tuple[bytes, Stat] | None:
     try:
         found: tuple[bytes, Stat] = await zk.get(path)

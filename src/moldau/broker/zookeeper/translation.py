@@ -194,10 +194,13 @@ def endpoints_of(broker: UpdateMetadataRequest.UpdateMetadataBroker) -> tuple[En
 
 
 def newly_live(image: Image, request: UpdateMetadataRequest) -> list[int]:
-    """Brokers in the request whose epoch must be looked up: not known here, fenced, or somewhere else than they were.
+    """Brokers in the request whose epoch must be looked up: not known here, fenced, or somewhere else than they were;
+    and all of them in a complete request, since who was away has missed who else was.
 
     The request does not say epochs, and without one nobody may join an ISR (KIP-903).
     """
+    if request.type == FULL:
+        return [shown.id for shown in request.live_brokers]
     found = []
     for shown in request.live_brokers:
         known = image.brokers.get(shown.id)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from moldau.broker.asking import pause
 from moldau.broker.zookeeper.admin_znodes import AdminZnodes
 from moldau.controller import asks
 from moldau.controller.replies import Refused
-from moldau.ports.zookeeper import SessionExpired
+from moldau.ports.zookeeper import SessionExpired, ZooKeeperError
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import topic as survey_topic
@@ -25,6 +26,8 @@ log = logging.getLogger("moldau.controller")
 
 Look = Callable[[], Awaitable[object]]
 
+AT_ONCE = 200
+"""Watches that are set at the same time."""
 SECOND_LOOK_MS = 1_000
 """Between two looks at brokers that are registered and fenced: who refused connections may answer again (HC-4)."""
 
@@ -39,12 +42,15 @@ class Watching:
         self._dirty: set[str] = set()
         self._task: Any = None
         self._timer: Any = None
+        self._watched: set[str] = set()
+        self._touched: set[str] = set()
         self.admin = AdminZnodes(node, plane, self.mark)
         self._looks: dict[str, Look] = {"brokers": self._brokers, "topics": self._topics, **self.admin.looks}
 
     def open(self) -> None:
         """Look at everything, and from then on at what changes."""
         self.close()
+        self._watched, self._touched = set(), set()
         self._dirty = set(self._looks)
         self._news.set()
         self._task = self._node.world.tasks.spawn(self._follow(), "watches of the controller")
@@ -143,13 +149,32 @@ class Watching:
         names = set(await self._plane.zk.children(paths.TOPICS, lambda happened, path: self.mark("topics")))
         while not self._plane.writer.idle:
             await pause(self._node.world.tasks, 2)  # what this controller made itself is no news
+        await self._watch_topics(sorted(names - self._watched))
         image = self._node.metadata.image
-        standing = self._plane.writer.standing
-        for name in sorted(names - image.names.keys() | standing.unborn.keys()):
-            await self._adopt(name)
+        self._touched &= names
+        for name in sorted(names - image.names.keys() | self._plane.writer.standing.unborn.keys() | self._touched):
+            self._touched.discard(name)  # before it is read: what changes meanwhile is looked at again
+            try:
+                await self._adopt(name)
+            except ZooKeeperError:
+                self._touched.add(name)
+                raise
         lost = [name for name in image.names if name not in names]
         if lost and set(lost) & (image.names.keys() - set(await self._plane.zk.children(paths.TOPICS))):
             self._plane.deposed(f"topics {lost} were removed from ZooKeeper by another hand; everything is read anew")
+
+    async def _watch_topics(self, names: list[str]) -> None:
+        """A tool adds partitions by writing into the topic's znode (LI-2)."""
+        for at in range(0, len(names), AT_ONCE):
+            some = names[at : at + AT_ONCE]
+            asked = [self._plane.zk.exists(paths.topic(name), partial(self._topic_changed, name)) for name in some]
+            await asyncio.gather(*asked)
+            self._watched.update(some)
+
+    def _topic_changed(self, name: str, happened: object, path: str) -> None:
+        self._watched.discard(name)
+        self._touched.add(name)
+        self.mark("topics")
 
     async def _adopt(self, name: str) -> None:
         """A topic, or more partitions of one, that a tool wrote: give them leaders."""

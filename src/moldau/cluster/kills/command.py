@@ -13,9 +13,10 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from moldau.cluster.cluster import Cluster
+from moldau.cluster.cluster import PLANES, QUORUM, Cluster
 from moldau.cluster.kills.judging import Judged, Verdict, judge, keep
 from moldau.cluster.kills.killing import SCENARIOS, KillPlan
 from moldau.cluster.kills.load import LoadPlan
@@ -31,8 +32,8 @@ Opener = Callable[[Path], System]
 class MoldauSystem:
     """``moldau.Cluster`` as a system under test."""
 
-    def __init__(self, folder: Path) -> None:
-        self._cluster = Cluster(brokers=3, data=folder)
+    def __init__(self, folder: Path, plane: str = QUORUM) -> None:
+        self._cluster = Cluster(brokers=3, data=folder, plane=plane)
         try:
             self._cluster.start()
         except BaseException:
@@ -67,13 +68,16 @@ class MoldauSystem:
         return Path(self._cluster.node(node).folder) / "data"
 
 
-def main(arguments: Sequence[str], open_system: Opener = MoldauSystem) -> int:
-    """Run the command; the exit code. ``open_system`` starts the cluster under test in a folder."""
+def main(arguments: Sequence[str], open_system: Opener | None = None) -> int:
+    """Run the command; the exit code. ``open_system`` starts the cluster under test in a folder; None: Moldau's."""
     options = _parser().parse_args(arguments)
+    if open_system is None:
+        open_system = partial(MoldauSystem, plane=options.plane)
     if options.check is not None:
         return _check_again(options.check)
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
     again = f"--seed {seed} --kills {options.kills} --rate {options.rate:g} --only {' '.join(options.only)}"
+    again += f" --plane {options.plane}" if options.plane != QUORUM else ""
     print(f"seed {seed}; again: python -m moldau.cluster.kills {again}", flush=True)
     folder = options.out / time.strftime("%Y%m%d-%H%M%S")
     judged = []
@@ -125,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", choices=SCENARIOS, default=list(SCENARIOS), help="scenarios (all)")
     parser.add_argument("--seed", type=int, help="of pauses and choices; random and printed when not given")
     parser.add_argument("--rate", type=float, default=200.0, help="records per second of each of three producers (200)")
+    parser.add_argument("--plane", choices=PLANES, default=QUORUM, help=f"the control plane ({QUORUM})")
     parser.add_argument("--partitions", type=int, default=6, help="partitions of the topic (6)")
     parser.add_argument("--out", type=Path, default=Path("build/kills"), help="where failures are kept (build/kills)")
     parser.add_argument("--check", type=Path, metavar="FILE", help="judge a kept history again, run nothing")

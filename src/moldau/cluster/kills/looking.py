@@ -17,6 +17,7 @@ from moldau.terms import Code
 from moldau.wire.codec import Malformed
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
+from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest
 from moldau.wire.schema import Message
 
 _OPTIONS = ConnectionOptions(client_id="kills", request_timeout_ms=1_000, connect_timeout_ms=1_000)
@@ -34,7 +35,7 @@ class System(Protocol):
 
     @property
     def controllers(self) -> Mapping[int, Address]:
-        """Node id -> its controller listener."""
+        """Node id -> its controller listener; empty where brokers are the candidates (the ZooKeeper plane)."""
 
     def kill(self, node: int) -> None:
         """kill -9; the process is gone when this returns."""
@@ -118,6 +119,8 @@ class Eyes:
 
     def ruler(self, nodes: Collection[int]) -> Ruler | None:
         """The active controller, asked of the controllers themselves: only the active one answers with an offset."""
+        if not self._system.controllers:
+            return next(self._active_brokers(nodes), None)
         part = DescribeQuorumRequest.PartitionData(partition_index=METADATA_LOG.partition)
         request = DescribeQuorumRequest(
             topics=[DescribeQuorumRequest.TopicData(topic_name=METADATA_LOG.topic, partitions=[part])]
@@ -132,6 +135,14 @@ class Eyes:
             said = response.topics[0].partitions[0]
             if said.error_code == Code.NONE and said.leader_id == node and said.high_watermark >= 0:
                 yield Ruler(node, said.leader_epoch, said.high_watermark)
+
+    def _active_brokers(self, nodes: Collection[int]) -> Iterator[Ruler]:
+        """Only the active controller knows that there is no broker -1; the others are not asked about brokers."""
+        request = AlterPartitionRequest(broker_id=-1, broker_epoch=-1)
+        for node in nodes:
+            response = self._ask(self._system.brokers[node], request)
+            if response is not None and response.error_code == Code.STALE_BROKER_EPOCH:
+                yield Ruler(node, 0, 0)
 
     def _ask(self, place: Address, request: Message) -> Any:
         try:

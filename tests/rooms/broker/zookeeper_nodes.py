@@ -1,0 +1,113 @@
+"""Real nodes of the ZooKeeper plane in one process: sockets and files are real, ZooKeeper is a model in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from moldau.broker.config import NodeConfig
+from moldau.broker.node import Node
+from moldau.client.client import Client
+from moldau.client.lines import WorldLines
+from moldau.ports import World
+from moldau.ports.zookeeper import Create, Set
+from moldau.runtime.world import real_world
+from tests.rooms.broker.zookeeper_model import Server
+
+SETTINGS = {
+    "replica.lag.time.max.ms": "1000",
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "3",
+    "controlled.shutdown.retry.backoff.ms": "1000",
+    "zookeeper.connect": "model:2181/kafka",
+}
+
+
+class Nodes:
+    """Nodes 1 to n on one model of ZooKeeper."""
+
+    def __init__(self, folder: Path, count: int = 3) -> None:
+        self.folder = folder
+        self.server = Server()
+        self.failures: list[Any] = []
+        self.ended: dict[int, int] = {}
+        self.nodes: dict[int, Node] = {}
+        self.count = count
+        self._world: World | None = None
+
+    def world(self) -> World:
+        if self._world is None:
+            loop = asyncio.get_running_loop()
+            self._world = real_world(loop, lambda task, error: self.failures.append((task, error)), self.server.open)
+        return self._world
+
+    async def boot(self, id: int, port: int = 0) -> Node:
+        config = NodeConfig(
+            SETTINGS
+            | {
+                "broker.id": str(id),
+                "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                "log.dirs": str(self.folder / f"node-{id}"),
+            }
+        )
+        node = self.nodes[id] = Node(config, self.world(), lambda code: self.ended.__setitem__(id, code))
+        await asyncio.wait_for(node.start(), 20)
+        return node
+
+    async def __aenter__(self) -> Nodes:
+        await asyncio.gather(*(self.boot(id) for id in range(1, self.count + 1)))
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None):  # type: ignore[no-untyped-def]
+        for node in list(self.nodes.values()):
+            if node.config.node_id not in self.ended:
+                await node.stop()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()  # passes of a broker end with its process
+        if kind is None:
+            assert not self.failures, self.failures
+            assert not self.ended, self.ended
+
+    @property
+    def offices(self) -> list[int]:
+        """Epochs of all active controllers: one, when all is well."""
+        return [n.office.epoch for n in self.nodes.values() if n.office is not None and n.office.active]
+
+    @property
+    def controller(self) -> Node:
+        (active,) = (node for node in self.nodes.values() if node.office is not None and node.office.active)
+        return active
+
+    def client(self) -> Client:
+        servers = ",".join(f"127.0.0.1:{next(iter(n.bound.values())).port}" for n in self.nodes.values())
+        return Client(WorldLines(self.world()), servers)
+
+    def json(self, path: str) -> Any:
+        return json.loads(self.server.znodes[path].data)
+
+    def write(self, path: str, data: bytes, *, sequential: bool = False) -> None:
+        """As a tool does: create or set, without asking the controller."""
+        there = path in self.server.znodes
+        self.server.apply(
+            0, [Set(path=path, data=data) if there else Create(path=path, data=data, sequential=sequential)]
+        )
+
+    def agree(self) -> bool:
+        """Whether every image says the same of brokers and partitions."""
+        images = [node.metadata.image for node in self.nodes.values()]
+        return all(_essence(image) == _essence(images[0]) for image in images)
+
+
+def _essence(image: Any) -> Any:
+    return (
+        {b.id: (b.epoch, b.endpoints) for b in image.live_brokers()},
+        {
+            (t.name, p.id): (t.id, p.leader, p.leader_epoch, p.partition_epoch, p.isr, p.replicas, p.adding, p.removing)
+            for t in image.topics.values()
+            for p in t.partitions.values()
+        },
+        image.configs,
+    )
