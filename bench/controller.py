@@ -39,7 +39,7 @@ HERE = Path(__file__).parent
 BEGIN, END = "<!-- controller:begin -->", "<!-- controller:end -->"
 PATIENCE_S = 600.0
 LINE = ConnectionOptions(client_id="bench", request_timeout_ms=60_000, connect_timeout_ms=1_000)
-PAUSE_S = 0.002
+PAUSE_S = 0.02
 REPLICAS = 3
 
 
