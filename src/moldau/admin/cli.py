@@ -13,6 +13,7 @@ COMMANDS = {
     "status": ("moldau.admin.up:status", "Look at a cluster that `up` started."),
     "node": ("moldau.admin.storage:node", "Run one node, as in production."),
     "storage": ("moldau.admin.storage:storage", "Format a node's folders, or look at them."),
+    "quorum": ("moldau.admin.quorum:quorum", "Look at the controllers' quorum; add and remove controllers."),
     "sim": ("moldau.admin.sim:sim", "Run a cluster on simulated time, nets and disks, by a seed."),
     "demo": ("moldau.admin.demo:demo", "The whole story in three minutes: data, a stream, a killed broker, a report."),
 }

@@ -3,7 +3,7 @@
 Each call is one request (or one per broker) and gives values: an ``Outcome`` per thing asked about, as the cluster
 judged it. Does not wait until a change has reached every broker. Groups are in groups.py.
 Works on event-loop and blocking clients alike (``Cluster.run``).
-Sources: protocol guide; KIP-4, KIP-339, KIP-455, KIP-460, KIP-595. Read next: client.py.
+Sources: protocol guide; KIP-4, KIP-339, KIP-455, KIP-460, KIP-595, KIP-853. Read next: client.py.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from moldau.wire.messages.k45_alter_partition_reassignments import AlterPartitio
 from moldau.wire.messages.k46_list_partition_reassignments import ListPartitionReassignmentsRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
+from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
 
 METADATA_LOG = TopicPartition("__cluster_metadata", 0)
 
@@ -316,6 +318,26 @@ async def describe_quorum(client: Client) -> tuple[Outcome, DescribeQuorumRespon
         return Outcome(code_of(response.error_code), response.error_message), None
     part = response.topics[0].partitions[0]
     return Outcome(code_of(part.error_code), part.error_message), part
+
+
+async def add_voter(
+    client: Client, voter_id: int, directory_id: bytes, endpoints: Collection[tuple[str, str, int]], *, timeout_ms: int
+) -> Outcome:
+    """Let a controller vote (KIP-853): its ``endpoints`` as (listener, host, port). REQUEST_TIMED_OUT while another
+    change is under way, or when it has not caught up in time.
+    """
+    kind = AddRaftVoterRequest
+    listeners = [kind.Listener(name=name, host=host, port=port) for name, host, port in endpoints]
+    wish = kind(timeout_ms=timeout_ms, voter_id=voter_id, voter_directory_id=directory_id, listeners=listeners)
+    response = await client.ask(wish, CONTROLLER)
+    return Outcome(code_of(response.error_code), response.error_message)
+
+
+async def remove_voter(client: Client, voter_id: int, directory_id: bytes) -> Outcome:
+    """Let a controller vote no more (KIP-853), the leader too."""
+    wish = RemoveRaftVoterRequest(voter_id=voter_id, voter_directory_id=directory_id)
+    response = await client.ask(wish, CONTROLLER)
+    return Outcome(code_of(response.error_code), response.error_message)
 
 
 def _who_knows(resources: Collection[Resource]) -> dict[Any, list[Resource]]:

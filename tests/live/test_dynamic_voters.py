@@ -1,0 +1,202 @@
+"""Controllers that come and go while brokers serve: Kafka's own kafka-metadata-quorum adds, shows and removes them
+(KIP-853). One cluster of three controllers and two brokers, real processes; the quorum begins with one controller.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_peer import ToolRun, ask_cluster, free_port, java_tool, spawn, wait_until
+from moldau_peer import COMMAND
+from proof import Proof
+
+from moldau.client.admin import describe_quorum
+from moldau.client.sync import Cluster
+
+CONTROLLERS, BROKERS = (1, 2, 3), (11, 12)
+WAIT_S = 40
+
+
+class Quorum:
+    """The processes, and Kafka's tool pointed at them."""
+
+    cluster_id = "Z5vVXEQ4SKqk8vTQ4jAHSg"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ports = {id: free_port() for id in (*CONTROLLERS, *BROKERS)}
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+        for id in self.ports:
+            (folder / str(id)).mkdir()
+            self.config_file(id).write_text("".join(f"{key}={value}\n" for key, value in self.properties(id).items()))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"127.0.0.1:{self.ports[id]}" for id in BROKERS)
+
+    def config_file(self, id: int) -> Path:
+        return self.folder / str(id) / "server.properties"
+
+    def properties(self, id: int) -> dict[str, object]:
+        name = "CONTROLLER" if id in CONTROLLERS else "PLAINTEXT"
+        return {
+            "process.roles": "controller" if id in CONTROLLERS else "broker",
+            "node.id": id,
+            "controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{self.ports[one]}" for one in CONTROLLERS),
+            "listeners": f"{name}://127.0.0.1:{self.ports[id]}",
+            "advertised.listeners": f"{name}://127.0.0.1:{self.ports[id]}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": self.folder / str(id) / "data",
+            "offsets.topic.replication.factor": 2,
+            "controller.quorum.election.timeout.ms": 500,
+        }
+
+    def format(self, id: int) -> None:
+        first = {1: "--standalone", 2: "--no-initial-controllers", 3: "--no-initial-controllers"}.get(id)
+        wish = [
+            "storage",
+            "format",
+            "-t",
+            self.cluster_id,
+            "-c",
+            str(self.config_file(id)),
+            *([first] if first else []),
+        ]
+        subprocess.run([str(COMMAND), *wish], check=True, capture_output=True, timeout=60)
+
+    def start(self, *ids: int) -> None:
+        for id in ids:
+            self.running[id] = spawn([str(COMMAND), "node", str(self.config_file(id))], self.folder / str(id) / "log")
+
+    def kill(self, id: int) -> None:
+        process = self.running.pop(id)
+        process.kill()
+        process.wait()
+
+    def stop(self) -> None:
+        for id in list(self.running):
+            self.kill(id)
+
+    def serves(self) -> bool:
+        try:
+            return all(set(ask_cluster(self.ports[id]).brokers) == set(BROKERS) for id in BROKERS)
+        except OSError:
+            return False
+
+    def tool(self, *words: object, check: bool = True, by_controllers: bool = False) -> ToolRun:
+        where = ["--bootstrap-server", self.bootstrap_servers]
+        if by_controllers:
+            where = ["--bootstrap-controller", ",".join(f"127.0.0.1:{self.ports[id]}" for id in CONTROLLERS)]
+        return java_tool("kafka-metadata-quorum", *where, *words, check=check)
+
+    def add(self, id: int, *, check: bool = True) -> ToolRun:
+        return self.tool("--command-config", self.config_file(id), "add-controller", check=check)
+
+    def remove(self, id: int, **more: Any) -> ToolRun:
+        wish = ("remove-controller", "--controller-id", id, "--controller-directory-id", self.directory_id(id))
+        return self.tool(*wish, **more)
+
+    def directory_id(self, id: int) -> str:
+        meta = (self.folder / str(id) / "data" / "meta.properties").read_text()
+        return dict(line.split("=", 1) for line in meta.splitlines() if "=" in line)["directory.id"]
+
+    def status(self) -> dict[str, str]:
+        said = self.tool("describe", "--status").stdout
+        return {key: value.strip() for key, value in (line.split(":", 1) for line in said.splitlines() if ":" in line)}
+
+    def voters(self) -> tuple[int, set[int]]:
+        """Leader and voters, as the leader says; asked of a broker without the tool, which takes a second."""
+        with Cluster(self.bootstrap_servers) as client:
+            _, part = client.run(describe_quorum(client.client))
+        assert part is not None
+        return part.leader_id, {one.replica_id for one in part.current_voters}
+
+
+def load(quorum: Quorum, topic: str) -> Proof:
+    """Writers and a reader on a topic of their own; nothing acknowledged may be lost."""
+    admin = AdminClient({"bootstrap.servers": quorum.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=2)])[topic].result(WAIT_S)
+    return Proof(quorum, topic, 2)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quorum]:
+    made = Quorum(tmp_path_factory.mktemp("voters"))
+    try:
+        for id in made.ports:
+            made.format(id)
+        made.start(*made.ports)
+        wait_until(made.serves, "both brokers serve", WAIT_S)
+        yield made
+    finally:
+        made.stop()
+
+
+def test_one_controller_grows_to_three_and_the_active_one_goes_without_losing_a_record(quorum: Quorum) -> None:
+    with load(quorum, "growing") as proof:
+        assert quorum.voters() == (1, {1})
+        for id in (2, 3):
+            assert f"Added controller {id}" in quorum.add(id).stdout
+            proof.flows(f"controller {id} was added")
+        assert quorum.voters() == (1, {1, 2, 3})
+        status = quorum.status()
+        assert status["LeaderId"] == "1"
+        assert all(
+            f'"id": {id}, "directoryId": "{quorum.directory_id(id)}"' in status["CurrentVoters"] for id in (1, 2, 3)
+        )
+        refused = quorum.add(3, check=False)
+        assert "DuplicateVoterException" in refused.stdout + refused.stderr
+        assert "KRaft controller 1 with directory id" in quorum.remove(1).stdout
+        proof.flows("the active controller was removed")
+        leader, voters = quorum.voters()
+        assert (leader in (2, 3), voters) == (True, {2, 3})
+        gone = quorum.remove(1, check=False)
+        assert "VoterNotFoundException" in gone.stdout + gone.stderr
+        replicas = quorum.tool("describe", "--replication").stdout
+        assert [line.split()[-1] for line in replicas.splitlines() if line.startswith("1 ")] == ["Observer"]
+
+
+def test_a_kill_during_a_change_leaves_one_decided_set(quorum: Quorum) -> None:
+    """kill -9 of the leader while a controller is added: all controllers end with the same voters, and serve."""
+    with load(quorum, "changing") as proof:
+        before, voters = quorum.voters()
+        assert voters == {2, 3}
+        other = 5 - before
+        adding = subprocess.Popen(
+            [str(COMMAND), "quorum", "add-controller", "--config", str(quorum.config_file(1)),
+             "--bootstrap-server", quorum.bootstrap_servers],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        quorum.kill(before)
+        quorum.start(before)
+        said, _ = adding.communicate(timeout=60)
+        proof.flows("the leader was killed during a change")
+        wait_until(lambda: quorum.voters()[1] in ({2, 3}, {1, 2, 3}), f"a decided set; {said}", WAIT_S)
+        if quorum.voters()[1] == {2, 3}:
+            quorum.add(1)
+        quorum.kill(other)
+        proof.flows("two of three controllers are alive")
+        quorum.start(other)
+        assert quorum.voters()[1] == {1, 2, 3}
+
+
+def test_three_controllers_shrink_to_one_that_was_added(quorum: Quorum) -> None:
+    with load(quorum, "shrinking") as proof:
+        for id in (1, 3):
+            wait_until(
+                lambda id=id: quorum.remove(id, check=False, by_controllers=True).status == 0, f"{id} goes", WAIT_S
+            )
+            proof.flows(f"controller {id} was removed")
+        wait_until(lambda: quorum.voters() == (2, {2}), "controller 2 alone", WAIT_S)
+        for id in (1, 3):
+            quorum.kill(id)
+        proof.flows("the others are gone")
+        quorum.kill(2)
+        quorum.start(2)
+        proof.flows("the one that is left has restarted")
