@@ -14,7 +14,7 @@ from typing import Any
 
 from moldau.quorum import effects as do
 from moldau.quorum.messages import VoteAnswer
-from moldau.quorum.roles import Candidate, Leader, Prospective
+from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned
 from moldau.quorum.state import ElectionState, Quorum
 from moldau.quorum.tally import reached_by_majority
 from moldau.quorum.voters import VoterSet
@@ -161,7 +161,8 @@ def a_majority_has_flushed_what_is_committed(history: History, seen: Sight) -> N
     history.flushed[seen.id] = seen.flushed
     quorum = seen.quorum
     told = [effect for effect in seen.effects if isinstance(effect, do.Commit | do.AppendVoters)]
-    if quorum is not None and isinstance(quorum.role, Leader) and any(isinstance(one, do.Commit) for one in told):
+    leads = quorum is not None and isinstance(quorum.role, Leader | Resigned)  # its own removal makes it resign at once
+    if quorum is not None and leads and any(isinstance(one, do.Commit) for one in told):
         changed_after = isinstance(told[-1], do.AppendVoters)
         history.counted = (quorum.voter_log.before if changed_after else quorum.voters).ids
     voters = history.counted or history.voters

@@ -36,6 +36,8 @@ def changed(world: VoterWorld, what: str, id: int, limit_ms: int = 20_000) -> Co
 @pytest.mark.parametrize("seed", SEEDS)
 def test_one_controller_grows_to_three_and_shrinks_to_another_one(seed: int) -> None:
     world = peaceful(seed, 1, 2)
+    world.run(lambda: world.all_reached(10))
+    assert {quorum.voters.ids for quorum in world.running()} == {(0,)}, "the others know it from the log"
     assert changed(world, "add", 1) is Code.NONE
     assert changed(world, "add", 2) is Code.NONE
     assert world.voting() == (0, 1, 2)

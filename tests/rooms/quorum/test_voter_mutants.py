@@ -1,0 +1,192 @@
+"""Testing the laws of voter changes: each mutant is a known mistake, and a law or a bounded time catches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from moldau.quorum import Leader, VoterLog, VoterSet, changes, leader
+from moldau.quorum import effects as do
+from moldau.quorum.state import Quorum, Turn
+from moldau.quorum.tally import reached_by_majority
+from moldau.terms.value import replace
+from tests.rooms.quorum.test_voter_changes import (
+    test_a_change_over_the_head_of_a_majority_is_taken_back as take_back,
+)
+from tests.rooms.quorum.test_voter_changes import (
+    test_one_controller_grows_to_three_and_shrinks_to_another_one as grow_and_shrink,
+)
+from tests.rooms.quorum.test_voter_changes import (
+    test_two_voters_of_whom_the_removed_leader_dies_with_the_news as die_with_the_news,
+)
+from tests.rooms.quorum.test_voter_changes import (
+    test_what_cannot_be_is_refused_by_name as refuse,
+)
+from tests.rooms.quorum.voter_world import VoterWorld
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def let_pass(patch: pytest.MonkeyPatch, *words: str) -> None:
+    """Begin what is refused with one of these words."""
+    real = changes._refusal
+
+    def refusal(turn: Turn, ask: Any) -> Any:
+        refused = real(turn, ask)
+        if refused is None or not any(word in refused[1] for word in words):
+            return refused
+        return changes._refusal_of_voter(turn.quorum.voters, ask)
+
+    patch.setattr(changes, "_refusal", refusal)
+
+
+def changes_before_its_own_epoch_is_committed(patch: pytest.MonkeyPatch) -> None:
+    """The bug in Raft's single-server changes as they were first published."""
+    let_pass(patch, "of its epoch")
+
+
+def two_changes_at_once(patch: pytest.MonkeyPatch) -> None:
+    let_pass(patch, "not committed yet", "under way")
+
+
+def an_uncommitted_set_is_ignored(patch: pytest.MonkeyPatch) -> None:
+    real = Turn.appended_voters
+
+    def appended(self: Turn, offset: int, voters: VoterSet) -> None:
+        present = self.quorum.voters
+        real(self, offset, voters)
+        if present.voters:
+            self.put(voters=present)
+
+    patch.setattr(Turn, "appended_voters", appended)
+
+
+def a_truncation_takes_no_set_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Turn, "truncated_voters", lambda self, end: None)
+
+
+def a_removed_leader_counts_itself(patch: pytest.MonkeyPatch) -> None:
+    def advance(turn: Turn) -> None:
+        role = turn.role
+        assert isinstance(role, Leader)
+        marks = [turn.quorum.log.flushed, *(voter.end_offset for voter in role.voters.values())]
+        reached = reached_by_majority(marks)
+        if reached > max(role.start_offset, role.high_watermark or 0):
+            turn.put(high_watermark=reached)
+            turn.carry(high_watermark=reached)
+            turn.say(do.Commit(reached))
+            if role.high_watermark is None:
+                turn.say(do.BecameActive(role.epoch))
+
+    patch.setattr(leader, "_advance", advance)
+
+
+def a_removed_leader_leads_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(changes, "become_resigned", lambda turn: None)
+
+
+def the_formatted_set_is_not_copied(patch: pytest.MonkeyPatch) -> None:
+    """Only those that were formatted with it would ever know it."""
+    real = VoterLog.offset.fget  # type: ignore[attr-defined]
+    patch.setattr(VoterLog, "offset", property(lambda self: max(real(self), 0)))
+
+
+def the_removed_never_stand(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Quorum, "may_stand", property(lambda self: self.is_voter))
+
+
+def a_new_voter_need_not_catch_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(changes, "_caught_up", lambda role, key, asked_ms: True)
+
+
+def a_voter_removed_is_counted_on(patch: pytest.MonkeyPatch) -> None:
+    """The set changes and what is counted does not."""
+    real = changes._count_by
+
+    def count(turn: Turn, voters: VoterSet) -> None:
+        role = turn.role
+        assert isinstance(role, Leader)
+        before = role.voters
+        real(turn, voters)
+        after = turn.role
+        assert isinstance(after, Leader)
+        turn.put(role=replace(after, voters={**before, **after.voters}))
+
+    patch.setattr(changes, "_count_by", count)
+
+
+def hasty(seed: int) -> None:
+    """Changes are asked of whoever is elected, at once and all at once."""
+    world = VoterWorld(seed, voters=3, observers=2)
+    world.run(lambda: world.any_reached(10))
+    for turn in range(4):
+        leads = world.leader()
+        if leads is not None:
+            world.kill(leads, power=False)
+        world.run(lambda: world.leader() is not None)
+        for id in (turn % 5, (turn + 1) % 5):
+            world.remove(id, 50)
+        for id in world.nodes:
+            world.boot(id)
+        world.run_for(300)
+
+
+def at_once(seed: int) -> None:
+    """Two voters are removed in the same moment."""
+    world = VoterWorld(seed, voters=3, observers=0)
+    world.run(lambda: world.any_reached(10))
+    leads = world.leader()
+    assert leads is not None
+    world.remove((leads + 1) % 3)
+    world.remove((leads + 2) % 3)
+    world.run_for(500)
+
+
+def shrink_while_one_is_away(seed: int) -> None:
+    """Of three, one is down and the leader removes itself: what it commits must be on both that remain."""
+    world = VoterWorld(seed, voters=3, observers=0)
+    world.run(lambda: world.any_reached(10))
+    leads = world.leader()
+    assert leads is not None
+    world.kill((leads + 1) % 3)
+    world.remove(leads, 500)
+    world.run_for(1500)
+    world.boot((leads + 1) % 3)
+    goal = world.most_committed() + 20
+    world.run(lambda: world.all_reached(goal))
+
+
+MUTANTS: list[tuple[Patch, Callable[..., None], str]] = [
+    (changes_before_its_own_epoch_is_committed, hasty, "R9.*too early"),
+    (two_changes_at_once, at_once, "R9.*uncommitted"),
+    (an_uncommitted_set_is_ignored, grow_and_shrink, "R8|R9"),
+    (a_truncation_takes_no_set_back, take_back, "R9.*beyond"),
+    (a_removed_leader_counts_itself, shrink_while_one_is_away, "R5|R9"),
+    (a_removed_leader_leads_on, grow_and_shrink, "R9.*still leads"),
+    (the_formatted_set_is_not_copied, grow_and_shrink, "from the log"),
+    (the_removed_never_stand, die_with_the_news, "L8"),
+    (a_new_voter_need_not_catch_up, refuse, "one change at a time|caught up"),
+    (a_voter_removed_is_counted_on, take_back, "R8|R9"),
+]
+
+
+def try_all(scenario: Callable[..., None]) -> None:
+    takes_seed = scenario.__code__.co_argcount > 0
+    for seed in range(20 if takes_seed else 1):
+        scenario(*([seed] if takes_seed else []))
+
+
+@pytest.mark.parametrize(("mutant", "scenario", "by"), MUTANTS, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_known_mistake_with_voters_is_caught(mutant: Patch, scenario: Callable[..., None], by: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        mutant(patch)
+        with pytest.raises(AssertionError, match=by):
+            try_all(scenario)
+
+
+@pytest.mark.parametrize("scenario", [hasty, at_once, shrink_while_one_is_away])
+def test_the_same_without_a_mistake_is_not(scenario: Callable[[int], None]) -> None:
+    for seed in range(3):
+        scenario(seed)
