@@ -179,7 +179,7 @@ class SimZooKeeper:
         return self.ensemble.dice.choice(servers) if servers else None
 
     def _ping(self, session: ServerSession) -> None:
-        """Every third of the time-out: be heard, and hear. Silence for two thirds is a broken connection."""
+        """Six times in a time-out: be heard, and hear. Silence for two thirds of it is a broken connection."""
         if self._session is not session:
             return
         wire, timeout_s = self._wire, session.timeout_s
@@ -188,7 +188,7 @@ class SimZooKeeper:
                 wire.up(self._pong(wire))
             if self.ensemble.loop.time() - self._heard_s > timeout_s * 2 / 3:
                 self.broken()
-        self.ensemble.loop.call_later(timeout_s / 3, self._ping, session, context=self.context)
+        self.ensemble.loop.call_later(timeout_s / 6, self._ping, session, context=self.context)
 
     def _reachable_still(self, server: Server) -> bool:
         refuses = self.ensemble.refuses

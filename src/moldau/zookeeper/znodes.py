@@ -234,13 +234,11 @@ def parse_topic(name: str, data: bytes | None) -> TopicZnode:
 def topic_json(topic: TopicZnode) -> bytes:
     numbers = {str(number): each for number, each in topic.partitions.items()}
     numbers = in_order(numbers)
-    values: dict[str, object] = {
-        "removing_replicas": {n: list(each.removing) for n, each in numbers.items() if each.removing},
-        "partitions": {n: list(each.replicas) for n, each in numbers.items()},
-    }
+    values: dict[str, object] = {"partitions": {n: list(each.replicas) for n, each in numbers.items()}}
     if topic.id is not None:
         values["topic_id"] = uuid_text(topic.id)
     values["adding_replicas"] = {n: list(each.adding) for n, each in numbers.items() if each.adding}
+    values["removing_replicas"] = {n: list(each.removing) for n, each in numbers.items() if each.removing}
     values["version"] = 3
     return written(values)
 
