@@ -72,13 +72,25 @@ def _parse(arguments: Sequence[str]) -> tuple[str, dict[str, str], str | None]:
     return path, overrides, logs
 
 
+def _allow_many_files() -> None:
+    """A thousand files of logs, and the connections besides, are more than the 1,024 that a shell allows at first."""
+    import resource
+
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != most:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def _run(config: NodeConfig, logs: str | None) -> int:
     from moldau.broker.node import Node, StartRefused
     from moldau.runtime.logs import start_logs
-    from moldau.runtime.memory import keep_freed_buffers
+    from moldau.runtime.memory import collect_seldom, keep_freed_buffers
     from moldau.runtime.world import new_loop, real_world
 
     start_logs(logs)
+    collect_seldom()
+    _allow_many_files()
     loop = new_loop()
     asyncio.set_event_loop(loop)
     ended: asyncio.Future[int] = loop.create_future()

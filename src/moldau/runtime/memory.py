@@ -1,4 +1,4 @@
-"""How the C library treats memory that a broker has given back.
+"""How the C library treats memory that a broker has given back, and how often Python looks for garbage in cycles.
 
 glibc maps each buffer of more than 128 KiB anew and unmaps it when it is freed, or gives the top of its heap back; the
 next fetch answer of a megabyte then faults in 256 fresh pages, which the kernel clears first. That was two thirds of
@@ -7,6 +7,8 @@ what a consumer cost the broker. Told to keep what is freed, it serves the next 
 """
 
 from __future__ import annotations
+
+import gc
 
 KEEP_BYTES = 16 << 20
 """Freed memory at the top of the heap that is kept: a few answers of replica.fetch.max.bytes or max.partition.fetch."""
@@ -24,3 +26,16 @@ def keep_freed_buffers() -> bool:
     except (OSError, AttributeError, TypeError):
         return False
     return bool(mallopt(_MMAP_THRESHOLD, MAP_FROM_BYTES) and mallopt(_TRIM_THRESHOLD, KEEP_BYTES))
+
+
+COLLECT_AFTER = (10_000, 10, 500)
+"""New containers until the youngest are walked; such walks until the middle ones are; such walks until all are."""
+
+
+def collect_seldom() -> None:
+    """Have the cyclic collector walk everything only once in fifty million objects, not after each few thousand.
+
+    A broker's objects are a million that live on (ten thousand partitions) and many that die by reference count. At
+    Python's own thresholds each batch of metadata brought on full walks, of 100 ms and more, that found nothing.
+    """
+    gc.set_threshold(*COLLECT_AFTER)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import platform
 import subprocess
 import sys
+
+from moldau.runtime.memory import COLLECT_AFTER, collect_seldom
 
 MEASURE = """
 import resource, sys
@@ -36,3 +39,38 @@ def test_freed_buffers_are_used_again_without_new_pages() -> None:
 def test_without_being_told_the_library_gives_them_back() -> None:
     _, count = faults("as usual")
     assert platform.libc_ver()[0] != "glibc" or count > 10_000  # else runtime/memory.py has no reason to be
+
+
+def whole_walks(thresholds: tuple[int, int, int]) -> int:
+    """How often the collector walks everything while a batch of metadata comes in (300,000 containers that stay)."""
+    walks = 0
+
+    def count(phase: str, what: dict[str, int]) -> None:
+        nonlocal walks
+        walks += phase == "start" and what["generation"] == 2
+
+    before = gc.get_threshold()
+    gc.collect()
+    gc.set_threshold(*thresholds)
+    gc.callbacks.append(count)
+    try:
+        kept = [[number] for number in range(300_000)]
+        assert len(kept) == 300_000
+    finally:
+        gc.callbacks.remove(count)
+        gc.set_threshold(*before)
+    return walks
+
+
+def test_metadata_that_stays_brings_on_no_walk_through_everything() -> None:
+    assert whole_walks(COLLECT_AFTER) == 0
+    assert whole_walks((700, 10, 1)) > 0, "else this counts nothing"
+
+
+def test_a_node_collects_seldom() -> None:
+    before = gc.get_threshold()
+    try:
+        collect_seldom()
+        assert gc.get_threshold() == COLLECT_AFTER
+    finally:
+        gc.set_threshold(*before)
