@@ -108,7 +108,7 @@ class Session:
         first = self._first = loop.create_future()
 
         def told(state: str) -> None:
-            loop.call_soon_threadsafe(self._told, client, state)
+            _hand_over(loop, self._told, client, state)
 
         client = self._client = Client(self._hosts, self._ensemble.session_timeout_ms, told)
         client.start_async()
@@ -328,7 +328,7 @@ class Session:
                 landed(result.value)
             answer.set_result(result.value)
 
-        result.rawlink(lambda _: loop.call_soon_threadsafe(land))
+        result.rawlink(lambda _: _hand_over(loop, land))
         return answer
 
     def _arm(
@@ -356,9 +356,17 @@ class Session:
         def heard(event: Any) -> None:
             happened = _HAPPENED.get(event.type)
             if happened is not None:  # else: the connection broke, which is told otherwise
-                loop.call_soon_threadsafe(fire, happened)
+                _hand_over(loop, fire, happened)
 
         return heard
+
+
+def _hand_over(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: object) -> None:
+    """From the connection's thread to the loop."""
+    try:
+        loop.call_soon_threadsafe(call, *args)
+    except RuntimeError:
+        assert loop.is_closed()  # the node has stopped, and nobody waits any more
 
 
 def _seen(found: Any, *, children: bool) -> int | None:

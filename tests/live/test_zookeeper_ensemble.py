@@ -1,0 +1,88 @@
+"""Three real ZooKeeper servers: one dies, the sessions live. What is said when nobody answers, or nobody may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.security import make_acl
+
+from moldau.cluster.ensemble import LocalEnsemble
+from moldau.cluster.nodes import HOST, free_ports
+from moldau.ports.zookeeper import ConnectionLoss, Ensemble, NoAuth
+from moldau.zookeeper.link import Client
+from moldau.zookeeper.session import Session
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnsemble]:
+    with LocalEnsemble(tmp_path_factory.mktemp("ensemble"), servers=3) as ensemble:
+        yield ensemble
+
+
+def config(connect: str, connection_timeout_ms: int = 20_000) -> Ensemble:
+    return Ensemble(connect=connect, session_timeout_ms=10_000, connection_timeout_ms=connection_timeout_ms)
+
+
+async def patiently(session: Session, path: str) -> None:
+    """Create a znode, however often the connection breaks meanwhile."""
+    while True:
+        try:
+            if await session.exists(path) is None:
+                await session.create(path)
+            return
+        except ConnectionLoss:
+            await asyncio.sleep(0.05)
+
+
+def test_the_leader_of_three_servers_dies_and_the_sessions_live(three: LocalEnsemble) -> None:
+    async def play() -> None:
+        sessions = [Session(config(three.connect + "/failover")) for _ in range(4)]
+        for session in sessions:
+            await session.start()
+        ids = [session.session_id for session in sessions]
+        for n, session in enumerate(sessions):
+            await session.create(f"/e{n}", b"", ephemeral=True)
+        leader = three.leader()
+        assert leader is not None
+        await asyncio.to_thread(three.kill, leader)
+        for n, session in enumerate(sessions):
+            await asyncio.wait_for(patiently(session, f"/after{n}"), 60)
+        assert [session.session_id for session in sessions] == ids
+        await sessions[0].sync()
+        assert set(await sessions[0].children("/")) == {f"{what}{n}" for what in ("e", "after") for n in range(4)}
+        assert three.leader() not in (None, leader)
+        await asyncio.to_thread(three.restart, leader)
+        for session in sessions:
+            await session.stop()
+
+    asyncio.run(play())
+
+
+def test_a_folder_s_ensemble_is_found_and_stopped_by_another(tmp_path: Path) -> None:
+    LocalEnsemble(tmp_path).start()
+    other = LocalEnsemble(tmp_path)
+    assert other.leader() == 1
+    other.stop()
+    assert LocalEnsemble(tmp_path).leader() is None
+
+
+def test_nobody_answers_is_said_with_names_and_time() -> None:
+    (port,) = free_ports(1)
+    session = Session(config(f"{HOST}:{port}", connection_timeout_ms=500))
+    with pytest.raises(ConnectionLoss, match=rf"{HOST}:{port} answered in 500 ms \(zookeeper.connection.timeout.ms\)"):
+        asyncio.run(session.start())
+
+
+def test_a_chroot_that_may_not_be_created_is_said(three: LocalEnsemble) -> None:
+    client = Client(three.connect, 10_000, lambda _: None)
+    client.start_async().wait(20)
+    client.mended()
+    client.create("/locked", b"", acl=[make_acl("world", "anyone", read=True)])
+    client.leave()
+    with pytest.raises(NoAuth, match="/locked/kafka: the chroot of zookeeper.connect may not be created"):
+        asyncio.run(Session(config(three.connect + "/locked/kafka")).start())
