@@ -61,6 +61,7 @@ class Fetcher:
         self._session_id = 0
         self._session_epoch = 0
         self._sessionless = False
+        self._told_epoch = self._around.broker_epoch()
         self._serial = 0
         self._in_flight: deque[Sent] = deque()
         self._due: Handle | None = None
@@ -163,6 +164,9 @@ class Fetcher:
         if self._throttles.following.on:
             self._hold_back()
         if not self._in_flight:
+            if self._told_epoch != self._around.broker_epoch():
+                # Registered again: a leader notes by partition who fetches, and what is quiet would stay unnamed.
+                self._begin_session()
             if self._dirty or any(following.in_session for following in self.followed.values()):
                 self._send(line)
         elif len(self._in_flight) == 1 and (self._dirty or self._forgotten) and self._session_id:
@@ -190,6 +194,7 @@ class Fetcher:
 
     def _begin_session(self) -> None:
         self._session_id = self._session_epoch = 0
+        self._told_epoch = self._around.broker_epoch()
         self._forgotten.clear()
         self._dirty = {key: following for key, following in self.followed.items() if following.timer is None}
         for following in self.followed.values():

@@ -208,8 +208,7 @@ class ZooKeeperPlane:
         for listener in self._listeners:
             listener.became_active(won.epoch)
         node.lifecycle.heard()
-        if found.dead:
-            node.office.tell(asks.BrokersGone(brokers=tuple((id, -1) for id in found.dead)))
+        node.office.tell(asks.TakeStock(dead=found.dead))
         self.watching.open()
 
     def _step_down(self) -> None:

@@ -75,6 +75,13 @@ class BrokersGone:
     brokers: tuple[tuple[int, int], ...]
 
 
+@value(kw_only=True)
+class TakeStock:
+    """What a controller that has just read the whole cluster begins with: who of the loaded brokers is dead (PS-2)."""
+
+    dead: tuple[int, ...] = ()
+
+
 @value
 class Tick:
     """Time went by: fence brokers whose session ran out."""

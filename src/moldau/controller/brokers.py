@@ -17,6 +17,7 @@ from moldau.controller.asks import (
     Idle,
     RegisterBroker,
     RegisterController,
+    TakeStock,
     Tick,
     UnregisterBroker,
 )
@@ -220,6 +221,11 @@ def brokers_gone(view: View, ask: BrokersGone) -> Decision:
     if not known:
         return Decision([], Moved(count=0))
     return Decision(failures.fence(view, known), Moved(count=len(known)))
+
+
+def take_stock(view: View, ask: TakeStock) -> Decision:
+    """Fence who is dead, and lead whatever can be led."""
+    return Decision(failures.take_stock(view, ask.dead), Moved(count=len(ask.dead)))
 
 
 def tick(view: View, ask: Tick) -> Decision:

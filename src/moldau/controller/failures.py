@@ -28,6 +28,15 @@ def fence(view: View, broker_ids: Iterable[int]) -> list[Any]:
     return records
 
 
+def take_stock(view: View, broker_ids: Iterable[int]) -> list[Any]:
+    """Records that fence brokers and elect for partitions that nobody leads: a cluster that was just read (PS-2)."""
+    gone = frozenset(broker_ids)
+    keys = {p.key for p in view.image.leaderless()}
+    for id in gone:
+        keys.update(p.key for p in view.image.partitions_on_broker(id) if id in p.isr or p.leader == id)
+    return [*_changes(Standing(view, leaving=gone), keys), *(_mark(view, id, fenced=FENCE) for id in sorted(gone))]
+
+
 def unfence(view: View, broker_id: int) -> list[Any]:
     """Records that unfence a broker, and elect for partitions that had nobody."""
     records: list[Any] = [_mark(view, broker_id, fenced=UNFENCE)]

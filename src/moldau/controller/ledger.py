@@ -19,6 +19,7 @@ DECISIONS: dict[type, Callable[[View, Any], Decision]] = {
     asks.Heartbeat: brokers.heartbeat,
     asks.BrokerRefused: brokers.broker_refused,
     asks.BrokersGone: brokers.brokers_gone,
+    asks.TakeStock: brokers.take_stock,
     asks.Tick: brokers.tick,
     asks.Idle: brokers.idle,
     asks.UnregisterBroker: brokers.unregister_broker,

@@ -119,6 +119,9 @@ def test_a_follower_whose_session_expires_registers_again_before_anything_else(t
             await until(lambda: node.plane.zk.session_id and settled(nodes), "the broker is back")  # type: ignore[union-attr]
             new = [ops for session, ops in nodes.server.log[before:] if session == node.plane.zk.session_id]  # type: ignore[union-attr]
             assert new[0][0].path == f"/brokers/ids/{node.config.node_id}"
+            # Nothing is written, and the process that fetches is the same: leaders must still hear of its new epoch.
+            states = [f"/brokers/topics/t/partitions/{number}/state" for number in range(3)]
+            await until(lambda: all(len(nodes.json(path)["isr"]) == 3 for path in states), "in sync with all leaders")
 
     run(scenario)
 
@@ -400,5 +403,24 @@ def test_a_state_that_a_leader_wrote_itself_is_read_anew(tmp_path: Path) -> None
             nodes.write("/isr_change_notification/isr_change_", json.dumps(note).encode(), sequential=True)
             await until(lambda: nodes.server.znodes["/controller_epoch"].data == b"2", "a new look")
             await until(lambda: len(nodes.json(path)["isr"]) == 3 and nodes.agree(), "and the ISR grows again")
+
+    run(scenario)
+
+
+def test_a_controller_that_takes_office_leads_whatever_can_be_led(tmp_path: Path) -> None:
+    """PS-2: all were told to stop at once, so partitions were left to the last one, who was leaving as well."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            old = nodes.controller
+            path = "/brokers/topics/t/partitions/0/state"
+            state = nodes.json(path)
+            state |= {"leader": -1, "leader_epoch": state["leader_epoch"] + 1, "isr": [old.config.node_id]}
+            nodes.write(path, json.dumps(state).encode())
+            nodes.server.apply(0, [Delete(path="/controller")])
+            await until(lambda: nodes.offices == [2], "another look")
+            await until(lambda: nodes.json(path)["leader"] == old.config.node_id, "it is led")
+            await until(lambda: len(nodes.json(path)["isr"]) == 3 and nodes.agree(), "in sync")
 
     run(scenario)

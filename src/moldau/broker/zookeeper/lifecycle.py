@@ -30,7 +30,9 @@ class ZooKeeperLifecycle:
         self._node = node
         self.stage = Stage.STARTING
         self.epoch = -1
-        """Broker epoch: -1 before the registration, and while there is none."""
+        """Broker epoch: of the newest registration; -1 before the first."""
+        self.registered = False
+        """Whether that registration stands, as far as is known."""
         self.incarnation_id: bytes = node.world.random.uuid()
         self.running = asyncio.Event()
 
@@ -45,6 +47,7 @@ class ZooKeeperLifecycle:
     async def register(self, zk: Any) -> None:
         """Register in a session; RegistrationRefused when another process lives under our id."""
         self.epoch = await register(self._node, zk, self.incarnation_id)
+        self.registered = True
         if self.stage is not Stage.LEAVING:
             self.stage = Stage.FENCED
         log.info("registered with broker epoch %d", self.epoch)
@@ -54,13 +57,13 @@ class ZooKeeperLifecycle:
         if self.stage is Stage.RUNNING:
             log.warning("the session expired; this broker registers again")
             self.stage = Stage.FENCED
-        self.epoch = -1
+        self.registered = False
 
     def heard(self) -> None:
         """The image may have changed: look whether this broker counts as alive there."""
         node = self._node
         known = node.metadata.image.brokers.get(node.config.node_id)
-        alive = known is not None and not known.fenced and known.epoch == self.epoch
+        alive = self.registered and known is not None and not known.fenced and known.epoch == self.epoch
         if self.stage is Stage.RUNNING and not alive:
             log.warning("this broker was fenced; its registration stands, the controller will find it alive")
             self.stage = Stage.FENCED

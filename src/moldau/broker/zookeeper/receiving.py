@@ -97,8 +97,8 @@ class Receiving:
                 self.controller_epoch,
             )
             return Code.STALE_CONTROLLER_EPOCH
-        own = self._node.lifecycle.epoch
-        if own < 0 or 0 <= request.broker_epoch < own:
+        own = self._node.lifecycle
+        if not own.registered or 0 <= request.broker_epoch < own.epoch:
             return Code.STALE_BROKER_EPOCH
         self.saw(request.controller_epoch)
         return None

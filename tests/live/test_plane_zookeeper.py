@@ -1,0 +1,214 @@
+"""The ZooKeeper plane for real: three broker processes, a real ZooKeeper server, librdkafka as the client.
+
+One cluster for all tests, which run in order: each leaves it whole. Every kill happens under load, and nothing that was
+acknowledged may be lost. Sessions are short, because a dead controller is found by its session only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
+from kafka_peer import wait_until
+from proof import Proof
+
+from moldau import Cluster
+from moldau.client.admin import AlterOp, Resource, alter_configs, delete_topics, reassign
+from moldau.client.admin import ResourceType as Kind
+from moldau.ports.zookeeper import Ensemble, NoNode
+from moldau.terms import TopicPartition
+from moldau.zookeeper.session import Session
+
+SESSION_MS = 1_500
+WAIT_S = 30
+PARTITIONS = 4
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    config = {
+        "zookeeper.session.timeout.ms": str(SESSION_MS),
+        "offsets.topic.num.partitions": "4",
+        "group.initial.rebalance.delay.ms": "0",
+        "default.replication.factor": "3",
+    }
+    folder = tmp_path_factory.mktemp("plane") / "cluster"
+    with Cluster(3, plane="zookeeper", data=folder, config=config) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """A topic of a test's own, on a cluster that is whole."""
+    name = f"carried-{next(_numbers)}"
+    cluster.create_topic(name, partitions=PARTITIONS, replication_factor=3, config={"min.insync.replicas": "2"})
+    cluster.wait_until_in_sync()
+    return name
+
+
+def in_zookeeper(cluster: Cluster, work: Callable[[Session], Awaitable[Any]]) -> Any:
+    """Something done to the znodes, as a tool does it."""
+
+    async def session() -> Any:
+        zk = Session(Ensemble(connect=cluster.spec.zookeeper, session_timeout_ms=6_000, connection_timeout_ms=10_000))
+        await zk.start()
+        try:
+            return await work(zk)
+        finally:
+            await zk.stop()
+
+    return asyncio.run(session())
+
+
+def znode(cluster: Cluster, path: str) -> Any:
+    """The JSON in a znode; None when it is not there."""
+
+    async def read(zk: Session) -> Any:
+        try:
+            return json.loads((await zk.get(path))[0])
+        except NoNode:
+            return None
+
+    return in_zookeeper(cluster, read)
+
+
+def test_a_group_reads_what_a_client_wrote(cluster: Cluster) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    sent = {f"v{n}" for n in range(300)}
+    for value in sent:
+        producer.produce("to-a-group", value.encode())  # made automatically, by whoever is controller
+    assert producer.flush(WAIT_S) == 0
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe(["to-a-group"])
+    seen: set[str] = set()
+
+    def all_there() -> bool:
+        for message in consumer.consume(500, timeout=0.5):
+            if message.error() is None:
+                seen.add((message.value() or b"").decode())
+        return seen == sent
+
+    try:
+        wait_until(all_there, "the group has read everything", WAIT_S)
+    finally:
+        consumer.close()
+
+
+def test_metadata_name_the_controller_that_zookeeper_names(cluster: Cluster) -> None:
+    assert cluster.controller() == znode(cluster, "/controller")["brokerid"]
+    assert cluster.cluster_id == znode(cluster, "/cluster/id")["id"]
+
+
+def test_topics_are_made_changed_grown_moved_and_deleted(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic("t", 2, 2, config={"retention.ms": "60000"})])["t"].result(WAIT_S)
+    admin.create_partitions([NewPartitions("t", 3)])["t"].result(WAIT_S)
+    client = cluster.client()
+    change = {Resource(Kind.TOPIC, "t"): [("retention.ms", AlterOp.SET, "70000")]}
+    client.run(alter_configs(client.client, change))
+    resource = ConfigResource(ResourceType.TOPIC, "t")
+
+    def told() -> bool:
+        found = admin.describe_configs([resource])[resource].result(WAIT_S)
+        return bool(found["retention.ms"].value == "70000")
+
+    wait_until(told, "the setting is changed", WAIT_S)
+    assert znode(cluster, "/config/topics/t") == {"version": 1, "config": {"retention.ms": "70000"}}
+    client.run(reassign(client.client, {TopicPartition("t", 0): [3, 1, 2]}))
+    wait_until(
+        lambda: (
+            znode(cluster, "/brokers/topics/t")["partitions"]["0"] == [3, 1, 2]
+            and sorted(znode(cluster, "/brokers/topics/t/partitions/0/state")["isr"]) == [1, 2, 3]
+        ),
+        "the replicas have moved",
+        WAIT_S,
+    )
+    client.run(delete_topics(client.client, ["t"]))
+    wait_until(lambda: "t" not in client.topics(), "the topic is gone", WAIT_S)
+    assert znode(cluster, "/brokers/topics/t") is None
+    wait_until(lambda: not _folders(cluster, "t-0"), "its folders are gone, or renamed to go", WAIT_S)
+
+
+def _folders(cluster: Cluster, name: str) -> list[Path]:
+    found = [Path(node.folder) / "data" / name for node in cluster.spec.nodes]
+    return [folder for folder in found if folder.exists()]
+
+
+def test_nothing_is_lost_when_a_leader_is_killed(cluster: Cluster, topic: str) -> None:
+    with Proof(cluster, topic, PARTITIONS) as load:
+        controller = cluster.controller()
+        victim = next(leader for number in range(PARTITIONS) if (leader := cluster.leader(topic, number)) != controller)
+        cluster.kill(victim)
+        load.flows("others lead")
+        cluster.restart(victim)
+        cluster.wait_until_in_sync()
+        load.flows("it is back")
+
+
+def test_nothing_is_lost_when_the_controller_is_killed(cluster: Cluster, topic: str) -> None:
+    with Proof(cluster, topic, PARTITIONS) as load:
+        victim = cluster.controller()
+        cluster.kill(victim)
+        load.flows("another is controller, and others lead")
+        cluster.restart(victim)
+        cluster.wait_until_in_sync()
+        assert cluster.controller() != victim
+        load.flows("it is back")
+
+
+def test_nothing_is_lost_when_sessions_expire(cluster: Cluster, topic: str) -> None:
+    """A process that sleeps beyond its session wakes up without registration and without office."""
+    with Proof(cluster, topic, PARTITIONS) as load:
+        victim = cluster.controller()
+        before = znode(cluster, "/controller")
+        cluster.pause(victim)
+        wait_until(lambda: (znode(cluster, "/controller") or before) != before, "another is controller", WAIT_S)
+        cluster.resume(victim)
+        cluster.wait_until_in_sync()
+        load.flows("it has registered again")
+        assert cluster.controller() == znode(cluster, "/controller")["brokerid"] != victim
+
+
+def test_a_broker_that_is_told_to_stop_hands_its_leads_over_first(cluster: Cluster, topic: str) -> None:
+    with Proof(cluster, topic, PARTITIONS) as load:
+        for id in (1, 2, 3):
+            cluster.terminate(id)
+            told = (cluster.node(id).logs / "server.log").read_text()
+            assert "Controlled shutdown request returned successfully" in told
+            assert znode(cluster, f"/brokers/ids/{id}") is None
+            load.flows(f"broker {id} is away")
+            cluster.restart(id)
+            cluster.wait_until_in_sync()
+
+
+def test_zookeeper_itself_may_be_restarted(cluster: Cluster, topic: str) -> None:
+    """Its sessions live on: nobody loses anything but time."""
+    ensemble = cluster.ensemble
+    assert ensemble is not None
+    with Proof(cluster, topic, PARTITIONS) as load:
+        ensemble.kill(1)
+        load.flows("records need no ZooKeeper")
+        ensemble.restart(1)
+        cluster.create_topic("after-the-restart", partitions=1, replication_factor=3)
+        load.flows("everything works")
+
+
+def test_the_whole_cluster_stops_cleanly_and_comes_back(cluster: Cluster, topic: str) -> None:
+    cluster.wait_until_in_sync()
+    cluster.stop()
+    for node in cluster.spec.nodes:
+        assert (Path(node.folder) / "data" / ".kafka_cleanshutdown").exists()
+    cluster.start()
+    cluster.wait_until_in_sync()
+    with Proof(cluster, topic, PARTITIONS) as load:
+        load.flows("as before")
