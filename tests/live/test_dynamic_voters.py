@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,6 +96,12 @@ class Quorum:
             where = ["--bootstrap-controller", ",".join(f"127.0.0.1:{self.ports[id]}" for id in CONTROLLERS)]
         return java_tool("kafka-metadata-quorum", *where, *words, check=check)
 
+    def moldau(self, *words: object) -> str:
+        command = [str(COMMAND), "quorum", *map(str, words), "--bootstrap-server", self.bootstrap_servers]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
     def add(self, id: int, *, check: bool = True) -> ToolRun:
         return self.tool("--command-config", self.config_file(id), "add-controller", check=check)
 
@@ -150,6 +157,8 @@ def test_one_controller_grows_to_three_and_the_active_one_goes_without_losing_a_
         assert all(
             f'"id": {id}, "directoryId": "{quorum.directory_id(id)}"' in status["CurrentVoters"] for id in (1, 2, 3)
         )
+        features = java_tool("kafka-features", "--bootstrap-server", quorum.bootstrap_servers, "describe").stdout
+        assert re.search(r"Feature: kraft\.version\s.*FinalizedVersionLevel: 1\s", features)
         refused = quorum.add(3, check=False)
         assert "DuplicateVoterException" in refused.stdout + refused.stderr
         assert "KRaft controller 1 with directory id" in quorum.remove(1).stdout
@@ -179,7 +188,7 @@ def test_a_kill_during_a_change_leaves_one_decided_set(quorum: Quorum) -> None:
         proof.flows("the leader was killed during a change")
         wait_until(lambda: quorum.voters()[1] in ({2, 3}, {1, 2, 3}), f"a decided set; {said}", WAIT_S)
         if quorum.voters()[1] == {2, 3}:
-            quorum.add(1)
+            assert quorum.moldau("add-controller", "--config", quorum.config_file(1)) == "Controller 1 votes."
         quorum.kill(other)
         proof.flows("two of three controllers are alive")
         quorum.start(other)
@@ -194,6 +203,10 @@ def test_three_controllers_shrink_to_one_that_was_added(quorum: Quorum) -> None:
             )
             proof.flows(f"controller {id} was removed")
         wait_until(lambda: quorum.voters() == (2, {2}), "controller 2 alone", WAIT_S)
+        shown = quorum.moldau("status").splitlines()
+        assert [line.split()[:2] for line in shown[1:]] == [
+            ["2", "leader"], *([str(id), "observer"] for id in (1, 3, *BROKERS))
+        ]  # fmt: skip
         for id in (1, 3):
             quorum.kill(id)
         proof.flows("the others are gone")

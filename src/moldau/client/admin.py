@@ -328,14 +328,20 @@ async def add_voter(
     """
     kind = AddRaftVoterRequest
     listeners = [kind.Listener(name=name, host=host, port=port) for name, host, port in endpoints]
-    wish = kind(timeout_ms=timeout_ms, voter_id=voter_id, voter_directory_id=directory_id, listeners=listeners)
+    wish = kind(
+        cluster_id=None,
+        timeout_ms=timeout_ms,
+        voter_id=voter_id,
+        voter_directory_id=directory_id,
+        listeners=listeners,
+    )
     response = await client.ask(wish, CONTROLLER)
     return Outcome(code_of(response.error_code), response.error_message)
 
 
 async def remove_voter(client: Client, voter_id: int, directory_id: bytes) -> Outcome:
     """Let a controller vote no more (KIP-853), the leader too."""
-    wish = RemoveRaftVoterRequest(voter_id=voter_id, voter_directory_id=directory_id)
+    wish = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id)
     response = await client.ask(wish, CONTROLLER)
     return Outcome(code_of(response.error_code), response.error_message)
 

@@ -104,9 +104,12 @@ class Seat:
         folder = quorum.folder / str(id)
         folder.mkdir(exist_ok=True)
         self.alive = True
+        self.port = quorum.ports.get(id, id)
+        self.directory_id = bytes([quorum.disks.get(id, id)]) * 16
         self.world = real_world(asyncio.get_running_loop(), self._failed)
         self.inflight: set[asyncio.Future[Any]] = set()
         self.config = Config(id, quorum.voters, str(folder), **{**quorum.changes, **changes})
+        self.config.is_controller = id in (*quorum.voters, *quorum.joining)
         self.leaders_heard_of = 0
         node = SimpleNamespace(
             world=self.world,
@@ -114,11 +117,12 @@ class Seat:
             peers=self,
             metadata=self.listener,
             quorum_leader_changed=self._leader_changed,
-            controller_endpoints=lambda: [Endpoint("CONTROLLER", "host", id)],
+            controller_endpoints=lambda: [Endpoint("CONTROLLER", "host", self.port)],
             cluster_id=CLUSTER,
+            asking=SimpleNamespace(once=self._ask_the_leader),
         )
-        meta = MetaProperties(CLUSTER, id, directory_id=bytes([id]) * 16)
-        self.plane = QuorumPlane(node, meta, [self.listener])
+        meta = MetaProperties(CLUSTER, id, directory_id=self.directory_id)
+        self.plane = node.plane = QuorumPlane(node, meta, [self.listener])
 
     def _leader_changed(self) -> None:
         self.leaders_heard_of += 1
@@ -126,6 +130,14 @@ class Seat:
     def _failed(self, task: str, error: BaseException) -> None:
         if self.alive:  # what a killed process would have met nobody hears of
             self.quorum.failures.append(error)
+
+    async def _ask_the_leader(self, message: Any, timeout_ms: int) -> Any:
+        leader, _ = self.plane.leader
+        seat = None if leader is None else self.quorum.seats.get(leader)
+        if seat is None:
+            raise ConnectionError("no leader is known")
+        answer = await seat.plane.change_voters(message)
+        return RESPONSES[type(message)](error_code=int(answer.code))
 
     async def ask(self, host: str, port: int, message: Any, timeout_ms: int | None = None) -> Any:
         return await self.quorum.carry(self, port, message, timeout_ms or 2000)
@@ -141,6 +153,9 @@ class SeatedQuorum:
         self.seats: dict[int, Seat] = {}
         self.failures: list[BaseException] = []
         self.versions: dict[int, int] = {}
+        self.joining: tuple[int, ...] = ()
+        self.ports: dict[int, int] = {}
+        self.disks: dict[int, int] = {}
 
     async def start(self, *ids: int, **changes: Any) -> None:
         for id in ids:
@@ -166,7 +181,7 @@ class SeatedQuorum:
 
     async def carry(self, source: Seat, target: int, message: Any, timeout_ms: int) -> Any:
         """One request and its response, as bytes both ways."""
-        seat = self.seats.get(target)
+        seat = next((one for one in self.seats.values() if one.port == target), None)
         await asyncio.sleep(0)
         if not source.alive:
             raise ConnectionAbortedError("this node is gone")

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from moldau.broker.api import ZOOKEEPER
+from moldau.broker.api.k57_update_features import KRAFT_VERSION, KRAFT_VERSIONS
 from moldau.controller.features import SUPPORTED
 from moldau.terms import Code
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -43,7 +44,7 @@ def handle(node: Any, request: ApiVersionsRequest, context: Any) -> ApiVersionsR
     lowest = 0 if context.api_version >= 4 else 1  # version 3 cannot show a range from 0 (KAFKA-17011)
     answer.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
-        for name, low, high in SUPPORTED
+        for name, low, high in (*SUPPORTED, (KRAFT_VERSION, *KRAFT_VERSIONS))
         if low >= lowest
     ]
     answer.finalized_features_epoch = node.metadata.offset
@@ -52,6 +53,14 @@ def handle(node: Any, request: ApiVersionsRequest, context: Any) -> ApiVersionsR
         for name, level in sorted(image.features.items())
         if level >= lowest
     ]
+    quorum = getattr(getattr(node, "plane", None), "quorum", None)  # none on the ZooKeeper plane, or before the start
+    if quorum is not None and quorum.kraft_version:
+        level = quorum.kraft_version
+        answer.finalized_features.append(
+            ApiVersionsResponse.FinalizedFeatureKey(
+                name=KRAFT_VERSION, min_version_level=level, max_version_level=level
+            )
+        )
     return answer
 
 

@@ -1,5 +1,5 @@
-"""UpdateFeatures, 0-2: raise or lower feature levels of the cluster (KIP-584, KIP-778, KIP-1022); validate-only
-honoured."""
+"""UpdateFeatures, 0-2: raise or lower feature levels of the cluster (KIP-584, KIP-778, KIP-853, KIP-1022);
+validate-only honoured."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from moldau.controller import asks
 from moldau.terms import Code
 from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
+KRAFT_VERSION = "kraft.version"
+KRAFT_VERSIONS = (0, 1)
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
@@ -22,22 +24,57 @@ def handle(node: Any, request: UpdateFeaturesRequest, context: Any) -> Any:
 
 
 async def control(node: Any, request: UpdateFeaturesRequest, context: Any) -> UpdateFeaturesResponse:
-    """Decide: all of the updates, or none."""
+    """Decide: all of the updates, or none. kraft.version is the quorum's own and is no record of the metadata."""
+    voters = next((u for u in request.feature_updates if u.feature == KRAFT_VERSION), None)
+    if voters is not None and (wrong := _refusal(node, voters)) is not None:
+        return UpdateFeaturesResponse(
+            error_code=Code.INVALID_UPDATE_VERSION,
+            error_message=wrong,
+            results=[_result(u.feature, Code.INVALID_UPDATE_VERSION, wrong) for u in request.feature_updates],
+        )
     updates = tuple(
         asks.FeatureUpdate(feature=u.feature, level=u.max_version_level, upgrade_type=u.upgrade_type)
         for u in request.feature_updates
+        if u is not voters
     )
+    answer = await _decide(node, request, updates)
+    if voters is not None and answer.error_code == Code.NONE:
+        if not request.validate_only:
+            done = await node.plane.upgrade(request.timeout_ms)
+            elsewhere = done.code is Code.NOT_LEADER_OR_FOLLOWER
+            answer.error_code = Code.NOT_CONTROLLER if elsewhere else done.code
+            answer.error_message = done.message or None
+        answer.results.append(_result(KRAFT_VERSION, Code(answer.error_code), answer.error_message))
+    return answer
+
+
+def _refusal(node: Any, update: UpdateFeaturesRequest.FeatureUpdateKey) -> str | None:
+    """Why kraft.version cannot be set so (KIP-853): it goes from 0 to 1, and never back."""
+    quorum = getattr(node.plane, "quorum", None)
+    if quorum is None:
+        return "There is no quorum of controllers here."
+    now, (low, high) = quorum.kraft_version, KRAFT_VERSIONS
+    if not low <= update.max_version_level <= high:
+        return f"The controllers support {low} to {high} of {KRAFT_VERSION}, not {update.max_version_level}."
+    if update.max_version_level < now:
+        return f"{KRAFT_VERSION} is {now} and cannot be lowered: the voters stand in the log."
+    return None
+
+
+async def _decide(node: Any, request: UpdateFeaturesRequest, updates: tuple[Any, ...]) -> UpdateFeaturesResponse:
     reply = await node.office.ask(asks.UpdateFeatures(updates=updates, validate_only=request.validate_only))
     refused = whole(reply)
     if refused is not None:
         return UpdateFeaturesResponse(error_code=refused[0], error_message=refused[1])
     answer = UpdateFeaturesResponse(error_code=reply.code, error_message=reply.message)
     for feature, (code, message) in reply.features:
-        answer.results.append(
-            UpdateFeaturesResponse.UpdatableFeatureResult(feature=feature, error_code=code, error_message=message)
-        )
+        answer.results.append(_result(feature, code, message))
         if (
             code is not Code.NONE and answer.error_code == Code.NONE
         ):  # version 2 has no items: one failure is the whole's
             answer.error_code, answer.error_message = code, f"{feature}: {message}"
     return answer
+
+
+def _result(feature: str, code: Code, message: str | None) -> UpdateFeaturesResponse.UpdatableFeatureResult:
+    return UpdateFeaturesResponse.UpdatableFeatureResult(feature=feature, error_code=code, error_message=message)
