@@ -135,7 +135,7 @@ class DataSide:
         for partition_log, flush in self.log_dirs.flushes_due(self._world.clock.wall_ms()):
             await self._world.tasks.off_loop(flush.run)
             try:
-                partition_log.end_flush(flush)
+                self.log_dirs.end_flush(partition_log, flush)
             except LogError as error:  # its directory is offline now; the flushes of others are ended all the same
                 self.replicas.failed(error)
 

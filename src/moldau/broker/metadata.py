@@ -6,7 +6,7 @@ acts before it tells clients. Decides nothing. The controller's working copy is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from moldau.image import Delta, Image, image_from
@@ -78,7 +78,7 @@ class Metadata:
 def difference(before: Image, after: Image) -> Delta:
     """The delta that leads from one image to another: what a loaded snapshot changed."""
     delta = Delta()
-    for id in before.topics.keys() | after.topics.keys():
+    for id in _either(before.topics, after.topics):
         old, new = before.topics.get(id), after.topics.get(id)
         if old is None or new is None:
             topic = old or new
@@ -86,18 +86,23 @@ def difference(before: Image, after: Image) -> Delta:
             delta.topics[id] = (topic.name, old is not None)
         olds = old.partitions if old is not None else {}
         news = new.partitions if new is not None else {}
-        for number in olds.keys() | news.keys():
+        for number in _either(olds, news):
             if olds.get(number) != news.get(number):
                 delta.partitions[(id, number)] = olds.get(number)
-    for broker in before.brokers.keys() | after.brokers.keys():
+    for broker in _either(before.brokers, after.brokers):
         if before.brokers.get(broker) != after.brokers.get(broker):
             delta.brokers[broker] = before.brokers.get(broker)
-    for resource in before.configs.keys() | after.configs.keys():
+    for resource in _either(before.configs, after.configs):
         if before.configs.get(resource) != after.configs.get(resource):
             delta.configs[resource] = dict(before.configs.get(resource, {}))
-    for name in before.features.keys() | after.features.keys():
+    for name in _either(before.features, after.features):
         if before.features.get(name) != after.features.get(name):
             delta.features[name] = before.features.get(name, 0)
     if before.next_producer_id != after.next_producer_id:
         delta.producer_ids = before.next_producer_id
     return delta
+
+
+def _either(one: Iterable[Any], other: Iterable[Any]) -> Iterable[Any]:
+    """What is in one or the other, in their order: a set's would differ from process to process."""
+    return dict.fromkeys((*one, *other))

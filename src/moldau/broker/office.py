@@ -64,7 +64,8 @@ class ControllerOffice:
 
     @property
     def active(self) -> bool:
-        return self._office.active
+        """Whether we rule; not before ``start``, when the newest snapshot is delivered already."""
+        return hasattr(self, "_office") and self._office.active
 
     @property
     def epoch(self) -> int:
@@ -133,7 +134,7 @@ class ControllerOffice:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        if hasattr(self, "_office") and self._office.active:
+        if self.active:
             log.info("[Controller id=%d epoch=%d] leaves office", self._node.config.node_id, self.epoch)
             for token, reply in self._office.lose_office():
                 self._settle(token, reply)
@@ -148,7 +149,7 @@ class ControllerOffice:
                 self._settle(token, reply)
 
     def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
-        assert not self._office.active, "a leader never loads a snapshot (law R7)"
+        assert not self.active, "a leader never loads a snapshot (law R7)"
 
     def _settle(self, token: int, reply: Any) -> None:
         future = self._waiting.pop(token, None)
@@ -180,7 +181,7 @@ class ControllerOffice:
 
     def connection_closed(self, connection: Any) -> None:
         broker_id = self._connections.pop(connection, None)
-        if broker_id is not None and hasattr(self, "_office") and self._office.active:
+        if broker_id is not None and self.active:
             self.probe(broker_id)
 
     def probe(self, broker_id: int) -> None:

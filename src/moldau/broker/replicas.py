@@ -259,11 +259,11 @@ class Replicas:
         for id in ids:
             if id == self.me or not self.brokers.may_join_isr(id):
                 continue
-            for assigned in self.image.partitions_on_broker(id):
-                if assigned.leader == self.me and id not in assigned.isr:
-                    replica = self.by_key.get(assigned.key)
-                    if replica is not None:
-                        self.act(replica, replica.machine.brokers_changed(now_ms))
+            here = self.image.partitions_on_broker(id)
+            for key in sorted(one.key for one in here if one.leader == self.me and id not in one.isr):
+                replica = self.by_key.get(key)
+                if replica is not None:
+                    self.act(replica, replica.machine.brokers_changed(now_ms))
 
     # ---- deeds
 

@@ -67,7 +67,7 @@ class Door:
         self.frame_bytes_max = frame_bytes_max
         self.answers: dict[int, Answer] = ANSWERS[kind]
         self.handlers: dict[int, Handler] = {}
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # in their order: a simulated run must repeat
         self.requests = 0
         self.closing = False
         self.closed_hooks: list[Callable[[Connection], None]] = []
@@ -120,12 +120,12 @@ class Connection(asyncio.BufferedProtocol):
         if self.door.closing:
             transport.abort()
             return
-        self.door.connections.add(self)
+        self.door.connections[self] = None
         if self.door.limits is not None:
             self.door.limits.came(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.door.connections.discard(self)
+        self.door.connections.pop(self, None)
         if self.door.limits is not None:
             self.door.limits.left(self)
         self._transport = None

@@ -191,7 +191,7 @@ class Consumer:
         code, found = await groups.committed(self.client, group.group_id, partitions)
         if code is not Code.NONE:
             raise Refused(code, f"committed offsets of group {group.group_id!r}")
-        for partition in partitions:
+        for partition in sorted(partitions):
             known = found.get(partition)
             self._positions[partition] = known.offset if known is not None else self.options.reset or LATEST
         if self.on_assigned is not None:

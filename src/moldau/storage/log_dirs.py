@@ -268,11 +268,11 @@ class LogDirs:
         return (log for log in list(self.logs.values()) if log.dir.offline is None)
 
     def flushes_due(self, now_ms: int) -> list[tuple[Log, Flush]]:
-        """Flushes to run (off the loop) and to end (``log.end_flush``): closed segments, and logs by their flush.ms."""
+        """Flushes to run (off the loop) and to end (``end_flush``): closed segments, and logs by their flush.ms."""
         due: list[tuple[Log, Flush]] = []
         for dir in self.online:
             rolled, dir.rolled = dir.rolled, []
-            for log in rolled:
+            for log in filter(self._holds, rolled):  # not those deleted meanwhile
                 self._begin_flush(log, log.active.base_offset, due)
         for log in self._online_logs():
             if log.log_end_offset > log.recovery_point and now_ms - log.last_flush_ms >= log.config.flush_ms:
@@ -287,12 +287,24 @@ class LogDirs:
             if flush is not None:
                 due.append((log, flush))
 
+    def end_flush(self, log: Log, flush: Flush) -> None:
+        """The flush has run; DirOffline when it failed. Of a log that was deleted meanwhile, folder and all, nothing
+        needs to be durable, and what was missing there says nothing about the directory.
+        """
+        if self._holds(log):
+            log.end_flush(flush)
+        else:
+            flush.release()
+
+    def _holds(self, log: Log) -> bool:
+        return self.logs.get(log.partition) is log
+
     def flush_pass(self, now_ms: int) -> None:
         """Run what is due, here and now."""
         for log, flush in self.flushes_due(now_ms):
             flush.run()
             with suppress(DirOffline):
-                log.end_flush(flush)
+                self.end_flush(log, flush)
 
     def retention_pass(self, now_ms: int) -> int:
         """Take away segments that retention allows to go, and forget silent producers; how many bytes."""

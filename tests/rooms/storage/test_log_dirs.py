@@ -384,6 +384,24 @@ def test_flushes_follow_rolls_and_their_clock() -> None:
     assert every.recovery_point == 6
 
 
+@pytest.mark.parametrize("when", ["before the pass", "while it runs"])
+def test_a_log_deleted_around_its_flush_does_not_take_the_directory_with_it(when: str) -> None:
+    dirs = loaded(FaultyDisk())
+    log = dirs.create(P, TOPIC_ID, SMALL)
+    log.append_leader(batch(), 0, 0)
+    log.roll(now_ms=0)
+    flushes = [] if when == "before the pass" else dirs.flushes_due(0)
+    dirs.delete(P, 0)
+    assert dirs.deletion_pass(1 << 40) == 1
+    flushes = flushes or dirs.flushes_due(0)
+    for flushed, flush in flushes:
+        flush.run()
+        assert flush.error is not None, "without its folder, it cannot have worked"
+        dirs.end_flush(flushed, flush)
+    assert bool(flushes) == (when == "while it runs")
+    assert dirs.online
+
+
 def test_idle_files_are_closed_to_open_others() -> None:
     disk = FaultyDisk()
     dirs = LogDirs(disk, ["/d"], open_files=3)
