@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-SCENES = ("kill", "pause", "isolate", "one-way", "power", "break")
+from moldau.simulator.scenes import SCENES
 
 
 @click.command()
@@ -23,7 +23,13 @@ def sim(seed: int, seeds: int, scene: str | None) -> None:
         outcome = simulate(one, scene)
         if seeds == 1 or outcome.broken:
             print("\n".join(outcome.story))
-        print(f"seed {one}: {outcome.acked} records acknowledged, trace {outcome.digest}", flush=True)
+        print(
+            f"seed {one}: {outcome.verdict}, {outcome.acked} records acknowledged in {outcome.virtual_s:.0f} virtual"
+            f" seconds, trace {outcome.digest}",
+            flush=True,
+        )
+        for doubt in outcome.doubts:
+            print(f"UNKNOWN {doubt}")
         for law in outcome.broken:
             print(f"BROKEN {law}")
         if outcome.broken:

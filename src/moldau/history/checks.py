@@ -21,11 +21,22 @@ INCONSISTENT, PHANTOM, HOLE, UNSEEN, TAKEN_BACK, READER = (
 )  # fmt: skip
 
 
+_LAWS = {
+    DUPLICATED: "S16", REORDERED: "S15", UNANSWERED: "L2", INCONSISTENT: "S6", PHANTOM: "S19", TAKEN_BACK: "S6",
+    READER: "S6",
+}  # fmt: skip
+
+
 class Anomaly(NamedTuple):
     """Something that must not be: which rule it breaks, and where."""
 
     kind: str
     text: str
+
+    @property
+    def law(self) -> str:
+        """The id of the law that it breaks."""
+        return _LAWS.get(self.kind, "S1")
 
 
 class Promise(NamedTuple):

@@ -1,6 +1,7 @@
-"""A cluster of simulated processes: real nodes on simulated ports. Starts, kills, cuts power, pauses, heals; looks.
+"""A cluster of simulated processes: real nodes on simulated ports. Starts, stops, kills, cuts power, pauses; tells.
 
-Decides nothing about when; that is run.py. A life of a node is an ``Owner``: killing it stops its callbacks for good.
+Decides nothing about when; that is faults.py. A life of a node is an ``Owner``: killing it stops its callbacks.
+Read next: faults.py (what befalls it), looking.py (its state, from outside).
 """
 
 from __future__ import annotations
@@ -14,24 +15,31 @@ from typing import Any
 
 from moldau.broker.config import load
 from moldau.broker.formatting import format_storage
-from moldau.broker.node import Node, StartRefused
+from moldau.broker.node import Node
 from moldau.ports import World
 from moldau.simulator.disk import SimDisk
 from moldau.simulator.loop import Owner, SimLoop
 from moldau.simulator.net import SimNet, Wires
-from moldau.simulator.ports import SimClock, SimRandom, SimTasks
+from moldau.simulator.plan import BROKER, CONTROLLER, Plan
+from moldau.simulator.ports import Machine, SimClock, SimRandom, SimTasks
 from moldau.terms import uuid_text
 
 PORT, CONTROLLER_PORT = 9092, 9093
+CLIENTS = "client"
+"""The host on which all clients live."""
 
 
 class Seat:
-    """One machine: a disk and a clock that stay, a node that comes and goes."""
+    """One machine: a disk and a clock that stay, a node that comes and goes.
+
+    ``hurt``: this life met a failing disk, so it may end by itself. ``delayed``: it was paused, or its disk hung.
+    """
 
     def __init__(self, id: int, disk: SimDisk, clock: SimClock) -> None:
         self.id, self.disk, self.clock = id, disk, clock
         self.owner: Owner | None = None
         self.node: Node | None = None
+        self.hurt = self.delayed = self.stopping = self.serves = False
 
     @property
     def host(self) -> str:
@@ -39,33 +47,51 @@ class Seat:
 
 
 class SimCluster:
-    """``count`` combined nodes. ``story`` is told in words what befalls them; ``digest`` covers all that happened."""
+    """The nodes of a plan. ``story`` tells in words what befalls them; ``digest`` covers all that happened.
 
-    def __init__(self, seed: int, count: int = 3) -> None:
-        self.dice = random.Random(seed)
-        self.loop = SimLoop(self.dice)
+    Each concern has dice of its own, so that a change in one does not shift the others.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.dice = self.stream("nodes")
+        self.loop = SimLoop(self.stream("order"))
         self.story: list[str] = []
         self._hash = hashlib.sha256()
-        self.wires = Wires(self.loop, self.dice, self.trace)
+        self.wires = Wires(self.loop, self.stream("net"), self.trace, plan.weather)
         self.broken: list[str] = []
+        self.born: Callable[[int, Node], object] = lambda id, node: None
         self.remains: list[Any] = []  # dead lives stay referenced: a collected coroutine would still run its `finally`
         self.seats: dict[int, Seat] = {}
-        for id in range(1, count + 1):
-            clock = SimClock(self.loop, self.dice.randint(-200, 200))
+        for id in plan.seats:
+            rate = 1 + self.dice.uniform(-plan.drift, plan.drift)
+            clock = SimClock(self.loop, self.dice.randint(-200, 200), rate)
             self.seats[id] = Seat(id, SimDisk(clock.wall_ms), clock)
         cluster_id = uuid_text(SimRandom(self.dice).uuid())
         for seat in self.seats.values():
             format_storage(load(self._properties(seat)), cluster_id, seat.disk, SimRandom(self.dice))
-            for folder in ("/", "/data"):
+            for folder in ("/", *self.folders):
                 seat.disk.sync_dir(folder)
+
+    def stream(self, name: str) -> random.Random:
+        """Dice for one concern, from the run's seed."""
+        return random.Random(f"{self.plan.seed} {name}")
+
+    @property
+    def folders(self) -> list[str]:
+        return [f"/data{number}" for number in range(self.plan.log_dirs)]
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{seat.host}:{PORT}" for seat in self.seats.values())
+        return ",".join(f"n{id}:{PORT}" for id in self.plan.brokers)
 
     @property
     def digest(self) -> str:
         return self._hash.hexdigest()[:16]
+
+    @property
+    def alive(self) -> list[Seat]:
+        return [seat for seat in self.seats.values() if seat.owner is not None]
 
     def trace(self, text: str) -> None:
         self._hash.update(f"{self.loop.time():.6f} {text}\n".encode())
@@ -74,17 +100,28 @@ class SimCluster:
         self.trace(text)
         self.story.append(f"{self.loop.time():8.3f} s  {text}")
 
+    def breaks(self, law: str) -> None:
+        """A law does not hold: once is enough for each sentence."""
+        if law not in self.broken:
+            self.tell(f"BROKEN {law}")
+            self.broken.append(law)
+
     def world(self, owner: Owner, host: str, disk: SimDisk, clock: SimClock) -> World:
         def failed(task: str, error: BaseException) -> None:
-            if owner.alive:
-                self.broken.append(f"X7: task {task} of {owner.name} raised {error!r}")
+            if not owner.alive:
+                return
+            seat = next((one for one in self.seats.values() if one.owner is owner), None)
+            if seat is None or not seat.hurt:
+                self.breaks(f"X7: task {task} of {owner.name} raised {error!r}")
+            if seat is not None and seat.node is not None:
+                seat.node.failed(task, error)
 
         return World(
             clock=clock,
             random=SimRandom(self.dice),
             disk=disk,
             net=SimNet(self.wires, host, owner),
-            tasks=SimTasks(self.loop, self.dice, failed),
+            tasks=SimTasks(self.loop, self.dice, Machine(disk, clock), failed),
         )
 
     # ---- what befalls nodes
@@ -94,101 +131,81 @@ class SimCluster:
         seat = self.seats[id]
         assert seat.owner is None
         owner = seat.owner = Owner(seat.host)
+        seat.hurt, seat.delayed, seat.stopping, seat.serves = bool(seat.disk.errors), seat.disk.hung, False, False
         world = self.world(owner, seat.host, seat.disk, seat.clock)
-
-        def ended(code: int) -> None:
-            if owner.alive:
-                self.broken.append(f"X7: {seat.host} ended by itself with {code}")
-
-        seat.node = owner.context.run(Node, load(self._properties(seat)), world, ended)
+        seat.node = owner.context.run(
+            Node, load(self._properties(seat)), world, lambda code: self._ended(seat, owner, code)
+        )
         self.remains.append(seat.node)
         self.tell(f"{seat.host} starts")
-        task = self.loop.create_task(self._begin(seat.node, owner), context=owner.context)
+        self.born(id, seat.node)
+        task = self.loop.create_task(self._begin(seat, seat.node, owner), context=owner.context)
         self.remains.append(task)
 
-    async def _begin(self, node: Node, owner: Owner) -> None:
+    async def _begin(self, seat: Seat, node: Node, owner: Owner) -> None:
         try:
             await node.start()
+            seat.serves = True
             self.tell(f"{owner.name} serves")
-        except (StartRefused, OSError, AssertionError) as error:
-            self.broken.append(f"{owner.name} cannot start: {error!r}")
+        except Exception as error:
+            if not seat.hurt:
+                self.breaks(f"L5: {owner.name} cannot start: {error!r}")
+            self._ended(seat, owner, 1)
 
-    def kill(self, id: int, *, power: bool = False) -> None:
-        """kill -9, or with ``power`` everything that was not synced goes too."""
-        seat = self.seats[id]
+    def _ended(self, seat: Seat, owner: Owner, code: int) -> None:
+        """The node asks to go. Not within its own call: it may still be in the middle of something."""
+        if not owner.alive:
+            return
+        if code and not seat.hurt:
+            self.breaks(f"X7: {seat.host} ended by itself with {code}")
+
+        def gone() -> None:
+            if owner.alive:
+                self._end(seat, f"has stopped{' in order' if seat.stopping and not code else ', its disk failed'}")
+
+        self.loop.call_soon(gone)
+
+    def _end(self, seat: Seat, how: str) -> None:
         assert seat.owner is not None
         seat.owner.alive = False
-        for task in asyncio.all_tasks(self.loop):
-            self.remains.append(task)
+        self.remains.extend(asyncio.all_tasks(self.loop))
         self.wires.died(seat.owner)
-        if power:
-            seat.disk.power_cut(self.dice)
-        else:
-            seat.disk.kill()
+        seat.disk.kill()
         seat.owner = seat.node = None
-        self.tell(f"{seat.host} {'loses power' if power else 'is killed'}")
+        seat.serves = False
+        self.tell(f"{seat.host} {how}")
 
-    def pause(self, id: int) -> None:
-        owner = self.seats[id].owner
-        assert owner is not None
-        owner.paused = True
-        self.tell(f"{owner.name} is paused")
+    def kill(self, id: int, *, power: random.Random | None = None) -> None:
+        """kill -9; with ``power`` (dice) everything that was not synced goes too, also that of a node dead already."""
+        seat = self.seats[id]
+        if seat.owner is not None:
+            self._end(seat, "is killed" if power is None else "loses power")
+        elif power is not None:
+            self.tell(f"{seat.host}, dead already, loses power")
+        if power is not None:
+            seat.disk.power_cut(power)
 
-    def resume(self, id: int) -> None:
-        owner = self.seats[id].owner
-        assert owner is not None
-        self.loop.resume(owner)
-        self.tell(f"{owner.name} goes on")
+    def stop(self, id: int) -> None:
+        """SIGTERM: a controlled shutdown begins."""
+        seat = self.seats[id]
+        assert seat.owner is not None
+        assert seat.node is not None
+        seat.stopping = True
+        self.tell(f"{seat.host} is asked to stop")
+        seat.owner.context.run(seat.node.stop_soon)
 
-    def isolate(self, id: int, *, ways: int = 2) -> None:
-        """Cut a node from all others: both ways, or only what it sends."""
-        host = self.seats[id].host
-        for other in (*(seat.host for seat in self.seats.values()), "client"):
-            if other != host:
-                self.wires.cut.add((host, other))
-                if ways == 2:
-                    self.wires.cut.add((other, host))
-        self.tell(f"{host} is cut off{'' if ways == 2 else ' one way: nobody hears it'}")
+    def pause(self, id: int) -> Owner:
+        seat = self.seats[id]
+        assert seat.owner is not None
+        seat.owner.paused = seat.delayed = True
+        self.tell(f"{seat.host} is paused")
+        return seat.owner
 
-    def heal(self) -> None:
-        self.wires.cut.clear()
-        self.tell("the net is whole")
-
-    # ---- looking
-
-    def replicas(self, topic: str) -> dict[int, dict[int, Any]]:
-        """partition -> node -> its replica, of the nodes that live."""
-        found: dict[int, dict[int, Any]] = {}
-        for id, seat in self.seats.items():
-            if seat.node is not None and seat.node.replicas is not None:
-                for partition, replica in seat.node.replicas.by_partition.items():
-                    if partition.topic == topic:
-                        found.setdefault(partition.partition, {})[id] = replica
-        return found
-
-    def all_unfenced(self) -> bool:
-        """Whether every node sees every broker unfenced."""
-        return all(
-            seat.node is not None
-            and len(seat.node.image.brokers) == len(self.seats)
-            and not any(broker.fenced for broker in seat.node.image.brokers.values())
-            for seat in self.seats.values()
-        )
-
-    def in_sync_isr(self, topic: str) -> bool:
-        """Whether every partition has one leader, and all nodes in its ISR; the load may go on."""
-        return self.in_sync(topic, moving=True)
-
-    def in_sync(self, topic: str, *, moving: bool = False) -> bool:
-        """The same, and all watermarks at the end unless the log is ``moving``."""
-        found = self.replicas(topic)
-        for of in found.values():
-            leaders = [r for r in of.values() if r.machine.role.name == "LEADER"]
-            if len(leaders) != 1 or len(of) != len(self.seats) or len(leaders[0].machine.isr) != len(self.seats):
-                return False
-            if not moving and len({(r.machine.high_watermark, r.log.log_end_offset) for r in of.values()}) != 1:
-                return False
-        return bool(found)
+    def resume(self, owner: Owner) -> None:
+        """Let a process go on, if it still lives."""
+        if owner.alive and owner.paused:
+            self.loop.resume(owner)
+            self.tell(f"{owner.name} goes on")
 
     async def until(self, what: Callable[[], bool], limit_s: float) -> bool:
         """Wait in virtual time."""
@@ -201,23 +218,28 @@ class SimCluster:
 
     def close(self) -> None:
         """Nobody lives on."""
-        for seat in self.seats.values():
-            if seat.owner is not None:
-                self.kill(seat.id)
+        for seat in self.alive:
+            self.kill(seat.id)
         with suppress(Exception):
             self.loop.close()
 
     def _properties(self, seat: Seat) -> str:
-        voters = ",".join(f"{one.id}@{one.host}:{CONTROLLER_PORT}" for one in self.seats.values())
-        host = seat.host
+        roles = self.plan.seats[seat.id]
+        voters = ",".join(f"{id}@n{id}:{CONTROLLER_PORT}" for id in self.plan.voters)
+        listeners = []
+        if roles != CONTROLLER:
+            listeners.append(f"PLAINTEXT://{seat.host}:{PORT}")
+        if roles != BROKER:
+            listeners.append(f"CONTROLLER://{seat.host}:{CONTROLLER_PORT}")
         return "\n".join(
             (
-                "process.roles=broker,controller",
+                f"process.roles={roles}",
                 f"node.id={seat.id}",
                 f"controller.quorum.voters={voters}",
-                f"listeners=PLAINTEXT://{host}:{PORT},CONTROLLER://{host}:{CONTROLLER_PORT}",
+                f"listeners={','.join(listeners)}",
                 "controller.listener.names=CONTROLLER",
                 "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-                "log.dirs=/data",
+                f"log.dirs={','.join(self.folders)}",
+                *(f"{key}={value}" for key, value in self.plan.settings.items()),
             )
         )

@@ -1,8 +1,9 @@
 """A disk in memory that outlives the processes using it: page cache, durable bytes, and what a power cut leaves.
 
 File data is durable after ``sync``, names after ``sync_dir``. ``kill`` keeps the cache; ``power_cut`` keeps a drawn
-drawn
-part of the unsynced writes, the last of them torn, and a drawn part of the unsynced names.
+part of the unsynced writes (either a beginning of them, the last one torn, or any of them, in sectors) and a drawn
+beginning of the unsynced names. It can be full, fail, be slow and hang; whoever is no simulated process (the judges)
+reads it as it is.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from moldau.simulator.loop import OWNER
 
 CAPACITY = 1 << 34
+SECTOR = 512
 
 
 class Inode:
@@ -37,13 +39,29 @@ class Inode:
 
     def lose(self, dice: random.Random) -> None:
         """What is left after a power cut."""
+        if not self.pending:
+            return
         left = bytearray(self.durable)
-        kept = dice.randint(0, len(self.pending))
-        for index, (at, data) in enumerate(self.pending[:kept]):
-            if data is not None and index == kept - 1:
-                data = data[: dice.randint(0, len(data))]
-            put(left, at, data)
+        if dice.random() < 0.5:
+            kept = dice.randint(0, len(self.pending))
+            for index, (at, data) in enumerate(self.pending[:kept]):
+                if data is not None and index == kept - 1:
+                    data = data[: dice.randint(0, len(data))]
+                put(left, at, data)
+        else:
+            self._lose_sectors(left, dice)
         self.data, self.durable, self.pending = left, bytes(left), []
+
+    def _lose_sectors(self, left: bytearray, dice: random.Random) -> None:
+        """Sectors reach the platter in any order: each unsynced write is there, or gone, or in part."""
+        for at, data in self.pending:
+            fate = dice.random()
+            if data is None or fate < 0.4:
+                put(left, at, data)
+            elif fate < 0.7:
+                for begin in range(0, len(data), SECTOR):
+                    if dice.random() < 0.5:
+                        put(left, at + begin, data[begin : begin + SECTOR])
 
 
 def put(data: bytearray, at: int, written: bytes | None) -> None:
@@ -59,16 +77,16 @@ def put(data: bytearray, at: int, written: bytes | None) -> None:
 class SimFile:
     """One open file of one process."""
 
-    def __init__(self, disk: SimDisk, inode: Inode) -> None:
-        self._disk, self._inode = disk, inode
+    def __init__(self, disk: SimDisk, inode: Inode, path: str) -> None:
+        self._disk, self._inode, self._path = disk, inode, path
 
     def pread(self, size: int, offset: int) -> bytes:
-        self._disk.check("read")
+        self._disk.check("read", self._path)
         return bytes(self._inode.data[offset : offset + size])
 
     def pwrite(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
-        self._disk.check("write")
         data = b"".join(buffers)
+        self._disk.check("write" if offset + len(data) <= len(self._inode.data) else "grow", self._path)
         self._inode.change(offset, data)
         self._inode.mtime_ms = self._disk.now_ms()
         return len(data)
@@ -77,11 +95,11 @@ class SimFile:
         return len(self._inode.data)
 
     def truncate(self, size: int) -> None:
-        self._disk.check("write")
+        self._disk.check("write", self._path)
         self._inode.change(size, None)
 
     def sync(self) -> None:
-        self._disk.check("sync")
+        self._disk.check("sync", self._path)
         self._inode.sync()
 
     def close(self) -> None:
@@ -89,11 +107,16 @@ class SimFile:
 
 
 class SimDisk:
-    """``error`` set to an errno makes writes and syncs fail with it until it is cleared."""
+    """``errors`` has the errno with which everything under a path fails (reads too, unless the disk is only full).
+
+    ``hung``: work off the loop waits; ``slowness`` multiplies its time.
+    """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.now_ms = now_ms
-        self.error = 0
+        self.errors: dict[str, int] = {}
+        self.hung = False
+        self.slowness = 1.0
         self._names: dict[str, Inode | None] = {"/": None}  # a directory is None
         self._durable: dict[str, Inode | None] = {"/": None}
         self._unsynced: list[tuple[str, Inode | None, bool]] = []  # (path, what, whether it is there)
@@ -115,13 +138,26 @@ class SimDisk:
         for kept in dict.fromkeys(inode for inode in self._names.values() if inode is not None):
             kept.lose(dice)
 
-    def check(self, what: str) -> None:
-        """The dead do nothing, and a broken disk refuses."""
+    def check(self, what: str, path: str) -> None:
+        """The dead do nothing, and a broken disk refuses; a full one refuses to hold more."""
         owner = OWNER.get()
-        if owner is not None and not owner.alive:
+        if owner is None:
+            return
+        if not owner.alive:
             raise OSError(errno.EIO, "this process is dead")
-        if self.error and what != "read":
-            raise OSError(self.error, os.strerror(self.error))
+        for under, number in self.errors.items():
+            if path.startswith(under) and (number != errno.ENOSPC or what == "grow"):
+                raise OSError(number, os.strerror(number), path)
+
+    def files(self, under: str) -> list[str]:
+        """Paths of all files under a directory, in order."""
+        return sorted(path for path, inode in self._names.items() if inode is not None and path.startswith(under))
+
+    def rot(self, path: str, at: int) -> None:
+        """A bit of what is safely stored turns."""
+        inode = self._file(path)
+        inode.data[at] ^= 0x10
+        inode.durable = inode.durable[:at] + bytes((inode.durable[at] ^ 0x10,)) + inode.durable[at + 1 :]
 
     # ---- the port
 
@@ -130,12 +166,12 @@ class SimDisk:
         if inode is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
-            self.check("write")
+            self.check("grow", path)
             self._parent(path)
             inode = Inode()
             inode.mtime_ms = self.now_ms()
             self._set(path, inode)
-        return SimFile(self, inode)
+        return SimFile(self, inode, path)
 
     def exists(self, path: str) -> bool:
         return path in self._names
@@ -155,14 +191,14 @@ class SimDisk:
         return path in self._names and self._names[path] is None
 
     def make_dirs(self, path: str) -> None:
-        self.check("write")
+        self.check("grow", path)
         if path in self._names:
             return
         self.make_dirs(_parent(path))
         self._set(path, None)
 
     def rename(self, source: str, target: str) -> None:
-        self.check("write")
+        self.check("write", source)
         if source not in self._names:
             raise FileNotFoundError(errno.ENOENT, "no such file", source)
         for path in [p for p in self._names if p == source or p.startswith(source + "/")]:
@@ -172,17 +208,17 @@ class SimDisk:
             self._set(path, inode, there=False)
 
     def remove(self, path: str) -> None:
-        self.check("write")
+        self.check("write", path)
         if path in self._names:
             self._set(path, self._names[path], there=False)
 
     def remove_tree(self, path: str) -> None:
-        self.check("write")
+        self.check("write", path)
         for one in sorted((p for p in self._names if p == path or p.startswith(path + "/")), reverse=True):
             self._set(one, self._names[one], there=False)
 
     def sync_dir(self, path: str) -> None:
-        self.check("sync")
+        self.check("sync", path)
         rest = []
         for change in self._unsynced:
             # A directory's own creation is journaled with what is inside it.
@@ -193,6 +229,7 @@ class SimDisk:
         self._unsynced = rest
 
     def read(self, path: str) -> bytes:
+        self.check("read", path)
         return bytes(self._file(path).data)
 
     def write_atomic(self, path: str, data: bytes) -> None:
@@ -205,7 +242,7 @@ class SimDisk:
         self.sync_dir(_parent(path))
 
     def free_bytes(self, path: str) -> int:
-        return CAPACITY
+        return 0 if errno.ENOSPC in self.errors.values() else CAPACITY
 
     def lock(self, path: str) -> bool:
         if path in self._locks:

@@ -12,6 +12,7 @@ import contextvars
 import heapq
 import random
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 
@@ -39,7 +40,10 @@ OWNER: contextvars.ContextVar[Owner | None] = contextvars.ContextVar("owner", de
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """``failures`` collects what tasks and callbacks raised and nobody handled, in living owners."""
+    """``failures`` collects what tasks and callbacks raised and nobody handled, in living owners.
+
+    ``after_turn`` is called between turns: there laws look at what has just happened.
+    """
 
     def __init__(self, dice: random.Random) -> None:
         self._now_s = 0.0
@@ -49,6 +53,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._scheduled: list[asyncio.TimerHandle] = []
         self.steps = 0
         self.failures: list[str] = []
+        self.after_turn: Callable[[], object] | None = None
         self.set_exception_handler(self._note_failure)
 
     def time(self) -> float:
@@ -72,6 +77,9 @@ class SimLoop(asyncio.BaseEventLoop):
         held, owner.held = owner.held, []
         self._ready.extend(held)
 
+    def _check_closed(self) -> None:
+        """What is collected after the end of a run may still ask for a turn: it gets none."""
+
     def _note_failure(self, _: Any, context: dict[str, Any]) -> None:
         owner = OWNER.get()
         message = context.get("message", "")
@@ -92,6 +100,8 @@ class SimLoop(asyncio.BaseEventLoop):
             self._ready.append(self._drop_timer())
         for handle in self._drawn_order():
             self._run(handle)
+        if self.after_turn is not None:
+            self.after_turn()
 
     def _drop_timer(self) -> asyncio.TimerHandle:
         handle = heapq.heappop(self._scheduled)

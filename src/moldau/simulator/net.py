@@ -1,29 +1,44 @@
 """Connections between simulated processes: bytes of one connection never reorder or vanish, but it may stall or break.
 
 A link may be cut one way (bytes wait, connects hang), and a dead process resets what it held. Delivery is in drawn
-pieces after a drawn delay. Hosts are names; a process listens under its own.
+pieces after a drawn delay: mostly short, at times very long, each link with its own mean; a clogged link carries
+nothing for a while. Hosts are names; a process listens under its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from moldau.simulator.loop import Owner, SimLoop
 
+Link = tuple[str, str]
 HIGH_WATER = 1 << 16
 CUT_RETRY_S = 0.05
+
+
+class Weather(NamedTuple):
+    """How the net is: mean latency of a link, the share of pieces that take up to ``storm_s``."""
+
+    latency_s: float = 0.0005
+    storms: float = 0.0
+    storm_s: float = 0.5
 
 
 class Wires:
     """The net all processes share. ``cut`` holds (from host, to host) that carry nothing now."""
 
-    def __init__(self, loop: SimLoop, dice: random.Random, trace: Callable[[str], object]) -> None:
+    def __init__(
+        self, loop: SimLoop, dice: random.Random, trace: Callable[[str], object], weather: Weather | None = None
+    ) -> None:
         self.loop, self.dice, self.trace = loop, dice, trace
-        self.cut: set[tuple[str, str]] = set()
-        self.latency_s = 0.0005
+        self.cut: set[Link] = set()
+        self._cuts: list[frozenset[Link]] = []
+        self._weather = weather if weather is not None else Weather()
+        self._latency_s: dict[Link, float] = {}
         self.listeners: dict[tuple[str, int], SimListener] = {}
         self.ends: dict[SimTransport, None] = {}
         self.next_port = 40_000
@@ -34,8 +49,26 @@ class Wires:
         for end in [end for end in self.ends if end.owner is owner]:
             end.vanish()
 
-    def delay_s(self) -> float:
-        return self.latency_s * (0.5 + self.dice.random())
+    def delay_s(self, link: Link) -> float:
+        """How long the next piece takes: about the link's mean; now and then, very long."""
+        mean_s = self._latency_s.get(link)
+        if mean_s is None:
+            mean_s = self._latency_s[link] = self._weather.latency_s * (0.5 + self.dice.random())
+        if self.dice.random() < self._weather.storms:
+            return self.dice.uniform(0, self._weather.storm_s)
+        return mean_s * (0.5 - math.log(1 - self.dice.random()))
+
+    def sever(self, links: Iterable[Link]) -> Callable[[], None]:
+        """Let these links carry nothing; call the answer to mend them (others may have cut the same ones)."""
+        cut = frozenset(links)
+        self._cuts.append(cut)
+        self.cut |= cut
+
+        def mend() -> None:
+            self._cuts.remove(cut)
+            self.cut = set().union(*self._cuts)
+
+        return mend
 
 
 class SimListener:
@@ -125,7 +158,8 @@ class SimTransport(asyncio.Transport):
         return (self._mine[0], self._theirs[0]) in self._wires.cut
 
     def _later(self, call: Callable[[], object], owner: Owner) -> None:
-        self._wires.loop.call_later(self._wires.delay_s(), call, context=owner.context)
+        delay_s = self._wires.delay_s((self._mine[0], self._theirs[0]))
+        self._wires.loop.call_later(delay_s, call, context=owner.context)
 
     def _move(self) -> None:
         if not self._moving and not self._gone and (self._out or self._closing):
@@ -186,7 +220,7 @@ class SimNet:
 
     async def connect(self, host: str, port: int, receiver: Any) -> SimTransport:
         wires = self._wires
-        await asyncio.sleep(wires.delay_s() * 2)
+        await asyncio.sleep(wires.delay_s((self._host, host)) + wires.delay_s((host, self._host)))
         while (self._host, host) in wires.cut or (host, self._host) in wires.cut:  # noqa: ASYNC110
             await asyncio.sleep(CUT_RETRY_S)
         listener = wires.listeners.get((host, port))

@@ -9,27 +9,31 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from moldau.ports import Handle
+from moldau.simulator.disk import SimDisk
 from moldau.simulator.loop import SimLoop
 
 T = TypeVar("T")
+Failed = Callable[[str, BaseException], None]
+HUNG_LOOK_S = 0.02
 EPOCH_MS = 1_790_000_000_000
 
 
 class SimClock:
-    """Virtual time; the wall may be ahead or behind by ``skew_ms``."""
+    """Virtual time as one machine has it: ``rate`` faster or slower, its wall ahead or behind by ``skew_ms``."""
 
-    def __init__(self, loop: SimLoop, skew_ms: int = 0) -> None:
+    def __init__(self, loop: SimLoop, skew_ms: int = 0, rate: float = 1.0) -> None:
         self._loop = loop
         self.skew_ms = skew_ms
+        self.rate = rate
 
     def monotonic_ms(self) -> int:
-        return int(self._loop.time() * 1000) + 1_000
+        return int(self._loop.time() * self.rate * 1000) + 1_000
 
     def wall_ms(self) -> int:
-        return EPOCH_MS + self.skew_ms + int(self._loop.time() * 1000)
+        return EPOCH_MS + self.skew_ms + int(self._loop.time() * self.rate * 1000)
 
 
 class SimRandom:
@@ -49,12 +53,22 @@ class SimRandom:
         return bytes(id)
 
 
-class SimTasks:
-    """Later, on the simulated loop; ``on_failure`` hears of tasks that raised (law X7)."""
+class Machine(NamedTuple):
+    """What of a machine is slow, or wrong about time."""
 
-    def __init__(self, loop: SimLoop, dice: random.Random, on_failure: Callable[[str, BaseException], None]) -> None:
+    disk: SimDisk
+    clock: SimClock
+
+
+class SimTasks:
+    """Later, on the simulated loop; ``on_failure`` hears of tasks that raised (law X7). Work off the loop is work on
+    the ``machine``'s disk: as slow as that, and hanging with it.
+    """
+
+    def __init__(self, loop: SimLoop, dice: random.Random, machine: Machine, on_failure: Failed) -> None:
         self._loop = loop
         self._dice = dice
+        self._disk, self._clock = machine
         self._on_failure = on_failure
         self._running: dict[asyncio.Task[None], None] = {}
 
@@ -62,7 +76,7 @@ class SimTasks:
         return self._loop.call_soon(call)
 
     def call_later(self, delay_ms: float, call: Callable[[], object]) -> Handle:
-        return self._loop.call_later(max(delay_ms, 0) / 1000, call)
+        return self._loop.call_later(max(delay_ms, 0) / 1000 / self._clock.rate, call)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> Handle:
         task = self._loop.create_task(work, name=name)
@@ -83,13 +97,16 @@ class SimTasks:
 
         def act() -> None:
             error, value = None, None
+            if self._disk.hung:
+                self._loop.call_later(HUNG_LOOK_S, act)
+                return
             try:
                 value = call()
             except Exception as raised:
                 error = raised
             self._loop.call_later(self._dice.uniform(0, 0.002), settle, error, value)
 
-        self._loop.call_later(self._dice.uniform(0, 0.004), act)
+        self._loop.call_later(self._dice.uniform(0, 0.004) * self._disk.slowness, act)
         return answer
 
     def _finished(self, task: asyncio.Task[None]) -> None:

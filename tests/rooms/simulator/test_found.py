@@ -1,4 +1,8 @@
-"""Seeds that once broke a law, one line each on what they found: they stay whole."""
+"""Seeds that once broke a law, one line each on what they found: they stay whole.
+
+A seed is its history only as long as nothing that it draws changes, so each find has a test of its own in its room too;
+here the finds that only whole nodes can show.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from moldau.simulator.run import simulate
 
 FOUND = {
     30: "a leader deposed before it appended kept an epoch without records, and diverged from its successors for ever",
+    39: "a topic deleted while its log was being flushed took the log directory, and the broker, with it",
+    9: "a controller whose metadata log had been replaced by a snapshot could not start again",
 }
 
 

@@ -1,0 +1,273 @@
+"""What breaks: each trouble begins, lasts a while and ends, and several may overlap. By seed.
+
+The atlas: what no configuration survives is not done (docs/trust.md). A power cut takes what was not synced; at most
+min.insync.replicas - 1 machines may have lost data and not have caught up since, and none that alone is the ISR of a
+partition; with flush.messages=1 any may. Disks fail for one machine at a time, and only while nobody has lost data.
+Read next: run.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+
+from moldau.simulator.cluster import CLIENTS, Seat, SimCluster
+from moldau.simulator.looking import Eyes
+from moldau.simulator.net import Link
+
+LASTING_S = (0.05, 0.5, 2.0, 5.0, 12.0, 25.0)
+STOP_LIMIT_S = 120.0
+HOUR_MS = 3_600_000
+
+
+class Chaos:
+    """The hand that breaks things. ``done`` counts troubles by name; ``lossy`` are machines that may have lost data."""
+
+    def __init__(self, cluster: SimCluster, eyes: Eyes) -> None:
+        self.cluster, self.eyes, self.plan = cluster, eyes, cluster.plan
+        self.dice = cluster.stream("faults")
+        self.going = True
+        self.done: dict[str, int] = {}
+        self.lossy: set[int] = set()
+        self._busy: set[int] = set()  # seats whose process or disk is in trouble: one trouble at a time for each
+
+    async def run(self) -> None:
+        """Break things, ``at_once`` hands at a time, until told to stop; returns when every trouble has ended."""
+        hands = [asyncio.create_task(self._hand()) for _ in range(self.plan.at_once)]
+        for hand in hands:
+            await hand
+
+    async def _hand(self) -> None:
+        while True:
+            await self._wait(self.plan.pause_s * 2 * self.dice.random())
+            if not self.going:
+                return
+            name = self.dice.choice(self.plan.faults)
+            if await FAULTS[name](self):
+                self.done[name] = self.done.get(name, 0) + 1
+
+    async def _wait(self, seconds: float) -> None:
+        """Up to ``seconds``; less when all is to end."""
+        until_s = self.cluster.loop.time() + seconds
+        while self.going and (left_s := until_s - self.cluster.loop.time()) > 0:  # noqa: ASYNC110  # virtual time
+            await asyncio.sleep(min(left_s, 0.5))
+
+    async def _last(self) -> None:
+        await self._wait(self.dice.choice(LASTING_S))
+
+    def _victim(self) -> Seat | None:
+        """A living seat that is in no trouble; it is, from now on, until ``_busy`` forgets it."""
+        free = [seat for seat in self.cluster.alive if seat.id not in self._busy]
+        if not free:
+            return None
+        seat = self.dice.choice(free)
+        self._busy.add(seat.id)
+        return seat
+
+    def caught_up(self) -> None:
+        """Forget losses of machines that are in every ISR again in which they have a place."""
+        for id in sorted(self.lossy):
+            if self.cluster.seats[id].serves and all(
+                id in partition.isr for _, _, partition in self.eyes.partitions() if id in partition.replicas
+            ):
+                self.lossy.discard(id)
+
+    def _may_lose(self, id: int) -> bool:
+        """The atlas for power cuts and broken disks."""
+        if self.plan.flush:
+            return True
+        self.caught_up()
+        alone = any(partition.isr == (id,) for _, _, partition in self.eyes.partitions())
+        return not alone and not (self.lossy - {id})
+
+    # ---- processes
+
+    async def _kill(self) -> bool:
+        seat = self._victim()
+        if seat is None:
+            return False
+        self.cluster.kill(seat.id)
+        await self._last()
+        self._return(seat)
+        return True
+
+    async def _power(self) -> bool:
+        seat = self._victim()
+        if seat is None:
+            return False
+        if not self._may_lose(seat.id):
+            self._busy.discard(seat.id)
+            return False
+        self.lossy.add(seat.id)
+        self.cluster.kill(seat.id, power=self.dice)
+        await self._last()
+        self._return(seat)
+        return True
+
+    def _return(self, seat: Seat) -> None:
+        if seat.owner is None:
+            self.cluster.start(seat.id)
+        self._busy.discard(seat.id)
+
+    async def _pause(self) -> bool:
+        seat = self._victim()
+        if seat is None:
+            return False
+        owner = self.cluster.pause(seat.id)
+        await self._last()
+        self.cluster.resume(owner)
+        self._busy.discard(seat.id)
+        return True
+
+    async def _stop(self) -> bool:
+        """A controlled shutdown, and a start. L12: it ends, unless something held the process up."""
+        seat = self._victim()
+        if seat is None:
+            return False
+        if not seat.serves:
+            self._busy.discard(seat.id)
+            return False
+        self.cluster.stop(seat.id)
+        if not await self.cluster.until(lambda: seat.owner is None, STOP_LIMIT_S):
+            if not seat.delayed:
+                self.cluster.breaks(f"L12: the shutdown of {seat.host} has not ended after {STOP_LIMIT_S} s")
+            self.cluster.kill(seat.id)
+        await self._last()
+        self._return(seat)
+        return True
+
+    # ---- the net
+
+    async def _sever(self, links: set[Link], text: str) -> bool:
+        self.cluster.tell(text)
+        mend = self.cluster.wires.sever(sorted(links))
+        await self._last()
+        mend()
+        self.cluster.tell(f"over: {text}")
+        return True
+
+    def _hosts(self) -> list[str]:
+        return [seat.host for seat in self.cluster.seats.values()]
+
+    async def _isolate(self) -> bool:
+        host = self.dice.choice(self._hosts())
+        others = [one for one in (*self._hosts(), CLIENTS) if one != host]
+        links = {(host, one) for one in others} | {(one, host) for one in others}
+        return await self._sever(links, f"{host} is cut off")
+
+    async def _one_way(self) -> bool:
+        host = self.dice.choice(self._hosts())
+        others = [one for one in (*self._hosts(), CLIENTS) if one != host]
+        if self.dice.random() < 0.5:
+            return await self._sever({(host, one) for one in others}, f"nobody hears {host}")
+        return await self._sever({(one, host) for one in others}, f"{host} hears nobody")
+
+    async def _halves(self) -> bool:
+        """Two sides that do not reach each other, or a bridge: one node that reaches both."""
+        hosts = [*self._hosts(), CLIENTS]
+        self.dice.shuffle(hosts)
+        at = self.dice.randint(1, len(hosts) - 1)
+        left, right = hosts[:at], hosts[at:]
+        if self.dice.random() < 0.3 and len(left) > 1:
+            left = left[1:]
+        links = {(a, b) for a in left for b in right} | {(b, a) for a in left for b in right}
+        return await self._sever(links, f"{', '.join(left)} and {', '.join(right)} do not reach each other")
+
+    async def _clog(self) -> bool:
+        """A few directed links carry nothing for a while, each for its own while."""
+        hosts = [*self._hosts(), CLIENTS]
+        links = {(a, b) for a in hosts for b in hosts if a != b and self.dice.random() < 0.2}
+        self.cluster.tell(f"clogged: {', '.join(f'{a} to {b}' for a, b in sorted(links)) or 'nothing'}")
+        mends = [self.cluster.wires.sever([link]) for link in sorted(links)]
+        self.dice.shuffle(mends)
+        for mend in mends:
+            await self._wait(self.dice.choice((0.1, 0.5, 3.0)))
+            mend()
+        return bool(links)
+
+    async def _break(self) -> bool:
+        share = self.dice.choice((0.1, 0.5, 1.0))
+        self.cluster.tell(f"connections break: {share:.0%}")
+        for end in list(self.cluster.wires.ends):
+            if self.dice.random() < share:
+                end.break_now()
+        return True
+
+    # ---- clocks and disks
+
+    async def _clock(self) -> bool:
+        seat = self.dice.choice(list(self.cluster.seats.values()))
+        jump_ms = self.dice.choice((-HOUR_MS, -5_000, 5_000, HOUR_MS))
+        seat.clock.skew_ms += jump_ms
+        self.cluster.tell(f"the wall clock of {seat.host} jumps by {jump_ms // 1000} s")
+        return True
+
+    async def _slow_disk(self) -> bool:
+        seat = self.dice.choice(list(self.cluster.seats.values()))
+        seat.disk.slowness = self.dice.choice((10.0, 100.0, 1_000.0))
+        seat.delayed = True
+        self.cluster.tell(f"the disk of {seat.host} is {seat.disk.slowness:.0f} times slower")
+        await self._last()
+        seat.disk.slowness = 1.0
+        self.cluster.tell(f"the disk of {seat.host} is fast again")
+        return True
+
+    async def _hung_disk(self) -> bool:
+        seat = self.dice.choice(list(self.cluster.seats.values()))
+        seat.disk.hung = seat.delayed = True
+        self.cluster.tell(f"the disk of {seat.host} hangs")
+        await self._last()
+        seat.disk.hung = False
+        self.cluster.tell(f"the disk of {seat.host} goes on")
+        return True
+
+    async def _disk_full(self) -> bool:
+        return await self._disk(errno.ENOSPC, "is full", "has space again")
+
+    async def _disk_error(self) -> bool:
+        return await self._disk(errno.EIO, "fails", "is replaced by one with the same data")
+
+    async def _disk(self, number: int, begins: str, ends: str) -> bool:
+        seat = self._victim()
+        if seat is None:
+            return False
+        if not self._may_lose(seat.id):
+            self._busy.discard(seat.id)
+            return False
+        under = self.dice.choice(["/", *self.cluster.folders])
+        self.lossy.add(seat.id)
+        seat.hurt = True
+        seat.disk.errors[under] = number
+        self.cluster.tell(f"the disk of {seat.host} {begins} ({under})")
+        await self._last()
+        del seat.disk.errors[under]
+        self.cluster.tell(f"the disk of {seat.host} {ends}")
+        if seat.owner is not None:  # a directory that went offline stays so until a restart
+            self.cluster.kill(seat.id)
+        self._return(seat)
+        return True
+
+    async def _moves(self) -> bool:
+        """Nothing breaks: the administrator alone makes things move."""
+        await self._wait(1.0)
+        return True
+
+
+FAULTS: dict[str, Callable[[Chaos], Awaitable[bool]]] = {
+    "kill": Chaos._kill,
+    "pause": Chaos._pause,
+    "isolate": Chaos._isolate,
+    "one-way": Chaos._one_way,
+    "power": Chaos._power,
+    "break": Chaos._break,
+    "halves": Chaos._halves,
+    "clog": Chaos._clog,
+    "stop": Chaos._stop,
+    "clock": Chaos._clock,
+    "slow-disk": Chaos._slow_disk,
+    "hung-disk": Chaos._hung_disk,
+    "disk-full": Chaos._disk_full,
+    "disk-error": Chaos._disk_error,
+    "moves": Chaos._moves,
+}

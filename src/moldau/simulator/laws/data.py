@@ -1,0 +1,215 @@
+"""Laws of partitions, judged between turns: what was once committed stays, everywhere, at its place.
+
+Remembers for each partition the committed batches up to the highest watermark ever seen (the true one), and compares
+every replica with them as its own watermark moves. Where the room's laws can judge a running replica, they do:
+moldau.replication.laws.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Any, NamedTuple
+
+from moldau.broker.node import Node
+from moldau.image import Delta
+from moldau.replication import laws as room
+from moldau.replication.facts import Assignment
+from moldau.replication.laws import Memory, ReplicaSight, Sight
+from moldau.replication.roles import Role
+from moldau.simulator.looking import Eyes
+from moldau.wire import batch
+
+TAIL = 20
+"""How many committed batches of a new leader are read again at its election."""
+JUDGES = (room.watermark_rule, room.quorum_superset, room.shown_never_goes_back, room.watermark_in_log)
+
+
+class Piece(NamedTuple):
+    """One batch as it stands in a log."""
+
+    base: int
+    last: int
+    epoch: int
+    crc: int
+
+
+class Seen(NamedTuple):
+    """One replica at the last look. ``same_up_to``: its batches below were compared with the committed ones."""
+
+    log: Any
+    same_up_to: int
+    state: tuple[Any, ...]
+
+
+class Past:
+    """What is remembered of one partition; ``memory`` is the room's."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self.true_end = 0
+        self.pieces: list[Piece] = []
+        self.seen: dict[int, Seen] = {}
+
+
+def pieces(log: Any, start: int, end: int) -> list[Piece]:
+    """The batches of a log from ``start`` to ``end``, both at borders of batches."""
+    found: list[Piece] = []
+    while start < end:
+        data = log.read(start, 1 << 30, up_to=end)  # of one segment
+        more = [Piece(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in batch.headers(data)]
+        if not more:
+            break
+        found += more
+        start = more[-1].last + 1
+    return found
+
+
+def contents(log: Any, start: int, end: int) -> bytes:
+    """All bytes of a log from ``start`` to ``end``."""
+    found = b""
+    while start < end:
+        data = bytes(log.read(start, 1 << 30, up_to=end))
+        last = [header.last_offset for _, header in batch.headers(data)]
+        if not last:
+            break
+        found += data
+        start = last[-1] + 1
+    return found
+
+
+class DataLaws:
+    """``look`` between turns; ``heard`` at each committed batch."""
+
+    def __init__(self, eyes: Eyes) -> None:
+        self._eyes = eyes
+        self._breaks = eyes.cluster.breaks
+        self.past: dict[Any, Past] = {}
+        eyes.listeners.append(self.heard)
+
+    # ---- between turns
+
+    def look(self) -> None:
+        """Judge every replica that has changed since the last look."""
+        for key, of in self._eyes.replicas().items():
+            past = self.past.get(key)
+            if past is None:
+                past = self.past[key] = Past()
+            changed = False
+            for id, replica in of.items():
+                machine, log = replica.machine, replica.log
+                state = (machine.role, machine.leader_epoch, machine.high_watermark, log.log_end_offset, machine.isr)
+                seen = past.seen.get(id)
+                if seen is None or seen.log is not log or seen.state != state:
+                    changed = True
+                    self._replica(past, id, replica, state)
+            if changed:
+                self._together(key, past, of)
+
+    def _replica(self, past: Past, id: int, replica: Any, state: tuple[Any, ...]) -> None:
+        machine, log, name = replica.machine, replica.log, replica.partition
+        seen = past.seen.get(id)
+        same = seen.same_up_to if seen is not None and seen.log is log else log.log_start_offset
+        if log.log_end_offset < same:
+            self._breaks(f"S12: n{id} cut {name} to {log.log_end_offset}, {same} was committed and on it")
+            same = log.log_end_offset
+        high = machine.high_watermark
+        if machine.role in (Role.LEADER, Role.FOLLOWER) and same < high <= log.log_end_offset:
+            same = self._compare(past, id, name, pieces(log, same, high)) or same
+        if machine.role is Role.LEADER:
+            wrong = room.one_writer(id, machine.leader_epoch, past.memory)
+            if wrong:
+                self._breaks(f"S13: {name}: {wrong}")
+        past.seen[id] = Seen(log, same, state)
+
+    def _compare(self, past: Past, id: int, name: Any, found: list[Piece]) -> int:
+        """Compare batches below a watermark with the committed ones, or commit them; up to where they are the same."""
+        for piece in found:
+            if piece.base >= past.true_end:
+                past.pieces.append(piece)
+                past.true_end = piece.last + 1
+                continue
+            at = bisect_left(past.pieces, piece.base, key=lambda one: one.base)
+            committed = past.pieces[at] if at < len(past.pieces) else None
+            if committed != piece:
+                self._breaks(f"S4: n{id} has {piece} in {name}, committed is {committed}")
+        return found[-1].last + 1 if found else 0
+
+    def _together(self, key: Any, past: Past, of: dict[int, Any]) -> None:
+        committed = self._eyes.image.partition(*key)
+        if committed is None:
+            return
+        sights = {id: ReplicaSight(one.machine, one.log) for id, one in of.items() if one.machine.role in _RUNNING}
+        assignment = Assignment(
+            committed.leader, committed.leader_epoch, committed.partition_epoch, committed.isr, committed.replicas
+        )
+        sight = Sight(assignment, sights, past.memory)
+        for judge in JUDGES:
+            wrong = judge(sight)
+            if wrong:
+                law = (judge.__doc__ or "").split(":")[0].split(" ")[0]
+                self._breaks(f"{law}: {next(iter(of.values())).partition}: {wrong}")
+
+    # ---- at committed batches
+
+    def heard(self, id: int, node: Node, delta: Delta, is_news: bool) -> None:
+        """S2, S3: whoever leads, or may be elected next, holds everything that was ever committed."""
+        if not is_news or not delta.partitions:
+            return
+        self.look()
+        replicas = self._eyes.replicas()
+        for topic, key, before, after in delta.partition_changes(self._eyes.image):
+            if before is None or after is None or (before.isr == after.isr and before.leader == after.leader):
+                continue
+            for broker in after.isr:
+                replica = replicas.get(key, {}).get(broker)
+                if replica is not None and replica.machine.role in _RUNNING and key in self.past:
+                    law = "S2" if broker == after.leader else "S3"
+                    self._complete(f"{law}: n{broker}, in the ISR of {topic}-{key[1]}", self.past[key], replica.log)
+
+    def _complete(self, who: str, past: Past, log: Any) -> None:
+        if log.log_end_offset < past.true_end:
+            self._breaks(f"{who}, ends at {log.log_end_offset}: {past.true_end} is committed")
+            return
+        last = past.pieces[-TAIL:]
+        if last and last[0].base >= log.log_start_offset and pieces(log, last[0].base, past.true_end) != last:
+            self._breaks(f"{who}, holds other records than were committed before {past.true_end}")
+
+    # ---- at rest
+
+    def at_rest(self) -> list[str]:
+        """S5, S14 and S4 once more: all replicas are the same bytes, and their epoch tables are what the logs say."""
+        broken = []
+        for key, of in self._eyes.replicas().items():
+            name = next(iter(of.values())).partition
+            begin = max(one.log.log_start_offset for one in of.values())
+            end = min(one.machine.high_watermark for one in of.values())
+            texts = {contents(one.log, begin, end) for one in of.values()}
+            if len(texts) > 1:
+                broken.append(f"S5: replicas of {name} differ below their watermarks")
+            past = self.past.get(key)
+            for id, one in of.items():
+                log = one.log
+                if past is not None and pieces(log, log.log_start_offset, past.true_end) != [
+                    piece for piece in past.pieces if piece.base >= log.log_start_offset
+                ]:
+                    broken.append(f"S4: n{id} does not hold what was committed of {name}")
+                wrong = _epochs(log)
+                if wrong:
+                    broken.append(f"S14: n{id}, {name}: {wrong}")
+        return broken
+
+
+_RUNNING = (Role.LEADER, Role.FOLLOWER)
+
+
+def _epochs(log: Any) -> str:
+    """S14: the epoch table increases strictly, and is what the batches say (a last epoch may be empty still)."""
+    entries = [tuple(entry) for entry in log.epochs.entries()]
+    if any(old[0] >= new[0] or old[1] >= new[1] for old, new in zip(entries, entries[1:], strict=False)):
+        return f"the epoch table {entries} does not increase"
+    rebuilt: list[tuple[int, int]] = []
+    for piece in pieces(log, log.log_start_offset, log.log_end_offset):
+        if not rebuilt or rebuilt[-1][0] != piece.epoch:
+            rebuilt.append((piece.epoch, piece.base))
+    told = entries[:-1] if entries and entries[-1][1] == log.log_end_offset else entries
+    return "" if told == rebuilt else f"the epoch table is {entries}, the log says {rebuilt}"

@@ -1,0 +1,92 @@
+"""Laws judged when all is quiet: what clients saw against what is there, groups, administration, folders on disk.
+
+S1 S6 S15 S16 S19 L2 by moldau.history (as for real processes), S18, C8, C9, C13 and L2's other half (nobody waits in a
+broker) here. Each function gives the sentences of what does not hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from moldau.history.checks import check
+from moldau.history.rows import History
+from moldau.simulator.load import Member, Reader, Writer
+from moldau.simulator.looking import Eyes
+from moldau.simulator.meddling import Administrator
+from moldau.terms import TopicPartition
+
+SHOWN = 3
+_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\Z")
+
+
+def history_of(writers: Iterable[Writer], reader: Reader, final: Reader, ends: dict[int, int]) -> History:
+    """All that the clients of one topic saw."""
+    return History([send for writer in writers for send in writer.sends], reader.reads, final.reads, ends, [])
+
+
+def histories(writers: list[Writer], reader: Reader, final: Reader, ends: dict[int, int]) -> list[str]:
+    """S1, S6, S15, S16, S19, L2 of one topic."""
+    found = check(history_of(writers, reader, final, ends), reader.topic.promise)
+    more = [f"... and {len(found) - SHOWN} more of {reader.topic.name}"] if len(found) > SHOWN else []
+    return [f"{one.law}: {reader.topic.name}: {one.kind}: {one.text}" for one in found[:SHOWN]] + more
+
+
+def groups(members: list[Member], committed: Mapping[TopicPartition, int]) -> list[str]:
+    """S18: an acknowledged commit is never taken back, none is of an older generation than one acknowledged before it
+    was asked, and nothing below a committed position was withheld from the group.
+    """
+    broken = []
+    rows = sorted(row for member in members for row in member.commits)
+    for _, _, generation, partition, offset in rows:
+        end = max((at for p, at in committed.items() if p.partition == partition), default=-1)
+        if end < offset:
+            broken.append(f"S18: generation {generation} committed {offset} of partition {partition}, now it is {end}")
+    for asked, _, generation, partition, _ in rows:
+        newer = [row for row in rows if row[3] == partition and row[1] < asked and row[2] > generation]
+        if newer:
+            broken.append(f"S18: generation {generation} committed after {newer[0][2]} had, in partition {partition}")
+    for target, offset in committed.items():
+        given = set().union(*(member.given.get(target.partition, set()) for member in members))
+        missing = [one for one in range(offset) if one not in given]
+        if missing:
+            broken.append(f"S18: {target} is committed at {offset}, and {missing[:3]} were given to nobody")
+    return broken[:SHOWN]
+
+
+def administration(admin: Administrator, eyes: Eyes) -> list[str]:
+    """C13, C8: what was answered is so."""
+    names = set(eyes.image.names)
+    lost = [f"C13: topic {name} was created, and is not there" for name in admin.made if name not in names]
+    return lost + [f"C8: topic {name} was deleted, and is there" for name in admin.gone if name in names]
+
+
+def folders(eyes: Eyes) -> list[str]:
+    """C9: a living broker has a folder for each replica that it is assigned, and no other (but those being deleted)."""
+    broken = []
+    for id, node in eyes.nodes():
+        if node.replicas is None:
+            continue
+        assigned = {f"{name}" for name, _, partition in eyes.partitions() if id in partition.replicas}
+        disk, found = eyes.cluster.seats[id].disk, set()
+        for folder in eyes.cluster.folders:
+            for name in disk.list_dir(folder):
+                if disk.is_dir(f"{folder}/{name}") and _FOLDER.match(name) and not name.startswith("__cluster"):
+                    found.add(name)
+        if found != assigned:
+            broken.append(
+                f"C9: n{id} has folders {sorted(found - assigned)} too many and {sorted(assigned - found)} too few"
+            )
+    return broken
+
+
+def nobody_waits(eyes: Eyes) -> list[str]:
+    """L2, L4: no produce waits in a broker, no change of an ISR is under way."""
+    broken = []
+    for of in eyes.replicas().values():
+        for id, replica in of.items():
+            if any(not promise.done for _, promise, _ in replica.promises):
+                broken.append(f"L2: produces to {replica.partition} still wait on n{id}")
+            if replica.machine.proposal is not None:
+                broken.append(f"L4: n{id} still asks for an ISR of {replica.partition}: {replica.machine.proposal}")
+    return broken

@@ -1,0 +1,205 @@
+"""What clients do meanwhile, and what they saw: writers, a reader, members of a group. All on one host, by seed.
+
+They use moldau.client and nothing else of the cluster, and never give up on their own. Read next: meddling.py (what
+administrators do), laws/rest.py (what is made of it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from moldau.client.client import Client, Refused
+from moldau.client.consumer import NO_RESET, Chunk, Consumer, ConsumerOptions
+from moldau.client.lines import WorldLines
+from moldau.client.membership import GroupOptions
+from moldau.client.producer import Producer, ProducerOptions
+from moldau.client.reading import EARLIEST
+from moldau.history.rows import INFO, OK, Read, Send
+from moldau.simulator.cluster import CLIENTS, SimCluster
+from moldau.simulator.disk import SimDisk
+from moldau.simulator.loop import Owner
+from moldau.simulator.plan import TopicPlan
+from moldau.simulator.ports import SimClock
+from moldau.terms import Code, TopicPartition
+
+GROUP = "readers"
+SENDS_MAX = 1_500
+TROUBLE = (OSError, Refused)
+"""What a client may meet while things break: it tries again."""
+
+
+class Actor:
+    """A client process of its own."""
+
+    def __init__(self, cluster: SimCluster, name: str) -> None:
+        self.cluster, self.name = cluster, name
+        self.owner = Owner(name)
+        self.dice = cluster.stream(name)
+        clock = SimClock(cluster.loop)
+        self.world = cluster.world(self.owner, CLIENTS, SimDisk(clock.wall_ms), clock)
+        self.client = Client(WorldLines(self.world), cluster.bootstrap)
+        self.going = True
+
+    def begin(self, work: Any) -> asyncio.Task[Any]:
+        """Let it do something, in a life of its own."""
+        return self.cluster.loop.create_task(work, context=self.owner.context)
+
+    @property
+    def now_ns(self) -> int:
+        return int(self.cluster.loop.time() * 1e9)
+
+
+class Writer(Actor):
+    """One producer session on one topic. Each send is noted as it is answered."""
+
+    def __init__(self, cluster: SimCluster, name: str, topic: TopicPlan) -> None:
+        super().__init__(cluster, name)
+        self.topic = topic
+        self.sends: list[Send] = []
+
+    async def write(self) -> None:
+        """Send until told to stop, then wait for every answer."""
+        plan = self.cluster.plan
+        options = ProducerOptions(
+            acks=self.topic.acks,
+            idempotent=self.topic.idempotent,
+            linger_ms=self.dice.choice((0, 5, 50)),
+            batch_bytes=self.dice.choice((200, 256 << 10)),
+            delivery_timeout_ms=plan.delivery_timeout_ms,
+        )
+        producer = Producer(self.client, options)
+        while not await self._knows(producer):  # noqa: ASYNC110  # virtual time: a look costs nothing
+            await asyncio.sleep(0.1)
+        lanes: list[deque[tuple[int, Any]]] = [deque() for _ in range(self.topic.partitions)]
+        tasks = [asyncio.create_task(self._note(lane)) for lane in lanes]
+        pace_s = self.dice.choice((0.02, 0.05, 0.2))
+        while self.going:
+            if len(self.sends) >= SENDS_MAX:
+                await asyncio.sleep(0.2)
+                continue
+            number = len(self.sends)
+            target = self.dice.randrange(self.topic.partitions)
+            value = f"{self.name}-{number}"
+            self.sends.append(Send(self.name, number, target, value, self.now_ns))
+            lanes[target].append((number, producer.send(self.topic.name, value.encode(), partition=target)))
+            await asyncio.sleep(pace_s * (0.5 + self.dice.random()))
+        for task in tasks:
+            await task
+        await producer.close()
+
+    async def _knows(self, producer: Producer) -> bool:
+        try:
+            return await producer.prepare(self.topic.name) is Code.NONE
+        except TROUBLE:
+            return False
+
+    async def _note(self, lane: deque[tuple[int, Any]]) -> None:
+        """Answers of one partition come in the order of the sends."""
+        while self.going or lane:
+            if not lane:
+                await asyncio.sleep(0.02)
+                continue
+            number, delivery = lane[0]
+            written = await delivery
+            lane.popleft()
+            if written.code is Code.NONE:
+                change = {"outcome": OK, "offset": written.base_offset}
+            else:
+                change = {"outcome": INFO, "error": written.code.name}
+            self.sends[number] = self.sends[number]._replace(complete_ns=self.now_ns, **change)
+
+
+class Reader(Actor):
+    """Reads all partitions of a topic from the start, and goes on through everything."""
+
+    def __init__(self, cluster: SimCluster, name: str, topic: TopicPlan) -> None:
+        super().__init__(cluster, name)
+        self.topic = topic
+        self.reads: list[Read] = []
+        options = ConsumerOptions(reset=NO_RESET, partition_max_bytes=self.dice.choice((500, 1 << 20)))
+        self._consumer = Consumer(self.client, options)
+
+    async def read(self, ends: dict[int, int] | None = None) -> None:
+        """Read until told to stop; with ``ends``, until they are reached."""
+        self._consumer.assign({TopicPartition(self.topic.name, n): 0 for n in range(self.topic.partitions)})
+        while self.going and not (ends is not None and self._is_at(ends)):
+            try:
+                chunks = await self._consumer.poll(500)
+            except TROUBLE:
+                await asyncio.sleep(0.1)
+                continue
+            for chunk in chunks:
+                self._take(chunk)
+
+    def _take(self, chunk: Chunk) -> None:
+        if chunk.fetched.code is Code.OFFSET_OUT_OF_RANGE:
+            self.cluster.breaks(f"S7: {self.name} is told that {chunk.partition}@{chunk.offset} is out of range")
+        elif chunk.fetched.code is Code.NONE:
+            for record in chunk.records():
+                value = bytes(record.value or b"").decode()
+                self.reads.append(Read(self.name, chunk.partition.partition, record.offset, value))
+
+    def _is_at(self, ends: dict[int, int]) -> bool:
+        return all(self._consumer.position(TopicPartition(self.topic.name, n)) >= end for n, end in ends.items())
+
+
+class Member(Actor):
+    """A member of the group: reads its share and commits where it stands. ``commits``: (asked ns, answered ns,
+    generation, partition, offset) of those that were acknowledged; ``given`` has every offset it was given.
+    """
+
+    def __init__(self, cluster: SimCluster, name: str, topic: TopicPlan) -> None:
+        super().__init__(cluster, name)
+        self.topic = topic
+        self.commits: list[tuple[int, int, int, int, int]] = []
+        self.given: dict[int, set[int]] = {}
+        self.generations: set[int] = set()
+
+    async def consume(self) -> None:
+        """Poll and commit until told to stop; now and then leave, and come back as another member."""
+        while self.going:
+            group = GroupOptions(
+                group_id=GROUP,
+                session_timeout_ms=6_000,
+                heartbeat_interval_ms=500,
+                rebalance_timeout_ms=10_000,
+                assignors=self.cluster.stream("assignor").choice((("range",), ("cooperative-sticky",))),
+            )
+            options = ConsumerOptions(group=group, reset=EARLIEST, auto_commit_interval_ms=None)
+            consumer = Consumer(self.client, options)
+            await self._live(consumer, self.cluster.loop.time() + self.dice.choice((5, 20, 1_000)))
+
+    async def _live(self, consumer: Consumer, until_s: float) -> None:
+        subscribed = False
+        while self.going and self.cluster.loop.time() < until_s:
+            try:
+                if not subscribed:
+                    await consumer.subscribe([self.topic.name])
+                    subscribed = True
+                for chunk in await consumer.poll(300):
+                    if chunk.fetched.code is Code.NONE:
+                        found = self.given.setdefault(chunk.partition.partition, set())
+                        found.update(record.offset for record in chunk.records())
+                await self._commit(consumer)
+            except TROUBLE:
+                await asyncio.sleep(0.2)
+        if self.dice.random() < 0.5 or not self.going:
+            try:
+                await consumer.close()
+            except TROUBLE:
+                return
+
+    async def _commit(self, consumer: Consumer) -> None:
+        if consumer.member is None:
+            return
+        generation = consumer.member.identity.generation
+        positions = {p: at for p in sorted(consumer.assignment) if (at := consumer.position(p)) >= 0}
+        if not positions:
+            return
+        self.generations.add(generation)
+        asked_ns = self.now_ns
+        for partition, code in (await consumer.commit(positions)).items():
+            if code is Code.NONE:
+                self.commits.append((asked_ns, self.now_ns, generation, partition.partition, positions[partition]))

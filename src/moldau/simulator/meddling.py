@@ -1,0 +1,97 @@
+"""What an administrator does while things break: topics made and deleted, partitions moved, leaders elected, settings.
+
+What was answered is kept: it must be so at the end (C13). One administrator, one thing at a time, by seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from moldau.client.admin import (
+    Election,
+    NewTopic,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    reassign,
+)
+from moldau.simulator.cluster import SimCluster
+from moldau.simulator.load import TROUBLE, Actor
+from moldau.simulator.looking import Eyes
+from moldau.terms import Code, TopicPartition
+
+
+class Administrator(Actor):
+    """``made`` and ``gone`` are topics whose creation or deletion was answered; ``doubtful`` those that were not."""
+
+    def __init__(self, cluster: SimCluster, eyes: Eyes) -> None:
+        super().__init__(cluster, "admin")
+        self.eyes = eyes
+        self.made: dict[str, None] = {}
+        self.gone: dict[str, None] = {}
+        self.doubtful: set[str] = set()
+        self._number = 0
+
+    async def meddle(self) -> None:
+        """Do this and that until told to stop."""
+        deeds = (self._make, self._make, self._delete, self._move, self._move, self._elect)
+        while self.going:
+            await asyncio.sleep(self.dice.choice((0.1, 0.5, 2.0)))
+            if self.going:
+                await self.dice.choice(deeds)()
+
+    async def _make(self) -> None:
+        self._number += 1
+        name = f"t{self._number}"
+        self.cluster.tell(f"admin creates {name}")
+        brokers = len(self.cluster.plan.brokers)
+        new = NewTopic(
+            name=name, partitions=self.dice.randint(1, 2), replication_factor=self.dice.randint(2, min(3, brokers))
+        )
+        self.doubtful.add(name)
+        try:
+            code = (await create_topics(self.client, [new]))[name].code
+        except TROUBLE:
+            return
+        if code is Code.NONE:
+            self.made[name] = None
+            self.doubtful.discard(name)
+
+    async def _delete(self) -> None:
+        if not self.made:
+            return
+        name = self.dice.choice(list(self.made))
+        self.cluster.tell(f"admin deletes {name}")
+        del self.made[name]
+        self.doubtful.add(name)
+        try:
+            code = (await delete_topics(self.client, [name]))[name].code
+        except TROUBLE:
+            return
+        if code in (Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION):  # an earlier try may have been the one that did it
+            self.gone[name] = None
+            self.doubtful.discard(name)
+
+    async def _move(self) -> None:
+        """Other replicas for a partition, or the same in another order; now and then a move is called off."""
+        topics = [topic for topic in self.eyes.image.topics.values() if not topic.name.startswith("__")]
+        if not topics:
+            return
+        topic = self.dice.choice(topics)
+        partition = self.dice.choice(list(topic.partitions.values()))
+        brokers = list(self.cluster.plan.brokers)
+        self.dice.shuffle(brokers)
+        target = None if self.dice.random() < 0.2 else brokers[: len(partition.original_replicas)]
+        where = TopicPartition(topic.name, partition.id)
+        self.cluster.tell(f"admin {'calls off a move of' if target is None else 'moves'} {where} {target or ''}")
+        try:
+            await reassign(self.client, {where: target})
+        except TROUBLE:
+            return
+
+    async def _elect(self) -> None:
+        self.cluster.tell("admin elects preferred leaders")
+        try:
+            await elect_leaders(self.client, None, Election.PREFERRED)
+        except TROUBLE:
+            return

@@ -1,0 +1,166 @@
+"""What a seed stands for: how many nodes, which settings, which topics and clients, which troubles, how they overlap.
+
+Swarm testing: everything that could matter is drawn, because a bug often needs a combination that nobody would choose.
+Decides nothing while the run goes on. Read next: run.py.
+Source: Groce et al., "Swarm Testing"; the settings are small on purpose, so that segments roll and snapshots are taken.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from moldau.history.checks import SAFE, Promise
+from moldau.simulator.net import Weather
+from moldau.simulator.scenes import SCENES
+
+BOTH, CONTROLLER, BROKER = "broker,controller", "controller", "broker"
+CALM = Weather()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """A topic that is written all the time. ``flush``: every record is synced before it counts (flush.messages=1)."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    acks: int = -1
+    idempotent: bool = True
+    configs: Mapping[str, str]
+
+    @property
+    def promise(self) -> Promise:
+        return SAFE if self.idempotent else Promise(acked=self.acks == -1, once=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One run. ``seats`` has each node's roles; ``span_s`` is how long troubles go on, ``at_once`` how many overlap."""
+
+    seed: int
+    scene: str | None
+    seats: Mapping[int, str]
+    settings: Mapping[str, str]
+    log_dirs: int
+    topics: tuple[TopicPlan, ...]
+    flush: bool
+    faults: tuple[str, ...]
+    at_once: int
+    pause_s: float
+    span_s: float
+    core_only: bool
+    members: int
+    delivery_timeout_ms: int
+    session_timeout_ms: int
+    weather: Weather
+    drift: float
+
+    @property
+    def voters(self) -> list[int]:
+        return [id for id, roles in self.seats.items() if roles != BROKER]
+
+    @property
+    def brokers(self) -> list[int]:
+        return [id for id, roles in self.seats.items() if roles != CONTROLLER]
+
+    @property
+    def elr(self) -> bool:
+        """Whether the cluster keeps eligible leader replicas (KIP-966)."""
+        return False
+
+    def text(self) -> str:
+        """What was drawn, in a few lines."""
+        shape = ", ".join(f"n{id} {roles}" for id, roles in self.seats.items())
+        topics = "; ".join(
+            f"{one.name}: {one.partitions} partitions on {one.replication_factor}, acks={'all' if one.acks < 0 else 1}"
+            f"{', idempotent' if one.idempotent else ''}"
+            for one in self.topics
+        )
+        return (
+            f"nodes: {shape}; {self.log_dirs} log dirs\ntopics: {topics}\n"
+            f"troubles: {', '.join(self.faults)}, up to {self.at_once} at once, for {self.span_s:.0f} s; "
+            f"then {'a core heals' if self.core_only else 'all heal'}"
+        )
+
+
+def draw(seed: int, scene: str | None = None) -> Plan:
+    """The plan of a seed; ``scene`` allows one kind of trouble only."""
+    dice = random.Random(f"plan {seed}")
+    seats = _seats(dice)
+    brokers = sum(roles != CONTROLLER for roles in seats.values())
+    flush = dice.random() < 0.15
+    some = tuple(one for one in SCENES if dice.random() < 0.4)
+    return Plan(
+        seed=seed,
+        scene=scene,
+        seats=seats,
+        settings=_settings(dice, flush),
+        log_dirs=dice.choice((1, 1, 2)),
+        topics=_topics(dice, brokers, flush),
+        flush=flush,
+        faults=(scene,) if scene else some or SCENES,
+        at_once=dice.choice((1, 1, 2, 3)),
+        pause_s=dice.choice((0.2, 1.0, 3.0)),
+        span_s=dice.choice((8.0, 15.0, 30.0)),
+        core_only=dice.random() < 0.4,
+        members=dice.choice((0, 1, 2, 3)),
+        delivery_timeout_ms=dice.choice((10_000, 30_000, 120_000)),
+        session_timeout_ms=dice.choice((6_000, 10_000)),
+        weather=dice.choice((CALM, CALM, Weather(0.005), Weather(0.0005, 0.002, 3.0), Weather(0.02, 0.001, 1.0))),
+        drift=dice.choice((0.0, 0.0, 0.001, 0.01)),
+    )
+
+
+def _seats(dice: random.Random) -> dict[int, str]:
+    shape = dice.random()
+    if shape < 0.7:
+        return dict.fromkeys((1, 2, 3), BOTH)
+    if shape < 0.85:
+        return {**dict.fromkeys((1, 2, 3), BOTH), 4: BROKER}
+    return {**dict.fromkeys((1, 2, 3), CONTROLLER), **dict.fromkeys((4, 5, 6), BROKER)}
+
+
+def _settings(dice: random.Random, flush: bool) -> dict[str, str]:
+    settings = {
+        "broker.session.timeout.ms": str(dice.choice((3_000, 6_000, 9_000))),
+        "broker.heartbeat.interval.ms": str(dice.choice((500, 1_000))),
+        "replica.lag.time.max.ms": str(dice.choice((1_000, 5_000, 10_000, 30_000))),
+        "replica.fetch.wait.max.ms": str(dice.choice((50, 500))),
+        "replica.high.watermark.checkpoint.interval.ms": str(dice.choice((200, 5_000))),
+        "metadata.log.max.record.bytes.between.snapshots": str(dice.choice((500, 5_000, 20_971_520))),
+        "internal.metadata.log.segment.bytes": str(dice.choice((1_000, 20_000, 1_000_000))),
+        "log.segment.bytes": str(1 << 20),
+        "log.index.interval.bytes": str(dice.choice((0, 500, 4_096))),
+        "log.flush.offset.checkpoint.interval.ms": str(dice.choice((500, 60_000))),
+        "leader.imbalance.check.interval.seconds": str(dice.choice((5, 300))),
+        "log.segment.delete.delay.ms": str(dice.choice((0, 1_000, 60_000))),
+        "min.insync.replicas": "2",
+        "offsets.topic.num.partitions": str(dice.choice((1, 3))),
+        "group.initial.rebalance.delay.ms": str(dice.choice((0, 3_000))),
+        "controlled.shutdown.retry.backoff.ms": str(dice.choice((500, 5_000))),
+        "fetch.max.bytes": str(dice.choice((1_024, 1 << 20))),
+    }
+    if flush:
+        settings["log.flush.interval.messages"] = "1"
+    return settings
+
+
+def _topics(dice: random.Random, brokers: int, flush: bool) -> tuple[TopicPlan, ...]:
+    configs = {
+        "min.insync.replicas": "2",
+        "internal.segment.bytes": str(dice.choice((1_048_576, 20_000, 2_000))),
+        "index.interval.bytes": str(dice.choice((0, 1_000, 4_096))),
+    }
+    if flush:
+        configs["flush.messages"] = "1"
+    safe = TopicPlan(name="safe", partitions=dice.randint(1, 3), replication_factor=min(3, brokers), configs=configs)
+    more = []
+    if dice.random() < 0.3:
+        more.append(TopicPlan(name="plain", partitions=1, replication_factor=3, idempotent=False, configs=configs))
+    if dice.random() < 0.3:
+        more.append(
+            TopicPlan(name="hasty", partitions=1, replication_factor=3, acks=1, idempotent=False, configs=configs)
+        )
+    return (safe, *more)
