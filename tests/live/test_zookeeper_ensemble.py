@@ -12,7 +12,7 @@ from kazoo.security import make_acl
 from moldau.cluster.ensemble import LocalEnsemble
 from moldau.cluster.nodes import HOST, free_ports
 from moldau.ports.zookeeper import ConnectionLoss, Ensemble, NoAuth
-from moldau.zookeeper.link import Client
+from moldau.zookeeper.link import Client, ReadMany
 from moldau.zookeeper.session import Session
 
 pytestmark = pytest.mark.live
@@ -86,3 +86,39 @@ def test_a_chroot_that_may_not_be_created_is_said(three: LocalEnsemble) -> None:
     client.leave()
     with pytest.raises(NoAuth, match="/locked/kafka: the chroot of zookeeper.connect may not be created"):
         asyncio.run(Session(config(three.connect + "/locked/kafka")).start())
+
+
+def test_many_reads_name_the_znode_that_may_not_be_read(three: LocalEnsemble) -> None:
+    async def play() -> None:
+        session = Session(config(three.connect + "/many"))
+        await session.start()
+        await session.create("/open", b"x")
+        assert session._client is not None
+        await asyncio.to_thread(session._client.create, "/shut", b"", acl=[make_acl("world", "anyone", delete=True)])
+        with pytest.raises(NoAuth, match="/shut"):
+            await session.get_many(["/open", "/none", "/shut"])
+        await session.stop()
+
+    asyncio.run(play())
+
+
+def test_servers_that_do_not_know_many_reads_in_one_are_asked_one_by_one(
+    three: LocalEnsemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReadMany, "type", 99)
+
+    async def play() -> None:
+        session = Session(config(three.connect + "/old"))
+        await session.start()
+        for n in range(3):
+            await session.create(f"/n{n}", str(n).encode())
+        found = []
+        while not found:
+            try:
+                found = await session.get_many(["/n0", "/none", "/n2"])
+            except ConnectionLoss:  # a server hangs up on whom it does not understand
+                await asyncio.sleep(0.05)
+        assert [each and each[0] for each in found] == [b"0", None, b"2"]
+        await session.stop()
+
+    asyncio.run(play())

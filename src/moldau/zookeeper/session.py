@@ -14,6 +14,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kazoo import exceptions
+
 from moldau.ports.zookeeper import (
     Check,
     ConnectionLoss,
@@ -33,12 +35,12 @@ from moldau.ports.zookeeper import (
     ZooKeeperError,
 )
 from moldau.zookeeper.connect import parse_connect
-from moldau.zookeeper.link import NOT_THE_CAUSE, Client, translated
+from moldau.zookeeper.link import NOT_THE_CAUSE, Client, ReadMany, TooOld, translated
 
 log = logging.getLogger("moldau.zookeeper")
 
 PIPELINE = 500
-"""Reads that are under way at once: below the thousand at which a server begins to throttle."""
+"""Reads in one request, or under way at once: below the thousand at which a server begins to throttle."""
 
 _HAPPENED = {
     "CREATED": Happened.CREATED,
@@ -74,6 +76,7 @@ class Session:
         self._armed: dict[_Armed, None] = {}
         self._waiting: dict[asyncio.Future[Any], str] = {}
         self._first: asyncio.Future[None] | None = None
+        self._old_servers = False
 
     # ---- the session
 
@@ -247,16 +250,27 @@ class Session:
         found: list[tuple[bytes, Stat] | None] = []
         for at in range(0, len(paths), PIPELINE):
             some = paths[at : at + PIPELINE]
-            client = self._live(some[0])
-            asked = [self._ask(path, client.get_async(path)) for path in some]
-            for answer in await asyncio.gather(*asked, return_exceptions=True):
-                if isinstance(answer, NoNode):
+            for path, answer in zip(some, await self._read_some(some), strict=True):
+                if not isinstance(answer, BaseException):
+                    found.append(answer)
+                elif isinstance(answer, NoNode | exceptions.NoNodeError):
                     found.append(None)
-                elif isinstance(answer, BaseException):
-                    raise answer
                 else:
-                    found.append((answer[0] or b"", _stat(answer[1])))
+                    raise answer if isinstance(answer, ZooKeeperError) else translated(answer, path)
         return found
+
+    async def _read_some(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | BaseException]:
+        client = self._live(paths[0])
+        if not self._old_servers:
+            asked = client.handler.async_result()
+            client._call(ReadMany([self._chroot + path for path in paths]), asked)
+            try:
+                answers: list[tuple[bytes, Stat] | BaseException] = await self._ask(paths[0], asked)
+                return answers
+            except TooOld:
+                log.info("the servers of %s are older than 3.6: they are read znode by znode", self._ensemble.connect)
+                self._old_servers = True
+        return await asyncio.gather(*(self.get(path) for path in paths), return_exceptions=True)
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False) -> str:
         client = self._live(path)
@@ -321,6 +335,9 @@ class Session:
             if answer.done():
                 return
             error = result.exception
+            if isinstance(error, exceptions.UnimplementedError):
+                answer.set_exception(TooOld(path))
+                return
             if error is not None:
                 answer.set_exception(translated(error, path))
                 return
