@@ -22,7 +22,7 @@ from moldau.image import snapshot_records
 from moldau.ports import PlaneEvents
 from moldau.quorum import Endpoint, Leader, Quorum, ReplicaKey, Timing, Voter, VoterSet
 from moldau.quorum import events as on
-from moldau.quorum.messages import ChangeAnswer, UpgradeVotersAsk
+from moldau.quorum.messages import AddVoterAsk, ChangeAnswer, UpdateVoterAsk, UpgradeVotersAsk
 from moldau.terms import NO_UUID, Code
 from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
@@ -83,6 +83,7 @@ class QuorumPlane:
             voters=self._voters_by_hand(),
             bootstrap=tuple(self._config.bootstrap_controllers),
             endpoints=self._own_endpoints,
+            listener=self._config.controller_listener_names[0],
             folder=config.metadata_dir,
             peers=self,
             listeners=self._listeners,
@@ -227,6 +228,10 @@ class QuorumPlane:
             ask = to_ask(request, request.versions[1], self._cluster_id, self._me)
         except NotForUs as error:
             return ChangeAnswer(error.code, driver.quorum.role.epoch, driver.quorum.leader, "This is another cluster.")
+        name = self._config.controller_listener_names[0]
+        if isinstance(ask, AddVoterAsk | UpdateVoterAsk) and name not in {one.name for one in ask.voter.endpoints}:
+            message = f"A voter has an endpoint of the listener {name}."
+            return ChangeAnswer(Code.INVALID_REQUEST, driver.quorum.role.epoch, driver.quorum.leader, message)
         return await self._change(driver, ask)
 
     async def upgrade(self, timeout_ms: int) -> ChangeAnswer:

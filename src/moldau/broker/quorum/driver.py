@@ -191,9 +191,15 @@ class Driver:
         if id == self._settings.me.id and not self.quorum.has_fixed_voters:
             own = self._settings.endpoints()
             return (own[0].host, own[0].port) if own else None
+        return self._announced.get(id) or self._address_on_record(id) or self._told.get(id)
+
+    def _address_on_record(self, id: int) -> Address:
         voter = self.quorum.voters.voter(id)
-        at = voter.endpoints[0][1:] if voter is not None and voter.endpoints else None
-        return self._announced.get(id) or at or self._told.get(id)
+        if voter is None or not voter.endpoints:
+            return None
+        named = [one for one in voter.endpoints if one.name == self._settings.listener]
+        found = named[0] if named else voter.endpoints[0]
+        return found.host, found.port
 
     def announced(self, id: int, host: str, port: int) -> None:
         """A leader said where it listens."""

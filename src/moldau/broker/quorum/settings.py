@@ -39,6 +39,7 @@ class SeatSettings:
     may_vote: bool
     bootstrap: tuple[tuple[str, int], ...] = ()
     endpoints: Callable[[], Sequence[Endpoint]] = tuple
+    listener: str = "CONTROLLER"  # the listener on which controllers speak to each other
     leader_changed: Callable[[], object] = lambda: None
     voters_changed: Callable[[], object] = lambda: None
     timing: Timing = Timing()
