@@ -14,6 +14,8 @@ COMMANDS = {
     "node": ("moldau.admin.storage:node", "Run one node, as in production."),
     "storage": ("moldau.admin.storage:storage", "Format a node's folders, or look at them."),
     "quorum": ("moldau.admin.quorum:quorum", "Look at the controllers' quorum; add and remove controllers."),
+    "reassign": ("moldau.admin.reassign:reassign", "Move replicas between brokers."),
+    "leader": ("moldau.admin.leader:leader", "Look at leaders, and elect them."),
     "sim": ("moldau.admin.sim:sim", "Run a cluster on simulated time, nets and disks, by a seed."),
     "demo": ("moldau.admin.demo:demo", "The whole story in three minutes: data, a stream, a killed broker, a report."),
 }

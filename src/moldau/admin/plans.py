@@ -1,0 +1,113 @@
+"""Reassignment plans: Kafka's JSON, read and written; and who should hold what, with as few moves as will do.
+
+Pure values. A plan is topic partition -> replicas, the first of them preferred to lead. Sent by ``reassign.py``.
+Source of the format: Kafka's kafka-reassign-partitions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+from moldau.terms import TopicPartition
+
+Plan = dict[TopicPartition, list[int]]
+
+
+class BadPlan(ValueError):
+    """The file is no plan; the text says what is wrong with it."""
+
+
+def parse(text: str) -> Plan:
+    """A plan from Kafka's JSON: {"version": 1, "partitions": [{"topic", "partition", "replicas"}]}."""
+    try:
+        entries = json.loads(text)["partitions"]
+        listed = [(TopicPartition(e["topic"], int(e["partition"])), [int(r) for r in e["replicas"]]) for e in entries]
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadPlan(f'expected {{"partitions": [{{"topic", "partition", "replicas"}}, ...]}}: {error!r}') from error
+    plan: Plan = {}
+    for partition, replicas in listed:
+        if partition in plan:
+            raise BadPlan(f"{partition} is listed twice")
+        if not replicas:
+            raise BadPlan(f"{partition} has no replicas")
+        if len(set(replicas)) < len(replicas):
+            raise BadPlan(f"{partition} has a broker twice: {replicas}")
+        plan[partition] = replicas
+    if not plan:
+        raise BadPlan("there is no partition in it")
+    return plan
+
+
+def text_of(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
+    """The plan as Kafka's tool reads it, by topic and partition."""
+    entries = [
+        {"topic": partition.topic, "partition": partition.partition, "replicas": list(replicas)}
+        for partition, replicas in sorted(plan.items())
+    ]
+    return json.dumps({"version": 1, "partitions": entries}, separators=(",", ":"))
+
+
+def topics_in(text: str) -> list[str]:
+    """Topic names from Kafka's JSON: {"topics": [{"topic": NAME}, ...]}."""
+    try:
+        return [str(entry["topic"]) for entry in json.loads(text)["topics"]]
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadPlan(f'expected {{"topics": [{{"topic": NAME}}, ...]}}: {error!r}') from error
+
+
+def spread(current: Mapping[TopicPartition, Sequence[int]], racks: Mapping[int, str | None]) -> Plan:
+    """The same partitions over the brokers of ``racks`` (id -> rack), evenly, moving as few replicas as that takes.
+
+    Replicas on brokers that stay are kept; a new one goes to the broker that holds least, in a rack that the partition
+    is not in yet where there is one. Then full brokers give to empty ones, and every broker is the first replica of
+    about as many. ValueError when a partition has more replicas than there are brokers.
+    """
+    held = dict.fromkeys(sorted(racks), 0)
+    plan: Plan = {p: [r for r in current[p] if r in racks] for p in sorted(current)}
+    for replicas in plan.values():
+        for replica in replicas:
+            held[replica] += 1
+    for partition, replicas in plan.items():
+        wanted = len(current[partition])
+        if wanted > len(racks):
+            raise ValueError(f"{partition} has {wanted} replicas, and there are {len(racks)} brokers to take them")
+        while len(replicas) < wanted:
+            replicas.append(_emptiest(held, racks, replicas))
+            held[replicas[-1]] += 1
+    _level(plan, held, racks)
+    _share_leads(plan, held)
+    return plan
+
+
+def _emptiest(held: Mapping[int, int], racks: Mapping[int, str | None], taken: Collection[int]) -> int:
+    used = {racks[replica] for replica in taken}
+    return min((b for b in held if b not in taken), key=lambda b: (racks[b] in used, held[b], b))
+
+
+def _level(plan: Plan, held: dict[int, int], racks: Mapping[int, str | None]) -> None:
+    """Move single replicas from the fullest to emptier brokers while that evens them out and costs no rack."""
+    for replicas in plan.values():
+        for at, full in enumerate(replicas):
+            others = {racks[r] for r in replicas if r != full}
+            takers = [b for b in held if b not in replicas and (racks[b] not in others or racks[full] in others)]
+            empty = min(takers, key=lambda b: (held[b], b), default=full)
+            if held[full] - held[empty] >= 2:
+                replicas[at] = empty
+                held[full] -= 1
+                held[empty] += 1
+
+
+def _share_leads(plan: Plan, held: Mapping[int, int]) -> None:
+    """Put another replica first where that evens out the leads; data does not move for it."""
+    leads = dict.fromkeys(held, 0)
+    for replicas in plan.values():
+        leads[replicas[0]] += 1
+    for replicas in plan.values():
+        first = replicas[0]
+        other = min(replicas, key=lambda r: (leads[r], r != first, r))
+        if leads[first] - leads[other] >= 2:
+            replicas.remove(other)
+            replicas.insert(0, other)
+            leads[first] -= 1
+            leads[other] += 1

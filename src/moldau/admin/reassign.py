@@ -1,0 +1,327 @@
+"""``moldau reassign``: move replicas between brokers - make a plan, carry it out, watch it, call it off.
+
+The counterpart of Kafka's kafka-reassign-partitions, with its plan files; standard requests only (KIP-455), so that it
+works on any Kafka cluster. Plans are made in ``plans.py``; what a move is, docs/controller.md tells.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from moldau.admin import plans
+from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, note, show
+from moldau.admin.main import fail
+from moldau.admin.plans import BadPlan, Plan
+from moldau.client import admin
+from moldau.client.admin import AlterOp, Resource, ResourceType
+from moldau.client.view import Outcome
+from moldau.terms import Code, TopicPartition
+
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+COLUMNS = ("topic", "partition", "status", "replicas", "wanted")
+LOOK_S = 0.5
+LOOKS_AFTER = 6
+"""The controller knows of a move's end a moment before the broker that is asked what the replicas are."""
+
+PLAN = click.option(
+    "--plan", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True, help="A plan file."
+)
+
+
+@click.group()
+def reassign() -> None:
+    """Move replicas between brokers.
+
+    \b
+    moldau reassign generate --topic orders --brokers 1,2,4 > plan.json
+    moldau reassign execute --plan plan.json --rollback before.json --throttle 50000000 --wait
+    moldau reassign verify --plan plan.json
+
+    Plan files are those of Kafka's kafka-reassign-partitions. A move that went wrong is called off with `cancel`, or
+    turned round by executing the rollback file.
+    """
+
+
+@reassign.command()
+@SERVERS
+@click.option("--topic", "names", multiple=True, help="A topic to spread; may be given again.")
+@click.option("--topics-file", type=click.Path(exists=True, path_type=Path), help='{"topics": [{"topic": NAME}, ...]}')
+@click.option("--brokers", required=True, help="Who is to hold the replicas: ids with commas between.")
+def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, brokers: str) -> None:
+    """Print a plan that spreads topics evenly over brokers with as few moves as that takes, racks respected."""
+    wanted = _ids(brokers)
+    topics = [*names, *(_read(topics_file, plans.topics_in) if topics_file is not None else [])]
+    if not topics:
+        fail("which topics? Name them with --topic or --topics-file", 2)
+    with Talk(bootstrap) as talk:
+        known = talk.cluster.brokers()
+        missing = [id for id in wanted if id not in known]
+        if missing:
+            fail(f"brokers {missing} are not there; alive are {sorted(known)}")
+        current = _current(talk, topics)
+    try:
+        plan = plans.spread(current, {id: known[id].rack for id in wanted})
+    except ValueError as error:
+        fail(str(error))
+        return
+    moved = sum(len(set(plan[p]) - set(current[p])) for p in plan)
+    note(f"{len(plan)} partitions, {moved} replicas to move. Today: {plans.text_of(current)}")
+    print(plans.text_of(plan))
+
+
+@reassign.command()
+@SERVERS
+@PLAN
+@click.option("--throttle", type=click.IntRange(min=1), help="Bytes a second that each broker may spend on the moves.")
+@click.option("--rollback", type=click.Path(path_type=Path), help="Write today's assignment here first, as a plan.")
+@click.option("--additional", is_flag=True, help="Begin although other moves are under way.")
+@click.option("--wait", is_flag=True, help="Stay until it is done; then take the throttles away again.")
+@click.option("--timeout", default=600.0, show_default=True, help="How long --wait waits, in seconds.")
+@click.option("--dry-run", is_flag=True, help="Show what would be asked, and ask nothing.")
+@OUTPUT
+def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
+    """Begin the moves of a plan. Refused moves are named, and harm no others."""
+    plan = _read(path, plans.parse)
+    with Talk(bootstrap) as talk:
+        current = _current(talk, {p.topic for p in plan}, plan)
+        if wish["dry_run"]:
+            show([_row(p, "would move" if plan[p] != current[p] else "as it is", current[p], plan[p]) for p in plan],
+                 output, COLUMNS)  # fmt: skip
+            return
+        under_way = _under_way(talk, None)
+        if under_way and not wish["additional"]:
+            fail(f"{len(under_way)} moves are under way (`moldau reassign list`); --additional begins these as well")
+        if wish["rollback"] is not None:
+            wish["rollback"].write_text(plans.text_of(current) + "\n", encoding="utf-8")
+        if wish["throttle"] is not None:
+            _throttle(talk, plan, current, wish["throttle"])
+        whole, outcomes = talk.ask(admin.reassign, plan)
+        refused = _tell_refusals(whole, outcomes)
+        begun = len(plan) - refused
+        note(f"{begun} of {len(plan)} moves begun.")
+        if wish["wait"] and begun:
+            code = _stay(talk, {p: plan[p] for p in plan if outcomes.get(p, whole).ok}, wish["timeout"])
+            if code != IN_PROGRESS and wish["throttle"] is not None:
+                _unthrottle(talk, plan)
+            raise SystemExit(1 if refused else code)
+    raise SystemExit(1 if refused else 0)
+
+
+@reassign.command()
+@SERVERS
+@PLAN
+@click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are when all is done.")
+@OUTPUT
+def verify(path: Path, bootstrap: str, preserve_throttles: bool, output: str) -> None:
+    """How far a plan is. Exit 0: all as planned; 3: moves are under way; 4: something is otherwise.
+
+    When nothing is under way any more, the plan's throttles are taken away.
+    """
+    plan = _read(path, plans.parse)
+    with Talk(bootstrap) as talk:
+        rows = _look(talk, plan)
+        show(rows, output, COLUMNS)
+        states = {row["status"] for row in rows}
+        if "moving" in states:
+            raise SystemExit(IN_PROGRESS)
+        if not preserve_throttles:
+            _unthrottle(talk, plan)
+    raise SystemExit(MISMATCH if states != {"done"} else 0)
+
+
+@reassign.command("list")
+@SERVERS
+@OUTPUT
+def list_(bootstrap: str, output: str) -> None:
+    """The moves under way."""
+    with Talk(bootstrap) as talk:
+        rows = [
+            {"topic": p.topic, "partition": p.partition, **one._asdict()}
+            for p, one in sorted(_under_way(talk, None).items())
+        ]
+    show(rows, output, ("topic", "partition", "replicas", "adding", "removing"))
+
+
+@reassign.command()
+@SERVERS
+@click.option("--plan", "path", type=click.Path(exists=True, path_type=Path), help="Call off these; all without.")
+@click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
+@click.option("--yes", is_flag=True, help="Do not ask before all moves are called off.")
+def cancel(bootstrap: str, path: Path | None, preserve_throttles: bool, yes: bool) -> None:
+    """Call moves off: each partition goes back to the replicas that it had. Without a plan: all that are under way."""
+    plan = None if path is None else _read(path, plans.parse)
+    with Talk(bootstrap) as talk:
+        moving = _under_way(talk, None if plan is None else list(plan))
+        if not moving:
+            note("nothing is under way.")
+        elif plan is None and not yes and not click.confirm(f"Call off all {len(moving)} moves?", err=True):
+            raise SystemExit(1)
+        refused = 0
+        if moving:
+            refused = _tell_refusals(*talk.ask(admin.reassign, dict.fromkeys(moving)))
+            note(f"{len(moving) - refused} of {len(moving)} moves called off.")
+        if not preserve_throttles:
+            _unthrottle(talk, plan if plan is not None else moving)
+    raise SystemExit(1 if refused else 0)
+
+
+# ---- what the cluster says
+
+
+def _current(talk: Talk, topics: Iterable[str], only: Iterable[TopicPartition] | None = None) -> Plan:
+    """Replicas as they are: of ``only`` these partitions, or of all; ends the command when one is not there."""
+    names = sorted(set(topics))
+    found = talk.topics(names)
+    for name in names:
+        if name not in found:
+            fail(f"there is no topic {name}")
+    everything = {
+        TopicPartition(name, number): list(part.replicas)
+        for name, topic in found.items()
+        for number, part in sorted(topic.partitions.items())
+    }
+    if only is None:
+        return everything
+    missing = [str(p) for p in only if p not in everything]
+    if missing:
+        fail(f"there is no partition {', '.join(missing)}")
+    return {p: everything[p] for p in only}
+
+
+def _under_way(talk: Talk, of: Sequence[TopicPartition] | None) -> dict[TopicPartition, admin.Reassignment]:
+    whole, moving = talk.ask(admin.reassignments, of)
+    if not whole.ok:
+        fail(f"{whole.code.name}: {whole.message or 'the moves under way cannot be listed'}")
+    return moving
+
+
+def _look(talk: Talk, plan: Plan) -> list[dict[str, Any]]:
+    """A row for each partition of the plan: moving, done, otherwise, or gone."""
+    moving = _under_way(talk, list(plan))
+    topics = talk.topics({p.topic for p in plan})
+    rows = []
+    for partition, wanted in sorted(plan.items()):
+        topic = topics.get(partition.topic)
+        part = None if topic is None else topic.partitions.get(partition.partition)
+        if part is None:
+            rows.append(_row(partition, "gone", None, wanted))
+        elif partition in moving:
+            rows.append(_row(partition, "moving", part.replicas, wanted))
+        else:
+            rows.append(_row(partition, "done" if part.replicas == wanted else "otherwise", part.replicas, wanted))
+    return rows
+
+
+def _row(partition: TopicPartition, status: str, replicas: list[int] | None, wanted: list[int]) -> dict[str, Any]:
+    return {
+        "topic": partition.topic, "partition": partition.partition, "status": status, "replicas": replicas,
+        "wanted": wanted,
+    }  # fmt: skip
+
+
+def _stay(talk: Talk, plan: Plan, timeout_s: float) -> int:
+    """Watch until nothing moves; the exit code. Tells how many are left whenever that changes."""
+    deadline, told = time.monotonic() + timeout_s, -1
+    looks_left = LOOKS_AFTER
+    while True:
+        rows = _look(talk, plan)
+        left = sum(row["status"] == "moving" for row in rows)
+        odd = sum(row["status"] != "done" for row in rows)
+        if not odd:
+            note("all moves are done.")
+            return 0
+        if not left:
+            looks_left -= 1
+            if not looks_left:
+                note(f"{odd} partitions ended otherwise than planned.")
+                return MISMATCH
+        if left not in (told, 0):
+            note(f"{left} of {len(plan)} moves are under way ...")
+            told = left
+        if time.monotonic() >= deadline:
+            return IN_PROGRESS
+        time.sleep(LOOK_S)
+
+
+def _tell_refusals(whole: Outcome, outcomes: Mapping[TopicPartition, Outcome]) -> int:
+    """Name what was refused; how many. A refusal of the whole ends the command."""
+    if not whole.ok:
+        fail(f"{whole.code.name}: {whole.message or 'the request was refused'}")
+    refused = {p: one for p, one in sorted(outcomes.items()) if not one.ok}
+    for partition, one in refused.items():
+        note(f"moldau: {partition}: {one.code.name}{f': {one.message}' if one.message else ''}")
+    return len(refused)
+
+
+# ---- throttles
+
+
+def _throttle(talk: Talk, plan: Plan, current: Plan, rate: int) -> None:
+    """Leaders are held back in what they send of moving partitions, newcomers in what they fetch (KIP-73)."""
+    leaders: dict[str, list[str]] = {}
+    followers: dict[str, list[str]] = {}
+    brokers: set[int] = set()
+    for partition, wanted in sorted(plan.items()):
+        new = [r for r in wanted if r not in current[partition]]
+        if new:
+            leaders.setdefault(partition.topic, []).extend(f"{partition.partition}:{r}" for r in current[partition])
+            followers.setdefault(partition.topic, []).extend(f"{partition.partition}:{r}" for r in new)
+            brokers.update(current[partition], wanted)
+    changes: dict[Resource, list[tuple[str, AlterOp, str | None]]] = {
+        Resource(ResourceType.BROKER, str(id)): [(key, AlterOp.SET, str(rate)) for key in RATES]
+        for id in sorted(brokers)
+    }
+    for topic in leaders:
+        texts = (",".join(leaders[topic]), ",".join(followers[topic]))
+        changes[Resource(ResourceType.TOPIC, topic)] = [
+            (key, AlterOp.SET, text) for key, text in zip(THROTTLED, texts, strict=True)
+        ]
+    _change(talk, changes)
+
+
+def _unthrottle(talk: Talk, partitions: Iterable[TopicPartition]) -> None:
+    """Take away what ``_throttle`` set: from the partitions' topics, and from all live brokers."""
+    changes: dict[Resource, list[tuple[str, AlterOp, str | None]]] = {}
+    wanted = [Resource(ResourceType.BROKER, str(id)) for id in talk.cluster.brokers()]
+    topics = talk.topics({p.topic for p in partitions})
+    wanted += [Resource(ResourceType.TOPIC, name) for name in topics]
+    for resource in wanted:
+        keys = RATES if resource.type is ResourceType.BROKER else THROTTLED
+        outcome, entries = talk.ask(admin.describe_configs, [resource], keys=keys)[resource]
+        own = (1, 2)  # sources: the topic's own setting, the broker's own
+        set_here = [key for key in keys if outcome.ok and key in entries and entries[key].source in own]
+        if set_here:
+            changes[resource] = [(key, AlterOp.DELETE, None) for key in set_here]
+    if changes:
+        _change(talk, changes)
+        note("throttles are taken away.")
+
+
+def _change(talk: Talk, changes: Mapping[Resource, list[tuple[str, AlterOp, str | None]]]) -> None:
+    for resource, outcome in talk.ask(admin.alter_configs, changes).items():
+        if outcome.code is not Code.NONE:
+            fail(f"{resource.type.name.lower()} {resource.name}: {outcome.code.name}: {outcome.message}")
+
+
+# ---- words of the command line
+
+
+def _ids(text: str) -> list[int]:
+    try:
+        return sorted({int(word) for word in text.split(",")})
+    except ValueError:
+        fail(f"--brokers {text}: ids with commas between are expected, such as 1,2,3", 2)
+        raise
+
+
+def _read(path: Path, parse: Any) -> Any:
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, BadPlan) as error:
+        return fail(f"{path}: {error}", 2)
