@@ -1,0 +1,106 @@
+"""kazoo made strict, without a server: who is refused, in which order things are told, many reads in one request."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from typing import Any
+
+import pytest
+from kazoo import exceptions
+from kazoo.protocol.states import Callback, KeeperState
+
+from moldau.ports.zookeeper import BadVersion, ConnectionLoss, NoAuth, SessionExpired, Stat, ZooKeeperError
+from moldau.zookeeper.link import Client, ReadMany, translated
+
+
+def client(told: Any = None) -> Client:
+    return Client("127.0.0.1:1", 4_000, told or (lambda _: None))
+
+
+def asked(one: Client) -> Any:
+    answer = one.exists_async("/a")
+    return answer.exception
+
+
+def test_a_call_is_refused_until_the_session_is_connected() -> None:
+    one = client()
+    assert isinstance(asked(one), exceptions.ConnectionLoss)
+    one._session_callback(KeeperState.CONNECTING)
+    assert isinstance(asked(one), exceptions.ConnectionLoss)
+    assert not one._queue, "nothing waits for another connection"
+
+
+def test_after_a_break_a_call_is_refused_until_watches_are_looked_after() -> None:
+    one = client()
+    one._connection._write_sock = threading  # anything: a call that passes is queued, and waking fails
+    one._session_callback(KeeperState.CONNECTED)
+    one._session_callback(KeeperState.CONNECTING)
+    one._session_callback(KeeperState.CONNECTED)
+    assert isinstance(asked(one), exceptions.ConnectionLoss)
+    assert not one._queue
+    one.mended()
+    asked(one)
+    assert len(one._queue) == 1
+
+
+def test_a_session_that_is_over_stays_over() -> None:
+    told: list[str] = []
+    one = client(told.append)
+    one._stopped.clear()
+    one._session_callback(KeeperState.CONNECTED)
+    one._session_callback(KeeperState.EXPIRED_SESSION)
+    assert one._stopped.is_set(), "kazoo would open another session"
+    one._session_callback(KeeperState.CONNECTING)
+    one._session_callback(KeeperState.CONNECTED)
+    assert isinstance(asked(one), exceptions.SessionExpiredError)
+    assert told[:2] == ["CONNECTED", "LOST"]
+
+
+def test_answers_and_events_are_told_at_once_in_the_connection_s_thread() -> None:
+    handler = client().handler
+    handler.start()
+    told: list[tuple[str, int]] = []
+    answer = handler.async_result()
+    answer.rawlink(lambda _: told.append(("answer", threading.get_ident())))
+    answer.set(1)
+    handler.dispatch_callback(Callback("watch", lambda: told.append(("event", threading.get_ident())), ()))
+    assert told == [("answer", threading.get_ident()), ("event", threading.get_ident())]
+    handler.stop()
+
+
+@pytest.mark.parametrize(
+    ("error", "ours"),
+    [
+        (exceptions.BadVersionError(), BadVersion),
+        (exceptions.NoAuthError(), NoAuth),
+        (exceptions.ConnectionLoss(), ConnectionLoss),
+        (exceptions.ConnectionClosedError(), ConnectionLoss),
+        (exceptions.SessionExpiredError(), SessionExpired),
+        (exceptions.NoChildrenForEphemeralsError(), ZooKeeperError),
+    ],
+)
+def test_errors_are_the_port_s_and_name_the_znode(error: Exception, ours: type) -> None:
+    translated_error = translated(error, "/a")
+    assert type(translated_error) is ours
+    assert translated_error.path == "/a"
+
+
+def test_many_reads_are_one_request_and_one_answer() -> None:
+    sent = ReadMany(["/a", "/ä"]).serialize()
+    assert sent == (
+        struct.pack(">ibi", 4, 0, -1) + struct.pack(">i", 2) + b"/a\0"
+        + struct.pack(">ibi", 4, 0, -1) + struct.pack(">i", 3) + "/ä".encode() + b"\0"
+        + struct.pack(">ibi", -1, 1, -1)
+    )  # fmt: skip
+    stat = struct.pack(">qqqqiiiqiiq", 5, 6, 0, 0, 2, 0, 0, 9, 1, 0, 6)
+    answer = (
+        b"...." + struct.pack(">ibi", 4, 0, 0) + struct.pack(">i", 1) + b"x" + stat
+        + struct.pack(">ibi", -1, 0, -101) + struct.pack(">i", -101)
+        + struct.pack(">ibi", 4, 0, 0) + struct.pack(">i", -1) + stat
+        + struct.pack(">ibi", -1, 1, -1)
+    )  # fmt: skip
+    first, second, third = ReadMany.deserialize(answer, 4)
+    assert first == (b"x", Stat(czxid=5, mzxid=6, version=2, ephemeral_owner=9))
+    assert isinstance(second, exceptions.NoNodeError)
+    assert third == (b"", Stat(5, 6, 2, 9))
