@@ -58,7 +58,7 @@ ON_CONTROLLER = _answers(
 )  # fmt: skip
 """Answered on controller listeners."""
 
-QUORUM_ONLY = frozenset({55, 57, 64})
+QUORUM_ONLY = frozenset({55, 57, 64, 80, 81})
 ON_ZOOKEEPER = {key: answer for key, answer in ON_BROKER.items() if key not in QUORUM_ONLY} | _answers(
     (4, 0, 7), (5, 0, 4), (6, 0, 8), (7, 0, 3), (56, 2, 3), (67, 0, 0),
 )  # fmt: skip
