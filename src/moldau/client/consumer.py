@@ -254,13 +254,14 @@ class Consumer:
 
     def _request(self, partitions: list[TopicPartition]) -> FetchRequest:
         topics: dict[str, list[FetchRequest.FetchPartition]] = {}
+        options, view = self.options, self.client.view
         for p in partitions:
             wish = self._wishes.get(p, self.options.partition_max_bytes)
             part = FetchRequest.FetchPartition(
-                partition=p.partition, fetch_offset=self._positions[p], partition_max_bytes=wish
-            )
+                partition=p.partition, current_leader_epoch=view.leader_epoch(p),
+                fetch_offset=self._positions[p], partition_max_bytes=wish,
+            )  # fmt: skip
             topics.setdefault(p.topic, []).append(part)
-        options, view = self.options, self.client.view
         return FetchRequest(
             replica_id=-1,
             max_wait_ms=options.max_wait_ms,

@@ -144,8 +144,9 @@ def fetch_request(client: Client, source: TopicPartition, offset: int, options: 
     """A Fetch of one partition, outside any session, that names the topic both ways."""
     topic_id = client.view.topic_id(source.topic) if options.topic_id is None else options.topic_id
     part = FetchRequest.FetchPartition(
-        partition=source.partition, fetch_offset=offset, partition_max_bytes=options.max_bytes
-    )
+        partition=source.partition, current_leader_epoch=client.view.leader_epoch(source),
+        fetch_offset=offset, partition_max_bytes=options.max_bytes,
+    )  # fmt: skip
     return FetchRequest(
         replica_id=-1,
         max_wait_ms=options.max_wait_ms,

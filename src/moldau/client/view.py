@@ -71,6 +71,16 @@ class View:
         known = topic.partitions.get(partition.partition) if topic is not None else None
         return known.leader if known is not None and known.leader in self.brokers else None
 
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """Under which epoch we take the leader for the leader, -1 when that is not known.
+
+        Said with every fetch, so that a broker that leads no more, or follows with a shorter log, does not answer in
+        the leader's place (KIP-320).
+        """
+        topic = self.topics.get(partition.topic)
+        known = topic.partitions.get(partition.partition) if topic is not None else None
+        return known.leader_epoch if known is not None else -1
+
     def topic_id(self, name: str) -> bytes:
         topic = self.topics.get(name)
         return topic.topic_id if topic is not None else NO_UUID

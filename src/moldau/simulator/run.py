@@ -190,6 +190,7 @@ class Run:
 
     async def _judge(self, core: list[int]) -> None:
         await self.cluster.until(self.control.is_at_rest, HEALED_LIMIT_S)
+        await self.cluster.until(lambda: not rest.nobody_waits(self.eyes), HEALED_LIMIT_S)
         self._look()
         for law in (*self.data.at_rest(), *self.control.at_rest(), *rest.folders(self.eyes)):
             self.cluster.breaks(law)

@@ -84,6 +84,24 @@ def test_moved_leaders_and_lost_connections_are_followed():
     scene_with(2, {"t": 1}, play)
 
 
+def test_a_fetch_says_its_leader_epoch_so_that_nobody_answers_in_the_leaders_place():
+    async def play(cluster, consumer):
+        told = []
+
+        def hear(node, message, serve):
+            if isinstance(message, FetchRequest):
+                told.append(message.topics[0].partitions[0].current_leader_epoch)
+
+        cluster.mischief = hear
+        cluster.move(T0, 1)
+        fill(cluster, T0, 1)
+        consumer.assign({T0: 0})
+        await read(consumer, 1)
+        assert set(told) == {cluster.logs[T0].epoch}
+
+    scene_with(2, {"t": 1}, play)
+
+
 @pytest.mark.parametrize(("reset", "first"), [(EARLIEST, b"4"), (LATEST, b"new")])
 def test_a_position_that_is_gone_is_reset_as_asked(reset, first):
     async def play(cluster, consumer):
