@@ -1,6 +1,6 @@
 # The words of this project. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check up down kills bench bench-controller docs jars clean
+.PHONY: help setup demo test check up down kills sim zoo bench bench-controller docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -45,6 +45,12 @@ test: check jars  ## everything that CI runs
 
 kills: setup  ## kill -9 of leader, controller and both, 20 times each under load (ARGS="--seed 7 --kills 5")
 	$(PY) -m moldau.cluster.kills --plane $(PLANE) $(ARGS)
+
+sim: setup  ## simulate 2,000 seeds of the machines and 200 of whole clusters (ARGS="--first 9000 --nodes 0")
+	$(PY) -m moldau.simulator.campaign $(ARGS)
+
+zoo: setup  ## hunt the known mistakes: which law catches each, after how many seeds (ARGS="--only KAFKA-7128")
+	$(PY) -m moldau.simulator.zoo.table $(ARGS)
 
 bench: setup jars  ## Moldau against Apache Kafka on this machine
 	$(PY) -m bench.run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from moldau.simulator.machines.seeds import MACHINES
 from moldau.simulator.scenes import SCENES
 
 
@@ -11,8 +12,36 @@ from moldau.simulator.scenes import SCENES
 @click.option("--seed", default=1, show_default=True, help="The first seed.")
 @click.option("--seeds", default=1, show_default=True, help="How many seeds, counting up.")
 @click.option("--scene", type=click.Choice(SCENES), help="One kind of trouble only; any mix otherwise.")
-def sim(seed: int, seeds: int, scene: str | None) -> None:
-    """Run real nodes on simulated time, nets and disks. The same seed is the same history."""
+@click.option("--tier", type=click.Choice(["a", "b"]), default="b", show_default=True, help="a: one machine alone.")
+@click.option("--machine", type=click.Choice(MACHINES), default="quorum", show_default=True, help="Of tier a.")
+def sim(seed: int, seeds: int, scene: str | None, tier: str, machine: str) -> None:
+    """Run real nodes on simulated time, nets and disks; or one machine alone. The same seed is the same history."""
+    if tier == "a":
+        _machine(machine, seed, seeds)
+    else:
+        _nodes(seed, seeds, scene)
+
+
+def _machine(machine: str, seed: int, seeds: int) -> None:
+    from moldau.simulator.machines.seeds import run_seed
+
+    failed = False
+    for one in range(seed, seed + seeds):
+        outcome = run_seed(machine, one)
+        if seeds == 1 or outcome.broken is not None:
+            print("\n".join(outcome.story))
+        did = (
+            f"{outcome.events} events, {outcome.checks} laws checked in {outcome.virtual_ms / 1000:.1f} virtual seconds"
+        )
+        print(f"{machine} seed {one}: {did}, trace {outcome.digest}", flush=True)
+        if outcome.broken is not None:
+            failed = True
+            print(f"BROKEN {outcome.broken}\nreproduce: {outcome.reproduce}", flush=True)
+    if failed:
+        raise SystemExit(1)
+
+
+def _nodes(seed: int, seeds: int, scene: str | None) -> None:
     import logging
 
     from moldau.simulator.run import simulate

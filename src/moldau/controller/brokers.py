@@ -119,7 +119,7 @@ def unregister_broker(view: View, ask: UnregisterBroker) -> Decision:
         return Decision(
             [], Refused(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {ask.broker_id} is not currently registered")
         )
-    records = failures.distrust(view, ask.broker_id, forever=True)
+    records = failures.distrust(view, ask.broker_id)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     return Decision(records, Done(), {broker.id: None})
 

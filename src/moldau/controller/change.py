@@ -132,6 +132,10 @@ def _work_out(partition: Partition, wish: Wish, standing: Standing, min_isr: int
     # An ISR of the dead is all we know without an ELR: it is kept, so that one of its members may lead on return.
     if active_isr or view.elr:
         target = target._replace(isr=active_isr)
+    else:
+        # Not all of the dead are equal: who came back without its tail must not lead while another may still return.
+        whole = tuple(r for r in target.isr if r not in standing.lost_tail)
+        target = target._replace(isr=whole or target.isr)
     if active_isr:
         target = _completed(target)
     target = _with_elr(partition, target, min_isr, standing.lost_tail)

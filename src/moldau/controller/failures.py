@@ -58,13 +58,11 @@ def leave(view: View, gone: frozenset[int]) -> list[Any]:
     return _changes(Standing(view, leaving=gone), keys)
 
 
-def distrust(view: View, broker_id: int, *, forever: bool = False) -> list[Any]:
+def distrust(view: View, broker_id: int) -> list[Any]:
     """Changes after an unclean shutdown: its last records may be gone, so it is in no ISR and in no ELR (KIP-966).
 
-    ``forever``: the broker is unregistered, and may not be an ISR's last memory either.
+    Without an ELR the sole member of an ISR stays in it, being all there is.
     """
-    if not view.elr and not forever:
-        return leave(view, frozenset({broker_id}))
     here = view.image.partitions_on_broker(broker_id)
     keys = [p.key for p in here if broker_id in p.isr or broker_id in p.elr or p.leader == broker_id]
     return _changes(Standing(view, leaving=frozenset({broker_id}), lost_tail=frozenset({broker_id})), keys)

@@ -2,7 +2,7 @@
 
 A law takes the images before and after (``Step``) and raises AssertionError with what is wrong. ``Watch`` keeps the
 image before and runs them all. Here are C1, C2, C3, C7, C8, C10, C11 and C12 of the control plane's invariants, and the
-controller's part of S10; C4, C5 and C13 are about nodes, and live with the simulator.
+controller's part of S10 and S11; C4, C5 and C13 are about nodes, and live with the simulator.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moldau.controller.asks import AlterPartition, ElectionType, ElectLeaders, Heartbeat
+from moldau.controller.asks import AlterPartition, ElectionType, ElectLeaders, Heartbeat, RegisterBroker
 from moldau.controller.facts import Facts, Settings, Soft, View
 from moldau.image import NO_LEADER, Delta, Image, Partition, Recovery, image_from, image_hash, snapshot_records
 from moldau.image.delta import PartitionDelta
@@ -100,10 +100,14 @@ def c3_same_log_same_state(step: Step) -> None:
 
 
 def c7_one_incarnation(step: Step) -> None:
-    """C7: a registration passes to another process only fenced, and under a new epoch."""
+    """C7: a registration passes to another process only fenced, and under a new epoch; the same one keeps its epoch."""
     for id, broker in step.delta.brokers.items():
         now = step.after.brokers.get(id)
-        if broker is not None and now is not None and now.incarnation_id != broker.incarnation_id:
+        if broker is None or now is None:
+            continue
+        if now.incarnation_id == broker.incarnation_id:
+            assert now.epoch == broker.epoch, f"the same process under another epoch: {broker} -> {now}"
+        else:
             assert now.epoch > broker.epoch, f"two incarnations under one epoch: {broker} -> {now}"
             assert now.fenced, f"an incarnation that never had to catch up: {now}"
 
@@ -119,7 +123,10 @@ def c8_deleted_topics_stay_deleted(step: Step) -> None:
 
 
 def c10_reassignment_goes_through_the_union(step: Step) -> None:
-    """C10: replicas go from current to union to target, or back; ending a move leaves an ISR of all that stay."""
+    """C10: replicas go from current to union to target, or back; ending a move leaves an ISR of all that stay.
+
+    Whoever goes is told by a new leader epoch, or keeps its files for ever (KAFKA-13972).
+    """
     for topic, key, before, after in step.changes:
         if before is None or after is None or before.replicas == after.replicas:
             continue
@@ -129,6 +136,7 @@ def c10_reassignment_goes_through_the_union(step: Step) -> None:
         if come:
             assert come <= set(after.adding) or come <= set(after.isr), f"a replica that is not being added: {where}"
             assert not come & set(after.isr), f"a newcomer in the ISR: {where}"
+        assert not gone or after.leader_epoch > before.leader_epoch, f"replicas go, and are not told: {where}"
         if gone and not after.reassigning and gone == set(before.removing):
             assert set(after.replicas) <= set(after.isr), f"a move ended before all were in sync: {where}"
         within = set(after.replicas) <= set(after.isr)  # a move among replicas in sync has its union from the start
@@ -170,6 +178,27 @@ def s10_isr_joins_are_of_this_incarnation(step: Step) -> None:
             assert seen in (-1, broker.epoch), f"{topic}-{key[1]}: the leader saw epoch {seen} of {broker}"
 
 
+def s11_nobody_trusts_a_broker_back_from_a_crash(step: Step) -> None:
+    """S11: a broker back without a clean shutdown is in no ISR and no ELR: its last records may be gone (KIP-966).
+
+    Where no ELR is kept, the sole member of an ISR stays in it: the documented limit.
+    """
+    ask = step.ask
+    if not isinstance(ask, RegisterBroker):
+        return
+    before, after = step.before.brokers.get(ask.broker_id), step.after.brokers.get(ask.broker_id)
+    if before is None or after is None or before.incarnation_id == after.incarnation_id:
+        return
+    if ask.previous_broker_epoch == before.epoch:
+        return
+    for p in step.after.partitions_on_broker(ask.broker_id):
+        assert p.leader != ask.broker_id, f"{p} is led by a broker back from a crash"
+        if step.view().elr:
+            assert ask.broker_id not in (*p.isr, *p.elr), f"{p} trusts broker {ask.broker_id}, back from a crash"
+        else:
+            assert p.isr == (ask.broker_id,) or ask.broker_id not in p.isr, f"{p} trusts broker {ask.broker_id}"
+
+
 def c12_brokers_go_when_they_may(step: Step) -> None:
     """C12: a broker that asked to go, and is told so by being fenced, led nothing when it was."""
     ask = step.ask
@@ -181,14 +210,15 @@ def c12_brokers_go_when_they_may(step: Step) -> None:
         assert not led, f"broker {ask.broker_id} may go although it leads {led}"
 
 
-def x1_one_change_for_each_partition(step: Step) -> None:
-    """A decision changes a partition at most once: two changes would each be made without sight of the other."""
+def c1_one_change_for_each_partition(step: Step) -> None:
+    """C1: a decision changes a partition at most once: two changes would each be made without sight of the other."""
     for _, key, before, after in step.changes:
         if before is not None and after is not None:
             assert after.partition_epoch <= before.partition_epoch + 1, f"changed twice: {key}: {before} -> {after}"
 
 
-LAWS: tuple[Callable[[Step], None], ...] = (
+Law = Callable[[Step], None]
+LAWS: tuple[Law, ...] = (
     c1_epochs_never_go_back,
     c2_partitions_are_well_formed,
     c3_same_log_same_state,
@@ -198,23 +228,28 @@ LAWS: tuple[Callable[[Step], None], ...] = (
     c11_elections_are_clean_or_told,
     c12_brokers_go_when_they_may,
     s10_isr_joins_are_of_this_incarnation,
-    x1_one_change_for_each_partition,
+    s11_nobody_trusts_a_broker_back_from_a_crash,
+    c1_one_change_for_each_partition,
 )
 
 
-class Watch:
-    """Runs the laws over one image as batches are committed to it."""
+def _raise(law: Law, step: Step) -> None:
+    law(step)
 
-    def __init__(self, image: Image, laws: tuple[Callable[[Step], None], ...] = LAWS) -> None:
-        self._laws = laws
+
+class Watch:
+    """Runs the laws over one image as batches are committed to it; ``judge`` runs one (the simulator counts them)."""
+
+    def __init__(self, image: Image, judge: Callable[[Law, Step], None] = _raise) -> None:
+        self._judge = judge
         self._before = image.copy()
         self._deleted: set[bytes] = set()
 
     def after(self, image: Image, delta: Delta, ask: Any = None, settings: Settings | None = None) -> None:
         """A batch was applied to ``image``; ``delta`` is what it changed."""
         step = Step(self._before, image, delta, ask, settings or Settings(), frozenset(self._deleted))
-        for law in self._laws:
-            law(step)
+        for law in LAWS:
+            self._judge(law, step)
         self._deleted |= set(delta.deleted_topics(image))
         if delta:
             self._before = image.copy()

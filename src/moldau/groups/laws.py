@@ -7,7 +7,8 @@ left waiting) is here "every parked reply has a deadline". Laws raise AssertionE
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from moldau.groups.facts import Append, Commit, Effect, Reply, Timer, TimerKey, Token
 from moldau.groups.group import Group, State
@@ -17,21 +18,24 @@ from moldau.groups.shard import Phase, Shard
 from moldau.terms import TopicPartition
 
 
-def check(shard: Shard) -> None:
-    """Run every law of state."""
+def _raise(law: Callable[..., None], *facts: Any) -> None:
+    law(*facts)
+
+
+def check(shard: Shard, judge: Callable[..., None] = _raise) -> None:
+    """Run every law of state; ``judge`` runs one (the simulator counts them)."""
     if shard.phase is not Phase.ACTIVE:
         return
     for group in shard.groups.values():
-        members_agree(group)
-        one_member_leads(group)
-        state_says_what_is_so(group)
-        every_parked_reply_has_a_deadline(shard, group)
-        every_silent_member_has_a_session(shard, group)
-    every_append_has_an_end(shard)
+        for law in (members_agree, one_member_leads, state_says_what_is_so):
+            judge(law, group)
+        for timed in (every_parked_reply_has_a_deadline, every_silent_member_has_a_session):
+            judge(timed, shard, group)
+    judge(every_append_has_an_end, shard)
 
 
 def members_agree(group: Group) -> None:
-    """The member lists of a group say the same (S18: two owners of one instance would read the same partitions)."""
+    """S18: the member lists of a group say the same (two owners of one instance would read the same partitions)."""
     members = group.members
     statics = {m.instance_id: m.member_id for m in members.values() if m.instance_id is not None}
     offered = Counter(name for m in members.values() for name in {p.name for p in m.protocols})
@@ -45,7 +49,7 @@ def members_agree(group: Group) -> None:
 
 
 def one_member_leads(group: Group) -> None:
-    """A group with members has one leader, and it is a member: only its assignment counts."""
+    """S18: a group with members has one leader, and it is a member: only its assignment counts."""
     if group.members:
         assert group.leader_id in group.members, f"{group.group_id}: leader {group.leader_id} is not a member"
     else:
@@ -53,7 +57,7 @@ def one_member_leads(group: Group) -> None:
 
 
 def state_says_what_is_so(group: Group) -> None:
-    """The name of the state agrees with members, protocol and who is parked."""
+    """S18: the name of the state agrees with members, protocol and who is parked."""
     if group.state in (State.EMPTY, State.DEAD):
         assert not group.members, f"{group.group_id}: {group.state.value} with members"
     if group.state in (State.COMPLETING_REBALANCE, State.STABLE):
@@ -87,14 +91,14 @@ def every_parked_reply_has_a_deadline(shard: Shard, group: Group) -> None:
 
 
 def every_silent_member_has_a_session(shard: Shard, group: Group) -> None:
-    """A member that is not waiting for us is under a session timer: otherwise its partitions would never be freed."""
+    """L9: a member that is not waiting for us is under a session timer, or its partitions would never be freed."""
     for member_id in group.members.keys() | group.pending_joins:
         if member_id not in group.joins and member_id not in group.syncs:
             assert shard.session(group, member_id) in shard.deadlines, f"{member_id}: a member that cannot expire"
 
 
 def every_append_has_an_end(shard: Shard) -> None:
-    """Whoever waits for an append is under its deadline."""
+    """L2: whoever waits for an append is under its deadline."""
     for seq, pending in shard.pending.items():
         if pending.waiting is not None:
             assert TimerKey(Timer.APPEND, seq=seq) in shard.deadlines, f"append {seq}: a reply that waits forever"
@@ -120,7 +124,7 @@ class Audit:
         self.waiting.add(token)
 
     def saw(self, effects: Iterable[Effect]) -> None:
-        """At most one reply for a token, and none for a stranger's."""
+        """L2: at most one reply for a token, and none for a stranger's."""
         for effect in effects:
             if isinstance(effect, Reply):
                 assert effect.token in self.waiting, f"{effect.token} was answered twice, or never asked"
@@ -195,7 +199,7 @@ class Audit:
 
 
 def same_committed_state(before: Shard, after: Shard) -> None:
-    """A replay of the committed log gives every offset, and every group that was stable or empty in the log."""
+    """S18: a replay of the committed log gives every offset, and every group that was stable or empty in the log."""
     kept = {g.group_id: g.offsets for g in before.groups.values() if g.offsets}
     assert kept == {g.group_id: g.offsets for g in after.groups.values() if g.offsets}
     for group in before.groups.values():

@@ -27,10 +27,11 @@ class LogSight(LogFacts, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSight:
-    """One running replica."""
+    """One running replica. ``broker_epoch``: of its present life, -1 where it is not known."""
 
     machine: Partition
     log: LogSight
+    broker_epoch: int = -1
 
 
 @dataclass(slots=True)
@@ -138,6 +139,12 @@ def shown_never_goes_back(sight: Sight) -> str | None:
     return None
 
 
+def _lives_anew(replica: ReplicaSight, leader: Partition) -> bool:
+    """Whether a replica was restarted and the leader has not heard of it: what it held in its last life may be gone."""
+    progress = leader.followers.get(replica.machine.me)
+    return progress is not None and replica.broker_epoch not in (-1, progress.broker_epoch)
+
+
 def watermark_rule(sight: Sight) -> str | None:
     """S8: a valid leader's watermark moves up only to what all of the maximal ISR holds, under an ISR large enough."""
     leader = sight.valid_leader()
@@ -154,7 +161,9 @@ def watermark_rule(sight: Sight) -> str | None:
     maximal = set(machine.isr) | set(machine.proposal.isr if machine.proposal is not None else ())
     for broker in maximal:
         replica = sight.replicas.get(broker)
-        if replica is not None and replica.log.log_end_offset < machine.high_watermark:
+        if replica is None or _lives_anew(replica, machine):
+            continue
+        if replica.log.log_end_offset < machine.high_watermark:
             return f"watermark {machine.high_watermark} is beyond broker {broker} of the maximal ISR"
     return None
 

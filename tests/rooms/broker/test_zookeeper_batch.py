@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from moldau.broker.zookeeper import batch, translation
 from moldau.image import Delta, Image
+from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_play import BROKERS, DEEDS, Play, Step
 from moldau.terms import Code
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from moldau.wire.records import metadata as records
-from tests.rooms.controller.desk import Desk
-from tests.rooms.controller.play import BROKERS, Play, Step
 
 SENDER = batch.Sender(controller_id=99, controller_epoch=3, listener="PLAINTEXT")
 VERSIONS: dict[type, int] = {LeaderAndIsrRequest: 7, StopReplicaRequest: 4, UpdateMetadataRequest: 8}
@@ -113,7 +113,7 @@ class CarriedPlay(Play):
                 self.desk.deaf.add(a % BROKERS)
             elif what >= 244:
                 self.desk.tell_all()
-            elif what % 19 != 15:  # no eligible leader replicas on this plane
+            elif DEEDS[what % len(DEEDS)] is not Play.feature:  # no eligible leader replicas on this plane
                 super().run([step])
             self.desk.check()
         self.desk.tell_all()

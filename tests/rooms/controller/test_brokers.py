@@ -15,9 +15,9 @@ from moldau.controller.asks import (
     UnregisterBroker,
 )
 from moldau.image import NO_LEADER, FeatureRange, Recovery
+from moldau.simulator.machines.controller_desk import Desk
 from moldau.terms import Code
 from moldau.wire.records import metadata as records
-from tests.rooms.controller.desk import Desk
 
 
 def test_a_new_broker_is_fenced_until_it_has_read_its_own_registration() -> None:

@@ -20,9 +20,9 @@ from moldau.controller.asks import (
 from moldau.controller.facts import ELR_FEATURE
 from moldau.image import FeatureRange
 from moldau.image.configs import Source, broker_setting, topic_setting, topic_settings, topic_values
+from moldau.simulator.machines.controller_desk import Desk
 from moldau.terms import Code
 from moldau.wire.records import metadata as records
-from tests.rooms.controller.desk import Desk
 
 SET, DELETE, APPEND, SUBTRACT = Operation
 TOPIC, BROKER = 2, 4

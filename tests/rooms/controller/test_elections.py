@@ -11,8 +11,8 @@ from moldau.controller.asks import (
     RebalanceLeaders,
 )
 from moldau.image import NO_LEADER, Recovery
+from moldau.simulator.machines.controller_desk import Desk
 from moldau.terms import Code
-from tests.rooms.controller.desk import Desk
 
 
 def refuse(desk: Desk, id: int) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from moldau.controller.asks import AlterPartition, AssignReplicasToDirs, BrokerRefused, IsrChange
+from moldau.simulator.machines.controller_desk import Desk
 from moldau.terms import Code
-from tests.rooms.controller.desk import Desk
 
 
 def ask(desk: Desk, *changes: IsrChange, broker_id: int = 0, version: int = 3) -> Any:

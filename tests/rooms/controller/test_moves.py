@@ -21,8 +21,8 @@ from moldau.controller.asks import (
 )
 from moldau.controller.office import Office
 from moldau.image.partition import Partition
+from moldau.simulator.machines.controller_desk import Desk
 from moldau.terms import Code
-from tests.rooms.controller.desk import Desk
 
 Step = Callable[[Desk], Any]
 """From how things are now, what is asked next; None: nothing."""

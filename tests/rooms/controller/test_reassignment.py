@@ -16,8 +16,8 @@ from moldau.controller.asks import (
     MorePartitions,
     Move,
 )
+from moldau.simulator.machines.controller_desk import Desk
 from moldau.terms import Code
-from tests.rooms.controller.desk import Desk
 
 
 def move(desk: Desk, *replicas: int, topic: str = "t", partition: int = 0, **fields: Any) -> Code:

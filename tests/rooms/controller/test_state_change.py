@@ -15,7 +15,7 @@ from moldau.controller.asks import (
 )
 from moldau.controller.state_change import Author, StateChange, state_changes
 from moldau.controller.states import PARTITION_MOVES, REPLICA_MOVES, PartitionState, ReplicaState, path
-from tests.rooms.controller.desk import Desk
+from moldau.simulator.machines.controller_desk import Desk
 
 AUTHOR = Author(3, 7)
 TIME = "2024-01-31 12:00:00,123"

@@ -9,9 +9,9 @@ import pytest
 from moldau.controller.asks import BrokerRefused, CreatePartitions, CreateTopics, DeleteTopics, MorePartitions, NewTopic
 from moldau.image import image_hash
 from moldau.image.configs import Source
+from moldau.simulator.machines.controller_desk import Desk
 from moldau.terms import NO_UUID, Code
 from moldau.wire.records import metadata as records
-from tests.rooms.controller.desk import Desk
 
 
 def codes(desk: Desk, *topics: NewTopic, **fields: Any) -> list[Code]:

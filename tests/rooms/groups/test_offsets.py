@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from moldau.groups.facts import Commit, CommitItem, DeleteOffsets, FetchOffsets, ListGroups, Protocol
+from moldau.simulator.machines.groups_world import World
 from moldau.terms import Code, TopicPartition
-from tests.rooms.groups.world import World
 
 WEEK_MS = 7 * 24 * 3_600_000
 T0 = TopicPartition("t", 0)

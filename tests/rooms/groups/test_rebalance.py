@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from moldau.groups.facts import Protocol
+from moldau.simulator.machines.groups_world import RANGE, World
 from moldau.terms import Code
-from tests.rooms.groups.world import RANGE, World
 
 
 def test_a_new_dynamic_member_is_first_given_an_id_and_told_to_come_back_with_it() -> None:

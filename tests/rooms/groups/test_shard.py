@@ -9,8 +9,8 @@ import pytest
 from moldau.groups import GroupsConfig, Phase, Shard, java_hash, partition, partition_for
 from moldau.groups.facts import Heartbeat, Join, ListGroups, Now, Reply, refuse
 from moldau.groups.records import GroupRecord, OffsetRecord, StoredOffset
+from moldau.simulator.machines.groups_world import RANGE, World
 from moldau.terms import Code
-from tests.rooms.groups.world import RANGE, World
 
 NOW = Now(0, 0)
 JOIN = Join("g", "", None, "consumer", RANGE, 10_000, 10_000, "c", "h", "u")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.groups.facts import Leaver, Protocol
+from moldau.simulator.machines.groups_world import World
 from moldau.terms import Code
-from tests.rooms.groups.world import World
 
 
 def static_group(world: World, *names: str) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from moldau.replication.facts import Assignment, FetchAnswer, FollowerFetch, Isr
 from moldau.replication.follower import Next, truncation_point
 from moldau.replication.partition import Partition
 from moldau.replication.roles import Limits, Role
+from moldau.simulator.machines.replication_model import Brokers, ModelLog
 from moldau.terms import Code
-from tests.rooms.replication.world import Brokers, ModelLog
 
 LAG_MS = 100
 

@@ -27,8 +27,9 @@ def play(seed: int, record: Record) -> None:
     world = made(seed, dice, record)
     storm(world, dice)
     core = heal(world, dice)
+    newest = newest_epoch(world, core)
     converge(world, core)
-    come_back(world)
+    come_back(world, newest)
     lose_the_leader(world, dice)
 
 
@@ -192,21 +193,28 @@ def stays(world: World, ids: set[int], span_ms: int, wrong: str) -> None:
         raise Broken("L8", f"{wrong}: {before} -> {agreed(world, ids)}; {world.describe()}")
 
 
-def come_back(world: World) -> None:
+def newest_epoch(world: World, core: set[int]) -> int:
+    """The newest epoch that those outside the core may come back with, if none of them stands without being let.
+
+    Whoever stood before it was cut off has its vote on disk; whoever led will have resigned, and begins anew.
+    """
+    outside = [node for node in world.nodes.values() if node.id not in core]
+    return max((node.disk.election.epoch + int(node.disk.election.leader == node.id) for node in outside), default=0)
+
+
+def come_back(world: World, newest: int) -> None:
     """L8: the rest is back and catches up. Who asks before it stands deposes nobody (KIP-996)."""
     leader = world.leader()
     assert leader is not None
     before = world.nodes[leader].quorum
     assert before is not None
-    # Whoever stood in a newer epoch while it was alone has to be heard: its vote is on disk.
-    behind = all(node.disk.election.epoch <= before.role.epoch for node in world.nodes.values())
     world.blocked = lambda source, target: False
     world.record.event(world.now, "-- the rest is back")
     for id in world.nodes:
         world.boot(id)
     goal = world.most_committed() + 10
     world.run(lambda: world.all_reached(goal) and world.consistent_leader(), 30_000)
-    if behind and agreed(world, set(world.nodes)) != (leader, before.role.epoch):
+    if newest <= before.role.epoch and agreed(world, set(world.nodes)) != (leader, before.role.epoch):
         now = agreed(world, set(world.nodes))
         raise Broken("L8", f"voters back from isolation made {now} of {leader, before.role.epoch}")
 

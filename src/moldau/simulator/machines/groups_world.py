@@ -1,6 +1,7 @@
-"""A coordinator's world for tests: a clock, a log that commits when told to, and members that speak in one line.
+"""A coordinator's world: a clock, a log that commits when told to, and members that speak in one line.
 
-Every step runs the laws (moldau.groups.laws), so that a test fails where the machine went wrong, not where it showed.
+Every step runs the laws (moldau.groups.laws), so that a run fails where the machine went wrong, not where it showed.
+Tests write their examples in it; groups_swarm.py lets members and failovers loose in it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from moldau.groups.facts import (
     TopicsDeleted,
 )
 from moldau.groups.records import Record
+from moldau.simulator.machines.record import Record as Trace
 from moldau.terms import Code, TopicPartition
 
 EPOCH_MS = 1_700_000_000_000
@@ -48,8 +50,15 @@ class World:
     """``answers`` holds every reply by token; ``commit`` and ``refuse_next`` say what becomes of appends."""
 
     def __init__(
-        self, *, auto_commit: bool = True, log: Iterable[Record] = (), at_ms: int = 1_000, **config: int
+        self,
+        *,
+        auto_commit: bool = True,
+        log: Iterable[Record] = (),
+        at_ms: int = 1_000,
+        record: Trace | None = None,
+        **config: Any,
     ) -> None:
+        self.record = record or Trace()
         self.config = GroupsConfig(**config)
         self.shard = Shard(self.config)
         self.audit = laws.Audit()
@@ -61,8 +70,8 @@ class World:
         self.uncommitted: list[tuple[int, tuple[Record, ...]]] = []
         self.log = list(log)
         self.count = 0
-        for record in log:
-            self.shard.apply(record)
+        for stored in log:
+            self.shard.apply(stored)
         self.audit.loaded(log)
         self._carry_out(self.shard.loaded(self.now))
 
@@ -81,7 +90,7 @@ class World:
         before = deepcopy(self.shard.groups.get(ask.group_id)) if isinstance(ask, Commit) else None
         effects = self.shard.step(ask, self.now, token)
         if isinstance(ask, Commit):
-            self.audit.may_commit(before, ask, effects)
+            self.record.judge(self.audit.may_commit, before, ask, effects)
         self._carry_out(effects)
         return self.answers.get(token)
 
@@ -90,7 +99,7 @@ class World:
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         effects = list(effects)
-        self.audit.saw(effects)
+        self.record.judge(self.audit.saw, effects)
         appends = []
         for effect in effects:
             match effect:
@@ -101,7 +110,7 @@ class World:
                     heapq.heappush(self.timers, (deadline_ms, self.count, key))
                 case Append(seq, records):
                     appends.append((seq, records))
-        laws.check(self.shard)
+        laws.check(self.shard, self.record.judge)
         for seq, records in appends:
             if self.refuse_next is not None:
                 code, self.refuse_next = self.refuse_next, None
@@ -111,9 +120,13 @@ class World:
                 self.uncommitted.append((seq, records))
         if self.auto_commit:
             self.commit()
-        self.audit.offsets_are_the_logs(self.shard)
-        self.audit.what_is_stable_is_in_the_log(self.shard)
-        self.audit.one_assignment_per_generation(self.shard)
+        audit = self.audit
+        for law in (
+            audit.offsets_are_the_logs,
+            audit.what_is_stable_is_in_the_log,
+            audit.one_assignment_per_generation,
+        ):
+            self.record.judge(law, self.shard)
 
     def commit(self, count: int | None = None) -> None:
         """The high watermark passes the next ``count`` appends (all)."""
@@ -133,7 +146,7 @@ class World:
             self.event(Expired(key))
         self.at_ms = until
 
-    def replayed(self, **config: int) -> World:
+    def replayed(self, **config: Any) -> World:
         """The coordinator that takes over: another world with this one's committed log."""
         return World(log=self.log, at_ms=self.at_ms, **config)
 

@@ -1,6 +1,7 @@
-"""A controller at a desk, for tests: an office whose proposals commit at once, and the image that everybody else has.
+"""A controller at a desk: an office whose proposals commit at once, and the image that everybody else has.
 
-After every ask the laws are checked, and the committed image must equal the working one.
+After every ask the laws are run. Examples in tests speak to it line by line, scenes too; controller_play.py by the
+hundred. A log whose tail may be lost is in office_world.py.
 """
 
 from __future__ import annotations
@@ -12,20 +13,24 @@ from moldau.controller.facts import Facts, Settings
 from moldau.controller.laws import Watch
 from moldau.controller.office import Office
 from moldau.image import Broker, Delta, Endpoint, Image, Partition
+from moldau.simulator.machines.record import Record
 
-CLUSTER_ID = "cluster-of-the-tests-A"
+CLUSTER_ID = "a-simulated-cluster-AA"
 
 
 class Desk:
     """Ask things; look at ``image``, ``records`` (of the last ask) and ``delta``."""
 
-    def __init__(self, brokers: int = 0, *, elr: bool = True, watch: bool = True, **settings: Any) -> None:
+    def __init__(
+        self, brokers: int = 0, *, elr: bool = True, watch: bool = True, record: Record | None = None, **settings: Any
+    ) -> None:
+        self.record = record or Record()
         self.now_ms = 1_000_000
         self.image = Image()
         self.next_offset = 0
         self.records: list[Any] = []
         self.delta = Delta()
-        self.watch = Watch(self.image) if watch else None
+        self.watch = Watch(self.image, self.record.judge) if watch else None
         self.office = Office(Settings(cluster_id=CLUSTER_ID, **settings))
         self.rounds = 0
         answer = self.office.take_office(1, self.image, self.facts())

@@ -1,6 +1,7 @@
 """A clumsy cluster in a few lines: any list of (what, a, b, c) is a run of asks, with the laws after each.
 
-Numbers are taken modulo what there is, so that every list means something, and shrinks well.
+Numbers are taken modulo what there is, so that every list means something, and shrinks well. The weather that draws
+such lists, and the calm after it, are in controller_swarm.py.
 """
 
 from __future__ import annotations
@@ -28,24 +29,36 @@ from moldau.controller.asks import (
     UpdateFeatures,
 )
 from moldau.image import NO_LEADER, Partition
-from tests.rooms.controller.desk import Desk
+from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.record import Record
 
 Step = tuple[int, int, int, int]
 BROKERS = 5
 
 
 class Play:
-    """One run."""
+    """One run. ``record`` gets a line for every ask."""
 
-    def __init__(self, *, elr: bool = True) -> None:
-        self.desk = Desk(4, elr=elr)
-        self.incarnations = dict.fromkeys(range(BROKERS), 0)
-        self.desk.create("t0", (0, 1, 2), (1, 2, 3), (2, 3, 0), configs={"min.insync.replicas": "2"})
+    brokers = BROKERS
+
+    def __init__(self, *, elr: bool = True, brokers: int = BROKERS, record: Record | None = None) -> None:
+        self.desk = Desk(min(4, brokers), elr=elr, record=record)
+        self.brokers = brokers
+        self.incarnations = dict.fromkeys(range(brokers), 0)
+        n = min(4, brokers)
+        wheel = [tuple((first + at) % n for at in range(min(3, n))) for first in (0, 1, 2)]
+        self.desk.create("t0", *wheel, configs={"min.insync.replicas": "2"})
 
     def run(self, steps: Iterable[Step]) -> None:
         for what, a, b, c in steps:
-            DEEDS[what % len(DEEDS)](self, a, b, c)
-            self.desk.now_ms += 1
+            self.do(DEEDS[what % len(DEEDS)], a, b, c)
+
+    def do(self, deed: Deed, a: int, b: int, c: int) -> None:
+        deed(self, a, b, c)
+        desk = self.desk
+        desk.now_ms += 1
+        told = ", ".join(type(record).__name__.removesuffix("Record") for record in desk.records)
+        desk.record.event(desk.now_ms - 1_000_000, f"{deed.__name__} {a} {b} {c} -> {told or 'nothing'}")
 
     def some(self, a: int, *, led: bool = False) -> tuple[str, Partition] | None:
         image = self.desk.image
@@ -63,14 +76,19 @@ class Play:
     # ---- deeds
 
     def beat(self, a: int, b: int, c: int) -> None:
-        id = a % BROKERS
+        id = a % self.brokers
         if id in self.desk.image.brokers:
             self.desk.beat(id, want_shut_down=b % 7 == 1, want_fence=b % 11 == 1)
         else:
             self.desk.register(id, self.incarnations[id])
 
+    def register_again(self, a: int, b: int, c: int) -> None:
+        """The same process, whose first answer got lost."""
+        id = a % self.brokers
+        self.desk.register(id, self.incarnations[id] % 256)
+
     def restart(self, a: int, b: int, c: int) -> None:
-        id = a % BROKERS
+        id = a % self.brokers
         self.incarnations[id] += 1
         broker = self.desk.image.brokers.get(id)
         clean = broker is not None and b % 3 == 0
@@ -82,7 +100,7 @@ class Play:
         )
 
     def refuse(self, a: int, b: int, c: int) -> None:
-        id = a % BROKERS
+        id = a % self.brokers
         if id in self.desk.image.brokers:
             self.desk.ask(BrokerRefused(broker_id=id, broker_epoch=self.desk.broker(id).epoch))
 
@@ -94,9 +112,23 @@ class Play:
                     self.desk.beat(id)
             self.desk.ask(Tick())
 
+    def oversleep(self, a: int, b: int, c: int) -> None:
+        """The controller's own process stands still; nobody's silence was his fault (KAFKA-15019)."""
+        desk = self.desk
+        desk.ask(Tick())
+        here = [id for id in sorted(desk.image.brokers) if not desk.broker(id).fenced]
+        for id in here:
+            desk.beat(id)
+        desk.ask(Tick())
+        here = [id for id in here if not desk.broker(id).fenced]
+        desk.now_ms += 2000 + (b % 20) * 1000
+        desk.ask(Tick())
+        gone = [id for id in here if id in desk.image.brokers and desk.broker(id).fenced]
+        desk.record.judge(nobody_is_fenced_for_the_controllers_sleep, gone)
+
     def unregister(self, a: int, b: int, c: int) -> None:
         if b % 3 == 0:
-            self.desk.ask(UnregisterBroker(broker_id=a % BROKERS))
+            self.desk.ask(UnregisterBroker(broker_id=a % self.brokers))
 
     def create(self, a: int, b: int, c: int) -> None:
         configs = (("min.insync.replicas", str(1 + c % 3)),) if c % 2 else ()
@@ -114,11 +146,12 @@ class Play:
         if found is None:
             return
         topic, partition = found
+        stranger = (c % self.brokers,) if b > 224 else ()  # a leader that takes somebody for a replica (KAFKA-9672)
         isr = [r for n, r in enumerate(partition.replicas) if r == partition.leader or (b >> n) & 1]
-        isr = [r for r in isr if r in self.desk.image.brokers]
+        isr = [r for r in (*isr, *stranger) if r in self.desk.image.brokers]
         recovery = partition.recovery if c % 3 == 0 else 0
         stale = int(b > 160)  # what a leader says of followers that have been restarted since
-        epochs = tuple((r, self.desk.broker(r).epoch - stale * (r != partition.leader)) for r in isr)
+        epochs = tuple((r, self.desk.broker(r).epoch - stale * (r != partition.leader)) for r in dict.fromkeys(isr))
         self.desk.set_isr(topic, partition.id, isr=epochs, recovery=recovery)
 
     def elect(self, a: int, b: int, c: int) -> None:
@@ -133,8 +166,8 @@ class Play:
         found = self.some(a)
         if found is None:
             return
-        start, count = b % BROKERS, 1 + c % 4
-        wish = None if c % 6 == 0 else tuple((start + n) % BROKERS for n in range(count))
+        start, count = b % self.brokers, 1 + c % 4
+        wish = None if c % 6 == 0 else tuple(dict.fromkeys((start + n) % self.brokers for n in range(count)))
         move = Move(topic=found[0], partition=found[1].id, replicas=wish)
         self.desk.ask(AlterPartitionReassignments(moves=(move,)))
 
@@ -161,7 +194,15 @@ class Play:
         desk.office.take_office((desk.office.epoch or 0) + desk.rounds + 10, desk.image, desk.facts())
 
 
-DEEDS: tuple[Callable[[Play, int, int, int], Any], ...] = (
+Deed = Callable[[Play, int, int, int], Any]
+
+
+def nobody_is_fenced_for_the_controllers_sleep(gone: list[int]) -> None:
+    """L11: brokers that were heard of just before the controller's process stood still are not fenced for it."""
+    assert not gone, f"brokers {gone} were fenced because the controller slept"
+
+
+DEEDS: tuple[Deed, ...] = (
     Play.beat,
     Play.set_isr,
     Play.refuse,
@@ -181,4 +222,6 @@ DEEDS: tuple[Callable[[Play, int, int, int], Any], ...] = (
     Play.new_controller,
     Play.beat,
     Play.set_isr,
+    Play.oversleep,
+    Play.register_again,
 )

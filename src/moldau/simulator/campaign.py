@@ -1,0 +1,153 @@
+"""``make sim``: thousands of seeds of both tiers over a few processes, and a table of what they came to.
+
+``python -m moldau.simulator.campaign --machines 2000 --nodes 200 --first 0``. Tier A is the machines alone
+(``simulator.machines``), tier B real nodes (run.py). Fails on a broken law, with the command that repeats it; and, in a
+campaign of at least 2,000 machine seeds, on a coverage mark that no seed hit.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from os import cpu_count
+from typing import NamedTuple
+
+import click
+
+from moldau.simulator.machines.seeds import MACHINES, marks_of, run_seed
+
+SHARES = {"quorum": 20, "replication": 35, "controller": 12, "office": 16, "groups": 17}
+"""Of every hundred machine seeds. The cheap worlds, and those whose rare mutants hide well, get more."""
+NODES = "nodes"
+CHUNKS = {NODES: 2}
+WHOLE = 2000
+"""Machine seeds from which on every coverage mark must be hit."""
+
+
+class Chunk(NamedTuple):
+    """What one process is given: seeds of one machine, or of whole clusters (``nodes``)."""
+
+    what: str
+    first: int
+    seeds: int
+
+
+@dataclass
+class Sum:
+    """What the seeds of one row came to."""
+
+    seeds: int = 0
+    events: int = 0
+    checks: int = 0
+    virtual_ms: int = 0
+    unknown: int = 0
+    marks: set[str] = field(default_factory=set)
+    broken: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, other: Sum) -> None:
+        self.seeds += other.seeds
+        self.events += other.events
+        self.checks += other.checks
+        self.virtual_ms += other.virtual_ms
+        self.unknown += other.unknown
+        self.marks |= other.marks
+        self.broken += other.broken
+
+
+def chunks(machines: int, nodes: int, first: int) -> Iterator[Chunk]:
+    """The work, the slowest first: a pool whose last piece is a long one waits for it alone."""
+    for at in range(first, first + nodes, CHUNKS[NODES]):
+        yield Chunk(NODES, at, min(CHUNKS[NODES], first + nodes - at))
+    for machine in MACHINES:
+        seeds = round(machines * SHARES[machine] / 100)
+        for at in range(first, first + seeds, 25):
+            yield Chunk(machine, at, min(25, first + seeds - at))
+
+
+def run_chunk(chunk: Chunk) -> Sum:
+    """Run it in this process."""
+    done = Sum()
+    for seed in range(chunk.first, chunk.first + chunk.seeds):
+        done.add(_nodes(seed) if chunk.what == NODES else _machine(chunk.what, seed))
+    return done
+
+
+def _machine(machine: str, seed: int) -> Sum:
+    outcome = run_seed(machine, seed)
+    broken = [] if outcome.broken is None else [(str(outcome.broken)[:300], outcome.reproduce)]
+    return Sum(1, outcome.events, outcome.checks, outcome.virtual_ms, 0, set(outcome.marks), broken)
+
+
+def _nodes(seed: int) -> Sum:
+    from moldau.simulator.run import simulate
+
+    logging.disable(logging.CRITICAL)
+    outcome = simulate(seed)
+    broken = [(law[:300], f"moldau sim --seed {seed}") for law in outcome.broken]
+    virtual_ms = round(outcome.virtual_s * 1000)
+    # A run in which too little happened proves nothing: unknown, never a pass.
+    unknown = int(outcome.verdict == "unknown")
+    return Sum(1, outcome.steps, 0, virtual_ms, unknown, set(), broken)
+
+
+def run(work: list[Chunk], processes: int) -> dict[str, Sum]:
+    """Run all of it, telling how far it is; sums by row."""
+    rows = {what: Sum() for what in (*MACHINES, NODES) if any(chunk.what == what for chunk in work)}
+    seeds, done, told = sum(chunk.seeds for chunk in work), 0, time.monotonic()
+    with ProcessPoolExecutor(processes) as pool:
+        under_way = {pool.submit(run_chunk, chunk): chunk for chunk in work}
+        for future in as_completed(under_way):
+            chunk, result = under_way[future], future.result()
+            rows[chunk.what].add(result)
+            done += chunk.seeds
+            for law, reproduce in result.broken:
+                print(f"BROKEN {law}\nreproduce: {reproduce}", flush=True)
+            if time.monotonic() - told > 5:
+                told = time.monotonic()
+                print(f"sim: {done}/{seeds} seeds", flush=True)
+    return rows
+
+
+def table(rows: dict[str, Sum]) -> str:
+    """Seeds, events, virtual hours and laws checked by row."""
+    lines = [
+        f"{'world':<12} {'seeds':>6} {'events':>10} {'virtual h':>10} {'laws run':>11} {'broken':>7} {'unknown':>8}"
+    ]
+    for what, one in rows.items():
+        hours = one.virtual_ms / 3_600_000
+        tail = f"{len(one.broken):>7} {one.unknown:>8}"
+        events, checks = f"{one.events:,}", f"{one.checks:,}" if one.checks else ""
+        lines.append(f"{what:<12} {one.seeds:>6} {events:>10} {hours:>10.1f} {checks:>11} {tail}")
+    return "\n".join(lines)
+
+
+def missed(rows: dict[str, Sum]) -> dict[str, list[str]]:
+    """Coverage marks that nothing hit, by machine."""
+    every = {machine: sorted(marks_of(machine) - rows[machine].marks) for machine in MACHINES if machine in rows}
+    return {machine: marks for machine, marks in every.items() if marks}
+
+
+@click.command()
+@click.option("--machines", default=WHOLE, show_default=True, help="Seeds of the machines alone (tier A).")
+@click.option("--nodes", default=200, show_default=True, help="Seeds of whole clusters (tier B).")
+@click.option("--first", default=0, show_default=True, help="The first seed of each.")
+@click.option("--processes", default=min(2, cpu_count() or 1), show_default=True)
+def campaign(machines: int, nodes: int, first: int, processes: int) -> None:
+    """Run many seeds, and say what they came to."""
+    begun = time.monotonic()
+    rows = run(list(chunks(machines, nodes, first)), processes)
+    print(table(rows))
+    gone = missed(rows) if machines >= WHOLE else {}
+    for machine, marks in gone.items():
+        print(f"NEVER HIT in {machine}: {', '.join(marks)}")
+    broken = sum(len(one.broken) for one in rows.values())
+    print(f"{sum(one.seeds for one in rows.values())} seeds in {time.monotonic() - begun:.0f} s, {broken} laws broken")
+    if broken or gone:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    campaign()

@@ -1,0 +1,178 @@
+"""The weather of the controller's world: any asks in any order, drawn by the seed; then a core of brokers, and calm.
+
+Calm: the core's brokers beat, leaders report everybody in sync, the background passes run. Then every partition that
+the core can serve has a leader (L1), nobody of the core is fenced (L5), moves have ended (L7), and whoever asks to go
+may, soon (L12). Read next: controller_play.py.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from moldau.controller.asks import ElectUncleanLeaders, RebalanceLeaders, Tick
+from moldau.image import NO_LEADER, Partition, Recovery, image_hash
+from moldau.simulator.machines.controller_play import DEEDS, Deed, Play
+from moldau.simulator.machines.record import Broken, Record
+
+MARKS = frozenset(
+    {
+        "a move ended",
+        "a move was cancelled",
+        "a partition recovers from an unclean election",
+        "a topic was deleted",
+        "an ELR was kept",
+        "an empty ISR",
+        "brokers were fenced",
+        "controlled shutdown",
+        "nobody leads",
+        "replicas outside the ISR",
+    }
+)
+
+
+def play(seed: int, record: Record) -> None:
+    """One run. Raises ``Broken``, or whatever the controller raised."""
+    dice = Random(f"controller {seed}")
+    world = Play(elr=dice.random() < 0.6, brokers=dice.choice([3, 4, 5, 5, 6]), record=record)
+    weights = [dice.choice([0.1, 1, 1, 3]) for _ in DEEDS]
+    for _ in range(dice.choice([30, 80, 160])):
+        deed = dice.choices(DEEDS, weights)[0]
+        before = len(world.desk.image.topics), len(world.desk.image.index.moving)
+        world.do(deed, dice.randrange(256), dice.randrange(256), dice.randrange(256))
+        notice(world, deed, before)
+    same_state(world)
+    calm(world, core_of(world, dice), dice)
+    same_state(world)
+
+
+def notice(world: Play, deed: Deed, before: tuple[int, int]) -> None:
+    """Coverage: what the image shows now."""
+    image, hit = world.desk.image, world.desk.record.marks
+    topics, moving = before
+    if len(image.topics) < topics:
+        hit.add("a topic was deleted")
+    elif len(image.index.moving) < moving:
+        hit.add("a move was cancelled" if deed is Play.move else "a move ended")
+    if any(broker.fenced for broker in image.brokers.values()):
+        hit.add("brokers were fenced")
+    if any(broker.in_controlled_shutdown for broker in image.brokers.values()):
+        hit.add("controlled shutdown")
+    for topic in image.topics.values():
+        for p in topic.partitions.values():
+            hit |= _marks_of(p)
+
+
+def _marks_of(p: Partition) -> set[str]:
+    return {
+        mark
+        for mark, holds in (
+            ("nobody leads", p.leader == NO_LEADER),
+            ("an empty ISR", not p.isr),
+            ("an ELR was kept", bool(p.elr)),
+            ("replicas outside the ISR", len(p.isr) < len(p.replicas)),
+            ("a partition recovers from an unclean election", p.recovery == Recovery.RECOVERING),
+        )
+        if holds
+    }
+
+
+def same_state(world: Play) -> None:
+    """C3: what the controller decides on is what has been committed."""
+    working = world.desk.office.working
+    assert working is not None
+    if image_hash(working) != image_hash(world.desk.image):
+        raise Broken("C3", "the working image is not the committed one")
+
+
+# ---- calm
+
+
+def core_of(world: Play, dice: Random) -> list[int]:
+    return [id for id in range(world.brokers) if dice.random() < 0.7] or [dice.randrange(world.brokers)]
+
+
+def calm(world: Play, core: list[int], dice: Random) -> None:
+    """No more faults; only ``core`` lives. Whoever is not in it never says a word again."""
+    desk = world.desk
+    desk.record.event(desk.now_ms - 1_000_000, f"-- only {core} live on")
+    for id in core:
+        broker = desk.image.brokers.get(id)
+        if broker is None or broker.in_controlled_shutdown:
+            world.incarnations[id] += 1
+            desk.register(id, world.incarnations[id] % 256, previous_is_gone=True)
+    for _ in range(5):
+        for _ in range(10):
+            desk.now_ms += 300
+            desk.ask(Tick())
+        for id in core:
+            # It has read its own registration, and no more: the log is busy (KAFKA-13959).
+            desk.beat(id, metadata_offset=desk.image.registered_at.get(id, 0))
+    desk.record.judge(brokers_of_the_core_serve, world, core)
+    for _ in range(3):
+        desk.ask(ElectUncleanLeaders())
+        report_all_in_sync(world)
+        desk.ask(RebalanceLeaders())
+        for id in core:
+            desk.beat(id)
+    desk.record.judge(partitions_have_leaders, world, core)
+    desk.record.judge(moves_have_ended, world, core)
+    leave(world, core, dice)
+
+
+def report_all_in_sync(world: Play) -> None:
+    """Every leader has seen all live replicas catch up."""
+    desk = world.desk
+    for name in sorted(desk.image.names):
+        for number in sorted(desk.image.topics[desk.image.names[name]].partitions):
+            p = desk.partition(name, number)
+            if p.leader != NO_LEADER:
+                desk.set_isr(name, number, *(r for r in p.replicas if desk.image.is_active(r)), recovery=0)
+
+
+def partitions(world: Play) -> list[tuple[str, Partition]]:
+    image = world.desk.image
+    return [(name, p) for name in sorted(image.names) for p in image.topics[image.names[name]].partitions.values()]
+
+
+def brokers_of_the_core_serve(world: Play, core: list[int]) -> None:
+    """L5: whoever lives and reads its own registration is unfenced."""
+    image = world.desk.image
+    fenced = [id for id in core if not image.is_active(id)]
+    assert not fenced, f"{fenced} beat, and are not let in: {[image.brokers.get(id) for id in fenced]}"
+
+
+def partitions_have_leaders(world: Play, core: list[int]) -> None:
+    """L1, L3: where a live replica may lead one does, and whoever lives is in the ISR."""
+    for name, p in partitions(world):
+        may = [r for r in p.isr or p.elr if r in core]
+        assert p.leader != NO_LEADER or not may, f"{name}-{p.id} has no leader, and {may} could: {p}"
+        if p.leader != NO_LEADER:
+            assert p.leader in core, f"{name}-{p.id} is led by one who never says a word: {p}"
+            assert set(p.isr) == set(p.replicas) & set(core), f"{name}-{p.id}: ISR {p.isr} of {p.replicas}, live {core}"
+
+
+def moves_have_ended(world: Play, core: list[int]) -> None:
+    """L7: a move whose target lives has ended."""
+    for name, p in partitions(world):
+        target = set(p.replicas) - set(p.removing)
+        stuck = p.reassigning and p.leader != NO_LEADER and target and target <= set(core)
+        assert not stuck, f"{name}-{p.id}: a move that never ends: {p}"
+
+
+def leave(world: Play, core: list[int], dice: Random) -> None:
+    """L12: a broker that asks to go may, as soon as the others have heard who leads in its place (KAFKA-14292)."""
+    desk = world.desk
+    leaver = dice.choice(core)
+    offset = 0
+    for _ in range(6):
+        reply = desk.beat(leaver, want_shut_down=True)
+        if reply.should_shut_down:
+            return
+        offset = offset or desk.next_offset - 1
+        for id in core:
+            if id != leaver:
+                desk.beat(id, metadata_offset=offset)
+        report_all_in_sync(world)
+    if any(p.leader == leaver for _, p in partitions(world)):
+        return  # nobody else can lead what it leads; it may not go
+    raise Broken("L12", f"broker {leaver} leads nothing, everybody knows, and it may not go")
