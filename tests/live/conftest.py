@@ -1,7 +1,7 @@
 """Fixtures of the live tests: one running cluster for all of them, and names that no other test uses.
 
-The environment variable MOLDAU_LIVE_SYSTEM picks the system under test: `moldau`, or `kafka` to run the same tests
-against Apache Kafka, which is how the tests themselves are checked.
+The environment variable MOLDAU_LIVE_SYSTEM picks the system under test: `moldau`, `moldau-zookeeper` for its other
+control plane, or `kafka` to run the same tests against Apache Kafka, which is how the tests themselves are checked.
 Read next: kafka_peer.py (clusters, Java tools), moldau_peer.py, foreign.py (the clients).
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from kafka_peer import KafkaPeer
-from moldau_peer import MoldauPeer
+from moldau_peer import MoldauPeer, ZooKeeperPeer
 
-SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer}
+SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer, "moldau-zookeeper": ZooKeeperPeer}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

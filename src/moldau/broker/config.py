@@ -52,6 +52,10 @@ class NodeConfig:
         self.on_zookeeper = bool(self["zookeeper.connect"]) and not self["process.roles"]
         """Whether this node is on the ZooKeeper plane: a broker, and a candidate for controller."""
         self.node_id: int = self._node_id()
+        if self.on_zookeeper:  # where the number has its older name, and both are shown
+            for name in ("node.id", "broker.id"):
+                self.given[name] = str(self.node_id)
+                self.values[name] = self.node_id
         self.roles: frozenset[str] = self._roles()
         self.controller_listener_names: tuple[str, ...] = self._controller_listener_names()
         self.listeners: tuple[Listener, ...] = self._listeners("listeners")
