@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.image import Image, Partition, snapshot_records
-from moldau.image.partition import UNASSIGNED, Key
+from moldau.image import Image, Partition
+from moldau.image.partition import Key
 from moldau.ports.zookeeper import BadVersion, Create, Delete, Set
 from moldau.wire.records import metadata as records
-from moldau.zookeeper import paths
+from moldau.zookeeper import laws, paths
 from moldau.zookeeper.notes import config_json
 from moldau.zookeeper.reading import born, read
 from moldau.zookeeper.standing import Standing
@@ -48,25 +48,17 @@ class Pen:
     def again(self) -> list[Any]:
         return read(self.tree.survey(), lambda: topic_id(99)).records
 
-
-def held(image: Image) -> list[Any]:
-    """An image's records as far as ZooKeeper holds them."""
-    kept = []
-    for record in snapshot_records(image):
-        if isinstance(record, records.PartitionRecord):
-            record.directories = [UNASSIGNED] * len(record.replicas)
-            record.eligible_leader_replicas = record.last_known_elr = None
-        if isinstance(record, records.ProducerIdsRecord):
-            record.broker_id = -1
-        kept.append(record)
-    return kept
-
-
-def rebuilt(found: list[Any]) -> list[Any]:
-    image = Image()
-    for record in found:
-        image.apply(record)
-    return held(image)
+    def check(self) -> None:
+        """The laws, and that the controller's book-keeping is what another would make anew."""
+        survey = self.tree.survey()
+        for law in laws.LAWS:
+            law(self.image, survey)
+        standing = read(survey, lambda: topic_id(99)).standing
+        assert standing.settings == self.standing.settings
+        assert standing.unborn == self.standing.unborn
+        for path in self.tree.nodes:
+            if path.startswith((paths.TOPICS + "/", paths.CONFIG + "/")) and "/changes/" not in path:
+                assert path in self.standing, path
 
 
 def new_topic(name: str, id: bytes, *replicas: list[int]) -> list[Any]:
@@ -168,13 +160,7 @@ def test_what_a_controller_writes_another_reads_as_the_same_image(data: st.DataO
     pen = Pen()
     for n in range(data.draw(st.integers(1, 8))):
         pen.write(*data.draw(decision(pen.image, n + 1)))
-        assert rebuilt(pen.again()) == held(pen.image)
-        survey = read(pen.tree.survey(), lambda: topic_id(99)).standing
-        assert survey.settings == pen.standing.settings
-        assert survey.unborn == pen.standing.unborn == {}
-        for path in pen.tree.nodes:
-            if path.startswith((paths.TOPICS + "/", paths.CONFIG + "/")) and "/changes/" not in path:
-                assert path in pen.standing, path
+        pen.check()
     for id in list(pen.image.topics):
         pen.write(records.RemoveTopicRecord(topic_id=id))
     assert not pen.tree.below(paths.TOPICS)
@@ -305,7 +291,7 @@ def test_settings_of_a_topic_that_is_gone_are_nobodys() -> None:
     pen.standing = found.standing
     pen.write(*new_topic("ghost", topic_id(1), [1]))
     assert pen.image.config(2, "ghost") == {}
-    assert rebuilt(pen.again()) == held(pen.image)
+    pen.check()
 
 
 def test_standing_forgets_what_is_gone() -> None:
@@ -314,3 +300,31 @@ def test_standing_forgets_what_is_gone() -> None:
     standing.gone(paths.topic("t"))
     assert paths.topic("t") not in standing
     assert standing.unborn == {}
+
+
+def test_a_law_finds_a_state_that_was_written_behind_the_controller_s_back() -> None:
+    pen = Pen()
+    pen.write(*new_topic("t", topic_id(1), [1, 2]))
+    state = pen.tree.nodes[paths.state("t", 0)][0]
+    pen.tree.apply([Set(path=paths.state("t", 0), data=state)])
+    with pytest.raises(AssertionError, match="t-0: version 1"):
+        laws.z4_versions_are_partition_epochs(pen.image, pen.tree.survey())
+    with pytest.raises(AssertionError, match="the znodes say"):
+        laws.z7_znodes_rebuild_the_image(pen.image, pen.tree.survey())
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        [Create(path=paths.topic("more"), data=b'{"version":3,"partitions":{},"topic_id":"AAAAAAAAAAAAAAAAAAAABw"}')],
+        [Create(path=paths.config("topics/ghost"), data=b"")],
+        [Create(path=paths.topic("old"), data=b'{"version":1,"partitions":{}}')],
+        [Set(path=paths.config("topics/t"), data=b'{"version":1,"config":{"k":"v"}}')],
+    ],
+)
+def test_a_law_finds_what_the_controller_does_not_know_of(ops: list[Any]) -> None:
+    pen = Pen()
+    pen.write(*new_topic("t", topic_id(1), [1, 2]))
+    pen.tree.apply(ops)
+    with pytest.raises(AssertionError):
+        laws.z7_znodes_rebuild_the_image(pen.image, pen.tree.survey())
