@@ -35,7 +35,6 @@ def register_broker(view: View, ask: RegisterBroker) -> Decision:
         return Decision([], problem)
     existing = view.image.brokers.get(ask.broker_id)
     again = existing is not None and existing.incarnation_id == ask.incarnation_id
-    again = again and ask.broker_epoch in (None, existing.epoch if existing is not None else None)
     records: list[Any] = []
     if existing is not None and not again:
         if ask.previous_broker_epoch == existing.epoch:

@@ -14,6 +14,7 @@ from typing import Any
 
 from moldau.broker.asking import pause
 from moldau.broker.zookeeper.admin_znodes import AdminZnodes
+from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks
 from moldau.controller.replies import Refused
 from moldau.ports.zookeeper import SessionExpired, ZooKeeperError
@@ -121,7 +122,7 @@ class Watching:
                 asks.RegisterBroker(
                     broker_id=znode.id,
                     cluster_id=self._node.cluster_id,
-                    incarnation_id=znode.incarnation_id or epoch.to_bytes(16, "big"),
+                    incarnation_id=incarnation(epoch),  # a session's, not a process's: the same may come back (C7)
                     endpoints=znode.endpoints,
                     features=znode.features,
                     rack=znode.rack,
