@@ -6,6 +6,7 @@ that come and go. Judges nothing; the laws do, in laws/. Read next: laws/__init_
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,8 +38,8 @@ class Eyes:
         if is_news:
             self.offset, self.image = node.metadata.offset, node.metadata.image
             self._tell(delta)
-        for listener in self.listeners:
-            listener(id, node, delta, is_news)
+        for listener in self.listeners:  # in nobody's life: a judge reads a failing disk as it is
+            contextvars.Context().run(listener, id, node, delta, is_news)
 
     def _tell(self, delta: Delta) -> None:
         tell = self.cluster.tell

@@ -179,6 +179,32 @@ def test_a_refused_batch_tells_its_records_and_the_next_goes_on_under_a_new_id()
     scene_with(1, {"t": 1}, play, linger_ms=0)
 
 
+def test_a_batch_of_a_deposed_leader_is_not_written_again_under_a_new_id():
+    async def play(cluster, producer):
+        await producer.send("t", b"first", partition=1)
+        refused = []
+
+        def mischief(node, message, serve):
+            if not isinstance(message, ProduceRequest):
+                return None
+            if message.topic_data[0].partition_data[0].index == 1 and not refused:
+                refused.append(message)
+                return _all_say(message, Code.MESSAGE_TOO_LARGE)  # for which the producer takes another id
+            if not refused:
+                serve()  # appended: the next leader has it
+                return _all_say(message, Code.NOT_LEADER_OR_FOLLOWER)
+            return None
+
+        cluster.mischief = mischief
+        zero = producer.send("t", b"zero", partition=0)
+        await until(lambda: cluster.logs[TopicPartition("t", 0)].values)
+        assert (await producer.send("t", b"large", partition=1)).code is Code.MESSAGE_TOO_LARGE
+        assert (await zero).code is Code.NONE
+        assert cluster.logs[TopicPartition("t", 0)].values == [b"zero"]
+
+    scene_with(2, {"t": 2}, play, linger_ms=0)
+
+
 def test_a_producer_the_broker_forgot_goes_on_under_a_new_id_without_losing_a_record():
     async def play(cluster, producer):
         for i in range(3):
