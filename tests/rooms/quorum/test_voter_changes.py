@@ -15,7 +15,7 @@ from moldau.quorum import Leader
 from moldau.terms import Code
 from tests.rooms.quorum.voter_world import VoterWorld, voter
 
-EXAMPLES = int(os.environ.get("MOLDAU_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("MOLDAU_EXAMPLES", "12"))
 SEEDS = range(int(os.environ.get("MOLDAU_SEEDS", "4")))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.quorum import Leader, VoterLog, VoterSet, changes, leader
+from moldau.quorum import Leader, LogView, VoterLog, VoterSet, changes, follower, leader
 from moldau.quorum import effects as do
 from moldau.quorum.state import Quorum, Turn
 from moldau.quorum.tally import reached_by_majority
@@ -101,6 +101,15 @@ def a_new_voter_need_not_catch_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(changes, "_caught_up", lambda role, key, asked_ms: True)
 
 
+def no_snapshot_says_who_votes(patch: pytest.MonkeyPatch) -> None:
+    real = follower.snapshot_answered
+
+    def answered(turn: Turn, peer: int, ask: Any, answer: Any) -> None:
+        real(turn, peer, ask, answer._replace(voters=None))
+
+    patch.setattr(follower, "snapshot_answered", answered)
+
+
 def a_voter_removed_is_counted_on(patch: pytest.MonkeyPatch) -> None:
     """The set changes and what is counted does not."""
     real = changes._count_by
@@ -115,6 +124,30 @@ def a_voter_removed_is_counted_on(patch: pytest.MonkeyPatch) -> None:
         turn.put(role=replace(after, voters={**before, **after.voters}))
 
     patch.setattr(changes, "_count_by", count)
+
+
+def the_snapshot_at_the_start_of_the_log_goes(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is left that says what the records below the start were."""
+    real = LogView.trimmed
+
+    def trimmed(self: LogView, start: int) -> LogView:
+        log = real(self, start)
+        return replace(log, snapshots=tuple(point for point in log.snapshots if point.offset > start))
+
+    patch.setattr(LogView, "trimmed", trimmed)
+
+
+def with_snapshots(seed: int) -> None:
+    world = VoterWorld(seed, voters=1, observers=2, snapshot_every=5)
+    world.run(lambda: world.any_reached(10))
+    world.add(1)
+    world.run(lambda: all(node.disk.start > 20 for node in world.nodes.values()))
+    world.kill(2)
+    world.wipe(2)
+    world.boot(2)
+    goal = world.most_committed() + 20
+    world.run(lambda: world.all_reached(goal))
+    assert {quorum.voters.ids for quorum in world.running()} == {(0, 1)}, "a snapshot says who votes"
 
 
 def hasty(seed: int) -> None:
@@ -168,6 +201,8 @@ MUTANTS: list[tuple[Patch, Callable[..., None], str]] = [
     (the_formatted_set_is_not_copied, grow_and_shrink, "from the log"),
     (the_removed_never_stand, die_with_the_news, "L8"),
     (a_new_voter_need_not_catch_up, refuse, "one change at a time|caught up"),
+    (the_snapshot_at_the_start_of_the_log_goes, with_snapshots, "R7"),
+    (no_snapshot_says_who_votes, with_snapshots, "a snapshot says|not within"),
     (a_voter_removed_is_counted_on, take_back, "R8|R9"),
 ]
 
@@ -186,7 +221,7 @@ def test_a_known_mistake_with_voters_is_caught(mutant: Patch, scenario: Callable
             try_all(scenario)
 
 
-@pytest.mark.parametrize("scenario", [hasty, at_once, shrink_while_one_is_away])
+@pytest.mark.parametrize("scenario", [hasty, at_once, shrink_while_one_is_away, with_snapshots])
 def test_the_same_without_a_mistake_is_not(scenario: Callable[[int], None]) -> None:
     for seed in range(3):
         scenario(seed)
