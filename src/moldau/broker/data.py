@@ -106,7 +106,7 @@ class DataSide:
         config = self._node.config
         wall_ms = self._world.clock.wall_ms
         self._every("flush", FLUSH_MS, self._flush)
-        self._every("checkpoint", config["replica.high.watermark.checkpoint.interval.ms"], self.log_dirs.checkpoint)
+        self._every("checkpoint", config["replica.high.watermark.checkpoint.interval.ms"], self._checkpoint)
         self._every(
             "retention", config["log.retention.check.interval.ms"], lambda: self.log_dirs.retention_pass(wall_ms())
         )
@@ -138,6 +138,11 @@ class DataSide:
                 self.log_dirs.end_flush(partition_log, flush)
             except LogError as error:  # its directory is offline now; the flushes of others are ended all the same
                 self.replicas.failed(error)
+
+    async def _checkpoint(self) -> None:
+        for checkpoint in self.log_dirs.checkpoints_due():
+            await self._world.tasks.off_loop(checkpoint.run)
+            self.log_dirs.end_checkpoint(checkpoint)
 
     async def _delete(self) -> None:
         for deletion in self.log_dirs.deletions_due(self._world.clock.wall_ms()):

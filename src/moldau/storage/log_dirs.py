@@ -7,7 +7,7 @@ task or timer: the broker calls the passes. A directory that fails is offline an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from moldau.ports import Disk, Random
@@ -16,7 +16,6 @@ from moldau.storage.checkpoints import (
     MetaProperties,
     format_clean_shutdown,
     format_meta,
-    format_offsets,
     parse_clean_shutdown,
     parse_meta,
     parse_offsets,
@@ -27,6 +26,7 @@ from moldau.storage.errors import BrokenFile, CorruptLog, DirOffline, LogError
 from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir, OpenFiles
 from moldau.storage.log import Log
+from moldau.storage.offset_files import Checkpoint, OffsetFiles
 from moldau.storage.recovery import Known
 from moldau.storage.retention import Deletion
 from moldau.terms import TopicPartition
@@ -56,7 +56,7 @@ class LogDirs:
         """producer.id.expiration.ms."""
         self.previous_broker_epoch = -1
         self._random = random
-        self._written: dict[str, bytes] = {}
+        self._offset_files = OffsetFiles(disk)
         for dir in self.dirs:
             dir.restart_points = lambda dir=dir: self._write_recovery_points(dir)
 
@@ -165,7 +165,7 @@ class LogDirs:
         except BrokenFile as error:
             self.findings.append(f"{error}; the file is ignored")
             return {}
-        self._written[path] = data
+        self._offset_files.know(path, data)
         return offsets
 
     def _partition_in(self, dir: LogDir, name: str, now_ms: int) -> TopicPartition | None:
@@ -369,37 +369,45 @@ class LogDirs:
             self.end_deletion(deletion)
         return sum(len(deletion.paths) for deletion in deletions)
 
-    def checkpoint(self) -> None:
-        """Write the checkpoints of every directory whose content changed: the one periodic write of a broker's logs."""
+    def checkpoints_due(self) -> list[Checkpoint]:
+        """What the checkpoint files of every directory should hold now, to write (off the loop) and to end."""
+        due = []
         for dir in self.online:
             logs = [log for log in self.logs.values() if log.dir is dir]
-            try:
-                self._write_recovery_points(dir, logs)
-                starts = {
+            offsets = {
+                names.RECOVERY_POINTS: {log.partition: log.recovery_point for log in logs},
+                names.LOG_STARTS: {
                     log.partition: log.log_start_offset
                     for log in logs
                     if log.log_start_offset > log.segments[0].base_offset
-                }
-                self._write(dir, names.LOG_STARTS, starts)
-                self._write(dir, names.HIGH_WATERMARKS, {log.partition: log.high_watermark for log in logs})
-                cleaned = {log.partition: log.cleaned_to for log in logs if log.cleaned_to >= 0}
-                self._write(dir, names.CLEANED_TO, cleaned)
-            except OSError as error:
-                dir.fail(error)
+                },
+                names.HIGH_WATERMARKS: {log.partition: log.high_watermark for log in logs},
+                names.CLEANED_TO: {log.partition: log.cleaned_to for log in logs if log.cleaned_to >= 0},
+            }
+            due.append(Checkpoint(self._offset_files, dir, offsets, logs))
+        return due
 
-    def _write_recovery_points(self, dir: LogDir, logs: Iterable[Log] | None = None) -> None:
-        if logs is None:
-            logs = [log for log in self.logs.values() if log.dir is dir]
-        self._write(dir, names.RECOVERY_POINTS, {log.partition: log.recovery_point for log in logs})
-        for log in logs:
-            log.restart_point = log.recovery_point
+    def end_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """The checkpoint was written; a directory in which it could not be is offline."""
+        checkpoint.settle()
+        if checkpoint.error is not None:
+            checkpoint.dir.fail(checkpoint.error)
 
-    def _write(self, dir: LogDir, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        path = f"{dir.path}/{name}"
-        data = format_offsets(offsets)
-        if self._written.get(path) != data:
-            self.disk.write_atomic(path, data)
-            self._written[path] = data
+    def checkpoint(self) -> None:
+        """Write the checkpoints of every directory whose content changed, here and now."""
+        for checkpoint in self.checkpoints_due():
+            checkpoint.run()
+            self.end_checkpoint(checkpoint)
+
+    def _write_recovery_points(self, dir: LogDir) -> None:
+        """Of one directory, at once: a log in it was cut below what the file says. OSError when it cannot."""
+        logs = [log for log in self.logs.values() if log.dir is dir]
+        points = {names.RECOVERY_POINTS: {log.partition: log.recovery_point for log in logs}}
+        checkpoint = Checkpoint(self._offset_files, dir, points, logs)
+        checkpoint.run()
+        checkpoint.settle()
+        if checkpoint.error is not None:
+            raise checkpoint.error
 
     def free_bytes(self) -> dict[str, int]:
         """Free space by directory, of those online."""

@@ -1,0 +1,91 @@
+"""The offset checkpoint files of a broker's log directories, written here or on a worker thread, never out of order.
+
+A ``Checkpoint`` is what one directory's files are to hold, taken on the loop in one go; ``run`` writes it anywhere;
+then ``LogDirs.end_checkpoint`` takes note. Decides nothing about offsets. What the files look like: ``checkpoints.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from moldau.ports import Disk
+from moldau.storage.checkpoints import format_offsets
+from moldau.storage.names import RECOVERY_POINTS
+from moldau.terms import TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.storage.folder import LogDir
+    from moldau.storage.log import Log
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class OffsetFiles:
+    """Replaces files durably where their content changed. Of two writes of a file the one taken later stays."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._lock = Lock()
+        self._written: dict[str, bytes] = {}
+        self._turns = 0
+        self._turn_of: dict[str, int] = {}
+
+    def know(self, path: str, data: bytes) -> None:
+        """What a start read from a file: need not be written again."""
+        self._written[path] = data
+
+    def next_turn(self) -> int:
+        """The turn of offsets that are taken now; whoever takes them holds the logs alone."""
+        self._turns += 1
+        return self._turns
+
+    def is_newest(self, path: str, turn: int) -> bool:
+        """Whether nothing was written to the file since what was taken at ``turn``."""
+        return self._turn_of.get(path) == turn
+
+    def write(self, path: str, offsets: Offsets, turn: int) -> None:
+        """Have the file hold ``offsets``, unless something newer was written meanwhile. OSError when it cannot."""
+        data = format_offsets(offsets)
+        with self._lock:
+            if turn < self._turn_of.get(path, 0):
+                return
+            self._turn_of[path] = turn
+            if self._written.get(path) != data:
+                self._disk.write_atomic(path, data)
+                self._written[path] = data
+
+
+class Checkpoint:
+    """One directory's offsets at one moment, by file name, in a form that a worker thread can write; an error is kept.
+
+    ``logs`` are those of the recovery points, beside which ``Log.restart_point`` is kept.
+    """
+
+    __slots__ = ("dir", "error", "logs", "offsets", "turn", "_files")
+
+    def __init__(self, files: OffsetFiles, dir: LogDir, offsets: Mapping[str, Offsets], logs: list[Log]) -> None:
+        self.dir = dir
+        self.offsets = offsets
+        self.logs = logs
+        self.turn = files.next_turn()
+        self.error: OSError | None = None
+        self._files = files
+        for log in logs:  # from now on the file may hold as much: a log cut below it must say so before it goes on
+            log.restart_point = max(log.restart_point, log.recovery_point)
+
+    def run(self) -> None:
+        """Write what changed."""
+        try:
+            for name, offsets in self.offsets.items():
+                self._files.write(f"{self.dir.path}/{name}", offsets, self.turn)
+        except OSError as error:
+            self.error = error
+
+    def settle(self) -> None:
+        """It is written: the recovery points on file are those of then, unless newer ones were written meanwhile."""
+        if self.error is None and self._files.is_newest(f"{self.dir.path}/{RECOVERY_POINTS}", self.turn):
+            points = self.offsets[RECOVERY_POINTS]
+            for log in self.logs:
+                log.restart_point = points[log.partition]
