@@ -123,9 +123,9 @@ class ControllerOffice:
             self._every("idle", idle_ms, self._idle)
         if self._node.config["auto.leader.rebalance.enable"]:
             period_ms = 1000 * self._node.config["leader.imbalance.check.interval.seconds"]
-            self._every("rebalance", period_ms, lambda: self.tell(asks.RebalanceLeaders()), FIRST_REBALANCE_MS)
+            self._every("rebalance", period_ms, lambda: self._passes(asks.RebalanceLeaders()), FIRST_REBALANCE_MS)
         unclean_ms = self._node.config["unclean.leader.election.interval.ms"]
-        self._every("unclean", unclean_ms, lambda: self.tell(asks.ElectUncleanLeaders()))
+        self._every("unclean", unclean_ms, lambda: self._passes(asks.ElectUncleanLeaders()))
         # Whoever died together with the last controller is silent towards this one: ask every door (HC-4).
         for broker in image.live_brokers():
             self.probe(broker.id)
@@ -164,6 +164,15 @@ class ControllerOffice:
             act()
 
         self._timers[name] = self._world.tasks.call_later(period_ms if first_ms is None else first_ms, due)
+
+    def _passes(self, ask: Any) -> None:
+        """Ask once more as long as a pass leaves something for the next, each when the one before is committed."""
+
+        async def again() -> None:
+            while self.active and getattr(await self.ask(ask), "more", False):
+                pass
+
+        self._world.tasks.spawn(again(), type(ask).__name__)
 
     def _idle(self) -> None:
         if (

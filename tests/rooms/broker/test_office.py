@@ -7,8 +7,13 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from moldau.broker import office
 from moldau.broker.config import NodeConfig
 from moldau.broker.office import ControllerOffice
+from moldau.controller.asks import RebalanceLeaders
+from moldau.controller.replies import Moved
 from moldau.image import Image
 from moldau.runtime.world import real_world
 from moldau.wire.records import metadata as records
@@ -100,4 +105,26 @@ def test_a_door_that_stays_open_is_left_to_the_session_timeout() -> None:
         assert (seat.fenced, seat.failures) == ([], [])
         assert seat.knocks > 2
 
+    run(scenario)
+
+
+def test_leads_are_given_back_pass_after_pass_until_none_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass is bounded, and the next one is not minutes away."""
+    passes: list[Any] = []
+
+    async def ask(self: ControllerOffice, ask: Any) -> Any:
+        passes.append(ask)
+        return Moved(count=1000, more=len(passes) < 4)
+
+    async def scenario() -> None:
+        seat = Seat(lambda: False)
+        seat.settle()
+        await until(lambda: len(passes) == 4, "four passes")
+        await asyncio.sleep(0.05)
+        assert passes == [RebalanceLeaders()] * 4
+        seat.office.stop()
+        assert not seat.failures
+
+    monkeypatch.setattr(office, "FIRST_REBALANCE_MS", 1)
+    monkeypatch.setattr(ControllerOffice, "ask", ask)
     run(scenario)
