@@ -12,10 +12,13 @@ from moldau.broker.config import NodeConfig
 from moldau.broker.node import Node
 from moldau.client.client import Client
 from moldau.client.lines import WorldLines
+from moldau.image import image_from
 from moldau.ports import World
-from moldau.ports.zookeeper import Create, Set
+from moldau.ports.zookeeper import Check, Create, Set
 from moldau.runtime.world import real_world
-from tests.rooms.broker.zookeeper_model import Server
+from moldau.zookeeper.reading import read
+from moldau.zookeeper.survey import survey
+from tests.rooms.broker.zookeeper_model import Server, Session
 
 SETTINGS = {
     "replica.lag.time.max.ms": "1000",
@@ -62,6 +65,8 @@ class Nodes:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None):  # type: ignore[no-untyped-def]
+        if kind is None:
+            await self.check_laws()
         for node in list(self.nodes.values()):
             if node.config.node_id not in self.ended:
                 await node.stop()
@@ -70,6 +75,25 @@ class Nodes:
         if kind is None:
             assert not self.failures, self.failures
             assert not self.ended, self.ended
+
+    async def check_laws(self) -> None:
+        """Z1, Z4: what a node writes of partitions is guarded twice. Z7: at rest the image is what a survey finds."""
+        for session, ops in self.server.log:
+            states = [op for op in ops if op.path.endswith("/state") and isinstance(op, Set) and session]
+            assert all(op.version >= 0 for op in states), f"Z4: a state is written whatever it was: {states}"
+            checked = isinstance(ops[0], Check) and ops[0].path == "/controller_epoch"
+            assert checked or not states, f"Z1: written by whoever thinks that it is controller: {ops}"
+        session_of_ours: Any = Session(self.server)
+        await session_of_ours.start()
+        for _ in range(1000):
+            found = image_from(read(await survey(session_of_ours), lambda: bytes(16)).records)
+            active = [n for n in self.nodes.values() if n.office is not None and n.office.active]
+            if not active or _same(found, active[0].metadata.image):
+                break
+            await asyncio.sleep(0.005)
+        else:
+            raise AssertionError("Z7: the controller overlooked something")
+        await session_of_ours.stop()
 
     @property
     def offices(self) -> list[int]:
@@ -99,6 +123,14 @@ class Nodes:
         """Whether every image says the same of brokers and partitions."""
         images = [node.metadata.image for node in self.nodes.values()]
         return all(_essence(image) == _essence(images[0]) for image in images)
+
+
+def _same(found: Any, image: Any) -> bool:
+    """Whether an image is what stands in ZooKeeper, but for brokers that are fenced although registered (HC-4)."""
+    fenced = {broker.id for broker in image.brokers.values() if broker.fenced}
+    brokers, *rest = _essence(found)
+    live, *others = _essence(image)
+    return {id: each for id, each in brokers.items() if id not in fenced} == live and rest == others
 
 
 def _essence(image: Any) -> Any:
