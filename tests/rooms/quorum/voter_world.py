@@ -48,9 +48,9 @@ class VoterWorld(World):
         """What a start reads from checkpoint, snapshots and log."""
         disk = node.disk
         found = [VotersAt(-1, self.first)] if node.id < self.voters else []
-        for end, held in sorted(disk.snapshots.items()):
-            found += [VotersAt(end - 1, what) for _, what in held if isinstance(what, VoterSet)][-1:]
         last = max(disk.snapshots, default=0)
+        if last:
+            found += [VotersAt(last - 1, what) for _, what in disk.snapshots[last] if isinstance(what, VoterSet)][-1:]
         for offset in range(max(disk.start, last), disk.end):
             what = disk.entry(offset)[1]
             if isinstance(what, VoterSet):
