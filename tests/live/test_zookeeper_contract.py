@@ -38,8 +38,8 @@ from moldau.zookeeper.session import Session
 
 pytestmark = pytest.mark.live
 
-TIMEOUT_MS = 4_000
-GRACE_S = 30
+TIMEOUT_MS = 10_000
+GRACE_S = 60
 
 
 class RealWorld:
