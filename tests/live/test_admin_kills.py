@@ -20,6 +20,7 @@ from moldau import Cluster
 from moldau.client import sync
 from moldau.client.admin import NewTopic, create_topics, delete_topics, reassign, reassignments
 from moldau.client.client import Unreachable
+from moldau.cluster.cluster import ClusterError
 from moldau.terms import Code, TopicPartition, uuid_text
 from moldau.wire.batch import build
 
@@ -92,9 +93,12 @@ def wait_without_strays(cluster: Cluster) -> None:
         }
 
     for node in cluster.alive():
-        cluster.wait_until(
-            lambda node=node: on_disk(cluster, node) == assigned(node), f"no strays on broker {node}", 30
-        )
+        try:
+            cluster.wait_until(lambda node=node: on_disk(cluster, node) == assigned(node), f"broker {node}", 60)
+        except ClusterError:
+            found, wanted = on_disk(cluster, node).items(), assigned(node).items()
+            strays, missing = sorted(found - wanted), sorted(wanted - found)
+            raise AssertionError(f"broker {node}: strays {strays[:10]}, missing {missing[:10]}") from None
 
 
 @pytest.mark.timeout(300)

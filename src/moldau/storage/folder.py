@@ -13,7 +13,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from moldau.ports import Disk, Random
+from moldau.storage.checkpoints import format_partition_metadata
 from moldau.storage.errors import DirOffline
+from moldau.storage.names import PARTITION_METADATA
 
 if TYPE_CHECKING:
     from moldau.storage.admission import Admission
@@ -177,3 +179,10 @@ class Folder:
 
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"
+
+    def say_topic(self, topic_id: bytes) -> None:
+        """Write which topic it belongs to; durable with the next flush of its log."""
+        file = self.disk.open(self.file(PARTITION_METADATA), create=True)
+        file.truncate(0)
+        file.pwrite((format_partition_metadata(topic_id),), 0)
+        file.close()

@@ -13,13 +13,11 @@ from bisect import bisect_right
 
 from moldau.replication.epochs import EpochTable
 from moldau.storage.admission import Admission, Appended, Refused, take
-from moldau.storage.checkpoints import format_partition_metadata
 from moldau.storage.compaction import Compaction, install, plan
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import DiskFull, LogError, OffsetOutOfRange
 from moldau.storage.flush import Flush, save_producers, small_files
 from moldau.storage.folder import Folder, LogDir
-from moldau.storage.names import PARTITION_METADATA
 from moldau.storage.producers import Producers, Written
 from moldau.storage.recovery import Known, Loaded, drop_snapshots, load, load_producers
 from moldau.storage.retention import retain
@@ -84,9 +82,7 @@ class Log:
         folder = Folder(dir, f"{dir.path}/{partition}")
         with dir.watch:
             dir.disk.make_dirs(folder.path)
-            file = dir.disk.open(folder.file(PARTITION_METADATA), create=True)
-            file.pwrite((format_partition_metadata(topic_id),), 0)
-            file.close()
+            folder.say_topic(topic_id)
         segment = Segment.unmade(folder)
         folder.names.touch()
         dir.names.touch()

@@ -256,6 +256,9 @@ class LogDirs:
             elif log.topic_id is None:
                 if log.recovery_point or not log.size:
                     log.topic_id, log.topic_id_saved = topic_id, False
+                    if log.dir.offline is None:
+                        with log.dir.watch:
+                            log.folder.say_topic(topic_id)
                 else:
                     strays.append(partition)
         for partition in strays:

@@ -366,6 +366,17 @@ def test_what_was_never_flushed_and_says_no_topic_is_not_taken_for_another_topic
     assert loaded(disk.process_killed()).strays == dirs.strays
 
 
+def test_an_empty_folder_that_a_kill_left_without_its_topic_says_it_once_it_is_known() -> None:
+    disk = FaultyDisk()
+    loaded(disk).create(P, TOPIC_ID, SMALL)
+    disk = disk.process_killed()
+    disk.remove("/d/t-0/partition.metadata")
+    dirs = loaded(disk)
+    assert dirs.remove_strays({P: TOPIC_ID}, 0) == []
+    assert disk.read("/d/t-0/partition.metadata").startswith(b"version: 0")
+    assert dirs.logs[P].topic_id == TOPIC_ID
+
+
 def test_flushes_follow_rolls_and_their_clock() -> None:
     disk = FaultyDisk()
     config = LogConfig(internal_segment_bytes=1000, flush_ms=100)
