@@ -1,17 +1,20 @@
 """state-change.log and its JSON twin: one line for every change of a broker, partition or replica (SL-1).
 
 The active controller writes what it decided and why; a broker writes what became of its own replicas. The words of the
-controller's lines are ``moldau.controller.state_change``'s, those of the brokers are Kafka's (2.x and later). All lines
-of a batch go to a log at once, joined: a broker that dies with ten thousand partitions is one write, not ten thousand.
+controller's lines are ``moldau.controller.state_change``'s, those of the brokers are Kafka's (2.x and later). Lines
+go to a log joined, and a few hundred in a turn of the loop: a broker may die with ten thousand partitions.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
-from moldau.controller.state_change import Author, state_changes
+from moldau.controller.state_change import Author, StateChange, state_changes
 from moldau.image import Delta, Image, Partition
 
 TEXT = logging.getLogger("state.change.logger")
@@ -19,6 +22,9 @@ TWIN = logging.getLogger("state.change.json")
 
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
+
+AT_ONCE = 300
+"""Events that are put into words in one turn of the loop; ten thousand would hold up everything else."""
 
 Changed = tuple[str, Partition | None, Partition]
 
@@ -29,6 +35,7 @@ class StateLog:
     def __init__(self, node: Any) -> None:
         self._node = node
         self._me: int = node.config.node_id
+        self._unwritten: deque[tuple[int, Iterator[StateChange]]] = deque()
 
     def decided(self, image: Image, delta: Delta) -> None:
         """A committed batch; written by the node whose office decided it."""
@@ -36,9 +43,23 @@ class StateLog:
         if office is None or not office.active:
             return
         now_ms = self._node.world.clock.wall_ms()
-        changes = list(state_changes(delta, image, Author(self._me, office.epoch)))
-        _write(TEXT, [change.text for change in changes])
-        _write(TWIN, [_JSON.encode({"time_ms": now_ms, "node": self._me, **change.facts}) for change in changes])
+        self._unwritten.append((now_ms, state_changes(delta, image, Author(self._me, office.epoch))))
+        if len(self._unwritten) == 1:
+            self._write_some()
+
+    def _write_some(self) -> None:
+        """What is unwritten, up to so many events; the rest in the next turns of the loop, in order."""
+        left = AT_ONCE
+        while self._unwritten and left:
+            now_ms, changes = self._unwritten[0]
+            some = list(islice(changes, left))
+            left -= len(some)
+            if left:
+                self._unwritten.popleft()
+            _write(TEXT, [change.text for change in some])
+            _write(TWIN, [_JSON.encode({"time_ms": now_ms, "node": self._me, **change.facts}) for change in some])
+        if self._unwritten:
+            self._node.world.tasks.call_soon(self._write_some)
 
     def carried_out(self, image: Image, delta: Delta) -> None:
         """What a batch made of this broker's replicas."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from moldau.controller.states import PARTITION_MOVES, PartitionState, path, state_of
@@ -46,12 +47,18 @@ class StateChange(NamedTuple):
 
 
 def state_changes(delta: Delta, image: Image, author: Author) -> Iterator[StateChange]:
-    """Events of a batch, brokers first: what happened to them is why the partitions moved."""
-    for id in sorted(delta.brokers):
-        yield from _broker_event(delta.brokers[id], image.brokers.get(id), author)
+    """Events of a batch, brokers first: what happened to them is why the partitions moved.
+
+    The image is looked at now; the events are put into words as they are asked for, however far it has gone by then.
+    """
+    brokers = [
+        event
+        for id in sorted(delta.brokers)
+        for event in _broker_event(delta.brokers[id], image.brokers.get(id), author)
+    ]
     reasons = _Reasons(delta, image)
-    for changed in sorted(delta.partition_changes(image), key=lambda c: (c.topic, c.key[1], c.after is not None)):
-        yield from _partition_events(changed, author, reasons.of(changed))
+    partitions = sorted(delta.partition_changes(image), key=lambda c: (c.topic, c.key[1], c.after is not None))
+    return chain(brokers, (event for one in partitions for event in _partition_events(one, author, reasons.of(one))))
 
 
 def _broker_event(before: Broker | None, after: Broker | None, author: Author) -> Iterator[StateChange]:

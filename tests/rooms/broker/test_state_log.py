@@ -1,0 +1,85 @@
+"""The state-change log of a node: every event once and in order, however many a batch has, a few in each turn."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.broker.state_log import AT_ONCE, TEXT, TWIN, StateLog
+from moldau.controller.asks import BrokerRefused, DeleteTopics
+from moldau.simulator.machines.controller_desk import Desk
+
+PARTITIONS = 2 * AT_ONCE + 50
+
+
+class Lines(logging.Handler):
+    """Keeps what is said: one entry for each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[list[str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.writes.append(record.getMessage().split("\n"))
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for write in self.writes for line in write]
+
+
+@pytest.fixture
+def heard() -> Iterator[dict[str, Lines]]:
+    """What goes to the log and to its twin."""
+    logs = {"text": (TEXT, Lines()), "twin": (TWIN, Lines())}
+    before = {name: (log.level, log.propagate) for name, (log, _) in logs.items()}
+    for log, handler in logs.values():
+        log.setLevel(logging.INFO)
+        log.propagate = False
+        log.addHandler(handler)
+    yield {name: handler for name, (_, handler) in logs.items()}
+    for name, (log, handler) in logs.items():
+        log.removeHandler(handler)
+        log.level, log.propagate = before[name]
+
+
+def node(turns: list[Callable[[], Any]]) -> Any:
+    world = SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 5), tasks=SimpleNamespace(call_soon=turns.append))
+    return SimpleNamespace(config=SimpleNamespace(node_id=3), office=SimpleNamespace(active=True, epoch=7), world=world)
+
+
+def test_a_large_batch_is_written_over_several_turns_and_what_follows_waits_for_it(heard: dict[str, Lines]) -> None:
+    turns: list[Callable[[], Any]] = []
+    log = StateLog(node(turns))
+    desk = Desk(2, watch=False)
+    desk.create("foo", *[(0, 1)] * PARTITIONS)
+    desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
+    log.decided(desk.image, desk.delta)
+    assert len(heard["twin"].lines) == AT_ONCE
+    desk.ask(DeleteTopics(topics=("foo",)))
+    log.decided(desk.image, desk.delta)
+    most = 0
+    while turns:
+        before = len(heard["twin"].lines)
+        turns.pop(0)()
+        most = max(most, len(heard["twin"].lines) - before)
+    assert most == AT_ONCE
+    events = [json.loads(line) for line in heard["twin"].lines]
+    moved = [e["partition"] for e in events[1 : PARTITIONS + 1]]
+    assert moved == list(range(PARTITIONS)), "each partition once, in order"
+    assert {e["why"] for e in events[1 : PARTITIONS + 1]} == {"broker 0 was fenced"}
+    assert {e["why"] for e in events[PARTITIONS + 1 :]} == {"topic deleted"}, "the later batch comes after it"
+    assert len(heard["text"].lines) == len(events)
+
+
+def test_a_small_batch_is_written_at_once_in_one_write(heard: dict[str, Lines]) -> None:
+    turns: list[Callable[[], Any]] = []
+    desk = Desk(2, watch=False)
+    desk.create("foo", (0, 1), (1, 0))
+    StateLog(node(turns)).decided(desk.image, desk.delta)
+    assert not turns
+    assert [len(write) for write in heard["text"].writes] == [4]
