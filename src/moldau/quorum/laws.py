@@ -209,7 +209,7 @@ def observers_never_vote(history: History, seen: Sight) -> None:
     if quorum is None:
         return
     role, voters = quorum.role, set(quorum.voters.ids)
-    if not quorum.is_voter:
+    if not quorum.voters.holds(quorum.me):  # reckoned here, not asked of the machine
         if quorum.has_fixed_voters or not quorum.flushes:
             assert role.voted is None, f"R8: observer {seen.id} voted"
         stands = isinstance(role, Candidate | Prospective)
