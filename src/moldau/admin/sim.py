@@ -51,7 +51,7 @@ def _nodes(seed: int, seeds: int, scene: str | None) -> None:
     for one in range(seed, seed + seeds):
         outcome = simulate(one, scene)
         if seeds == 1 or outcome.broken:
-            print("\n".join(outcome.story))
+            print("\n".join((outcome.plan, "", *outcome.story, "", *outcome.timeline, "")))
         print(
             f"seed {one}: {outcome.verdict}, {outcome.acked} records acknowledged in {outcome.virtual_s:.0f} virtual"
             f" seconds, trace {outcome.digest}",

@@ -159,9 +159,11 @@ class SimCluster:
         if code and not seat.hurt:
             self.breaks(f"X7: {seat.host} ended by itself with {code}")
 
+        how = "has stopped in order" if not code else "gives up: its disk failed" if seat.hurt else "gives up"
+
         def gone() -> None:
             if owner.alive:
-                self._end(seat, f"has stopped{' in order' if seat.stopping and not code else ', its disk failed'}")
+                self._end(seat, how)
 
         self.loop.call_soon(gone)
 

@@ -25,6 +25,7 @@ from moldau.simulator.looking import Eyes
 from moldau.simulator.meddling import Administrator
 from moldau.simulator.plan import Plan, draw
 from moldau.simulator.scenes import SCENES
+from moldau.simulator.timeline import Timeline
 from moldau.terms import Code, TopicPartition
 
 __all__ = ["SCENES", "Outcome", "simulate"]
@@ -48,6 +49,8 @@ class Outcome:
     virtual_s: float = 0.0
     steps: int = 0
     troubles: dict[str, int] = field(default_factory=dict)
+    plan: str = ""
+    timeline: list[str] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:
@@ -80,6 +83,7 @@ class Run:
         self.readers = {one.name: Reader(self.cluster, f"{one.name}.reader", one) for one in plan.topics}
         self.members = [Member(self.cluster, f"member.{n}", plan.topics[0]) for n in range(plan.members)]
         self.finals: list[Reader] = []
+        self.timeline = Timeline(self.eyes, plan.topics[0].name)
         self._looked_s = -1.0
         self.cluster.loop.after_turn = self._look
 
@@ -90,6 +94,7 @@ class Run:
             self.data.look()
             self.quorum.look()
             self.eyes.note_controller()
+            self.timeline.note(now_s)
 
     async def live(self) -> None:
         """All phases; a phase that fails ends the run, with the law told."""
@@ -239,6 +244,8 @@ class Run:
             virtual_s=cluster.loop.time(),
             steps=cluster.loop.steps,
             troubles=self.chaos.done,
+            plan=self.plan.text(),
+            timeline=self.timeline.lines(),
         )
         cluster.loop.after_turn = None
         cluster.close()

@@ -72,3 +72,14 @@ def test_a_watermark_that_waits_for_nobody_is_caught(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Partition, "_advance", hasty)
     monkeypatch.setattr(Partition, "appended", hasty)
     assert {law.split(":")[0] for law in simulate(5, "kill").broken} & {"S8", "S1", "S2"}
+
+
+def test_a_story_ends_with_a_table_of_who_lived_ruled_and_led() -> None:
+    outcome = simulate(4, "kill")
+    head, *rows, legend = outcome.timeline
+    assert head.split()[:4] == ["seconds", "n1", "n2", "n3"]
+    assert "safe-0" in head
+    assert any("dead" in row for row in rows)
+    assert any("up*" in row for row in rows)
+    assert "rules" in legend
+    assert "troubles: kill" in outcome.plan
