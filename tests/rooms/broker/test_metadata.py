@@ -28,6 +28,7 @@ class Settings(dict[str, Any]):
     def __init__(self, node_id: int) -> None:
         super().__init__({"auto.create.topics.enable": False})
         self.node_id = node_id
+        self.on_zookeeper = False
 
 
 def node(me: int, *brokers: Broker) -> Any:
