@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,3 +124,21 @@ def test_servers_that_do_not_know_many_reads_in_one_are_asked_one_by_one(
         await session.stop()
 
     asyncio.run(play())
+
+
+def test_a_server_that_hangs_does_not_hold_up_who_leaves(tmp_path: Path) -> None:
+    with LocalEnsemble(tmp_path) as ensemble:
+        pid = ensemble.servers[0].pid
+        assert pid is not None
+
+        async def play() -> None:
+            session = Session(config(ensemble.connect))
+            await session.start()
+            os.kill(pid, signal.SIGSTOP)
+            # Two thirds of the session's time are what a silent server is waited for otherwise.
+            await asyncio.wait_for(session.stop(), 5)
+
+        try:
+            asyncio.run(play())
+        finally:
+            os.kill(pid, signal.SIGCONT)

@@ -7,7 +7,9 @@ refused unless the session is connected, and a session that is over stays over. 
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import socket
 import struct
 import threading
 from collections.abc import Callable, Sequence
@@ -54,6 +56,10 @@ def translated(error: BaseException, path: str) -> ZooKeeperError:
         if isinstance(error, theirs):
             return ours(path)
     return ZooKeeperError(path, f"{type(error).__name__} {error}".strip())
+
+
+LEAVE_S = 1.0
+"""How long a server may take to confirm the end of a session."""
 
 
 class _AtOnce:
@@ -122,6 +128,9 @@ class Client(KazooClient):  # type: ignore[misc]
 
     def leave(self) -> None:
         """Close the session if it lives, and let go of socket and thread. Blocks: for a thread of its own."""
+        impatience = threading.Timer(LEAVE_S, self._hang_up)
+        impatience.daemon = True
+        impatience.start()
         try:
             if self._stopped.is_set():
                 self._connection.stop(10)
@@ -130,6 +139,13 @@ class Client(KazooClient):  # type: ignore[misc]
             self.close()
         except Exception as error:
             log.debug("a session was left untidily: %r", error)
+        finally:
+            impatience.cancel()
+
+    def _hang_up(self) -> None:
+        """A server that does not even confirm the end is not waited for; it will find out by itself."""
+        with contextlib.suppress(AttributeError, OSError):
+            self._connection._socket.shutdown(socket.SHUT_RDWR)
 
 
 _HEADER = struct.Struct(">ibi")
