@@ -22,6 +22,7 @@ from moldau.quorum.messages import (
 from moldau.quorum.moves import become_resigned
 from moldau.quorum.roles import Change, Leader, Progress
 from moldau.quorum.state import Turn
+from moldau.quorum.tally import won
 from moldau.quorum.voters import ReplicaKey, Voter, VoterSet
 from moldau.terms import NO_UUID, Code
 from moldau.terms.value import replace
@@ -72,7 +73,18 @@ def _refusal(turn: Turn, ask: ChangeAsk) -> tuple[Code, str] | None:
         return Code.UNSUPPORTED_VERSION, "The voters are set by hand: kraft.version is 0, and 1 is needed."
     if quorum.voter_log.offset >= role.high_watermark:
         return Code.REQUEST_TIMED_OUT, "The last change of the voters is not committed yet."
-    return _refusal_of_voter(quorum.voters, ask)
+    refused = _refusal_of_voter(quorum.voters, ask)
+    if refused is None and isinstance(ask, RemoveVoterAsk) and not _lives_on_without(turn, role, ask.key.id):
+        return Code.INVALID_REQUEST, "No majority of the other voters is alive: remove those that are gone first."
+    return refused
+
+
+def _lives_on_without(turn: Turn, role: Leader, id: int) -> bool:
+    """Whether a majority of the rest has fetched lately: a removal that cannot be committed would stop the quorum."""
+    oldest_ms = turn.at.now_ms - turn.timing.fetch_timeout_ms
+    rest = turn.quorum.voters.without(id)
+    alive = [seen.key.id for seen in role.voters.values() if seen.last_fetch_ms > oldest_ms]
+    return won([*alive, turn.quorum.me.id], rest.ids)
 
 
 def _refusal_of_voter(voters: VoterSet, ask: ChangeAsk) -> tuple[Code, str] | None:

@@ -156,6 +156,10 @@ def committed_is_the_same_everywhere(history: History, seen: Sight) -> None:
                     history.committed.append(entry)
 
 
+def _flushed_by_majority(history: History, voters: tuple[int, ...], end: int) -> bool:
+    return reached_by_majority(history.flushed.get(voter, 0) for voter in voters) >= end
+
+
 def a_majority_has_flushed_what_is_committed(history: History, seen: Sight) -> None:
     """R5: at every moment a majority of the voters has everything committed on disk."""
     history.flushed[seen.id] = seen.flushed
@@ -165,9 +169,13 @@ def a_majority_has_flushed_what_is_committed(history: History, seen: Sight) -> N
     if quorum is not None and leads and any(isinstance(one, do.Commit) for one in told):
         changed_after = isinstance(told[-1], do.AppendVoters)
         history.counted = (quorum.voter_log.before if changed_after else quorum.voters).ids
+    end = len(history.committed)
+    if quorum is not None and quorum.high_watermark == end and any(isinstance(one, do.Commit) for one in seen.effects):
+        decided = quorum.voter_log.at(end)  # news of a commit whose leader died before it was seen to count
+        if decided is not None and not _flushed_by_majority(history, history.counted or history.voters, end):
+            history.counted = decided.ids
     voters = history.counted or history.voters
     reached = reached_by_majority(history.flushed.get(voter, 0) for voter in voters)
-    end = len(history.committed)
     assert reached >= end, f"R5: {end} is committed, a majority has flushed only {reached}: {history.flushed}"
 
 

@@ -101,6 +101,20 @@ def test_what_cannot_be_is_refused_by_name() -> None:
     assert changed(world, "remove", leader) is Code.INVALID_REQUEST, "somebody must vote"
 
 
+def test_the_living_are_not_removed_while_the_rest_is_dead() -> None:
+    """It could not be committed, and would stop what runs."""
+    world = peaceful(5, 3, 0)
+    leader = world.leader()
+    assert leader is not None
+    dead, alive = (leader + 1) % 3, (leader + 2) % 3
+    world.kill(dead)
+    world.run_for(world.timing.fetch_timeout_ms + 100)
+    assert changed(world, "remove", alive) is Code.INVALID_REQUEST
+    assert changed(world, "remove", dead) is Code.NONE
+    assert changed(world, "remove", alive) is Code.NONE
+    assert world.voting() == (leader,)
+
+
 def test_a_voter_that_moved_is_known_at_its_new_address() -> None:
     world = peaceful(2, 3, 0)
     world.update(1, 19093)
