@@ -29,7 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def live_cluster() -> Iterator[KafkaPeer]:
     """Three nodes on loopback, shared by the whole session: a test leaves them running and uses fresh names."""
-    with SYSTEMS[os.environ.get("MOLDAU_LIVE_SYSTEM", "moldau")](nodes=3) as cluster:
+    quiet = {"auto.leader.rebalance.enable": "false"}  # nobody leads otherwise but because a test says so
+    with SYSTEMS[os.environ.get("MOLDAU_LIVE_SYSTEM", "moldau")](nodes=3, properties=quiet) as cluster:
         yield cluster
 
 

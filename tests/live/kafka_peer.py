@@ -10,7 +10,6 @@ Read next: tests/live/conftest.py (fixtures), bench/run.py (the measurements).
 from __future__ import annotations
 
 import base64
-import random
 import shutil
 import signal
 import socket
@@ -23,6 +22,8 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+
+from moldau.cluster.nodes import free_ports
 
 KAFKA_VERSION = "4.3.1"
 JARS = Path(__file__).resolve().parents[2] / ".jars" / f"kafka-{KAFKA_VERSION}"
@@ -101,19 +102,15 @@ def start_java_tool(name: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(java_command(name, arguments), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A free TCP port below the range that the kernel hands to clients: it stays free while its node is down."""
-    dice = random.SystemRandom()
-    for _ in range(1000):
-        port = dice.randrange(20_000, 32_000)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise OSError("no free port between 20000 and 32000")
+    """A free TCP port that this process has not been given before."""
+    while (port := free_ports(1)[0]) in _given:
+        pass
+    _given.add(port)
+    return port
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 60, pause_s: float = 0.02) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 HOST = "127.0.0.1"
+PORTS = range(20_000, 32_000)
 
 
 @dataclass
@@ -70,20 +72,22 @@ class ClusterSpec:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody holds right now, all different, below the range from which the kernel gives out its own."""
-    held: list[socket.socket] = []
+    """Ports that nobody holds right now, all different; OSError when there are not so many.
+
+    Below the range from which the kernel gives clients theirs: a port stays its node's while the node is down.
+    """
     ports: list[int] = []
-    try:
-        while len(ports) < count:
-            sock = socket.socket()
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind((HOST, 0))
-            held.append(sock)
-            ports.append(sock.getsockname()[1])
-    finally:
-        for sock in held:
-            sock.close()
-    return ports
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        if len(ports) == count:
+            return ports
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            ports.append(port)
+    raise OSError(f"no {count} free ports between {PORTS[0]} and {PORTS[-1]}")
 
 
 def is_alive(pid: int | None) -> bool:
