@@ -136,7 +136,11 @@ class Consumer:
                     return []
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> dict[TopicPartition, Code]:
-        """Commit positions: the given ones, or where reading stands now."""
+        """Commit positions: the given ones, or where reading stands now.
+
+        UNKNOWN_MEMBER_ID for each when the group went on without us: taken for an outsider's, the commit of a member
+        that was put out would be accepted while the group is empty, and undo what others committed since.
+        """
         group = self.options.group
         assert group is not None, "committing needs group options"
         if offsets is None:
@@ -144,6 +148,8 @@ class Consumer:
         if not offsets:
             return {}
         member = self.member.identity if self.member is not None else groups.OUTSIDE
+        if self.member is not None and member.generation < 0:
+            return dict.fromkeys(offsets, Code.UNKNOWN_MEMBER_ID)
         positions = {p: Committed(offset) for p, offset in offsets.items()}
         return await groups.commit(self.client, group.group_id, positions, member)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from fake_broker import HANG_UP, run
 from mini_cluster import MiniCluster
@@ -321,6 +323,24 @@ def test_a_member_that_is_told_to_joins_again(code, first_member_id, assignor):
         assert await read(consumer, 1) == [(0, b"0")]
 
     scene_with(1, {"t": 1}, play, **grouped(assignors=(assignor,)))
+
+
+@pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION])
+def test_a_member_that_was_put_out_commits_nothing_as_an_outsider(code):
+    async def play(cluster, consumer):
+        group = Group(cluster)
+        fill(cluster, T0, 2)
+        await consumer.subscribe(["t"])
+        await read(consumer, 2)
+        before = dict(cluster.committed)
+        group.says["Heartbeat"] = [code]
+        while not consumer.member.lost:
+            await asyncio.sleep(0.01)
+            await consumer.member.tend()
+        assert await consumer.commit({T0: 1}) == {T0: Code.UNKNOWN_MEMBER_ID}
+        assert cluster.committed == before
+
+    scene_with(1, {"t": 1}, play, **grouped())
 
 
 def test_a_sync_that_came_too_late_leads_to_another_join():

@@ -48,6 +48,8 @@ class QuorumLaws:
         self._history = History(tuple(eyes.cluster.plan.voters), 0)
         self._seen: dict[int, Any] = {}
         self._last: dict[int, Any] = {}
+        self._drivers: dict[int, Any] = {}
+        self._persisted: dict[int, int] = {}
 
     def look(self) -> None:
         """Judge every seat whose role or watermark has changed."""
@@ -55,6 +57,9 @@ class QuorumLaws:
         self._last.update(drivers)  # of the dead too: what they flushed after the last look counts
         for id, driver in self._last.items():
             self._history.flushed[id] = driver.quorum.log.flushed
+            if self._drivers.get(id) is not driver:  # another life: an epoch not yet persisted went with the last one
+                self._drivers[id] = driver
+                self._history.epochs[id] = self._persisted.get(id, 0)
         for id, driver in drivers.items():
             quorum = driver.quorum
             before = self._seen.get(id)
@@ -74,6 +79,7 @@ class QuorumLaws:
         missed: list[Any] = [Trimmed()] * (quorum.log.start - len(self._history.committed))
         self._history.committed += missed
         persisted = driver.deeds.files.read_election()
+        self._persisted[id] = persisted.epoch
         entry = _entries(driver.deeds.log)
         sight = Sight(id, quorum, persisted, quorum.log.flushed, entry, {}, effects, now_ms, 0)
         for judge in JUDGES:
