@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.broker.zookeeper import batch, translation
+from moldau.controller.asks import BrokerRefused
 from moldau.image import Delta, Image
 from moldau.simulator.machines.controller_desk import Desk
 from moldau.simulator.machines.controller_play import BROKERS, DEEDS, Play, Step
@@ -160,6 +161,20 @@ def role(name: str = "t", **fields: Any) -> LeaderAndIsrRequest:
         topic_name=name, topic_id=name.encode().ljust(16, b"-"), partition_states=[state]
     )
     return LeaderAndIsrRequest(topic_states=[named])
+
+
+def test_a_leader_hears_who_is_dead_before_it_hears_of_a_smaller_isr() -> None:
+    """Else its watermark waits for a follower that was caught up a moment ago: seen as writes that stood for 12 s."""
+    desk = CarryingDesk(3)
+    desk.create("t", (0, 1, 2))
+    ear, broker = desk.ears[0], desk.image.brokers[2]
+    desk.deaf.add(0)
+    desk.ask(BrokerRefused(broker_id=2, broker_epoch=broker.epoch))
+    for message in batch.requests(desk.image, desk.delta, SENDER)[0]:
+        ear.hear(message, desk.image)
+        (partition,) = ear.image.partitions_on_broker(0)
+        assert ear.image.brokers[2].fenced or 2 in partition.isr
+    assert partition.isr == (0, 1)
 
 
 def test_an_older_leader_epoch_is_ignored_and_said_to_be_stale() -> None:

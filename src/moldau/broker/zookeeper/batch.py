@@ -67,11 +67,11 @@ def requests(image: Image, delta: Delta, sender: Sender) -> dict[int, list[Messa
         if broker.id in new:
             told[broker.id] = full(image, broker, sender)
             continue
-        messages: list[Message] = []
+        # Who is alive comes first: a leader that still believes in a dead follower lets its watermark wait for it.
+        messages: list[Message] = [_update_metadata(broker, shown, live, sender)]
         roles = [c for c in changes if c.after is not None and broker.id in c.after.replicas]
         if roles:
             messages.append(_leader_and_isr(image, broker, roles, sender))
-        messages.append(_update_metadata(broker, shown, live, sender))
         stops = [c for c in changes if c.before is not None and _leaves(c, broker.id)]
         if stops:
             messages.append(_stop_replica(broker, stops, sender))
