@@ -5,6 +5,7 @@ Facts about Kafka's bugs are from its issues by number; the code is ours.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from moldau.controller import asks, brokers, change, failures, isr, ledger, office, reassignment, selectors, topics
@@ -231,6 +232,20 @@ def new_partitions_count_the_fenced_in(patches: Patches) -> None:
     patches.set(topics, "_new_partitions", made)
 
 
+def a_name_made_again_is_the_old_topic(patches: Patches) -> None:
+    real = topics._create
+
+    def create(view: Any, topic: Any, colliding: Any) -> Any:
+        outcome = real(view, topic, colliding)
+        if isinstance(outcome[0], list):
+            for record in outcome[0]:
+                if hasattr(record, "topic_id"):
+                    record.topic_id = sha256(topic.name.encode()).digest()[:16]
+        return outcome
+
+    patches.set(topics, "_create", create)
+
+
 def a_lookup_is_not_kept(patches: Patches) -> None:
     patches.set(Index, "_relead", lambda self, before, after: None)
 
@@ -330,6 +345,7 @@ MUTANTS = (
     _entry("KAFKA-7837's kind", "L1 C2", an_unfenced_broker_elects_nobody),
     _entry("own (C1)", "C1", a_partition_changes_twice_in_a_decision),
     _entry("KAFKA-13083", "C2", new_partitions_count_the_fenced_in),
+    _entry("KAFKA-14616's kind", "C8", a_name_made_again_is_the_old_topic),
     _entry("KAFKA-12403's kind", "C3", a_lookup_is_not_kept),
     _entry("KAFKA-9089", "C4 C13", a_reply_leaves_before_its_commit, "office"),
     _entry("KAFKA-14457's kind", "C4", a_refusal_tells_of_what_is_not_committed, "office"),

@@ -35,7 +35,8 @@ def _hunt(name: str, hunts: int, limit: int) -> Hunted:
 def line(one: Hunted) -> str:
     """A row of the table, as Markdown."""
     mutant = _BY_NAME[one.name]
-    seeds = "**not caught**" if one.seeds is None else f"{one.seeds:g}"
+    missed = f"caught in {len(one.catches)} hunts only" if one.catches else "**not caught**"
+    seeds = missed if one.seeds is None else f"{one.seeds:g}"
     return f"| {mutant.bug} | {mutant.what} | {mutant.machine} | {' '.join(one.laws)} | {seeds} |"
 
 
