@@ -270,6 +270,13 @@ def measure(systems: list[str], sizes: Sizes) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def merge(result: dict[str, Any], before: dict[str, Any]) -> None:
+    """Keep what an earlier run of the same size found of the systems that this one left out."""
+    if before["sizes"] == result["sizes"]:
+        result["rows"] = [row for row in before["rows"] if row["system"] not in result["systems"]] + result["rows"]
+        result["systems"] = {**before["systems"], **result["systems"]}
+
+
 def write_docs(result: dict[str, Any]) -> None:
     """Rewrite what stands between the markers of docs/performance.md."""
     page = DOCS / "performance.md"
@@ -301,6 +308,8 @@ def main() -> int:
     name = "build/controller-quick.json" if wish.quick else f"results/controller-{result['when'][:10]}.json"
     kept = HERE / name
     kept.parent.mkdir(exist_ok=True)
+    if kept.exists():
+        merge(result, json.loads(kept.read_text()))
     kept.write_text(json.dumps(result, indent=1) + "\n")
     print(table(result))
     if not (wish.quick or wish.no_docs):
