@@ -99,6 +99,8 @@ class DataLaws:
                 machine, log = replica.machine, replica.log
                 state = (machine.role, machine.leader_epoch, machine.high_watermark, log.log_end_offset, machine.isr)
                 seen = past.seen.get(id)
+                if log.dir.offline is not None:  # its directory has failed: it is about to lead and follow no more
+                    continue
                 if seen is None or seen.log is not log or seen.state != state:
                     changed = True
                     self._replica(past, id, replica, state)
@@ -167,6 +169,8 @@ class DataLaws:
                     self._complete(f"{law}: n{broker}, in the ISR of {topic}-{key[1]}", self.past[key], replica.log)
 
     def _complete(self, who: str, past: Past, log: Any) -> None:
+        if log.dir.offline is not None:
+            return
         if log.log_end_offset < past.true_end:
             self._breaks(f"{who}, ends at {log.log_end_offset}: {past.true_end} is committed")
             return

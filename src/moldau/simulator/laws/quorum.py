@@ -53,7 +53,9 @@ class QuorumLaws:
 
     def look(self) -> None:
         """Judge every seat whose role or watermark has changed."""
-        drivers = {id: driver for id, node in self._eyes.nodes() if (driver := driver_of(node)) is not None}
+        seats = ((id, driver_of(node)) for id, node in self._eyes.nodes())
+        # Where the metadata log's directory has failed, the node is about to end, and its log cannot be read.
+        drivers = {id: driver for id, driver in seats if driver is not None and driver.deeds.log.dir.offline is None}
         self._last.update(drivers)  # of the dead too: what they flushed after the last look counts
         for id, driver in self._last.items():
             self._history.flushed[id] = driver.quorum.log.flushed
