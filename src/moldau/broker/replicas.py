@@ -253,11 +253,12 @@ class Replicas:
                 replica.machine.lost_disk(broker)
 
     def _brokers_changed(self, ids: set[int]) -> None:
-        """Registered, fenced or moved brokers: reach them where they are now, and let who may join ISRs do so."""
+        """Registered, fenced or moved brokers: reach them where they are now, let who may join ISRs do so, and let no
+        watermark wait for who may not."""
         self._fetchers.brokers_changed(ids)
         now_ms = self._clock.monotonic_ms()
         for id in ids:
-            if id == self.me or not self.brokers.may_join_isr(id):
+            if id == self.me:
                 continue
             here = self.image.partitions_on_broker(id)
             for key in sorted(one.key for one in here if one.leader == self.me and id not in one.isr):

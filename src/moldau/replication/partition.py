@@ -249,8 +249,9 @@ class Partition:
         return self._propose((*self.isr, *joiners), now_ms) if joiners else NOTHING
 
     def brokers_changed(self, now_ms: int) -> Effects:
-        """A broker was fenced, unfenced or registered: a follower with nothing to fetch may join now."""
-        return self._expand(now_ms) if self.role is Role.LEADER else NOTHING
+        """A broker was fenced, unfenced or registered: a follower with nothing to fetch may join now; the watermark
+        waits no longer for one that was about to join and is gone."""
+        return self._expand(now_ms) + self._advance(now_ms) if self.role is Role.LEADER else NOTHING
 
     def lost_disk(self, broker: int) -> None:
         """A follower's log directory failed: what it fetched is gone, and it is not waited for (KIP-858)."""

@@ -435,6 +435,20 @@ def test_an_unfenced_follower_with_nothing_to_fetch_joins_when_the_image_says_so
     assert [broker for broker, _ in ask.isr] == [0, 1, 2]
 
 
+def test_nobody_waits_for_a_follower_that_died_on_its_way_into_the_isr() -> None:
+    """Producers wait for the watermark: no append and no fetch comes that would move it."""
+    bench = Bench()
+    bench.lead(isr=(0, 1))
+    bench.fetched(1, 0)
+    bench.fetched(2, 0)  # is proposed, and refused: the controller knows better
+    bench.partition.isr_answered(IsrAnswer(1, Code.INELIGIBLE_REPLICA), bench.now_ms)
+    bench.append(3)
+    bench.fetched(1, 3)
+    assert bench.partition.high_watermark == 0, "broker 2 is caught up, as far as is known, and about to join"
+    bench.brokers.fenced = frozenset({2})
+    assert bench.partition.brokers_changed(bench.now_ms) == (HighWatermark(3),)
+
+
 def test_who_caught_up_while_another_change_was_asked_joins_next() -> None:
     bench = Bench()
     bench.lead(isr=(0,))
