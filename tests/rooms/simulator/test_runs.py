@@ -32,7 +32,7 @@ def test_one_kind_of_trouble_breaks_no_law(scene: str) -> None:
     assert set(outcome.troubles) == {scene}
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", range(1, 4))
 def test_mixed_troubles_break_no_law(seed: int) -> None:
     outcome = simulate(seed)
     assert outcome.verdict == "passed", told(outcome)
