@@ -1,17 +1,21 @@
 """Topics that a broker asks for itself: a client named one that is not there, or the groups need their log.
 
-Settings are the cluster's defaults; an internal topic's replication factor shrinks to the brokers there are, so that a
-one-node cluster cannot hang.
+Settings are the cluster's defaults. The groups' log is made whole or not yet: with fewer brokers registered than
+offsets.topic.replication.factor asks for, groups wait, as in Kafka; made with what there is while a cluster starts, it
+would keep one replica for ever.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from typing import Any
 
 from moldau.broker.api.forwarding import seen
 from moldau.terms import Code
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+log = logging.getLogger("moldau.topics")
 
 OFFSETS = "__consumer_offsets"
 Topic = CreateTopicsRequest.CreatableTopic
@@ -33,6 +37,7 @@ async def create_automatically(node: Any, names: Collection[str]) -> dict[str, C
         code = Code(topic.error_code)
         if code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
             refused[topic.name] = Code.LEADER_NOT_AVAILABLE if code is Code.INVALID_REPLICATION_FACTOR else code
+            log.warning("topic %s cannot be made (yet): %s %s", topic.name, code.name, topic.error_message or "")
     wanted = [name for name in names if name not in refused]
     await seen(node, lambda image: all(_is_led(image, name) for name in wanted))
     return refused
@@ -45,11 +50,10 @@ def _is_led(image: Any, name: str) -> bool:
 
 def _offsets(node: Any) -> Topic:
     config = node.config
-    brokers = len(node.metadata.image.live_brokers())
     return Topic(
         name=OFFSETS,
         num_partitions=config["offsets.topic.num.partitions"],
-        replication_factor=max(min(config["offsets.topic.replication.factor"], brokers), 1),
+        replication_factor=config["offsets.topic.replication.factor"],
         configs=[
             Config(name="cleanup.policy", value="compact"),
             Config(name="compression.type", value="producer"),

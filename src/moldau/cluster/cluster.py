@@ -389,6 +389,7 @@ class Cluster:
             self.spec.zookeeper = ensemble.connect
 
     def _properties(self, spec: ClusterSpec, node: NodeSpec) -> Iterator[tuple[str, str]]:
+        copies = {"offsets.topic.replication.factor": str(min(3, sum(one.is_broker for one in spec.nodes)))}
         if spec.zookeeper:
             settings = {
                 "broker.id": str(node.id),
@@ -398,7 +399,7 @@ class Cluster:
                 "listeners": f"PLAINTEXT://{HOST}:{node.port}",
                 "log.dirs": str(Path(node.folder) / "data"),
             }
-            yield from (settings | self._config).items()
+            yield from (settings | copies | self._config).items()
             return
         voters = [f"{n.id}@{HOST}:{n.controller_port}" for n in spec.nodes if n.controller_port]
         listeners = []
@@ -415,7 +416,7 @@ class Cluster:
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": str(Path(node.folder) / "data"),
         }
-        yield from (settings | self._config).items()
+        yield from (settings | copies | self._config).items()
 
 
 def _roles(brokers: int, controllers: int | str) -> list[tuple[int, str]]:

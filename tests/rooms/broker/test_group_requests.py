@@ -198,7 +198,9 @@ def test_groups_and_offsets_are_deleted(tmp_path: Path) -> None:
 
 def test_the_first_question_for_a_coordinator_makes_the_groups_log(tmp_path: Path) -> None:
     async def work() -> None:
-        async with GroupCluster(tmp_path, 2, offsets_topic_num_partitions="5") as cluster:
+        async with GroupCluster(
+            tmp_path, 2, offsets_topic_num_partitions="5", offsets_topic_replication_factor="2"
+        ) as cluster:
             cluster.create(0, 1)
             for version in versions(10):
                 answer = await cluster.ask(0, FindCoordinatorRequest(key="g", coordinator_keys=["g", "h"]), version)
