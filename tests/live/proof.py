@@ -15,13 +15,16 @@ from moldau.cluster.kills.load import Load, LoadPlan, high_watermarks, read_all
 from moldau.history import checks
 from moldau.history.rows import History
 
+IMPATIENT = {"socket.timeout.ms": 5_000, "request.timeout.ms": 5_000}
+"""A request to a broker that stands still is given up after this; librdkafka's own patience is a minute."""
+
 
 class Proof:
     """Load on one topic, from ``with`` to its end, where every rule is checked."""
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, rate_per_s: float = 150) -> None:
         self._cluster = cluster
-        self._plan = LoadPlan(topic, partitions, producers=2, rate_per_s=rate_per_s)
+        self._plan = LoadPlan(topic, partitions, producers=2, rate_per_s=rate_per_s, more=IMPATIENT)
         self._load = Load(cluster.bootstrap_servers, self._plan)
 
     def __enter__(self) -> Proof:

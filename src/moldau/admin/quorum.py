@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from moldau.admin.asking import SERVERS
 from moldau.admin.main import fail
 from moldau.broker.config import NodeConfig, load
 from moldau.broker.formatting import FormatRefused, read_meta
@@ -23,8 +24,6 @@ from moldau.client.view import Outcome
 from moldau.runtime.disk import RealDisk
 from moldau.terms import Code, uuid_bytes, uuid_text
 from moldau.terms.config_key import ConfigError
-
-SERVERS = click.option("--bootstrap-server", default="localhost:9092", show_default=True, help="Brokers to ask.")
 
 
 @click.group()
@@ -48,9 +47,9 @@ def _end(outcome: Outcome, done: str) -> None:
 
 @quorum.command()
 @SERVERS
-def status(bootstrap_server: str) -> None:
+def status(bootstrap: str) -> None:
     """Leader, epoch, and every replica of the metadata log with its directory id and lag."""
-    outcome, part = _ask(bootstrap_server, admin.describe_quorum)
+    outcome, part = _ask(bootstrap, admin.describe_quorum)
     if part is None or outcome.code is not Code.NONE:
         fail(f"{outcome.code.name}: {outcome.message or 'no leader answers'}")
     print(f"leader {part.leader_id}, epoch {part.leader_epoch}, high watermark {part.high_watermark}")
@@ -69,7 +68,7 @@ def status(bootstrap_server: str) -> None:
     "-c", "--config", "path", required=True, help="The controller's server.properties; its folder is formatted."
 )
 @click.option("--timeout-ms", default=30_000, show_default=True, help="How long it may take to catch up.")
-def add_controller(bootstrap_server: str, path: str, timeout_ms: int) -> None:
+def add_controller(bootstrap: str, path: str, timeout_ms: int) -> None:
     """Let a running controller vote, as soon as it has caught up. Run it where its folder is."""
     config = _config(path)
     names = config.controller_listener_names
@@ -83,7 +82,7 @@ def add_controller(bootstrap_server: str, path: str, timeout_ms: int) -> None:
         fail(f"{config.metadata_dir} has no directory.id: it was formatted before KIP-858")
         return
     outcome = _ask(
-        bootstrap_server,
+        bootstrap,
         lambda client: admin.add_voter(client, config.node_id, directory_id, endpoints, timeout_ms=timeout_ms),
     )
     _end(outcome, f"Controller {config.node_id} votes.")
@@ -104,12 +103,12 @@ def _config(path: str) -> NodeConfig:
 @SERVERS
 @click.option("--controller-id", type=int, required=True, help="Its node.id.")
 @click.option("--controller-directory-id", required=True, help="The directory.id of its folder, as `status` shows it.")
-def remove_controller(bootstrap_server: str, controller_id: int, controller_directory_id: str) -> None:
+def remove_controller(bootstrap: str, controller_id: int, controller_directory_id: str) -> None:
     """Let a controller vote no more; the active one hands over. It goes on as an observer until it is stopped."""
     try:
         directory_id = uuid_bytes(controller_directory_id)
     except ValueError as error:
         fail(f"--controller-directory-id {controller_directory_id}: {error}", 2)
         return
-    outcome = _ask(bootstrap_server, lambda client: admin.remove_voter(client, controller_id, directory_id))
+    outcome = _ask(bootstrap, lambda client: admin.remove_voter(client, controller_id, directory_id))
     _end(outcome, f"Controller {controller_id} votes no more.")

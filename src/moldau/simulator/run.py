@@ -178,12 +178,14 @@ class Run:
 
         def healed() -> bool:
             for _, _, partition in self.eyes.partitions():
-                if partition.isr and set(partition.isr) <= set(orphaned) and partition.leader < 0:
-                    # It shrank the ISR to itself just before it died: nobody else may lead (no ELR).
-                    self.cluster.tell(f"n{partition.isr[0]} was the last in an ISR, and returns")
-                    self.cluster.start(partition.isr[0])
-                    core.append(partition.isr[0])
-                    brokers.append(partition.isr[0])
+                may_lead = partition.isr or partition.elr
+                if may_lead and set(may_lead) <= set(orphaned) and partition.leader < 0:
+                    # It shrank the ISR to itself just before it died, or all others have lost their tails.
+                    last = may_lead[0]
+                    self.cluster.tell(f"n{last} is the last that may lead a partition, and returns")
+                    self.cluster.start(last)
+                    core.append(last)
+                    brokers.append(last)
                     orphaned.clear()
             return self.eyes.unfenced(brokers) and not self.eyes.in_sync(brokers, moving=moving)
 
