@@ -41,7 +41,7 @@ jars: setup  ## Apache Kafka's jars through Maven, for the peer and the Java cli
 	@sh bench/jars/get.sh
 
 test: check jars  ## everything that CI runs
-	$(PY) -m moldau.simulator.campaign --machines 500 --nodes 10  # a share of `make sim`, which takes longer than CI has
+	$(PY) -m moldau.simulator.campaign
 	$(PYTEST) tests --ignore tests/tidy
 
 kills: setup  ## kill -9 of leader, controller and both, 20 times each under load (ARGS="--seed 7 --kills 5")

@@ -291,6 +291,7 @@ def main() -> int:
     ask.add_argument("--quick", action="store_true", help="small sizes, to see that everything runs")
     ask.add_argument("--systems", default=",".join(SYSTEMS), help="comma separated, in the order they are to run")
     ask.add_argument("--no-docs", action="store_true", help="leave docs/performance.md as it is")
+    ask.add_argument("--repeats", type=int, help="how often each failure is measured")
     wish = ask.parse_args()
     systems = wish.systems.split(",")
     if not set(systems) <= set(SYSTEMS):
@@ -298,6 +299,7 @@ def main() -> int:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a JVM keeps every log's files open
     sizes = QUICK if wish.quick else FULL
+    sizes = sizes._replace(repeats=wish.repeats or sizes.repeats)
     result: dict[str, Any] = {
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "systems": {name: TITLES[name] for name in systems},
