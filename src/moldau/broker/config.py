@@ -16,6 +16,7 @@ from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigError
 from moldau.terms.dynamic_config import DYNAMIC_KEYS, ONLY_DYNAMIC
 from moldau.terms.properties import read_properties
+from moldau.terms.topic_defaults import check_default
 from moldau.terms.value import value
 
 _LISTENER = re.compile(r"([A-Za-z0-9_]+)://(?:\[(.*)\]|([^:/]*)):(-?\d+)\Z")
@@ -48,6 +49,7 @@ class NodeConfig:
                 self.unknown.append(name)
             else:
                 self.values[name] = key.parse(text)
+                check_default(name, text)
         self._of_file = self.values
         self.on_zookeeper = bool(self["zookeeper.connect"]) and not self["process.roles"]
         """Whether this node is on the ZooKeeper plane: a broker, and a candidate for controller."""

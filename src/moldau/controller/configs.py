@@ -22,6 +22,7 @@ from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigError, ConfigKey, Kind
 from moldau.terms.dynamic_config import DYNAMIC_KEYS, PER_BROKER
 from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.terms.topic_defaults import check_default
 from moldau.wire.records.metadata import ConfigRecord
 
 _MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
@@ -73,6 +74,12 @@ def _changes(view: View, resource: ConfigChange, whole: bool) -> list[Any] | Pro
         if isinstance(outcome, Problem):
             return outcome
         wanted[name] = outcome.get(name)
+    try:
+        for name, text in wanted.items() if resource.resource_type == Resource.BROKER else ():
+            if text is not None:
+                check_default(name, text)
+    except ConfigError as error:
+        return Problem(Code.INVALID_CONFIG, str(error))
     if view.elr and resource.resource_name == CLUSTER and wanted.get(_MIN_ISR, "") is None:
         why = f"{_MIN_ISR} must stay set for the whole cluster while eligible leader replicas are kept."
         return Problem(Code.INVALID_CONFIG, why)

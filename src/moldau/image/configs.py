@@ -16,6 +16,7 @@ from moldau.terms.config_key import ConfigKey, Kind
 from moldau.terms.dynamic_config import ONLY_DYNAMIC
 from moldau.terms.named import NamedTuple
 from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.terms.topic_defaults import topic_text
 
 
 class Resource(IntEnum):
@@ -76,7 +77,7 @@ def topic_settings(image: Image, topic: str, key: str, static: Static, broker_id
         for synonym in known.synonyms:
             text = layer.get(synonym.name)
             if text is not None:
-                found.append(Setting(synonym.name, _scaled(text, synonym.factor), source))
+                found.append(Setting(synonym.name, topic_text(known, synonym.factor, text), source))
     found.append(Setting(known.synonyms[0].name if known.synonyms else key, known.text(known.default), Source.DEFAULT))
     return found
 
@@ -126,11 +127,3 @@ def is_sensitive(key: ConfigKey | None) -> bool:
 def visible_topic_keys() -> Iterable[str]:
     """Topic keys that lists show, by name."""
     return sorted(name for name, key in TOPIC_KEYS.items() if not key.internal)
-
-
-def _scaled(text: str, factor: int) -> str:
-    """A synonym's text in the topic key's unit; -1 hours is -1 ("no limit"), not minus one hour in milliseconds."""
-    if factor == 1:
-        return text
-    number = int(text.strip())
-    return str(number if number < 0 else number * factor)

@@ -64,6 +64,8 @@ def test_keys_are_set_deleted_appended_to_and_subtracted_from() -> None:
         (TOPIC, "t", ("retention.ms", 9, "1"), Code.INVALID_REQUEST),
         (TOPIC, "t", ("cleanup.policy", APPEND, "shred"), Code.INVALID_CONFIG),
         (BROKER, "", ("log.retention.ms", SET, "x"), Code.INVALID_CONFIG),
+        (BROKER, "", ("log.roll.ms", SET, "0"), Code.INVALID_CONFIG),
+        (BROKER, "0", ("log.flush.interval.ms", SET, "-1"), Code.INVALID_CONFIG),
         (BROKER, "", ("process.roles", SET, "broker"), Code.INVALID_REQUEST),
         (BROKER, "", ("listeners", SET, "PLAINTEXT://:1"), Code.INVALID_REQUEST),
         (BROKER, "", ("min.insync.replicas", DELETE, None), Code.INVALID_CONFIG),
