@@ -154,6 +154,7 @@ class Lifecycle:
             broker_id=node.config.node_id,
             broker_epoch=self.epoch,
             current_metadata_offset=node.metadata.offset,
+            want_fence=not node.admitted,
             want_shut_down=self.stage is Stage.LEAVING,
             offline_log_dirs=node.offline_dirs(),
         )

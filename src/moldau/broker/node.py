@@ -29,7 +29,7 @@ from moldau.broker.peers import Peers
 from moldau.broker.quorum.answers import WrongCluster
 from moldau.broker.quorum_plane import QuorumPlane
 from moldau.broker.registering import Registering
-from moldau.broker.server import Door
+from moldau.broker.server import EARLY, Door
 from moldau.broker.state_log import StateLog
 from moldau.client.connection import ConnectionOptions
 from moldau.image import Endpoint
@@ -80,6 +80,8 @@ class Node:
         self.data: DataSide | None = None
         self.replicas: Any = None
         self.coordinator: Any = None
+        self.admitted = False
+        """Whether clients may come: before, the controller must not let this broker lead."""
         self._stopping: asyncio.Future[None] | None = None
         self._suspects: dict[int, int] = {}
 
@@ -157,11 +159,15 @@ class Node:
         if not one.host:
             log.info("listener %s names no host: it binds %s only (write 0.0.0.0 for all interfaces)", one.name, host)
         try:
-            self.bound[one.name] = await self.world.net.listen(host, one.port, door.accept)
+            # A restarted broker whose image is still empty would tell clients that their topics are not there.
+            opened = is_controllers or self.config.on_zookeeper
+            self.bound[one.name] = await self.world.net.listen(host, one.port, door.accept, opened=opened)
         except OSError as error:
             raise StartRefused(
                 f"cannot listen on {host}:{one.port} for listener {one.name}: {error.strerror or error}"
             ) from error
+        if kind == ZOOKEEPER:  # its controller has to reach it before it knows anything
+            door.early = EARLY
         self.doors.append(door)
         if self.office is not None and is_controllers:
             door.closed_hooks.append(self.office.connection_closed)
@@ -176,12 +182,23 @@ class Node:
         def caught_up() -> None:
             if self.metadata.offset >= epoch:
                 self.metadata.release()
-                assert self.lifecycle is not None
-                self.lifecycle.beat_now()
+                self.world.tasks.spawn(self.admit(), "open the listeners")
             else:
                 self.world.tasks.call_later(2, caught_up)
 
         caught_up()
+
+    async def admit(self) -> None:
+        """The image covers our own registration: clients and brokers may come, and the controller may let us in."""
+        for door in self.doors if self._stopping is None else ():
+            door.admit()
+            try:
+                await self.bound[door.listener].open()
+            except OSError as error:
+                raise StartRefused(f"cannot listen for listener {door.listener}: {error.strerror or error}") from error
+        assert self.lifecycle is not None
+        self.admitted = True
+        self.lifecycle.beat_now()
 
     # ---- stop
 
@@ -219,7 +236,7 @@ class Node:
 
     def failed(self, task: str, error: BaseException) -> None:
         """A background task raised: the node stops rather than live on half dead (law X7)."""
-        if isinstance(error, (RegistrationRefused, WrongCluster)):
+        if isinstance(error, (StartRefused, RegistrationRefused, WrongCluster)):
             log.critical("%s", error)
             print(f"moldau node {self.config.node_id}: {error}", flush=True)
         else:

@@ -32,6 +32,9 @@ KEEP_BUFFER_BYTES = (1 << 21) + 4096
 """A larger buffer, grown for one large frame, is given back after that frame."""
 UNANSWERED_MAX = 200
 FETCH = 1
+EARLY = frozenset({4, 5, 6, 7, 18, 56, 67})
+"""What a broker hears on the ZooKeeper plane before it knows its cluster: the controller, or brokers that it is
+controller of. Clients wait: they would be told that no topic is there."""
 _SIZE = struct.Struct(">i")
 
 
@@ -72,6 +75,9 @@ class Door:
         self.closing = False
         self.closed_hooks: list[Callable[[Connection], None]] = []
         self.limits: ConnectionLimits | None = None
+        self.early: frozenset[int] | None = None
+        """The only requests that are handled before ``admit``; None: all are."""
+        self._waiting: list[Connection] = []
 
     def accept(self) -> Connection:
         return Connection(self)
@@ -81,6 +87,21 @@ class Door:
         if found is None:
             found = self.handlers[key] = handler(key, self.kind)
         return found
+
+    def comes_too_early(self, connection: Connection, frame: memoryview) -> bool:
+        """Whether a request has to wait for ``admit``; its connection is read no further until then."""
+        if self.early is None or read_request_header(frame).api_key in self.early:
+            return False
+        self._waiting.append(connection)
+        connection.hold()
+        return True
+
+    def admit(self) -> None:
+        """Handle every request from now on."""
+        self.early = None
+        waiting, self._waiting = self._waiting, []
+        for connection in waiting:
+            connection.release()
 
     def close(self) -> None:
         """Refuse new work and cut every connection."""
@@ -182,17 +203,17 @@ class Connection(asyncio.BufferedProtocol):
     # ---- frames
 
     def _parse(self) -> None:
-        view = self._view
+        view, door = self._view, self.door
         start, end = self._start, self._end
         while end - start >= 4:
             if len(self._slots) > UNANSWERED_MAX:  # the rest waits in the buffer until answers have gone out
                 self._regulate()
                 break
             (size,) = _SIZE.unpack_from(view, start)
-            if not 0 <= size <= self.door.frame_bytes_max:
-                raise Malformed(f"a frame of {size} bytes; socket.request.max.bytes allows {self.door.frame_bytes_max}")
+            if not 0 <= size <= door.frame_bytes_max:
+                raise Malformed(f"a frame of {size} bytes; socket.request.max.bytes allows {door.frame_bytes_max}")
             stop = start + 4 + size
-            if stop > end:
+            if stop > end or (door.early is not None and door.comes_too_early(self, view[start + 4 : stop])):
                 break
             self._start = stop
             self._handle(view[start + 4 : stop])

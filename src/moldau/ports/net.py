@@ -53,11 +53,14 @@ class Receiver(Protocol):
 
 
 class Listener(Protocol):
-    """A bound address that accepts."""
+    """A bound address."""
 
     @property
     def port(self) -> int:
         """The bound port (real, when 0 was asked for)."""
+
+    async def open(self) -> None:
+        """Accept from now on; OSError when another process listens there by now."""
 
     def close(self) -> None: ...
 
@@ -65,8 +68,9 @@ class Listener(Protocol):
 class Net(Protocol):
     """Connections in and out."""
 
-    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
-        """Bind and accept; OSError (EADDRINUSE, ...) when the address cannot be had."""
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver], *, opened: bool = True) -> Listener:
+        """Bind; OSError (EADDRINUSE, ...) when the address cannot be had. Not ``opened``, it refuses connections until
+        ``Listener.open``."""
 
     async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
         """Connect; ConnectionRefusedError when the host is up and nobody listens (fast death, HC-4), OSError

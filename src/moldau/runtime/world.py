@@ -92,6 +92,12 @@ class RealListener:
     def port(self) -> int:
         return int(self._server.sockets[0].getsockname()[1])
 
+    async def open(self) -> None:
+        for bound in self._server.sockets:  # by hand first: uvloop would only log that somebody else listens by now
+            with socket.fromfd(bound.fileno(), bound.family, bound.type) as same:
+                same.listen(BACKLOG)
+        await self._server.start_serving()
+
     def close(self) -> None:
         self._server.close()
 
@@ -102,8 +108,15 @@ class RealNet:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
-    async def listen(self, host: str, port: int, accept: Callable[[], Receiver]) -> Listener:
-        server = await self._loop.create_server(accept, host or None, port, backlog=BACKLOG, reuse_address=True)  # type: ignore[arg-type]
+    async def listen(self, host: str, port: int, accept: Callable[[], Receiver], *, opened: bool = True) -> Listener:
+        server = await self._loop.create_server(
+            accept,  # type: ignore[arg-type]
+            host or None,
+            port,
+            backlog=BACKLOG,
+            reuse_address=True,
+            start_serving=opened,
+        )
         return RealListener(server)
 
     async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:

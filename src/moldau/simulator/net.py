@@ -76,10 +76,14 @@ class SimListener:
 
     def __init__(self, wires: Wires, owner: Owner, place: tuple[str, int], accept: Callable[[], Any]) -> None:
         self._wires, self.owner, self.place, self.accept = wires, owner, place, accept
+        self.opened = False
 
     @property
     def port(self) -> int:
         return self.place[1]
+
+    async def open(self) -> None:
+        self.opened = True
 
     def close(self) -> None:
         if self._wires.listeners.get(self.place) is self:
@@ -209,14 +213,15 @@ class SimNet:
     def __init__(self, wires: Wires, host: str, owner: Owner) -> None:
         self._wires, self._host, self._owner = wires, host, owner
 
-    async def listen(self, host: str, port: int, accept: Callable[[], Any]) -> SimListener:
+    async def listen(self, host: str, port: int, accept: Callable[[], Any], *, opened: bool = True) -> SimListener:
         wires = self._wires
         wires.next_port += 1
         place = (self._host, port or wires.next_port)
         if place in wires.listeners:
             raise OSError(98, "address in use")
-        wires.listeners[place] = SimListener(wires, self._owner, place, accept)
-        return wires.listeners[place]
+        wires.listeners[place] = listener = SimListener(wires, self._owner, place, accept)
+        listener.opened = opened
+        return listener
 
     async def connect(self, host: str, port: int, receiver: Any) -> SimTransport:
         wires = self._wires
@@ -224,7 +229,7 @@ class SimNet:
         while (self._host, host) in wires.cut or (host, self._host) in wires.cut:  # noqa: ASYNC110
             await asyncio.sleep(CUT_RETRY_S)
         listener = wires.listeners.get((host, port))
-        if listener is None:
+        if listener is None or not listener.opened:
             raise ConnectionRefusedError(111, f"nobody listens on {host}:{port}")
         wires.next_port += 1
         here, there = (self._host, wires.next_port), (host, port)

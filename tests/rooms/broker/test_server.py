@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.api import BROKER, Answer
-from moldau.broker.server import Door
+from moldau.broker.api import BROKER, ZOOKEEPER, Answer
+from moldau.broker.server import EARLY, Door
 from moldau.runtime.world import new_loop, real_world
 from moldau.terms import Code
 from moldau.wire.frames import read_response_body, request_frame
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
+from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 FRAME_BYTES_MAX = 100_000
@@ -42,14 +43,14 @@ class FakeNode:
 Scene = Callable[[FakeNode, Door, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-def play(scene: Scene, handlers: dict[int, Any] | None = None) -> FakeNode:
+def play(scene: Scene, handlers: dict[int, Any] | None = None, kind: str = BROKER) -> FakeNode:
     """Run a scene against a door on a free port."""
     loop = new_loop()
 
     async def live() -> FakeNode:
         node = FakeNode()
         world = real_world(loop, lambda task, error: node.failures.append(error))
-        door = Door(node, world, listener="PLAINTEXT", kind=BROKER, frame_bytes_max=FRAME_BYTES_MAX)
+        door = Door(node, world, listener="PLAINTEXT", kind=kind, frame_bytes_max=FRAME_BYTES_MAX)
         door.handlers.update(handlers or {})
         listener = await world.net.listen("127.0.0.1", 0, door.accept)
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
@@ -168,6 +169,33 @@ def test_frames_cut_into_single_bytes_and_frames_glued_together_are_the_same() -
         assert [correlation(await read_frame(reader)) for _ in range(100)] == list(range(100))
 
     play(scene)
+
+
+def test_clients_wait_until_they_are_admitted_and_the_controller_is_heard_before() -> None:
+    seen: list[int] = []
+
+    def note(node: Any, request: Any, context: Any) -> Any:
+        seen.append(context.correlation_id)
+        return MetadataResponse() if context.api_key == 3 else UpdateMetadataResponse()
+
+    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        door.early = EARLY
+        writer.write(
+            frame(ApiVersionsRequest(), 2, 1) + frame(MetadataRequest(), 12, 2) + frame(MetadataRequest(), 12, 3)
+        )
+        assert correlation(await read_frame(reader)) == 1
+        controllers, controller = await asyncio.open_connection(*writer.get_extra_info("peername")[:2])
+        controller.write(frame(UpdateMetadataRequest(), 8, 4))
+        assert correlation(await read_frame(controllers)) == 4
+        assert seen == [4], "the client's requests wait"
+        door.admit()
+        assert [correlation(await read_frame(reader)) for _ in range(2)] == [2, 3]
+        writer.write(frame(MetadataRequest(), 12, 5))
+        assert correlation(await read_frame(reader)) == 5
+        controller.close()
+
+    node = play(scene, {3: note, 6: note}, kind=ZOOKEEPER)
+    assert not node.failures
 
 
 def test_a_frame_larger_than_the_buffer_arrives_whole() -> None:

@@ -76,6 +76,7 @@ class ZooKeeperLifecycle:
 
     def _run(self) -> None:
         self._node.metadata.release()
+        self._node.world.tasks.spawn(self._node.admit(), "open the listeners")
         self.running.set()
 
     # ---- leaving
