@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -65,9 +66,16 @@ class Server:
 class LocalEnsemble:
     """``connect`` is what clients need. Used as a context manager it stops with the block."""
 
-    def __init__(self, folder: Path, servers: int = 1) -> None:
-        """Lay out ``servers`` servers in ``folder``; nothing runs yet. An earlier ensemble's data there is taken up."""
+    def __init__(self, folder: Path, servers: int = 1, *, host: str = HOST, wrap: Sequence[str] = ()) -> None:
+        """Lay out ``servers`` servers in ``folder``; nothing runs yet. An earlier ensemble's data there is taken up.
+
+        Args:
+            host: the address that they listen on.
+            wrap: words before the command that starts one (``nsenter ...``).
+        """
         self.folder = Path(folder)
+        self.host = host
+        self._wrap = list(wrap)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         description = self.folder / "ensemble.json"
         if description.exists():
@@ -88,7 +96,7 @@ class LocalEnsemble:
     @property
     def connect(self) -> str:
         """All servers, as ``zookeeper.connect`` has them."""
-        return ",".join(f"{HOST}:{server.port}" for server in self.servers)
+        return ",".join(f"{self.host}:{server.port}" for server in self.servers)
 
     def start(self) -> None:
         """Start what does not run and wait until it serves. NoEnsemble without Java, jars, or an answer."""
@@ -107,7 +115,7 @@ class LocalEnsemble:
         """Wait until every server that runs serves clients."""
         deadline = time.monotonic() + timeout_s
         for server in self.servers:
-            while is_alive(server.pid) and _mode(server) is None:
+            while is_alive(server.pid) and _mode(self.host, server) is None:
                 process = self._processes.get(server.id)
                 if process is not None and process.poll() is not None:
                     break
@@ -122,7 +130,7 @@ class LocalEnsemble:
 
     def leader(self) -> int | None:
         """Number of the server that leads (or is alone); None while there is none."""
-        modes = {server.id: _mode(server) for server in self.servers}
+        modes = {server.id: _mode(self.host, server) for server in self.servers}
         return next((id for id, mode in modes.items() if mode in ("leader", "standalone")), None)
 
     def kill(self, id: int) -> None:
@@ -149,11 +157,11 @@ class LocalEnsemble:
         (folder / "data").mkdir(parents=True, exist_ok=True)
         (folder / "data" / "myid").write_text(f"{server.id}\n")
         (folder / "log4j2.properties").write_text(_LOG)
-        (folder / "zoo.cfg").write_text(_config(server, self.servers))
+        (folder / "zoo.cfg").write_text(_config(self.host, server, self.servers))
         flags = [f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}", "-Dzookeeper.jmx.log4j.disable=true"]
         with open(server.log, "ab") as out:
             process = subprocess.Popen(
-                [*command, *flags, MAIN, str(folder / "zoo.cfg")],
+                [*self._wrap, *command, *flags, MAIN, str(folder / "zoo.cfg")],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -210,11 +218,11 @@ def _class_path() -> str:
     return os.pathsep.join(wanted)
 
 
-def _config(server: Server, servers: list[Server]) -> str:
+def _config(host: str, server: Server, servers: list[Server]) -> str:
     lines = [
         f"tickTime={TICK_MS}",
         f"dataDir={Path(server.folder) / 'data'}",
-        f"clientPortAddress={HOST}",
+        f"clientPortAddress={host}",
         f"clientPort={server.port}",
         "maxClientCnxns=0",
         "maxSessionTimeout=60000",
@@ -225,14 +233,14 @@ def _config(server: Server, servers: list[Server]) -> str:
     ]
     if len(servers) > 1:
         lines += ["initLimit=40", "syncLimit=10"]
-        lines += [f"server.{each.id}={HOST}:{each.quorum_port}:{each.election_port}" for each in servers]
+        lines += [f"server.{each.id}={host}:{each.quorum_port}:{each.election_port}" for each in servers]
     return "\n".join(lines) + "\n"
 
 
-def _mode(server: Server) -> str | None:
+def _mode(host: str, server: Server) -> str | None:
     """What a server says it is: standalone, leader, follower; None while it does not serve."""
     try:
-        with socket.create_connection((HOST, server.port), timeout=2) as sock:
+        with socket.create_connection((host, server.port), timeout=2) as sock:
             sock.sendall(b"srvr")
             text = b""
             while part := sock.recv(4096):

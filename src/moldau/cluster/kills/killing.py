@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from moldau.client import sync
@@ -31,7 +31,10 @@ class Stuck(Exception):
 
 
 class KillPlan(NamedTuple):
-    """What to do. Pauses in s are drawn between their bounds before each kill and before each restart."""
+    """What to do. Pauses in s are drawn between their bounds before each kill and before each restart.
+
+    configs: of the topic.
+    """
 
     scenario: str
     load: LoadPlan
@@ -39,6 +42,7 @@ class KillPlan(NamedTuple):
     seed: int = 0
     pause_s: tuple[float, float] = (0.3, 1.5)
     patience_s: float = 120.0
+    configs: Mapping[str, str] = {"min.insync.replicas": "2"}
 
 
 class Seen(NamedTuple):
@@ -90,7 +94,7 @@ class Run:
             name=plan.topic,
             partitions=plan.partitions,
             replication_factor=len(self.nodes),
-            configs={"min.insync.replicas": "2"},
+            configs=dict(self.plan.configs),
         )
         outcome = self.client.run(create_topics(self.client.client, [new]))[plan.topic]
         if not outcome.ok:
@@ -159,7 +163,7 @@ class Run:
             self.wait(lambda: self.eyes.in_sync(self.nodes), "all is in sync before a kill")
             ruler = self.ruler()
             wanted = placement(self.plan.scenario, self.nodes, ruler.node, self.plan.load.partitions)
-            if self._move(wanted) and self.ruler().node == ruler.node:
+            if self.move(wanted) and self.ruler().node == ruler.node:
                 return ruler
         raise Stuck("leaders do not stay where they are put")
 
@@ -175,7 +179,7 @@ class Run:
         self.wait(known, "there is a controller")
         return found[0]
 
-    def _move(self, wanted: dict[int, list[int]]) -> bool:
+    def move(self, wanted: dict[int, list[int]]) -> bool:
         """Whether every partition is led by the first of its wanted replicas, all in sync, after asking for it."""
         topic, client = self.plan.load.topic, self.client.client
         now = self.eyes.newest(self.nodes)

@@ -1,0 +1,262 @@
+"""One run: a cluster starts, a load runs, a scenario breaks things, everything is healed and looked at.
+
+A scenario acts through its ``Stage``: each fault is written down with the time at which it was done and what the
+cluster was seen to do about it; a fault without an effect that anybody saw makes the run UNKNOWN, not passed. One seed
+rolls all dice. Judges nothing: ``judging.py`` does. Read next: ``scenarios/``.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from moldau.client.client import Unreachable
+from moldau.cluster.chaos.system import Rig
+from moldau.cluster.chaos.watching import Watch
+from moldau.cluster.kills.killing import KillPlan, Run, Stuck
+from moldau.cluster.kills.load import Load, LoadPlan
+from moldau.cluster.kills.looking import Lead
+from moldau.history.checks import Anomaly
+
+TOPIC = "chaos"
+PARTITIONS = 3
+PATIENCE_S = 120.0
+EFFECT_S = 45.0
+_LOOK_S = 0.01
+
+SAFE, ONE_ACK, UNCLEAN = "safe", "acks=1", "unclean"
+_PATIENCE = {"message.timeout.ms": 60_000, "request.timeout.ms": 4_000, "socket.timeout.ms": 5_000}
+"""What is under way to a node that stands still holds up the rest of its partition: for a minute, by default."""
+_LOADS: Mapping[str, Mapping[str, object]] = {
+    SAFE: {},
+    ONE_ACK: {"enable.idempotence": False, "acks": "1"},
+    UNCLEAN: {},
+}
+_TOPICS = {
+    SAFE: {"min.insync.replicas": "2"},
+    ONE_ACK: {"min.insync.replicas": "2"},
+    UNCLEAN: {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"},
+}
+PROFILES = tuple(_LOADS)
+"""What producers and the topic ask for. Only the first promises that nothing is lost."""
+
+
+class Options(NamedTuple):
+    """What a run was asked for. ``rounds`` and ``seconds`` are of those scenarios that repeat or last."""
+
+    seed: int
+    profile: str = SAFE
+    rounds: int = 5
+    seconds: float = 60.0
+    rate_per_s: float = 150.0
+
+
+class Fault(NamedTuple):
+    """Something that was done, ``at_s`` seconds into the run; ``effect_s`` later it was seen (None: never)."""
+
+    at_s: float
+    what: str
+    effect: str = ""
+    effect_s: float | None = None
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether an effect was waited for and did not come."""
+        return bool(self.effect) and self.effect_s is None
+
+
+class Stage:
+    """What a scenario has in its hands."""
+
+    def __init__(self, rig: Rig, options: Options, say: Callable[[str], None]) -> None:
+        more = {**_PATIENCE, **_LOADS[options.profile]}
+        load = LoadPlan(TOPIC, PARTITIONS, producers=2, rate_per_s=options.rate_per_s, more=more)
+        self.rig, self.options = rig, options
+        self.dice = random.Random(options.seed)
+        self.nodes = sorted(rig.brokers)
+        self.timeline: list[Fault] = []
+        self.found: list[Anomaly] = []
+        """What a scenario itself found wrong."""
+        self.paused: set[int] = set()
+        self.down: set[int] = set()
+        self.begin_ns = time.monotonic_ns()
+        self._say = say
+        self.plan = KillPlan("chaos", load, patience_s=PATIENCE_S, configs=_TOPICS[options.profile])
+
+    # ---- beginning and end
+
+    def open(self) -> None:
+        """Start the cluster, its topic, the load and the watch; Stuck when it does not come up."""
+        self.rig.start()
+        self.run = Run(self.rig, self.plan, self._say)
+        self.wait(lambda: set(self.run.client.brokers()) == set(self.nodes), "all nodes serve")
+        self.run.make_topic()
+        self.load = Load(self.rig.bootstrap_servers, self.plan.load)
+        self.watch = Watch(self.rig.bootstrap_servers, TOPIC, PARTITIONS)
+        start_ns = time.monotonic_ns()
+        self.load.start()
+        self.watch.start()
+        self.wait(lambda: self.load.acked_since(start_ns), "every partition acknowledges")
+        self.say("the cluster is up and is written to")
+
+    def heal(self) -> None:
+        """Undo every fault, and start whoever does not run."""
+        self.rig.net.heal()
+        for node in self.nodes:
+            self.rig.wish.volume.thaw(self.rig.data_dir(node))
+            self.rig.wish.volume.empty(self.rig.data_dir(node))
+        for node in sorted(self.paused):
+            self.resume(node)
+        for node in self.nodes:
+            if not self.rig.alive(node):
+                self.restart(node)
+
+    def settle(self) -> None:
+        """Wait until all is in sync and acknowledges; Stuck (law L3) when it does not come about."""
+        self.wait(lambda: self.run.eyes.in_sync(self.nodes), "all replicas are in sync after the healing")
+        healed_ns = time.monotonic_ns()
+        self.wait(lambda: self.load.acked_since(healed_ns), "every partition acknowledges after the healing")
+
+    # ---- faults
+
+    def do(
+        self, what: str, act: Callable[[], object], effect: str = "", seen: Callable[[], bool] | None = None
+    ) -> None:
+        """Do something, write it down, and wait until its effect is seen; one that does not come is noted."""
+        begin = time.monotonic()
+        row = Fault(self._now_s(), what, effect)
+        act()
+        if seen is not None:
+            while row.effect_s is None and time.monotonic() < begin + EFFECT_S:
+                if self.holds(seen):
+                    row = row._replace(effect_s=time.monotonic() - begin)
+                else:
+                    time.sleep(_LOOK_S)
+        self.timeline.append(row)
+        after = f" after {row.effect_s:.2f} s" if row.effect_s is not None else " NOT SEEN"
+        self.say(what + (f" -> {effect}{after}" if effect else ""), row.at_s)
+
+    def kill(self, node: int, effect: str = "", seen: Callable[[], bool] | None = None) -> None:
+        self.down.add(node)
+        self.do(f"kill -9 node {node}", lambda: self.rig.kill(node), effect, seen)
+
+    def terminate(self, node: int, effect: str = "", seen: Callable[[], bool] | None = None) -> None:
+        """SIGTERM, and wait until it has ended by itself (law L12)."""
+        self.down.add(node)
+
+        def act() -> None:
+            self.rig.send(node, signal.SIGTERM)
+            if not self.rig.gone(node, PATIENCE_S):
+                self.found.append(Anomaly("no end", f"node {node} was told to stop and did not in {PATIENCE_S:g} s"))
+                self.rig.kill(node)
+
+        self.do(f"SIGTERM to node {node}", act, effect, seen)
+
+    def pause(self, node: int, effect: str = "", seen: Callable[[], bool] | None = None) -> None:
+        self.paused.add(node)
+        self.do(f"SIGSTOP to node {node}", lambda: self.rig.send(node, signal.SIGSTOP), effect, seen)
+
+    def resume(self, node: int) -> None:
+        self.paused.discard(node)
+        self.do(f"SIGCONT to node {node}", lambda: self.rig.send(node, signal.SIGCONT))
+
+    def restart(self, node: int) -> None:
+        self.down.discard(node)
+        self.do(f"start node {node}", lambda: self.rig.restart(node))
+
+    def cut(self, pairs: Collection[tuple[int, int]], ports: Collection[int], what: str) -> Callable[[], None]:
+        """An act for ``do`` that drops all packets of these directed pairs (or those of some ports)."""
+
+        def act() -> None:
+            for source, target in pairs:
+                self.rig.net.cut(source, target, ports)
+
+        return act
+
+    def heal_net(self) -> None:
+        self.do("all links are whole", self.rig.net.heal)
+
+    # ---- looking
+
+    @property
+    def up(self) -> list[int]:
+        """Nodes that run and are not paused."""
+        return [node for node in self.nodes if node not in self.down and node not in self.paused]
+
+    def leads(self, among: Collection[int] | None = None) -> dict[int, Lead]:
+        """Each partition by the newest word of the nodes that run (or of some)."""
+        return self.run.eyes.newest(self.up if among is None else among)
+
+    def leader(self, partition: int = 0) -> int:
+        """Who leads a partition, waited for."""
+        self.wait(lambda: self.leads()[partition].leader in self.up, f"partition {partition} has a leader that runs")
+        return self.leads()[partition].leader
+
+    def controller(self) -> int:
+        """The active controller, waited for."""
+        self.wait(lambda: self.run.eyes.ruler(self.up) is not None, "there is a controller")
+        ruler = self.run.eyes.ruler(self.up)
+        return ruler.node if ruler is not None else self.controller()
+
+    def others(self, node: int) -> list[int]:
+        return [other for other in self.nodes if other != node]
+
+    def gather(self, node: int) -> None:
+        """Let one node lead every partition, all in sync."""
+        wanted = {partition: [node, *self.others(node)] for partition in range(PARTITIONS)}
+        self.wait(lambda: self.run.eyes.in_sync(self.nodes) and self.run.move(wanted), f"node {node} leads all")
+
+    def moved(self, node: int, witnesses: Collection[int] | None = None) -> Callable[[], bool]:
+        """Whether nothing that this node leads now is led by it any more, by the word of others."""
+        led = [partition for partition, lead in self.leads().items() if lead.leader == node]
+        asked = [other for other in self.up if other != node] if witnesses is None else witnesses
+
+        def seen() -> bool:
+            leads = self.leads(asked)
+            return bool(led) and all(leads[p].leader in self.nodes and leads[p].leader != node for p in led)
+
+        return seen
+
+    def changed(self) -> Callable[[], bool]:
+        """Whether any leader, epoch or ISR is another one than now."""
+        before = self.leads()
+        return lambda: bool(self.leads()) and self.leads() != before
+
+    def without(self, nodes: Collection[int], partition: int = 0) -> Callable[[], bool]:
+        """Whether these are out of a partition's ISR."""
+        return lambda: not self.leads()[partition].isr & set(nodes)
+
+    def acks(self) -> Callable[[], bool]:
+        """Whether every partition has acknowledged something that is sent from now on."""
+        now_ns = time.monotonic_ns()
+        return lambda: self.load.acked_since(now_ns)
+
+    # ---- time
+
+    def sleep(self, low_s: float, high_s: float | None = None) -> None:
+        """Let time pass: this long, or drawn between two bounds."""
+        time.sleep(low_s if high_s is None else self.dice.uniform(low_s, high_s))
+
+    def holds(self, condition: Callable[[], bool]) -> bool:
+        """Whether it does now; False while nobody answers."""
+        try:
+            return condition()
+        except (OSError, LookupError, Unreachable):
+            return False
+
+    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
+        """Ask until it holds; Stuck names what did not come about."""
+        until = time.monotonic() + timeout_s
+        while not self.holds(condition):
+            if time.monotonic() > until:
+                raise Stuck(f"not within {timeout_s:g} s: {what}")
+            time.sleep(_LOOK_S)
+
+    def say(self, text: str, at_s: float | None = None) -> None:
+        self._say(f"{self._now_s() if at_s is None else at_s:7.1f} s  {text}")
+
+    def _now_s(self) -> float:
+        return (time.monotonic_ns() - self.begin_ns) / 1e9
