@@ -312,6 +312,24 @@ def test_a_newer_controller_s_request_ends_an_office(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_nobody_speaks_to_a_controller_in_its_own_name(tmp_path: Path) -> None:
+    """Its image is what it decided: a request that claims its epoch, with nobody alive in it, changes nothing."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            active = nodes.controller
+            epoch = active.lifecycle.epoch  # type: ignore[union-attr]
+            forged = UpdateMetadataRequest(
+                controller_id=active.config.node_id, controller_epoch=active.plane.office_epoch, broker_epoch=epoch
+            )
+            assert await active.plane.receiving.update_metadata(forged) is Code.STALE_CONTROLLER_EPOCH
+            assert nodes.agree()
+            assert active.office.active  # type: ignore[union-attr]
+
+    run(scenario)
+
+
 # ---- what tools write
 
 

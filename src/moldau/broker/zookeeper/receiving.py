@@ -97,6 +97,9 @@ class Receiving:
                 self.controller_epoch,
             )
             return Code.STALE_CONTROLLER_EPOCH
+        if request.controller_epoch == self._plane.office_epoch:
+            log.warning("controller %d claims our own epoch, %d", request.controller_id, request.controller_epoch)
+            return Code.STALE_CONTROLLER_EPOCH  # the controller's image is its own decisions, and nobody else's word
         own = self._node.lifecycle
         if not own.registered or 0 <= request.broker_epoch < own.epoch:
             return Code.STALE_BROKER_EPOCH
