@@ -5,21 +5,24 @@ from __future__ import annotations
 import click
 
 from moldau.simulator.machines.seeds import MACHINES
-from moldau.simulator.scenes import SCENES
+from moldau.simulator.scenes import QUORUM, SCENES, ZOOKEEPER, ZOOKEEPER_SCENES
 
 
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="The first seed.")
 @click.option("--seeds", default=1, show_default=True, help="How many seeds, counting up.")
-@click.option("--scene", type=click.Choice(SCENES), help="One kind of trouble only; any mix otherwise.")
+@click.option(
+    "--scene", type=click.Choice((*SCENES, *ZOOKEEPER_SCENES)), help="One kind of trouble only; any mix otherwise."
+)
+@click.option("--plane", type=click.Choice([QUORUM, ZOOKEEPER]), default=QUORUM, show_default=True, help="Of tier b.")
 @click.option("--tier", type=click.Choice(["a", "b"]), default="b", show_default=True, help="a: one machine alone.")
 @click.option("--machine", type=click.Choice(MACHINES), default="quorum", show_default=True, help="Of tier a.")
-def sim(seed: int, seeds: int, scene: str | None, tier: str, machine: str) -> None:
+def sim(*, seed: int, seeds: int, scene: str | None, plane: str, tier: str, machine: str) -> None:
     """Run real nodes on simulated time, nets and disks; or one machine alone. The same seed is the same history."""
     if tier == "a":
         _machine(machine, seed, seeds)
     else:
-        _nodes(seed, seeds, scene)
+        _nodes(seed, seeds, scene, plane)
 
 
 def _machine(machine: str, seed: int, seeds: int) -> None:
@@ -41,7 +44,7 @@ def _machine(machine: str, seed: int, seeds: int) -> None:
         raise SystemExit(1)
 
 
-def _nodes(seed: int, seeds: int, scene: str | None) -> None:
+def _nodes(seed: int, seeds: int, scene: str | None, plane: str) -> None:
     import logging
 
     from moldau.simulator.run import simulate
@@ -49,7 +52,7 @@ def _nodes(seed: int, seeds: int, scene: str | None) -> None:
     logging.disable(logging.CRITICAL)
     failed = False
     for one in range(seed, seed + seeds):
-        outcome = simulate(one, scene)
+        outcome = simulate(one, scene, plane)
         if seeds == 1 or outcome.broken:
             print("\n".join((outcome.plan, "", *outcome.story, "", *outcome.timeline, "")))
         print(
@@ -63,6 +66,7 @@ def _nodes(seed: int, seeds: int, scene: str | None) -> None:
             print(f"BROKEN {law}")
         if outcome.broken:
             failed = True
-            print(f"reproduce: moldau sim --seed {one}" + (f" --scene {scene}" if scene else ""), flush=True)
+            where = "" if plane == QUORUM else f" --plane {plane}"
+            print(f"reproduce: moldau sim --seed {one}{where}" + (f" --scene {scene}" if scene else ""), flush=True)
     if failed:
         raise SystemExit(1)

@@ -68,6 +68,9 @@ class SimCluster:
             rate = 1 + self.dice.uniform(-plan.drift, plan.drift)
             clock = SimClock(self.loop, self.dice.randint(-200, 200), rate)
             self.seats[id] = Seat(id, SimDisk(clock.wall_ms), clock)
+        self._format()
+
+    def _format(self) -> None:
         cluster_id = uuid_text(SimRandom(self.dice).uuid())
         for seat in self.seats.values():
             format_storage(load(self._properties(seat)), cluster_id, seat.disk, SimRandom(self.dice))
@@ -150,8 +153,11 @@ class SimCluster:
             self.tell(f"{owner.name} serves")
         except Exception as error:
             if not seat.hurt:
-                self.breaks(f"L5: {owner.name} cannot start: {error!r}")
+                self._cannot_start(seat, error)
             self._ended(seat, owner, 1)
+
+    def _cannot_start(self, seat: Seat, error: Exception) -> None:
+        self.breaks(f"L5: {seat.host} cannot start: {error!r}")
 
     def _ended(self, seat: Seat, owner: Owner, code: int) -> None:
         """The node asks to go. Not within its own call: it may still be in the middle of something."""
@@ -187,6 +193,11 @@ class SimCluster:
             self.tell(f"{seat.host}, dead already, loses power")
         if power is not None:
             seat.disk.power_cut(power)
+
+    def forsake(self, id: int) -> None:
+        """Let a node be dead, and stay so."""
+        if self.seats[id].owner is not None:
+            self.kill(id)
 
     def stop(self, id: int) -> None:
         """SIGTERM: a controlled shutdown begins."""

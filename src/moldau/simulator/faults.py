@@ -44,8 +44,16 @@ class Chaos:
             if not self.going:
                 return
             name = self.dice.choice(self.plan.faults)
-            if await FAULTS[name](self):
+            if await self.trouble(name):
                 self.done[name] = self.done.get(name, 0) + 1
+
+    async def trouble(self, name: str) -> bool:
+        """Have one trouble begin and end; whether there was any."""
+        return await FAULTS[name](self)
+
+    def undone(self) -> list[str]:
+        """What this hand has asked for, and did not come about at rest."""
+        return []
 
     async def _wait(self, seconds: float) -> None:
         """Up to ``seconds``; less when all is to end."""

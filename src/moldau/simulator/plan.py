@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from moldau.history.checks import SAFE, Promise
 from moldau.simulator.net import Weather
-from moldau.simulator.scenes import SCENES
+from moldau.simulator.scenes import QUORUM, SCENES
 
 BOTH, CONTROLLER, BROKER = "broker,controller", "controller", "broker"
 CALM = Weather()
@@ -40,6 +40,7 @@ class Plan:
     """One run. ``seats`` has each node's roles; ``span_s`` is how long troubles go on, ``at_once`` how many overlap."""
 
     seed: int
+    plane: str
     scene: str | None
     seats: Mapping[int, str]
     settings: Mapping[str, str]
@@ -94,6 +95,7 @@ def draw(seed: int, scene: str | None = None) -> Plan:
     some = tuple(one for one in SCENES if dice.random() < 0.4)
     return Plan(
         seed=seed,
+        plane=QUORUM,
         scene=scene,
         seats=seats,
         settings=_settings(dice, flush) | {"offsets.topic.replication.factor": str(min(3, brokers))},

@@ -16,17 +16,13 @@ from typing import Any
 from moldau.client.admin import NewTopic, create_topics
 from moldau.client.groups import committed
 from moldau.client.reading import LATEST, list_offsets
-from moldau.simulator.cluster import SimCluster
-from moldau.simulator.faults import Chaos
 from moldau.simulator.laws import rest
-from moldau.simulator.laws.control import ControlLaws
 from moldau.simulator.laws.data import DataLaws
-from moldau.simulator.laws.quorum import QuorumLaws
 from moldau.simulator.load import GROUP, TROUBLE, Actor, Member, Reader, Writer
-from moldau.simulator.looking import Eyes
 from moldau.simulator.meddling import Administrator
-from moldau.simulator.plan import Plan, draw
-from moldau.simulator.scenes import SCENES
+from moldau.simulator.plan import Plan
+from moldau.simulator.planes import parts_of, plan_of
+from moldau.simulator.scenes import QUORUM, SCENES
 from moldau.simulator.timeline import Timeline
 from moldau.terms import Code, TopicPartition
 
@@ -60,14 +56,14 @@ class Outcome:
         return "broken" if self.broken else "unknown" if self.doubts else "passed"
 
 
-def simulate(seed: int, scene: str | None = None) -> Outcome:
+def simulate(seed: int, scene: str | None = None, plane: str = QUORUM) -> Outcome:
     """Run one seed; ``scene`` allows one kind of trouble only.
 
     A RuntimeWarning breaks the run: a coroutine that nobody awaits is work that somebody believes to be done (X7).
     """
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", RuntimeWarning)
-        outcome = _simulate(draw(seed, scene))
+        outcome = _simulate(plan_of(seed, scene, plane))
         gc.collect()  # only what is collected is warned of
     outcome.broken += sorted({f"X7: {one.message}" for one in warned if one.category is RuntimeWarning})
     return outcome
@@ -88,10 +84,8 @@ class Run:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.cluster = SimCluster(plan)
-        self.eyes = Eyes(self.cluster)
-        self.data, self.control, self.quorum = DataLaws(self.eyes), ControlLaws(self.eyes), QuorumLaws(self.eyes)
-        self.chaos = Chaos(self.cluster, self.eyes)
+        self.cluster, self.eyes, self.chaos, self.control, self.plane = parts_of(plan)
+        self.data = DataLaws(self.eyes)
         self.admin = Administrator(self.cluster, self.eyes)
         self.writers = {one.name: [Writer(self.cluster, f"{one.name}.{n}", one) for n in (1, 2)] for one in plan.topics}
         self.readers = {one.name: Reader(self.cluster, f"{one.name}.reader", one) for one in plan.topics}
@@ -106,7 +100,7 @@ class Run:
         if now_s - self._looked_s >= LOOK_S:
             self._looked_s = now_s
             self.data.look()
-            self.quorum.look()
+            self.plane.look()
             self.eyes.note_controller()
             self.timeline.note(now_s)
 
@@ -180,8 +174,7 @@ class Run:
         if not spare:
             return everybody
         gone = self.cluster.dice.choice(spare)
-        if self.cluster.seats[gone].owner is not None:
-            self.cluster.kill(gone)
+        self.cluster.forsake(gone)
         self.cluster.tell(f"n{gone} stays dead: the others must do without it")
         return [id for id in everybody if id != gone]
 
@@ -213,12 +206,12 @@ class Run:
         # Members commit as they leave, and a storm may hold a fetch up for longer than replicas may lag.
         if not await self._heals(core, moving=False):
             return
-        await self.cluster.until(self.control.is_at_rest, HEALED_LIMIT_S)
+        await self.cluster.until(lambda: self.control.is_at_rest() and not self.chaos.undone(), HEALED_LIMIT_S)
         await self.cluster.until(lambda: not rest.nobody_waits(self.eyes), HEALED_LIMIT_S)
         self._look()
         for law in (*self.data.at_rest(), *self.control.at_rest(), *rest.folders(self.eyes)):
             self.cluster.breaks(law)
-        for law in (*rest.administration(self.admin, self.eyes), *rest.nobody_waits(self.eyes)):
+        for law in (*rest.administration(self.admin, self.eyes), *rest.nobody_waits(self.eyes), *self.chaos.undone()):
             self.cluster.breaks(law)
         for topic in self.plan.topics:
             await self._read_back(topic.name)

@@ -1,6 +1,14 @@
-"""The names of all troubles, for the command line; what each does is in faults.py. Imports nothing: help is fast."""
+"""The names of planes and troubles, for the command line; what each does is in faults.py and faults_zookeeper.py.
+Imports nothing: help is fast.
+"""
+
+QUORUM, ZOOKEEPER = "quorum", "zookeeper"
 
 SCENES = (
     "kill", "pause", "isolate", "one-way", "power", "break", "halves", "clog", "stop", "clock", "slow-disk",
     "hung-disk", "disk-full", "disk-error", "moves",
 )  # fmt: skip
+ZOOKEEPER_SCENES = (
+    "expire", "expire-controller", "no-zookeeper", "ensemble-leader", "ensemble-away", "lag", "lost-answers", "tools",
+)  # fmt: skip
+"""Troubles that only the ZooKeeper plane has."""

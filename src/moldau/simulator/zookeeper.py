@@ -9,6 +9,8 @@ The servers: zookeeper_servers.py. The contract suite holds this to the real one
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ from moldau.ports.zookeeper import (
     Ensemble,
     Happened,
     Link,
+    NodeExists,
     NoNode,
     Op,
     SessionExpired,
@@ -32,6 +35,8 @@ from moldau.simulator.loop import OWNER
 from moldau.simulator.zookeeper_servers import Server, ServerSession, SimEnsemble
 
 RETRY_S = 0.05
+STALL_S = 0.05
+"""How often a connection that carries nothing tries again."""
 
 
 class _Armed:
@@ -42,8 +47,12 @@ class _Armed:
         self.seen: int | None = None
 
 
+class HungUp(Exception):
+    """The server ends the connection instead of answering."""
+
+
 class _Wire:
-    """One connection: what is sent arrives in order; nothing arrives any more once it is cut."""
+    """One connection: what is sent arrives in order, later when the link carries nothing, never once it is cut."""
 
     def __init__(self, client: SimZooKeeper, server: Server, session: ServerSession) -> None:
         self.client, self.server, self.session = client, server, session
@@ -51,6 +60,7 @@ class _Wire:
         self.watchers: set[Callable[[Happened, str], object]] = set()
         self.requests: asyncio.Queue[Callable[[], Any]] = asyncio.Queue()
         self._due_s = {True: 0.0, False: 0.0}
+        self._under_way: dict[bool, deque[Callable[[], object]]] = {True: deque(), False: deque()}
         ensemble = client.ensemble
         self.task = ensemble.loop.create_task(self._serve(), context=ensemble.owner.context.copy())
 
@@ -71,17 +81,41 @@ class _Wire:
 
     def _carry(self, up: bool, call: Callable[[], object]) -> None:
         ensemble = self.client.ensemble
+        self._under_way[up].append(call)
         due_s = max(ensemble.loop.time() + ensemble.delay_s(), self._due_s[up] + 1e-7)
         self._due_s[up] = due_s
-        ensemble.loop.call_at(due_s, call, context=ensemble.owner.context if up else self.client.context)
+        ensemble.loop.call_at(due_s, self._arrive, up, context=ensemble.owner.context if up else self.client.context)
+
+    def _arrive(self, up: bool) -> None:
+        """The first of what is under way, unless the link is cut in this direction: then it waits."""
+        ensemble = self.client.ensemble
+        ends = (self.client.host, self.server.name) if up else (self.server.name, self.client.host)
+        if self.alive and ensemble.refuses(*ends):
+            context = ensemble.owner.context if up else self.client.context
+            ensemble.loop.call_later(STALL_S, self._arrive, up, context=context)
+            return
+        self._under_way[up].popleft()()
 
     async def _serve(self) -> None:
         """The server's end: requests one after the other, each answered before the next is looked at."""
+        ensemble = self.client.ensemble
         while True:
             request = await self.requests.get()
-            self.session.heard_s = self.client.ensemble.loop.time()
-            if self.session.id in self.client.ensemble.sessions:
-                await request()
+            if not ensemble.serves(self.server):
+                self.hang_up()
+                return
+            self.session.heard_s = ensemble.loop.time()
+            if self.session.id in ensemble.sessions:
+                try:
+                    await request()
+                except HungUp:
+                    self.hang_up()
+                    return
+
+    def hang_up(self) -> None:
+        """The server's end is gone; the client finds out as soon as anything gets to it."""
+        self.server.unwatch(self.watchers)
+        self.down(lambda: self.client.broken() if self.client.wire is self else None)
 
     def cut(self) -> None:
         """The connection is gone. What was on its way up may still arrive, as the dice say; nothing comes down."""
@@ -108,7 +142,7 @@ class SimZooKeeper:
         self._listeners: list[Callable[[Link], object]] = []
         self._link = Link.LOST
         self._session: ServerSession | None = None
-        self._wire: _Wire | None = None
+        self.wire: _Wire | None = None
         self._armed: dict[_Armed, None] = {}
         self._waiting: dict[asyncio.Future[Any], str] = {}
         self._heard_s = 0.0
@@ -130,9 +164,9 @@ class SimZooKeeper:
         await self._open()
 
     async def stop(self) -> None:
-        session, connected = self._session, self._link is Link.CONNECTED
+        session, wire = self._session, self.wire
         self._end()
-        if session is not None and connected:
+        if session is not None and wire is not None and not self.ensemble.refuses(self.host, wire.server.name):
             await asyncio.sleep(self.ensemble.delay_s())
             self.ensemble.expire(session.id)
 
@@ -156,23 +190,22 @@ class SimZooKeeper:
         for part in root.split("/")[1:]:
             path += f"/{part}"
             if part and await self.exists(path) is None:
-                await self.create(path)
+                with contextlib.suppress(NodeExists):
+                    await self.create(path)
         self._root = root
 
     def _connect(self, server: Server, session: ServerSession) -> None:
-        wire = self._wire = _Wire(self, server, session)
+        wire = self.wire = _Wire(self, server, session)
         session.heard_s = self._heard_s = self.ensemble.loop.time()
-        session.hang_up = lambda: wire.down(self._broken_by_server(wire))
+        session.hang_up = wire.hang_up
         self._link = Link.CONNECTED
-
-    def _broken_by_server(self, wire: _Wire) -> Callable[[], object]:
-        return lambda: self.broken() if self._wire is wire else None
 
     def _reachable(self) -> Server | None:
         servers = [
             server
             for server in self.ensemble.servers
             if server.applied >= self.zxid
+            and self.ensemble.serves(server)
             and not self.ensemble.refuses(self.host, server.name)
             and not self.ensemble.refuses(server.name, self.host)
         ]
@@ -182,17 +215,12 @@ class SimZooKeeper:
         """Six times in a time-out: be heard, and hear. Silence for two thirds of it is a broken connection."""
         if self._session is not session:
             return
-        wire, timeout_s = self._wire, session.timeout_s
+        wire, timeout_s = self.wire, session.timeout_s
         if wire is not None and self._link is Link.CONNECTED:
-            if self._reachable_still(wire.server):
-                wire.up(self._pong(wire))
+            wire.up(self._pong(wire))
             if self.ensemble.loop.time() - self._heard_s > timeout_s * 2 / 3:
                 self.broken()
         self.ensemble.loop.call_later(timeout_s / 6, self._ping, session, context=self.context)
-
-    def _reachable_still(self, server: Server) -> bool:
-        refuses = self.ensemble.refuses
-        return not refuses(self.host, server.name) and not refuses(server.name, self.host)
 
     def _pong(self, wire: _Wire) -> Callable[[], Any]:
         def heard() -> None:
@@ -205,11 +233,11 @@ class SimZooKeeper:
 
     def broken(self) -> None:
         """The connection breaks now."""
-        wire, session = self._wire, self._session
+        wire, session = self.wire, self._session
         if wire is None or session is None:
             return
         wire.cut()
-        self._wire = None
+        self.wire = None
         self._fail(ConnectionLoss)
         self._say(Link.SUSPENDED)
         self.ensemble.loop.call_later(RETRY_S, self._again, session, context=self.context)
@@ -232,7 +260,7 @@ class SimZooKeeper:
 
     def _look_again(self, armed: _Armed) -> None:
         """A watch on the new server, and what it missed."""
-        wire = self._wire
+        wire = self.wire
         assert wire is not None
 
         async def look() -> None:
@@ -251,9 +279,9 @@ class SimZooKeeper:
         wire.up(look)
 
     def _end(self) -> None:
-        if self._wire is not None:
-            self._wire.cut()
-        self._wire = self._session = None
+        if self.wire is not None:
+            self.wire.cut()
+        self.wire = self._session = None
         self._link = Link.LOST
         self._armed.clear()
         self._fail(SessionExpired)
@@ -321,8 +349,12 @@ class SimZooKeeper:
         async def write(wire: _Wire) -> list[str | Stat | None]:
             ensemble = self.ensemble
             await asyncio.sleep(ensemble.delay_s())
+            if not ensemble.serves(wire.server) or ensemble.loses():
+                raise HungUp
             results = ensemble.commit(wire.session.id, full)
             zxid = ensemble.zxid
+            if ensemble.loses():
+                raise HungUp
             await wire.server.reached(zxid)
             return [self._relative(result) for result in results]
 
@@ -374,7 +406,7 @@ class SimZooKeeper:
 
     def _ask(self, path: str, request: Callable[[_Wire], Any], armed: _Armed | None = None) -> asyncio.Future[Any]:
         answer: asyncio.Future[Any] = self.ensemble.loop.create_future()
-        wire = self._wire
+        wire = self.wire
         if self._session is None:
             answer.set_exception(SessionExpired(path, "no session is open"))
             return answer
@@ -404,8 +436,7 @@ class SimZooKeeper:
             else:
                 wire.down(lambda: land(None, value))
 
-        if self._reachable_still(wire.server):
-            wire.up(handle)
+        wire.up(handle)
         return answer
 
     def _full(self, path: str) -> str:

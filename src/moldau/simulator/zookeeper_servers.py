@@ -29,7 +29,7 @@ from moldau.ports.zookeeper import (
     Stat,
     ZooKeeperError,
 )
-from moldau.simulator.loop import Owner
+from moldau.simulator.loop import OWNER, Owner
 from moldau.terms.named import NamedTuple
 
 
@@ -144,16 +144,30 @@ class Server:
             watcher(happened, path)
 
 
+ELECTION_S = (0.2, 0.2, 1.0, 3.0)
+"""How long servers may take to agree on a leader."""
+
+
 class ServerSession:
     """What the ensemble knows of a session."""
 
     def __init__(self, id: int, timeout_s: float, now_s: float) -> None:
         self.id, self.timeout_s, self.heard_s = id, timeout_s, now_s
+        self.owner = OWNER.get()
+        """The process that opened it."""
         self.hang_up: Callable[[], object] = lambda: None
 
 
+Witness = Callable[[int, Sequence[Op], Sequence[Change]], object]
+"""(session, or 0 for the servers themselves; what was asked; what changed)."""
+
+
 class SimEnsemble:
-    """All servers. ``log`` has every transaction: (zxid, session, changes)."""
+    """All servers. ``witnesses`` hear of every transaction as it is made.
+
+    ``flaky``: the share of transactions whose answer is lost, and with it the connection; as many are lost before they
+    are made.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, dice: random.Random, servers: int = 3) -> None:
         self.loop, self.dice = loop, dice
@@ -162,29 +176,74 @@ class SimEnsemble:
         self.tree = Tree()
         self.zxid = 0
         self.sessions: dict[int, ServerSession] = {}
-        self.log: list[tuple[int, int, list[Change]]] = []
+        self.opened: dict[int, ServerSession] = {}
+        """All sessions that ever were."""
+        self.witnesses: list[Witness] = []
+        self.flaky = 0.0
+        self.linger_s = 0.0
+        """How long ephemeral znodes outlive a session that ran out."""
         self.refuses: Callable[[str, str], bool] = lambda client, server: False
         """Whether nothing gets from one host to another now."""
         self._next_session = 1
+        self._leads: Server | None = self.servers[0]
+        self._elected_s = 0.0
 
     def delay_s(self) -> float:
         return 0.0002 + 0.001 * self.dice.random()
+
+    def loses(self) -> bool:
+        """Whether a connection ends at this very moment."""
+        return self.flaky > 0 and self.dice.random() < self.flaky
+
+    # ---- who leads the servers
+
+    def serves(self, server: Server) -> bool:
+        """Whether a server has a leader, and a majority behind it."""
+        leader = self._leader()
+        return leader is not None and self._reach(server, leader)
+
+    def lose_leader(self, for_s: float) -> None:
+        """Nobody serves for a while; then another leads. Sessions begin their time-outs anew under the new leader."""
+        self._leads = None
+        self._elected_s = max(self._elected_s, self.loop.time() + for_s)
+
+    def _leader(self) -> Server | None:
+        now_s = self.loop.time()
+        if self._leads is not None and not self._has_majority(self._leads):
+            self.lose_leader(self.dice.choice(ELECTION_S))
+        if now_s < self._elected_s:
+            return None
+        if self._leads is None:
+            able = [server for server in self.servers if self._has_majority(server)]
+            if not able:
+                self._elected_s = now_s + ELECTION_S[0]
+                return None
+            self._leads = self.dice.choice(able)
+        return self._leads
+
+    def _reach(self, one: Server, other: Server) -> bool:
+        return one is other or not (self.refuses(one.name, other.name) or self.refuses(other.name, one.name))
+
+    def _has_majority(self, server: Server) -> bool:
+        return 2 * sum(self._reach(server, other) for other in self.servers) > len(self.servers)
 
     # ---- sessions
 
     def open(self, timeout_s: float) -> ServerSession:
         session = ServerSession(0x1000_0000_0000 + self._next_session, timeout_s, self.loop.time())
         self._next_session += 1
-        self.sessions[session.id] = session
+        self.sessions[session.id] = self.opened[session.id] = session
         self._watch_over(session)
         return session
 
     def _watch_over(self, session: ServerSession) -> None:
         if session.id not in self.sessions:
             return
-        left_s = session.heard_s + session.timeout_s - self.loop.time()
+        if self._leader() is None:  # nobody counts; who leads next starts from the beginning
+            session.heard_s = self.loop.time()
+        left_s = max(session.heard_s, self._elected_s) + session.timeout_s - self.loop.time()
         if left_s <= 0:
-            self.expire(session.id)
+            self.expire(session.id, self.linger_s)
         else:
             self.loop.call_later(left_s, self._watch_over, session, context=self.owner.context)
 
@@ -219,7 +278,8 @@ class SimEnsemble:
         self.zxid += 1
         for change in changes:
             self.tree.apply(self.zxid, change)
-        self.log.append((self.zxid, session_id, changes))
+        for witness in self.witnesses:
+            witness(session_id, ops, changes)
         for server in self.servers:
             due_s = max(self.loop.time() + self.dice.random() * server.lag_s, server.due_s + 1e-7)
             server.due_s = due_s
@@ -253,8 +313,8 @@ class SimEnsemble:
             case Delete():
                 if trial.children(op.path):
                     raise NotEmpty(op.path)
+                changes.append(Change(op.path, None, trial.owner(op.path)))
                 trial.delete(op.path)
-                changes.append(Change(op.path, None))
             case Check():
                 pass
         return None

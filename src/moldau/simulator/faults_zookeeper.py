@@ -1,0 +1,116 @@
+"""What breaks on the ZooKeeper plane only: sessions, answers, servers that lag, lead no more or cannot be reached.
+
+Everything of faults.py breaks here too; the servers are hosts of the same net, so that cuts may leave them without a
+majority, or a node without ZooKeeper. Read next: zookeeper_servers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
+from moldau.simulator.faults import FAULTS, LASTING_S, Chaos
+from moldau.simulator.looking_zookeeper import ZnodeEyes
+from moldau.simulator.tools_zookeeper import Tools
+from moldau.simulator.zookeeper_servers import ELECTION_S
+from moldau.zookeeper import paths
+
+LINGER_S = (0.0, 0.0, 0.3, 3.0)
+
+
+class ZooKeeperChaos(Chaos):
+    """The hand that breaks things, ZooKeeper among them."""
+
+    def __init__(self, cluster: ZooKeeperCluster, eyes: ZnodeEyes) -> None:
+        super().__init__(cluster, eyes)
+        self.ensemble = cluster.ensemble
+        self.tools = Tools(cluster, eyes)
+
+    async def trouble(self, name: str) -> bool:
+        if name in ZOOKEEPER_FAULTS:
+            return await ZOOKEEPER_FAULTS[name](self)
+        return await FAULTS[name](self)
+
+    def undone(self) -> list[str]:
+        return self.tools.undone()
+
+    def _hosts(self) -> list[str]:
+        return [*super()._hosts(), *(server.name for server in self.ensemble.servers)]
+
+    # ---- sessions
+
+    async def _expire(self) -> bool:
+        """A session that lives is ended by the servers."""
+        return self._end(self.dice.choice(list(self.ensemble.sessions)) if self.ensemble.sessions else None)
+
+    async def _expire_controller(self) -> bool:
+        office = self.ensemble.tree.znodes.get(CHROOT + paths.CONTROLLER)
+        return self._end(None if office is None else office.owner)
+
+    def _end(self, session: int | None) -> bool:
+        if session not in self.ensemble.sessions:
+            return False
+        owner, linger_s = self.ensemble.sessions[session].owner, self.dice.choice(LINGER_S)
+        who = "nobody" if owner is None else owner.name
+        self.cluster.tell(f"the session of {who} is ended, its znodes {f'{linger_s:g} s later' if linger_s else 'too'}")
+        self.ensemble.expire(session, linger_s)
+        return True
+
+    async def _no_zookeeper(self) -> bool:
+        """A node sees all others and no ZooKeeper: who leads there is a zombie soon."""
+        host = self.dice.choice([seat.host for seat in self.cluster.seats.values()])
+        servers = [server.name for server in self.ensemble.servers]
+        links = {(host, one) for one in servers} | {(one, host) for one in servers}
+        if self.dice.random() < 0.3:
+            links = {link for link in links if link[1] == host}  # what it asks is done, and it never hears
+        return await self._sever(links, f"{host} is cut off from ZooKeeper")
+
+    # ---- servers
+
+    async def _ensemble_leader(self) -> bool:
+        for_s = self.dice.choice(ELECTION_S)
+        self.cluster.tell(f"ZooKeeper loses its leader, for {for_s:g} s")
+        self.ensemble.lose_leader(for_s)
+        await self._wait(for_s)
+        return True
+
+    async def _ensemble_away(self) -> bool:
+        for_s = self.dice.choice(LASTING_S)
+        self.cluster.tell(f"ZooKeeper serves nobody, for {for_s:g} s")
+        self.ensemble.lose_leader(for_s)
+        await self._wait(for_s)
+        return True
+
+    async def _lag(self) -> bool:
+        """Reads are answered from what was true some time ago."""
+        for server in self.ensemble.servers:
+            server.lag_s = self.dice.choice((0.002, 0.05, 0.5, 3.0))
+        self.cluster.tell(f"ZooKeeper's servers lag by up to {[server.lag_s for server in self.ensemble.servers]} s")
+        await self._last()
+        for server in self.ensemble.servers:
+            server.lag_s = 0.002
+        return True
+
+    async def _lost_answers(self) -> bool:
+        self.ensemble.flaky = self.dice.choice((0.02, 0.1, 0.4))
+        self.cluster.tell(f"{self.ensemble.flaky:.0%} of what is asked of ZooKeeper is lost, and as many answers")
+        await self._last()
+        self.ensemble.flaky = 0.0
+        self.cluster.tell("ZooKeeper answers again")
+        return True
+
+    async def _tools(self) -> bool:
+        """A tool of the ZooKeeper era leaves a request in a znode."""
+        return self.tools.use()
+
+
+ZOOKEEPER_FAULTS: dict[str, Callable[[ZooKeeperChaos], Awaitable[bool]]] = {
+    "expire": ZooKeeperChaos._expire,
+    "expire-controller": ZooKeeperChaos._expire_controller,
+    "no-zookeeper": ZooKeeperChaos._no_zookeeper,
+    "ensemble-leader": ZooKeeperChaos._ensemble_leader,
+    "ensemble-away": ZooKeeperChaos._ensemble_away,
+    "lag": ZooKeeperChaos._lag,
+    "lost-answers": ZooKeeperChaos._lost_answers,
+    "tools": ZooKeeperChaos._tools,
+}

@@ -1,0 +1,126 @@
+"""What can be seen of a cluster on the ZooKeeper plane: here the truth is what stands in the servers' znodes.
+
+The image of ``Eyes`` is read again from the znodes after every transaction that touches the cluster's state, so that it
+is the truth before any node knows. Judges nothing. Read next: laws/zookeeper.py.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from moldau.broker.metadata import difference
+from moldau.broker.node import Node
+from moldau.image import Delta, Image, image_from
+from moldau.ports.zookeeper import Op, Stat
+from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
+from moldau.simulator.looking import Eyes
+from moldau.simulator.zookeeper_servers import Change, Tree
+from moldau.zookeeper import paths
+from moldau.zookeeper.reading import Survey, read
+from moldau.zookeeper.znodes import parse_controller, parse_controller_epoch, parse_topic
+
+_STATE = (f"{CHROOT}{paths.TOPICS}/", f"{CHROOT}{paths.BROKER_IDS}/", f"{CHROOT}{paths.CONFIG}/topics/")
+Found = tuple[bytes, Stat]
+NOBODY: Any = None
+"""In place of the node that tells of a batch: the znodes themselves do."""
+
+
+class ZnodeEyes(Eyes):
+    """``births``: told of every node as it begins."""
+
+    cluster: ZooKeeperCluster
+
+    def __init__(self, cluster: ZooKeeperCluster) -> None:
+        super().__init__(cluster)
+        self.ensemble = cluster.ensemble
+        self.births: list[Callable[[int, Node], object]] = []
+        self.ensemble.witnesses.append(self._changed)
+
+    def _born(self, id: int, node: Node) -> None:
+        for birth in self.births:
+            birth(id, node)
+
+    def note_controller(self) -> None:
+        """It is told as it stands in /controller."""
+
+    @property
+    def controller(self) -> Node | None:
+        """The node that holds the office in its own view, if one does."""
+        planes = ((node, plane_of(node)) for _, node in self.nodes())
+        active = [node for node, plane in planes if plane is not None and plane.office_epoch is not None]
+        return active[0] if len(active) == 1 else None
+
+    def _changed(self, session: int, ops: Sequence[Op], changes: Sequence[Change]) -> None:
+        for change in changes:
+            if change.path == CHROOT + paths.CONTROLLER:
+                self._note_office(change.data)
+        if not any(change.path.startswith(_STATE) for change in changes):
+            return
+        before, self.image = self.image, _image(self.ensemble.tree)
+        self.offset += 1
+        delta = difference(before, self.image)
+        if delta:
+            self._tell(delta)
+            for listener in self.listeners:  # in nobody's life: a judge reads a failing disk as it is
+                contextvars.Context().run(listener, -1, NOBODY, delta, True)
+
+    def _note_office(self, data: bytes | None) -> None:
+        if data is None:
+            self.cluster.tell("  nobody is the controller")
+            return
+        epoch = parse_controller_epoch(self.ensemble.tree.at(CHROOT + paths.CONTROLLER_EPOCH).data)
+        self.controllers.append((parse_controller(data).broker_id, epoch))
+        self.cluster.tell(f"  n{self.controllers[-1][0]} is the controller, in epoch {epoch}")
+
+    def _tell(self, delta: Delta) -> None:
+        super()._tell(delta)
+        for id, was in delta.brokers.items():
+            if was is None or id not in self.image.brokers:
+                self.cluster.tell(f"  n{id} is {'' if was is None else 'not '}registered")
+
+
+def plane_of(node: Node) -> Any:
+    """A node's ZooKeeperPlane; None before it has a session."""
+    return getattr(node, "plane", None)
+
+
+def survey_of(tree: Tree) -> Survey:
+    """All that counts, in one instant."""
+    brokers: dict[int, Found] = {}
+    topics: dict[str, Found] = {}
+    states: dict[tuple[str, int], Found] = {}
+    for path, znode in _below(tree, paths.BROKER_IDS):
+        brokers[int(path.rpartition("/")[2])] = znode.data, znode.stat
+    for path, znode in _below(tree, paths.TOPICS):
+        name = path.rpartition("/")[2]
+        topics[name] = znode.data, znode.stat
+        for number in parse_topic(name, znode.data).partitions:
+            state = tree.znodes.get(CHROOT + paths.state(name, number))
+            if state is not None:
+                states[name, number] = state.data, state.stat
+    configs = {
+        f"{kind}/{path.rpartition('/')[2]}": znode.data
+        for kind in paths.CONFIG_KINDS
+        for path, znode in _below(tree, f"{paths.CONFIG}/{kind}")
+    }
+    block = tree.znodes.get(CHROOT + paths.PRODUCER_IDS)
+    feature = tree.znodes.get(CHROOT + paths.FEATURE)
+    return Survey(
+        brokers=brokers,
+        topics=topics,
+        states=states,
+        configs=configs,
+        feature=None if feature is None else feature.data,
+        producer_ids=None if block is None else block.data,
+    )
+
+
+def _below(tree: Tree, folder: str) -> list[tuple[str, Any]]:
+    above = tree.znodes.get(CHROOT + folder)
+    return [] if above is None else [(path, tree.znodes[path]) for path in sorted(above.children)]
+
+
+def _image(tree: Tree) -> Image:
+    return image_from(read(survey_of(tree), lambda: bytes(16)).records)

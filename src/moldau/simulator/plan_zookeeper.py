@@ -1,0 +1,34 @@
+"""What a seed stands for on the ZooKeeper plane: the quorum plane's plan, with an ensemble and its troubles.
+
+The same clients, topics, disks and nets as plan.py draws; sessions, and troubles of ZooKeeper's, come on top. Every
+node is a broker and may be elected controller. Read next: cluster_zookeeper.py, faults_zookeeper.py.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from moldau.simulator.plan import BROKER, Plan, draw
+from moldau.simulator.scenes import SCENES, ZOOKEEPER, ZOOKEEPER_SCENES
+
+_OF_THE_QUORUM = ("metadata.log.", "internal.metadata.log.", "broker.session.", "broker.heartbeat.")
+
+
+def draw_zookeeper(seed: int, scene: str | None = None) -> Plan:
+    """The plan of a seed; ``scene`` allows one kind of trouble only."""
+    plan = draw(seed)
+    dice = random.Random(f"zookeeper plan {seed}")
+    settings = {key: text for key, text in plan.settings.items() if not key.startswith(_OF_THE_QUORUM)}
+    settings["zookeeper.session.timeout.ms"] = str(dice.choice((2_000, 4_000, 9_000)))
+    settings["zookeeper.connection.timeout.ms"] = str(dice.choice((2_000, 15_000)))
+    some = [one for one in SCENES if dice.random() < 0.25]
+    some += [one for one in ZOOKEEPER_SCENES if dice.random() < 0.5]
+    return replace(
+        plan,
+        plane=ZOOKEEPER,
+        scene=scene,
+        seats=dict.fromkeys(range(1, 4 if dice.random() < 0.75 else 5), BROKER),
+        settings=settings | {"offsets.topic.replication.factor": "3"},
+        faults=(scene,) if scene else tuple(some) or (*SCENES, *ZOOKEEPER_SCENES),
+    )

@@ -1,0 +1,48 @@
+"""What a run is made of, by its plane: the cluster, the eyes on it, the hand that breaks things, the plane's laws."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from moldau.simulator.cluster import SimCluster
+from moldau.simulator.cluster_zookeeper import ZooKeeperCluster
+from moldau.simulator.faults import Chaos
+from moldau.simulator.faults_zookeeper import ZooKeeperChaos
+from moldau.simulator.laws.control import ControlLaws
+from moldau.simulator.laws.quorum import QuorumLaws
+from moldau.simulator.laws.zookeeper import ZooKeeperLaws
+from moldau.simulator.looking import Eyes
+from moldau.simulator.looking_zookeeper import ZnodeEyes
+from moldau.simulator.plan import Plan, draw
+from moldau.simulator.plan_zookeeper import draw_zookeeper
+from moldau.simulator.scenes import ZOOKEEPER
+
+__all__ = ["Parts", "parts_of", "plan_of"]
+
+
+class Parts(NamedTuple):
+    """``control`` judges batches and rest, ``plane`` looks between turns."""
+
+    cluster: SimCluster
+    eyes: Eyes
+    chaos: Chaos
+    control: ControlLaws | ZooKeeperLaws
+    plane: QuorumLaws | ZooKeeperLaws
+
+
+def plan_of(seed: int, scene: str | None, plane: str) -> Plan:
+    """The plan of a seed on a plane."""
+    return draw_zookeeper(seed, scene) if plane == ZOOKEEPER else draw(seed, scene)
+
+
+def parts_of(plan: Plan) -> Parts:
+    """A cluster that has not started, and who watches and breaks it."""
+    if plan.plane == ZOOKEEPER:
+        cluster = ZooKeeperCluster(plan)
+        sight = ZnodeEyes(cluster)
+        laws = ZooKeeperLaws(sight)
+        return Parts(cluster, sight, ZooKeeperChaos(cluster, sight), laws, laws)
+    nodes = SimCluster(plan)
+    eyes = Eyes(nodes)
+    control, quorum = ControlLaws(eyes), QuorumLaws(eyes)
+    return Parts(nodes, eyes, Chaos(nodes, eyes), control, quorum)

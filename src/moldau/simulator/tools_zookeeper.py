@@ -1,0 +1,118 @@
+"""What tools of the ZooKeeper era do meanwhile: they write znodes behind the controller's back, and wait for nobody.
+
+Topics made and deleted, replicas moved, preferred leaders asked for, settings changed. What must come of it is judged
+at rest. Source: Kafka 2.x's kafka-topics, kafka-configs, kafka-reassign-partitions, kafka-preferred-replica-election.
+"""
+
+from __future__ import annotations
+
+from moldau.ports.zookeeper import Create, Set
+from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
+from moldau.simulator.looking_zookeeper import ZnodeEyes
+from moldau.terms import TopicPartition
+from moldau.terms.value import replace
+from moldau.zookeeper import paths
+from moldau.zookeeper.notes import config_change_json, config_json, preferred_election_json, reassignment_json
+from moldau.zookeeper.znodes import Assignment, TopicZnode, topic_json
+
+RETENTIONS = ("60000", "86400000")
+
+
+class Tools:
+    """``made``: topics that a tool made and none deleted; ``gone``: those asked to be deleted; ``settings``: topic ->
+    retention.ms asked for last.
+    """
+
+    def __init__(self, cluster: ZooKeeperCluster, eyes: ZnodeEyes) -> None:
+        self.cluster, self.eyes = cluster, eyes
+        self.dice = cluster.stream("tools")
+        self.made: dict[str, None] = {}
+        self.gone: dict[str, None] = {}
+        self.settings: dict[str, str] = {}
+        self._number = 0
+
+    def use(self) -> bool:
+        """Do one thing; whether it was done."""
+        if not any(self.cluster.ensemble.serves(server) for server in self.cluster.ensemble.servers):
+            return False
+        return self.dice.choice((self._make, self._make, self._delete, self._move, self._elect, self._set))()
+
+    def _stands(self, path: str) -> bool:
+        return CHROOT + path in self.cluster.ensemble.tree.znodes
+
+    def _write(self, what: str, *ops: Create | Set) -> bool:
+        self.cluster.tell(f"a tool {what}")
+        for op in ops:
+            self.cluster.ensemble.commit(0, [replace(op, path=CHROOT + op.path)])
+        return True
+
+    def _make(self) -> bool:
+        self._number += 1
+        name = f"k{self._number}"
+        brokers = list(self.cluster.plan.brokers)
+        assigned = {}
+        for number in range(self.dice.randint(1, 2)):
+            self.dice.shuffle(brokers)
+            assigned[number] = Assignment(tuple(brokers[: self.dice.randint(2, 3)]))
+        self.made[name] = None
+        topic = topic_json(TopicZnode(name, None, assigned))
+        settings = Create(path=paths.config(f"topics/{name}"), data=config_json({}))
+        return self._write(f"creates topic {name}", settings, Create(path=paths.topic(name), data=topic))
+
+    def _delete(self) -> bool:
+        there = [name for name in self.made if self._stands(paths.topic(name))]
+        if not there:
+            return False
+        name = self.dice.choice(there)
+        if self._stands(paths.delete_topic(name)):
+            return False
+        del self.made[name]
+        self.gone[name] = None
+        self.settings.pop(name, None)
+        return self._write(f"deletes topic {name}", Create(path=paths.delete_topic(name)))
+
+    def _move(self) -> bool:
+        found = [(topic, number) for topic in self.eyes.image.topics.values() for number in topic.partitions]
+        if not found or self._stands(paths.REASSIGN_PARTITIONS):
+            return False
+        topic, number = self.dice.choice(found)
+        if topic.name.startswith("__"):
+            return False
+        brokers = list(self.cluster.plan.brokers)
+        self.dice.shuffle(brokers)
+        target = tuple(brokers[: len(topic.partitions[number].original_replicas)])
+        where = TopicPartition(topic.name, number)
+        return self._write(
+            f"moves {where} to {list(target)}",
+            Create(path=paths.REASSIGN_PARTITIONS, data=reassignment_json({where: target})),
+        )
+
+    def _elect(self) -> bool:
+        if self._stands(paths.PREFERRED_ELECTION):
+            return False
+        wanted = [TopicPartition(t.name, n) for t in self.eyes.image.topics.values() for n in t.partitions]
+        return self._write(
+            "elects preferred leaders", Create(path=paths.PREFERRED_ELECTION, data=preferred_election_json(wanted))
+        )
+
+    def _set(self) -> bool:
+        there = [name for name in self.made if self._stands(paths.config(f"topics/{name}"))]
+        if not there:
+            return False
+        name, value = self.dice.choice(there), self.dice.choice(RETENTIONS)
+        self.settings[name] = value
+        entity = f"topics/{name}"
+        written = Set(path=paths.config(entity), data=config_json({"retention.ms": value}))
+        note = Create(path=paths.NEW_CONFIG_CHANGE, data=config_change_json(entity), sequential=True)
+        return self._write(f"sets retention.ms={value} of {name}", written, note)
+
+    def undone(self) -> list[str]:
+        """C8, C13 at rest: what was asked for is so, and no request is left."""
+        image = self.eyes.image
+        broken = [f"C13: topic {name}, made by a tool, is not there" for name in self.made if name not in image.names]
+        broken += [f"C8: topic {name}, which a tool deleted, is there" for name in self.gone if name in image.names]
+        for name, value in self.settings.items():
+            if image.config(2, name).get("retention.ms") != value:
+                broken.append(f"C13: retention.ms of {name} is {image.config(2, name)}, a tool set {value}")
+        requests = (paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, *map(paths.delete_topic, self.gone))
+        return broken + [f"Z7: {path} is still there: nobody heeded it" for path in requests if self._stands(path)]

@@ -1,0 +1,31 @@
+"""Whole runs of real nodes on the ZooKeeper plane: no law breaks, and the same seed is the same history."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.simulator.faults_zookeeper import ZOOKEEPER_FAULTS
+from moldau.simulator.plan_zookeeper import draw_zookeeper
+from moldau.simulator.run import Outcome, simulate
+from moldau.simulator.scenes import ZOOKEEPER, ZOOKEEPER_SCENES
+
+
+def told(outcome: Outcome) -> str:
+    again = f"reproduce: moldau sim --plane zookeeper --seed {outcome.seed}"
+    return "\n".join([*outcome.story, *outcome.broken, *outcome.doubts, again])
+
+
+def test_every_scene_of_this_plane_has_its_trouble() -> None:
+    assert set(ZOOKEEPER_FAULTS) == set(ZOOKEEPER_SCENES)
+    for scene in ZOOKEEPER_SCENES:
+        assert draw_zookeeper(3, scene).faults == (scene,)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_mixed_troubles_break_no_law(seed: int) -> None:
+    outcome = simulate(seed, None, ZOOKEEPER)
+    assert outcome.verdict == "passed", told(outcome)
+
+
+def test_the_same_seed_is_the_same_history() -> None:
+    assert simulate(1, "expire", ZOOKEEPER).digest == simulate(1, "expire", ZOOKEEPER).digest
