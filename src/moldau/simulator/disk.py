@@ -13,7 +13,7 @@ import os
 import random
 from collections.abc import Callable, Sequence
 
-from moldau.simulator.loop import OWNER
+from moldau.simulator.loop import OWNER, Owner
 
 CAPACITY = 1 << 34
 SECTOR = 512
@@ -109,7 +109,8 @@ class SimFile:
 class SimDisk:
     """``errors`` has the errno with which everything under a path fails (reads too, unless the disk is only full).
 
-    ``hung``: work off the loop waits; ``slowness`` multiplies its time.
+    ``hung``: work off the loop waits; ``slowness`` multiplies its time. ``stalls``: a write on the loop holds its whole
+    process up; the list has whom it has held up.
     """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
@@ -117,6 +118,8 @@ class SimDisk:
         self.errors: dict[str, int] = {}
         self.hung = False
         self.slowness = 1.0
+        self.beside = False  # work off the loop is under way
+        self.stalls: list[Owner] | None = None
         self._names: dict[str, Inode | None] = {"/": None}  # a directory is None
         self._durable: dict[str, Inode | None] = {"/": None}
         self._unsynced: list[tuple[str, Inode | None, bool]] = []  # (path, what, whether it is there)
@@ -145,6 +148,10 @@ class SimDisk:
             return
         if not owner.alive:
             raise OSError(errno.EIO, "this process is dead")
+        if self.stalls is not None and what != "read" and not self.beside and not owner.paused:
+            # The write is done when it returns; what is left of this turn of the loop happens just before the stall.
+            owner.paused = True
+            self.stalls.append(owner)
         for under, number in self.errors.items():
             if path.startswith(under) and (number != errno.ENOSPC or what == "grow"):
                 raise OSError(number, os.strerror(number), path)
@@ -154,10 +161,13 @@ class SimDisk:
         return sorted(path for path, inode in self._names.items() if inode is not None and path.startswith(under))
 
     def rot(self, path: str, at: int) -> None:
-        """A bit of what is safely stored turns."""
+        """A bit turns."""
         inode = self._file(path)
         inode.data[at] ^= 0x10
-        inode.durable = inode.durable[:at] + bytes((inode.durable[at] ^ 0x10,)) + inode.durable[at + 1 :]
+        if inode.pending:  # not all of it is on the platter yet
+            inode.pending.append((at, bytes((inode.data[at],))))
+        if at < len(inode.durable):
+            inode.durable = inode.durable[:at] + bytes((inode.durable[at] ^ 0x10,)) + inode.durable[at + 1 :]
 
     # ---- the port
 

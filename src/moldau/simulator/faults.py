@@ -1,9 +1,10 @@
 """What breaks: each trouble begins, lasts a while and ends, and several may overlap. By seed.
 
 The atlas: what no configuration survives is not done (docs/trust.md). A power cut takes what was not synced; at most
-min.insync.replicas - 1 machines may have lost data and not have caught up since, and none that alone is the ISR of a
-partition; with flush.messages=1 any may. Disks fail for one machine at a time, and only while nobody has lost data.
-Read next: run.py.
+min.insync.replicas - 1 machines may have lost data and not have caught up since; and while one has, every partition
+keeps somebody in ISR or ELR who has not crashed since it was in sync: when all have, nobody knows who lost its tail.
+With flush.messages=1 any may. Disks fail for one machine at a time, and only while nobody has lost data. Read next:
+decay.py (rot, blackouts, stalled writes), run.py.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import errno
 from collections.abc import Awaitable, Callable
 
+from moldau.simulator import decay
 from moldau.simulator.cluster import CLIENTS, Seat, SimCluster
 from moldau.simulator.looking import Eyes
 from moldau.simulator.net import Link
@@ -22,7 +24,11 @@ HOUR_MS = 3_600_000
 
 
 class Chaos:
-    """The hand that breaks things. ``done`` counts troubles by name; ``lossy`` are machines that may have lost data."""
+    """The hand that breaks things. ``done`` counts troubles by name.
+
+    ``lossy`` are machines that may have lost data, ``crashed`` those that ended without a controlled shutdown: each
+    until it is in sync again.
+    """
 
     def __init__(self, cluster: SimCluster, eyes: Eyes) -> None:
         self.cluster, self.eyes, self.plan = cluster, eyes, cluster.plan
@@ -30,7 +36,9 @@ class Chaos:
         self.going = True
         self.done: dict[str, int] = {}
         self.lossy: set[int] = set()
-        self._busy: set[int] = set()  # seats whose process or disk is in trouble: one trouble at a time for each
+        self.crashed: set[int] = set()
+        self.rotten: set[int] = set()  # lossy until their operator has been there
+        self.busy: set[int] = set()  # seats whose process or disk is in trouble: one trouble at a time for each
 
     async def run(self) -> None:
         """Break things, ``at_once`` hands at a time, until told to stop; returns when every trouble has ended."""
@@ -61,88 +69,110 @@ class Chaos:
         while self.going and (left_s := until_s - self.cluster.loop.time()) > 0:  # noqa: ASYNC110  # virtual time
             await asyncio.sleep(min(left_s, 0.5))
 
-    async def _last(self) -> None:
+    async def last(self) -> None:
+        """As long as this trouble lasts."""
         await self._wait(self.dice.choice(LASTING_S))
 
-    def _victim(self) -> Seat | None:
-        """A living seat that is in no trouble; it is, from now on, until ``_busy`` forgets it."""
-        free = [seat for seat in self.cluster.alive if seat.id not in self._busy]
+    def victim(self) -> Seat | None:
+        """A living seat that is in no trouble; it is, from now on, until ``busy`` forgets it."""
+        free = [seat for seat in self.cluster.alive if seat.id not in self.busy]
         if not free:
             return None
         seat = self.dice.choice(free)
-        self._busy.add(seat.id)
+        self.busy.add(seat.id)
         return seat
 
     def caught_up(self) -> None:
-        """Forget losses of machines that are in every ISR again in which they have a place."""
-        for id in sorted(self.lossy):
+        """Forget crashes and losses of machines that are in every ISR again in which they have a place."""
+        for id in sorted((self.lossy | self.crashed) - self.rotten):
             if self.cluster.seats[id].serves and all(
                 id in partition.isr for _, _, partition in self.eyes.partitions() if id in partition.replicas
             ):
                 self.lossy.discard(id)
+                self.crashed.discard(id)
 
-    def _may_lose(self, id: int) -> bool:
-        """The atlas for power cuts and broken disks."""
-        if self.plan.flush:
-            return True
+    def may_lose(self, id: int) -> bool:
+        """The atlas for power cuts, broken disks and rot."""
         self.caught_up()
-        alone = any(partition.isr == (id,) for _, _, partition in self.eyes.partitions())
-        return not alone and not (self.lossy - {id})
+        return self.plan.flush or (not self.lossy - {id} and self._somebody_whole({id}))
+
+    def may_crash(self, *ids: int) -> bool:
+        """The atlas for ends that lose nothing: they too hide who has lost something."""
+        self.caught_up()
+        return self.plan.flush or not self.lossy or self._somebody_whole(set(ids))
+
+    def _somebody_whole(self, but: set[int]) -> bool:
+        """Whether every partition has somebody who may lead and has not crashed."""
+        gone = self.crashed | but
+        return all({*p.isr, *p.elr} - gone or not p.isr + p.elr for _, _, p in self.eyes.partitions())
+
+    def crashable(self, *, loses: bool) -> Seat | None:
+        """A victim that the atlas lets crash; it is noted as crashed."""
+        seat = self.victim()
+        if seat is None:
+            return None
+        if not (self.may_lose(seat.id) if loses else self.may_crash(seat.id)):
+            self.busy.discard(seat.id)
+            return None
+        self.crashed.add(seat.id)
+        if loses:
+            self.lossy.add(seat.id)
+        return seat
 
     # ---- processes
 
     async def _kill(self) -> bool:
-        seat = self._victim()
+        seat = self.crashable(loses=False)
         if seat is None:
             return False
         self.cluster.kill(seat.id)
-        await self._last()
-        self._return(seat)
+        await self.last()
+        self.come_back(seat)
         return True
 
     async def _power(self) -> bool:
-        seat = self._victim()
+        seat = self.crashable(loses=True)
         if seat is None:
             return False
-        if not self._may_lose(seat.id):
-            self._busy.discard(seat.id)
-            return False
-        self.lossy.add(seat.id)
         self.cluster.kill(seat.id, power=self.dice)
-        await self._last()
-        self._return(seat)
+        await self.last()
+        self.come_back(seat)
         return True
 
-    def _return(self, seat: Seat) -> None:
+    def come_back(self, seat: Seat) -> None:
+        """The end of a trouble: the machine runs again, and may have another."""
         if seat.owner is None:
             self.cluster.start(seat.id)
-        self._busy.discard(seat.id)
+        self.busy.discard(seat.id)
 
     async def _pause(self) -> bool:
-        seat = self._victim()
+        seat = self.victim()
         if seat is None:
             return False
         owner = self.cluster.pause(seat.id)
-        await self._last()
+        await self.last()
         self.cluster.resume(owner)
-        self._busy.discard(seat.id)
+        self.busy.discard(seat.id)
         return True
 
     async def _stop(self) -> bool:
         """A controlled shutdown, and a start. L12: it ends, unless something held the process up."""
-        seat = self._victim()
+        seat = self.victim()
         if seat is None:
             return False
         if not seat.serves:
-            self._busy.discard(seat.id)
+            self.busy.discard(seat.id)
             return False
         self.cluster.stop(seat.id)
         if not await self.cluster.until(lambda: seat.owner is None, STOP_LIMIT_S):
             if not seat.delayed:
                 self.cluster.breaks(f"L12: the shutdown of {seat.host} has not ended after {STOP_LIMIT_S} s")
-            self.cluster.kill(seat.id)
-        await self._last()
-        self._return(seat)
+            await self.cluster.until(lambda: seat.owner is None or self.may_crash(seat.id), STOP_LIMIT_S)
+            if seat.owner is not None:
+                self.crashed.add(seat.id)
+                self.cluster.kill(seat.id)
+        await self.last()
+        self.come_back(seat)
         return True
 
     # ---- the net
@@ -150,7 +180,7 @@ class Chaos:
     async def _sever(self, links: set[Link], text: str) -> bool:
         self.cluster.tell(text)
         mend = self.cluster.wires.sever(sorted(links))
-        await self._last()
+        await self.last()
         mend()
         self.cluster.tell(f"over: {text}")
         return True
@@ -216,7 +246,7 @@ class Chaos:
         seat.disk.slowness = self.dice.choice((10.0, 100.0, 1_000.0))
         seat.delayed = True
         self.cluster.tell(f"the disk of {seat.host} is {seat.disk.slowness:.0f} times slower")
-        await self._last()
+        await self.last()
         seat.disk.slowness = 1.0
         self.cluster.tell(f"the disk of {seat.host} is fast again")
         return True
@@ -225,7 +255,7 @@ class Chaos:
         seat = self.dice.choice(list(self.cluster.seats.values()))
         seat.disk.hung = seat.delayed = True
         self.cluster.tell(f"the disk of {seat.host} hangs")
-        await self._last()
+        await self.last()
         seat.disk.hung = False
         self.cluster.tell(f"the disk of {seat.host} goes on")
         return True
@@ -237,23 +267,19 @@ class Chaos:
         return await self._disk(errno.EIO, "fails", "is replaced by one with the same data")
 
     async def _disk(self, number: int, begins: str, ends: str) -> bool:
-        seat = self._victim()
+        seat = self.crashable(loses=True)
         if seat is None:
             return False
-        if not self._may_lose(seat.id):
-            self._busy.discard(seat.id)
-            return False
         under = self.dice.choice(["/", *self.cluster.folders])
-        self.lossy.add(seat.id)
         seat.hurt = True
         seat.disk.errors[under] = number
         self.cluster.tell(f"the disk of {seat.host} {begins} ({under})")
-        await self._last()
+        await self.last()
         del seat.disk.errors[under]
         self.cluster.tell(f"the disk of {seat.host} {ends}")
         if seat.owner is not None:  # a directory that went offline stays so until a restart
             self.cluster.kill(seat.id)
-        self._return(seat)
+        self.come_back(seat)
         return True
 
     async def _moves(self) -> bool:
@@ -278,4 +304,7 @@ FAULTS: dict[str, Callable[[Chaos], Awaitable[bool]]] = {
     "disk-full": Chaos._disk_full,
     "disk-error": Chaos._disk_error,
     "moves": Chaos._moves,
+    "rot": decay.rot,
+    "blackout": decay.blackout,
+    "stalled-writes": decay.stalled_writes,
 }

@@ -86,7 +86,7 @@ class ZooKeeperChaos(Chaos):
         for server in self.ensemble.servers:
             server.lag_s = self.dice.choice((0.002, 0.05, 0.5, 3.0))
         self.cluster.tell(f"ZooKeeper's servers lag by up to {[server.lag_s for server in self.ensemble.servers]} s")
-        await self._last()
+        await self.last()
         for server in self.ensemble.servers:
             server.lag_s = 0.002
         return True
@@ -94,7 +94,7 @@ class ZooKeeperChaos(Chaos):
     async def _lost_answers(self) -> bool:
         self.ensemble.flaky = self.dice.choice((0.02, 0.1, 0.4))
         self.cluster.tell(f"{self.ensemble.flaky:.0%} of what is asked of ZooKeeper is lost, and as many answers")
-        await self._last()
+        await self.last()
         self.ensemble.flaky = 0.0
         self.cluster.tell("ZooKeeper answers again")
         return True

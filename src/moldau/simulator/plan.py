@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from moldau.history.checks import SAFE, Promise
 from moldau.simulator.net import Weather
-from moldau.simulator.scenes import QUORUM, SCENES
+from moldau.simulator.scenes import QUORUM, RARER, SCENES
 
 BOTH, CONTROLLER, BROKER = "broker,controller", "controller", "broker"
 CALM = Weather()
@@ -92,7 +92,9 @@ def draw(seed: int, scene: str | None = None) -> Plan:
     seats = _seats(dice)
     brokers = sum(roles != CONTROLLER for roles in seats.values())
     flush = dice.random() < 0.15
-    some = tuple(one for one in SCENES if dice.random() < 0.4)
+    some = tuple(one for one in SCENES if one not in RARER and dice.random() < 0.4)
+    more = random.Random(f"more of plan {seed}")  # what came later has dice of its own: old seeds stay what they were
+    some += tuple(one for one in RARER if more.random() < 0.2)
     return Plan(
         seed=seed,
         plane=QUORUM,

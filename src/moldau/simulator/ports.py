@@ -100,10 +100,12 @@ class SimTasks:
             if self._disk.hung:
                 self._loop.call_later(HUNG_LOOK_S, act)
                 return
+            self._disk.beside = True
             try:
                 value = call()
             except Exception as raised:
                 error = raised
+            self._disk.beside = False
             self._loop.call_later(self._dice.uniform(0, 0.002), settle, error, value)
 
         self._loop.call_later(self._dice.uniform(0, 0.004) * self._disk.slowness, act)

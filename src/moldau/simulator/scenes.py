@@ -7,7 +7,10 @@ QUORUM, ZOOKEEPER = "quorum", "zookeeper"
 SCENES = (
     "kill", "pause", "isolate", "one-way", "power", "break", "halves", "clog", "stop", "clock", "slow-disk",
     "hung-disk", "disk-full", "disk-error", "moves",
+    "rot", "blackout", "stalled-writes",
 )  # fmt: skip
+RARER = SCENES[-3:]
+"""What came later, drawn by dice of its own."""
 ZOOKEEPER_SCENES = (
     "expire", "expire-controller", "no-zookeeper", "ensemble-leader", "ensemble-away", "lag", "lost-answers", "tools",
 )  # fmt: skip

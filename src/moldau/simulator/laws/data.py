@@ -17,6 +17,7 @@ from moldau.replication.facts import Assignment
 from moldau.replication.laws import Memory, ReplicaSight, Sight
 from moldau.replication.roles import Role
 from moldau.simulator.looking import Eyes
+from moldau.storage import CorruptLog
 from moldau.wire import batch
 
 TAIL = 20
@@ -52,10 +53,15 @@ class Past:
 
 
 def pieces(log: Any, start: int, end: int) -> list[Piece]:
-    """The batches of a log from ``start`` to ``end``, both at borders of batches."""
+    """The batches of a log from ``start`` to ``end``, both at borders of batches; up to bytes that are named as rotten,
+    which nobody else is given either.
+    """
     found: list[Piece] = []
     while start < end:
-        data = log.read(start, 1 << 30, up_to=end)  # of one segment
+        try:
+            data = log.read(start, 1 << 30, up_to=end)  # of one segment
+        except CorruptLog:
+            break
         more = [Piece(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in batch.headers(data)]
         if not more:
             break

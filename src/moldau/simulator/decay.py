@@ -1,0 +1,128 @@
+"""Troubles that come from inside machines: bits that rot, all of them gone at once, writes that hold up the loop.
+
+Rot befalls one file of a killed node; text files get a byte that no such file has (they have no checksum: a digit that
+turns into another cannot be told, in Kafka neither). Where it is a log's, an operator throws the replica away at the
+end, as the broker says he should; nobody else repairs it. Within the atlas of faults.py. Read next: run.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from moldau.storage.names import METADATA_TOPIC
+from moldau.wire import batch
+
+if TYPE_CHECKING:
+    from moldau.simulator.cluster import Seat
+    from moldau.simulator.faults import Chaos
+
+MANY = (".log", ".index", ".timeindex", ".snapshot")
+"""Kinds of which a partition has several; seven of ten bits are of these."""
+LOG = ".log"
+UNCOVERED = 17
+"""Base offset, length, leader epoch and magic of a batch."""
+PATIENCE_S = 120.0
+WAKE_S = (0.0, 0.0, 0.5, 3.0)
+
+
+async def rot(chaos: Chaos) -> bool:
+    """A node is killed, and before it comes back a bit of one of its files has turned."""
+    seat = chaos.crashable(loses=True)
+    if seat is None:
+        return False
+    chaos.cluster.kill(seat.id)
+    path = _somewhere(chaos, seat)
+    if path is None:
+        chaos.come_back(seat)
+        return False
+    at = chaos.dice.choice(_bytes_that_tell(path, bytes(seat.disk.read(path))))
+    seat.disk.rot(path, at)
+    chaos.rotten.add(seat.id)
+    chaos.cluster.tell(f"a bit of {path} on {seat.host} has turned, at byte {at}")
+    await chaos.last()
+    chaos.come_back(seat)
+    if path.endswith(LOG):
+        await chaos.last()
+        await _throw_away(chaos, seat, path.rpartition("/")[0])
+    chaos.rotten.discard(seat.id)
+    return True
+
+
+def _somewhere(chaos: Chaos, seat: Seat) -> str | None:
+    """A file of a replica or a checkpoint; the metadata log is not among them (docs/trust.md)."""
+    disk = seat.disk
+    found = [
+        path
+        for folder in chaos.cluster.folders
+        for path in disk.files(f"{folder}/")
+        if METADATA_TOPIC not in path and not path.endswith((".lock", "meta.properties", ".checkpoint", ".tmp"))
+        and disk.size(path)
+    ]  # fmt: skip
+    large = [path for path in found if path.endswith(MANY)]
+    small = [path for path in found if not path.endswith(MANY)]
+    kind = large if large and (not small or chaos.dice.random() < 0.7) else small
+    return chaos.dice.choice(kind) if kind else None
+
+
+def _bytes_that_tell(path: str, data: bytes) -> Sequence[int]:
+    """All bytes; of a log those that a checksum covers: of a batch's header not the first (KIP-98)."""
+    if not path.endswith(LOG):
+        return range(len(data))
+    found = list(range(len(data)))
+    for position, header in reversed(list(batch.headers(data))):
+        del found[position : position + min(UNCOVERED, header.length)]
+    return found
+
+
+async def _throw_away(chaos: Chaos, seat: Seat, folder: str) -> None:
+    """What an operator does about a log that is named as corrupt: the replica is removed, and fetched anew."""
+    if not await chaos.cluster.until(lambda: seat.id not in chaos.busy and chaos.may_lose(seat.id), PATIENCE_S):
+        chaos.cluster.tell(f"nobody else has what {folder} on {seat.host} holds: it stays")
+        return
+    chaos.busy.add(seat.id)
+    if seat.owner is not None:
+        chaos.cluster.kill(seat.id)
+    if seat.disk.exists(folder):
+        seat.disk.remove_tree(folder)
+        seat.disk.sync_dir(folder.rpartition("/")[0])
+    chaos.cluster.tell(f"the operator of {seat.host} removes {folder}")
+    chaos.come_back(seat)
+
+
+async def blackout(chaos: Chaos) -> bool:
+    """All machines that are in no other trouble go at once: their power where every record is synced before it counts,
+    else their processes only. Each comes back in its own time.
+    """
+    seats = [seat for seat in chaos.cluster.alive if seat.id not in chaos.busy]
+    if len(seats) < 2 or not chaos.may_crash(*(seat.id for seat in seats)):
+        return False
+    chaos.cluster.tell("a blackout" if chaos.plan.flush else "all are killed at once")
+    for seat in seats:
+        chaos.busy.add(seat.id)
+        chaos.crashed.add(seat.id)
+        chaos.cluster.kill(seat.id, power=chaos.dice if chaos.plan.flush else None)
+    await chaos.last()
+    chaos.dice.shuffle(seats)
+    for seat in seats:
+        await asyncio.sleep(chaos.dice.choice(WAKE_S))
+        chaos.come_back(seat)
+    return True
+
+
+async def stalled_writes(chaos: Chaos) -> bool:
+    """The next write on the loop does not return for a while, and with it the whole process stands still."""
+    seat = chaos.victim()
+    if seat is None:
+        return False
+    stalled = seat.disk.stalls = []
+    seat.delayed = True
+    chaos.cluster.tell(f"writes on {seat.host} stall")
+    await chaos.last()
+    seat.disk.stalls = None
+    for owner in stalled:
+        chaos.cluster.resume(owner)
+    chaos.cluster.tell(f"writes on {seat.host} return")
+    chaos.busy.discard(seat.id)
+    return True
