@@ -19,6 +19,7 @@ from moldau.broker.fetchers import Fetchers
 from moldau.broker.isr_requests import IsrRequests
 from moldau.broker.placements import Placements
 from moldau.broker.producer_ids import ProducerIds
+from moldau.broker.relocations import Relocations
 from moldau.broker.replica import Key, Replica
 from moldau.broker.sessions import Sessions
 from moldau.broker.surroundings import BrokersSeen, Surroundings
@@ -72,6 +73,7 @@ class Replicas:
         slots = around.config["max.incremental.fetch.session.cache.slots"]
         self.sessions = Sessions(self, around.world.clock, around.world.random, slots)
         self.producer_ids = ProducerIds(around)
+        self.relocations = Relocations(self)
         self._started = False
         self._sweep: Handle | None = None
         self._deeds: dict[type, Callable[[Replica, Any], None]] = {
@@ -154,6 +156,7 @@ class Replicas:
         }
         for stray in self.logs.remove_strays(wanted, self._clock.wall_ms()):
             log.warning("the log of %s belongs to no partition of this broker any more and is removed", stray)
+        self.relocations.wake()
         self._schedule_sweep()
 
     def _reconfigure(self, resources: set[tuple[int, str]]) -> None:
@@ -196,6 +199,12 @@ class Replicas:
             self.placements.compare(assigned.key, known, replica.log.dir.id)
         elif registered.has_online_dir(known):
             self.placements.compare(assigned.key, known, LOST)
+
+    def relocated(self, replica: Replica) -> None:
+        """Its log lies in another directory now."""
+        assigned = self.image.partition(*replica.key)
+        if assigned is not None:
+            self._place(assigned, replica)
 
     def _open(self, partition: TopicPartition, assigned: Assigned, is_new: bool) -> Replica | None:
         """A replica around the partition's log, which is created if there is none yet; None when no disk has room."""
@@ -393,6 +402,7 @@ class Replicas:
             self._sweep.cancel()
         self._isr.close()
         self.placements.close()
+        self.relocations.stop()
         self._fetchers.stop()
         self.room.close()
         self.sessions.close()

@@ -76,6 +76,10 @@ class Partition:
 
     # ---- what the image says -------------------------------------------------------------------------------------
 
+    def relocated(self, log: LogFacts) -> None:
+        """The same log lies in another directory: records, epochs and ends are as they were."""
+        self._log = log
+
     def assign(self, said: Assignment, now_ms: int) -> tuple[Code, Effects]:
         """Take the image's word: lead, follow, or only note new replicas and ISR.
 

@@ -76,10 +76,13 @@ class Log:
         self.reconfigure(config)
 
     @classmethod
-    def create(cls, dir: LogDir, partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: int = 0) -> Log:
+    def create(
+        cls, place: LogDir | Folder, partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: int = 0
+    ) -> Log:
         """A new, empty log: a folder and a topic id, durable with the first flush; files come with records."""
+        folder = place if isinstance(place, Folder) else Folder(place, f"{place.path}/{partition}")
+        dir = folder.dir
         dir.ensure_online()
-        folder = Folder(dir, f"{dir.path}/{partition}")
         with dir.watch:
             dir.disk.make_dirs(folder.path)
             folder.say_topic(topic_id)
@@ -94,10 +97,10 @@ class Log:
         return log
 
     @classmethod
-    def open(cls, dir: LogDir, partition: TopicPartition, config: LogConfig, known: Known) -> Log:
+    def open(cls, dir: LogDir, partition: TopicPartition, config: LogConfig, known: Known, name: str = "") -> Log:
         """The log in its folder, recovered as ``known`` demands; ``findings`` of it says what was wrong on the way."""
         dir.ensure_online()
-        folder = Folder(dir, f"{dir.path}/{partition}")
+        folder = Folder(dir, f"{dir.path}/{name or partition}")
         with dir.watch:
             loaded = load(folder, known, config.index_interval_bytes)
             log = cls(folder, partition, config, loaded)

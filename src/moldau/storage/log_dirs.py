@@ -25,6 +25,7 @@ from moldau.storage.config import LogConfig
 from moldau.storage.errors import BrokenFile, CorruptLog, DirOffline, LogError
 from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir, OpenFiles
+from moldau.storage.future import Futures
 from moldau.storage.log import Log
 from moldau.storage.offset_files import Checkpoint, OffsetFiles
 from moldau.storage.recovery import Known
@@ -48,6 +49,9 @@ class LogDirs:
         self.files = OpenFiles(open_files)
         self.dirs = [LogDir(disk, path.rstrip("/") or "/", self.files, random) for path in paths]
         self.logs: dict[TopicPartition, Log] = {}
+        self.futures = Futures(self)
+        self.preferred: dict[TopicPartition, str] = {}
+        """Where the log of a partition goes that has none yet, as somebody asked (KIP-113)."""
         self.findings: list[str] = []
         self.strays: list[str] = []
         self.uncleanable: dict[TopicPartition, str] = {}
@@ -109,8 +113,10 @@ class LogDirs:
                 f"{dir.path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
                 f"not to node {node_id} of cluster {cluster_id}"
             )
-        if meta is None or meta.directory_id is None:
-            id = self._random.uuid() if self._random is not None else None
+        if meta is None or meta.directory_id is None or meta.version < version:  # 0 was written on the ZooKeeper plane
+            id = None if meta is None else meta.directory_id
+            if id is None and self._random is not None:
+                id = self._random.uuid()
             meta = MetaProperties(cluster_id, node_id, id, version)
             self.disk.write_atomic(path, format_meta(meta))
         dir.id = meta.directory_id or bytes(16)
@@ -120,6 +126,7 @@ class LogDirs:
         on.
         """
         epochs = [self._load_dir(dir, config_of, now_ms) for dir in self.online]
+        self.futures.settle(now_ms)
         self.previous_broker_epoch = min(epochs) if epochs and not self.offline else -1
 
     def _load_dir(self, dir: LogDir, config_of: ConfigOf, now_ms: int) -> int:
@@ -144,11 +151,14 @@ class LogDirs:
                 if partition is None:
                     continue
                 known = Known(clean, recovery.get(partition, 0), starts.get(partition, 0))
-                log = Log.open(dir, partition, config_of(partition), known)
+                log = Log.open(dir, partition, config_of(partition), known, name)
                 self.findings += log.findings
                 log.high_watermark = min(max(marks.get(partition, 0), log.log_start_offset), log.log_end_offset)
                 log.cleaned_to = cleaned.get(partition, -1)
-                self._add(log)
+                if name.endswith(names.FUTURE_FOLDER):
+                    self.futures.found(log, name)
+                else:
+                    self._add(log)
         except OSError as error:
             dir.fail(error)
         except DirOffline:
@@ -177,7 +187,8 @@ class LogDirs:
         if name.endswith(names.STRAY_FOLDER):
             self.strays.append(path)
             return None
-        partition = names.parse_folder(name)
+        copy = names.parse_future(name)
+        partition = names.parse_folder(name) if copy is None else copy[0]
         if partition is None or partition.topic == names.METADATA_TOPIC or not self.disk.is_dir(path):
             return None
         return partition
@@ -193,7 +204,7 @@ class LogDirs:
     def create(
         self, partition: TopicPartition, topic_id: bytes, config: LogConfig, *, now_ms: int = 0, is_new: bool = True
     ) -> Log:
-        """A new log, in the online directory that holds the fewest. LogError if it exists.
+        """A new log, in its preferred directory or the online one that holds the fewest. LogError if it exists.
 
         ``is_new`` False: the replica held data before; with a directory offline it may be there, and an empty log must
         not take its place (KAFKA-16234): DirOffline.
@@ -209,7 +220,8 @@ class LogDirs:
             for log in self.logs.values():
                 if id(log.dir) in counts:
                     counts[id(log.dir)] += 1
-        dir = min(self.online, key=lambda dir: counts[id(dir)])
+        wanted = self.preferred.pop(partition, "")
+        dir = min(self.online, key=lambda dir: (dir.path != wanted, counts[id(dir)]))
         log = Log.create(dir, partition, topic_id, config, now_ms)
         self._add(log)
         return log
@@ -219,11 +231,16 @@ class LogDirs:
 
         A ``stray`` (a folder the cluster's metadata does not know) is only set aside, for an operator to look at.
         """
+        self.futures.drop(partition, now_ms)  # first: a future alone would be taken for half a swap
         log = self.logs.pop(partition)
-        dir = log.dir
+        unique = self._random.uuid().hex() if self._random is not None else f"{now_ms:032x}"
+        self.give_up(log, unique, now_ms, stray=stray)
+
+    def give_up(self, log: Log, unique: str, now_ms: int, *, stray: bool = False) -> None:
+        """Rename the folder of a log that is in use no more; ``unique`` makes its new name."""
+        dir, partition = log.dir, log.partition
         for segment in log.segments:
             segment.drop()
-        unique = self._random.uuid().hex() if self._random is not None else f"{now_ms:032x}"
         suffix = names.STRAY_FOLDER if stray else names.DELETE_FOLDER
         path = f"{dir.path}/{names.doomed_folder(partition, unique, suffix)}"
         if dir.offline is not None:
@@ -372,11 +389,16 @@ class LogDirs:
             self.end_deletion(deletion)
         return sum(len(deletion.paths) for deletion in deletions)
 
-    def checkpoints_due(self) -> list[Checkpoint]:
-        """What the checkpoint files of every directory should hold now, to write (off the loop) and to end."""
+    def _logs_in(self, dir: LogDir) -> list[Log]:
+        """The logs in a directory, and the copies: once they are swapped, the checkpoint files know them."""
+        futures = (future.log for future in self.futures.logs.values())
+        return [log for log in (*self.logs.values(), *futures) if log.dir is dir]
+
+    def checkpoints_due(self, of: LogDir | None = None) -> list[Checkpoint]:
+        """What the checkpoint files of every directory (or one) should hold now, to write (off the loop) and to end."""
         due = []
-        for dir in self.online:
-            logs = [log for log in self.logs.values() if log.dir is dir]
+        for dir in self.online if of is None else [of]:
+            logs = self._logs_in(dir)
             offsets = {
                 names.RECOVERY_POINTS: {log.partition: log.recovery_point for log in logs},
                 names.LOG_STARTS: {
@@ -404,7 +426,7 @@ class LogDirs:
 
     def _write_recovery_points(self, dir: LogDir) -> None:
         """Of one directory, at once: a log in it was cut below what the file says. OSError when it cannot."""
-        logs = [log for log in self.logs.values() if log.dir is dir]
+        logs = self._logs_in(dir)
         points = {names.RECOVERY_POINTS: {log.partition: log.recovery_point for log in logs}}
         checkpoint = Checkpoint(self._offset_files, dir, points, logs)
         checkpoint.run()
@@ -418,7 +440,7 @@ class LogDirs:
 
     def close(self, broker_epoch: int = -1) -> None:
         """Stop cleanly: flush and close every log, write the checkpoints, and last the marker where all went well."""
-        for log in self.logs.values():
+        for log in (*self.logs.values(), *(future.log for future in self.futures.logs.values())):
             try:
                 log.close()
             except DirOffline:

@@ -74,6 +74,22 @@ def parse_folder(name: str) -> TopicPartition | None:
     return TopicPartition(topic, int(number))
 
 
+def future_folder(partition: TopicPartition, unique: str) -> str:
+    """The name of a copy's folder, ``topic-0.<unique>-future``; longer than 255 bytes is too long for a disk."""
+    return f"{partition}.{unique}{FUTURE_FOLDER}"
+
+
+def parse_future(name: str) -> tuple[TopicPartition, str] | None:
+    """The partition and the unique part of a copy's folder; None for any other name.
+
+    >>> parse_future("a.b-7.0f-future")
+    (TopicPartition(topic='a.b', partition=7), '0f')
+    """
+    live, _, unique = name.removesuffix(FUTURE_FOLDER).rpartition(".")
+    partition = parse_folder(live) if name.endswith(FUTURE_FOLDER) else None
+    return None if partition is None else (partition, unique)
+
+
 def doomed_folder(partition: TopicPartition, unique: str, suffix: str) -> str:
     """The name a partition's folder takes when it is no longer wanted: ``topic-0.<unique>-delete``, at most 255
     bytes.

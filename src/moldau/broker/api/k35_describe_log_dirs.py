@@ -1,5 +1,5 @@
-"""DescribeLogDirs, 1-4: this broker's directories, the size of each partition in them, free space (KIP-113,
-KIP-827)."""
+"""DescribeLogDirs, 1-4: this broker's directories, the size of each partition in them and of copies on
+their way there, free space (KIP-113, KIP-827)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,18 @@ def handle(node: Any, request: DescribeLogDirsRequest, context: Any) -> Answer:
         if dir.offline is not None:
             answer.results.append(Answer.DescribeLogDirsResult(error_code=Code.KAFKA_STORAGE_ERROR, log_dir=dir.path))
             continue
-        found = [
-            (partition.topic, partition.partition, log)
-            for partition, log in dirs.logs.items()
-            if log.dir is dir and (wanted is None or partition in wanted)
+        futures = {partition: future.log for partition, future in dirs.futures.logs.items()}
+        here = [
+            (partition, log, log is futures.get(partition))
+            for partition, log in (*dirs.logs.items(), *futures.items())
+            if log.dir is dir
         ]
-        used = sum(log.size for log in dirs.logs.values() if log.dir is dir)
+        found = [
+            (partition.topic, partition.partition, log, _lag(dirs, partition, log, is_future), is_future)
+            for partition, log, is_future in here
+            if wanted is None or partition in wanted
+        ]
+        used = sum(log.size for _, log, _ in here)
         answer.results.append(
             Answer.DescribeLogDirsResult(
                 log_dir=dir.path, topics=_topics(found), total_bytes=used + free[dir.path], usable_bytes=free[dir.path]
@@ -36,7 +42,13 @@ def handle(node: Any, request: DescribeLogDirsRequest, context: Any) -> Answer:
     return answer
 
 
-def _topics(found: list[tuple[str, int, Any]]) -> list[Answer.DescribeLogDirsTopic]:
+def _lag(dirs: Any, partition: Any, log: Any, is_future: bool) -> int:
+    """How far it is behind: a copy behind its log, a log that lost its tail behind the high watermark."""
+    ahead = dirs.logs[partition].log_end_offset if is_future else log.high_watermark
+    return max(int(ahead - log.log_end_offset), 0)
+
+
+def _topics(found: list[tuple[str, int, Any, int, bool]]) -> list[Answer.DescribeLogDirsTopic]:
     return [
         Answer.DescribeLogDirsTopic(
             name=topic,
@@ -44,9 +56,10 @@ def _topics(found: list[tuple[str, int, Any]]) -> list[Answer.DescribeLogDirsTop
                 Answer.DescribeLogDirsPartition(
                     partition_index=number,
                     partition_size=log.size,
-                    offset_lag=max(log.high_watermark - log.log_end_offset, 0),
+                    offset_lag=lag,
+                    is_future_key=is_future,
                 )
-                for number, log in logs
+                for number, log, lag, is_future in logs
             ],
         )
         for topic, logs in by_topic(sorted(found, key=lambda one: one[:2])).items()
