@@ -99,7 +99,7 @@ def _run(config: NodeConfig, logs: str | None) -> int:
         node.failed(task, error)
 
     zookeeper = None
-    if config.on_zookeeper:
+    if config.on_zookeeper or config.migrates:
         from moldau.zookeeper.session import Session
 
         zookeeper = Session

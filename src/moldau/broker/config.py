@@ -53,6 +53,8 @@ class NodeConfig:
         self._of_file = self.values
         self.on_zookeeper = bool(self["zookeeper.connect"]) and not self["process.roles"]
         """Whether this node is on the ZooKeeper plane: a broker, and a candidate for controller."""
+        self.migrates: bool = self["zookeeper.metadata.migration.enable"]
+        """Whether this node takes part in a move from that plane to the quorum's (KIP-866)."""
         self.node_id: int = self._node_id()
         if self.on_zookeeper:  # where the number has its older name, and both are shown
             for name in ("node.id", "broker.id"):
@@ -130,7 +132,7 @@ class NodeConfig:
         return int(node)
 
     def ensemble(self) -> Ensemble:
-        """Where ZooKeeper is, for a node on its plane."""
+        """Where ZooKeeper is, for a node on its plane or on the way from it."""
         session_ms = self["zookeeper.session.timeout.ms"]
         return Ensemble(
             connect=self["zookeeper.connect"],
@@ -232,7 +234,25 @@ class NodeConfig:
             found.append((match[1] or match[2], int(match[3])))
         return tuple(found)
 
+    def _check_migration(self) -> None:
+        setting = "zookeeper.metadata.migration.enable=true"
+        if not self["zookeeper.connect"]:
+            raise ConfigError(f"Missing required configuration zookeeper.connect: {setting} says to migrate from there")
+        if self.on_zookeeper and not self.voters:
+            raise ConfigError(
+                f"Missing required configuration controller.quorum.voters: with {setting} a broker must know the"
+                " controllers that it will follow, as id@host:port"
+            )
+        if not self.on_zookeeper and self.is_broker:
+            raise ConfigError(
+                f"Invalid configuration {setting}: a node with process.roles={','.join(self['process.roles'])} has"
+                " left ZooKeeper already; the setting is for controllers alone, and for brokers still on ZooKeeper"
+            )
+        self._check_ensemble()
+
     def _check(self) -> None:
+        if self.migrates:
+            self._check_migration()
         if self.on_zookeeper:
             self._check_ensemble()
             self._check_listeners()

@@ -39,6 +39,7 @@ from moldau.storage.errors import LogError
 from moldau.wire.frames import RequestHeader
 
 if TYPE_CHECKING:
+    from moldau.broker.migration.driver import Migration
     from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
     from moldau.broker.zookeeper_plane import ZooKeeperPlane
 
@@ -82,6 +83,7 @@ class Node:
         self.coordinator: Any = None
         self.admitted = False
         """Whether clients may come: before, the controller must not let this broker lead."""
+        self.migration: Migration | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._suspects: dict[int, int] = {}
 
@@ -128,6 +130,12 @@ class Node:
                 f" and node.id is {self.config.node_id}"
             )
         self.cluster_id = meta.cluster_id
+        if self.config.migrates:
+            from moldau.broker.migration.driver import Migration
+            from moldau.broker.zookeeper.joining import join_to_migrate
+
+            self.migration = Migration(self, await join_to_migrate(self, self.cluster_id))
+            listeners.append(self.migration)
         self.plane = QuorumPlane(self, meta, listeners)
 
     def _lifecycle(self) -> Lifecycle | ZooKeeperLifecycle:
@@ -226,6 +234,8 @@ class Node:
             await self.data.stop(self.lifecycle.epoch if self.lifecycle is not None else -1)
         if self.registering is not None:
             self.registering.stop()
+        if self.migration is not None:
+            await self.migration.stop()
         if self.office is not None:
             self.office.stop()
         if hasattr(self, "plane"):

@@ -14,6 +14,7 @@ from typing import Any
 
 from moldau.controller import asks
 from moldau.controller.facts import Facts, Settings
+from moldau.controller.migration import MigrationState
 from moldau.controller.office import Office
 from moldau.controller.replies import Refused
 from moldau.image import Endpoint
@@ -24,6 +25,7 @@ log = logging.getLogger("moldau.controller")
 
 TICK_MS = 250
 FIRST_REBALANCE_MS = 5_000
+UNFINISHED = (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION)
 NEVER_MS = 1 << 62
 KNOCKS_MS = (0, 20, 80, 300, 1_000)
 """Pauses before each knock at a silent broker's door: a process that is killed closes its connections before its
@@ -42,6 +44,7 @@ class ControllerOffice:
         self._connections: dict[Any, int] = {}
         self._probing: set[int] = set()
         self._last_record_ms = 0
+        self._refusal: str | None = None
 
     def start(self) -> None:
         """Called when the node's identity is known."""
@@ -56,6 +59,7 @@ class ControllerOffice:
                 rebalance_enable=config["auto.leader.rebalance.enable"],
                 imbalance_percentage=config["leader.imbalance.per.broker.percentage"],
                 delete_topic_enable=config["delete.topic.enable"],
+                migrating=config.migrates,
             )
         )
 
@@ -101,6 +105,8 @@ class ControllerOffice:
         if isinstance(ask, asks.Heartbeat) and ask.want_shut_down:
             # Who leaves waits until the others know; what they fetched says it sooner than their beats (KAFKA-14292).
             observed = {**self._node.plane.readers(), self._node.config.node_id: self._node.metadata.offset}
+            if self._node.migration is not None:
+                observed.update(self._node.migration.readers())
         return Facts(
             now_ms=self._world.clock.monotonic_ms(),
             next_offset=self._node.plane.next_offset,
@@ -117,7 +123,7 @@ class ControllerOffice:
         answer = self._office.take_office(epoch, image, self._facts(), None if has_log else ())
         if answer.token is not None:
             self._propose(answer)
-        self._every("tick", TICK_MS, lambda: self.tell(asks.Tick()))
+        self._every("tick", TICK_MS, self._tick)
         idle_ms = self._node.config["metadata.max.idle.interval.ms"]
         if idle_ms and has_log:
             self._every("idle", idle_ms, self._idle)
@@ -164,6 +170,20 @@ class ControllerOffice:
             act()
 
         self._timers[name] = self._world.tasks.call_later(period_ms if first_ms is None else first_ms, due)
+
+    def _tick(self) -> None:
+        self.tell(asks.Tick())
+        if self._node.metadata.image.zk_migration_state in UNFINISHED and not self._node.config.migrates:
+            self._world.tasks.spawn(self._finish_migration(), "end of the migration")
+
+    async def _finish_migration(self) -> None:
+        """The setting that begins a migration was taken away, which is how it is ended (KIP-866)."""
+        reply = await self.ask(asks.FinishMigration())
+        if not isinstance(reply, Refused):
+            log.info("the migration from ZooKeeper is finished; there is no way back")
+        elif self.active and reply.message != self._refusal:
+            log.error("the migration from ZooKeeper cannot be finished: %s", reply.message)
+            self._refusal = reply.message
 
     def _passes(self, ask: Any) -> None:
         """Ask once more as long as a pass leaves something for the next, each when the one before is committed."""

@@ -49,7 +49,13 @@ class Registering:
 
     def _wanted(self) -> Controller:
         node = self._node
-        return Controller(node.config.node_id, self._incarnation_id, tuple(node.controller_endpoints()), SUPPORTED)
+        return Controller(
+            node.config.node_id,
+            self._incarnation_id,
+            tuple(node.controller_endpoints()),
+            SUPPORTED,
+            node.config.migrates,
+        )
 
     async def _live(self) -> None:
         wait_ms: float = 0
@@ -77,6 +83,7 @@ class Registering:
         request = kind(
             controller_id=wanted.id,
             incarnation_id=wanted.incarnation_id,
+            zk_migration_ready=wanted.zk_migration_ready,
             listeners=[
                 kind.Listener(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
                 for e in wanted.endpoints

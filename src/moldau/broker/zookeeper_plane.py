@@ -17,6 +17,7 @@ from moldau.broker.asking import pause
 from moldau.broker.zookeeper.candidate import Candidate, Held, Nobody, Ours
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.loading import load
+from moldau.broker.zookeeper.presenting import Presenting
 from moldau.broker.zookeeper.receiving import Receiving
 from moldau.broker.zookeeper.registration import deregister
 from moldau.broker.zookeeper.settings import ZnodeSettings
@@ -56,6 +57,7 @@ class ZooKeeperPlane:
         self.channels = Channels(node)
         self.writer = Writer(node, self)
         self.watching = Watching(node, self)
+        self.presenting = Presenting(node) if node.config.migrates else None
         node.metadata.watch(self.channels.carry)
 
     # ---- start and stop
@@ -74,6 +76,8 @@ class ZooKeeperPlane:
             self._task = None
         self._step_down()
         self.settings.close()
+        if self.presenting is not None:
+            self.presenting.close()
         try:
             await asyncio.wait_for(self.zk.stop(), RETRY_MAX_MS / 1000)
         except (TimeoutError, ZooKeeperError) as error:
@@ -83,6 +87,8 @@ class ZooKeeperPlane:
         """The broker is about to stop: be registered no more, so that the next controller does not take it for alive,
         and hand the office over if we hold it."""
         self._retired = True
+        if self.presenting is not None:
+            self.presenting.close()
         self._step_down()
         try:
             await deregister(self._node, self.zk)
@@ -126,6 +132,8 @@ class ZooKeeperPlane:
         while True:
             try:
                 await self.patiently(lambda: self._node.lifecycle.register(self.zk))
+                if self.presenting is not None:
+                    self.presenting.open()
                 await self.patiently(self.settings.open)
                 await self._follow()
             except SessionExpired:

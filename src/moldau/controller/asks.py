@@ -48,6 +48,18 @@ class RegisterController:
 
 
 @value(kw_only=True)
+class AdoptCluster:
+    """Take over a whole cluster, as metadata records, from ZooKeeper, whose controller rules no more (KIP-866)."""
+
+    records: tuple[object, ...]
+
+
+@value(kw_only=True)
+class FinishMigration:
+    """End the migration: ZooKeeper is told nothing any more."""
+
+
+@value(kw_only=True)
 class Heartbeat:
     """A broker says that it lives, how far it has read, and what it wants."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.controller import failures
+from moldau.controller import failures, migration
 from moldau.controller.asks import (
     BrokerRefused,
     BrokersGone,
@@ -54,6 +54,7 @@ def register_broker(view: View, ask: RegisterBroker) -> Decision:
         fenced=existing.fenced if existing is not None and again else True,
         in_controlled_shutdown=existing.in_controlled_shutdown if existing is not None and again else False,
         log_dirs=ask.log_dirs,
+        is_migrating=ask.is_migrating_zk_broker,
     )
     records.append(broker_record(broker))
     session = view.soft.sessions.get(ask.broker_id) if again else None
@@ -66,8 +67,9 @@ def _refusal(view: View, ask: RegisterBroker) -> Refused | None:
         return Refused(
             Code.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {view.settings.cluster_id}, but got {ask.cluster_id}"
         )
-    if ask.is_migrating_zk_broker:
-        return Refused(Code.BROKER_ID_NOT_REGISTERED, "A broker in migration from ZooKeeper cannot register here.")
+    misplaced = migration.wrong_plane(view.image, ask)
+    if misplaced is not None:
+        return misplaced
     existing = view.image.brokers.get(ask.broker_id)
     if existing is not None and existing.incarnation_id != ask.incarnation_id:
         gone = ask.previous_is_gone or ask.previous_broker_epoch == existing.epoch

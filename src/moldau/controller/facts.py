@@ -52,6 +52,7 @@ class Settings:
     rebalance_enable: bool = True  # auto.leader.rebalance.enable
     imbalance_percentage: int = 10  # leader.imbalance.per.broker.percentage
     delete_topic_enable: bool = True  # delete.topic.enable
+    migrating: bool = False  # zookeeper.metadata.migration.enable
     max_elections: int = 1000
     """Leaders moved in one pass of the background rebalance."""
     max_records: int = 10_000

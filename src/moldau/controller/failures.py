@@ -31,10 +31,15 @@ def fence(view: View, broker_ids: Iterable[int]) -> list[Any]:
 def take_stock(view: View, broker_ids: Iterable[int]) -> list[Any]:
     """Records that fence brokers and elect for partitions that nobody leads: a cluster that was just read (PS-2)."""
     gone = frozenset(broker_ids)
+    return [*settle(view, gone), *(_mark(view, id, fenced=FENCE) for id in sorted(gone))]
+
+
+def settle(view: View, gone: frozenset[int]) -> list[Any]:
+    """Changes that take brokers out of ISRs and leads, and elect for partitions that nobody leads."""
     keys = {p.key for p in view.image.leaderless()}
     for id in gone:
         keys.update(p.key for p in view.image.partitions_on_broker(id) if id in p.isr or p.leader == id)
-    return [*_changes(Standing(view, leaving=gone), keys), *(_mark(view, id, fenced=FENCE) for id in sorted(gone))]
+    return _changes(Standing(view, leaving=gone), keys)
 
 
 def unfence(view: View, broker_id: int) -> list[Any]:

@@ -10,13 +10,19 @@ from typing import Any
 from moldau.controller import failures
 from moldau.controller.asks import AllocateProducerIds, FeatureUpdate, UpdateFeatures
 from moldau.controller.facts import ELR_FEATURE, FINE, Decision, Problem, Settings, View
+from moldau.controller.migration import MigrationState
 from moldau.controller.replies import FeaturesUpdated, ProducerIdsAllocated, Refused
 from moldau.image import FeatureRange, Image
 from moldau.image.configs import CLUSTER, Resource
 from moldau.image.snapshot import METADATA_VERSION
 from moldau.terms import Code
 from moldau.terms.broker_config import BROKER_KEYS
-from moldau.wire.records.metadata import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
+from moldau.wire.records.metadata import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    ProducerIdsRecord,
+    ZkMigrationStateRecord,
+)
 
 METADATA_LEVEL = 25
 """metadata.version 4.0-IV3: the newest whose records are all known here."""
@@ -35,9 +41,10 @@ _LAST_PRODUCER_ID = 2**63 - 1
 def bootstrap_records(settings: Settings, features: dict[str, int] | None = None) -> list[Any]:
     """The first records of an empty log: feature levels, and the min.insync.replicas that all must agree on (KIP-966).
 
+    A cluster that comes from ZooKeeper begins without an ELR, which ZooKeeper could not hold on the way back.
     ``features`` overrides levels (``moldau storage format --feature``); level 0 leaves one out.
     """
-    levels = {METADATA_VERSION: METADATA_LEVEL, ELR_FEATURE: 1, **(features or {})}
+    levels = {METADATA_VERSION: METADATA_LEVEL, ELR_FEATURE: 0 if settings.migrating else 1, **(features or {})}
     records: list[Any] = [
         FeatureLevelRecord(name=name, feature_level=levels[name])
         for name in sorted(levels, key=lambda name: (name != METADATA_VERSION, name))
@@ -45,6 +52,8 @@ def bootstrap_records(settings: Settings, features: dict[str, int] | None = None
     ]
     if levels[ELR_FEATURE]:
         records.append(_agreed_min_isr(settings))
+    if settings.migrating:
+        records.append(ZkMigrationStateRecord(zk_migration_state=MigrationState.PRE_MIGRATION))
     return records
 
 
@@ -117,6 +126,8 @@ def _refusal(view: View, update: FeatureUpdate) -> Problem:
     if not feature.low <= update.level <= feature.high:
         why = f"The controller supports {feature.low} to {feature.high} of {update.feature}, not {update.level}."
         return Problem(Code.INVALID_UPDATE_VERSION, why)
+    if update.feature == ELR_FEATURE and view.image.zk_migration_state == MigrationState.MIGRATION:
+        return Problem(Code.INVALID_UPDATE_VERSION, "ZooKeeper holds no ELR, and the migration is not finished yet.")
     if update.feature == ELR_FEATURE and not update.level:
         lost = [p for p in view.image.leaderless() if not p.isr]
         if lost:  # without an ELR nobody would know any more who may lead them

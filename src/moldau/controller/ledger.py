@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moldau.controller import asks, brokers, configs, elections, features, isr, reassignment, topics
+from moldau.controller import asks, brokers, configs, elections, features, isr, migration, reassignment, topics
 from moldau.controller.facts import Decision, Facts, Soft, View
 from moldau.image import Image
 
@@ -23,6 +23,8 @@ DECISIONS: dict[type, Callable[[View, Any], Decision]] = {
     asks.Tick: brokers.tick,
     asks.Idle: brokers.idle,
     asks.UnregisterBroker: brokers.unregister_broker,
+    asks.AdoptCluster: migration.adopt_cluster,
+    asks.FinishMigration: migration.finish_migration,
     asks.CreateTopics: topics.create_topics,
     asks.DeleteTopics: topics.delete_topics,
     asks.CreatePartitions: topics.create_partitions,
@@ -46,4 +48,5 @@ def decide(image: Image, soft: Soft, ask: Any, facts: Facts) -> Decision:
     """Decide one ask on the image as it is. Reads ``image`` and ``soft``, changes neither."""
     decision = DECISIONS.get(type(ask))
     assert decision is not None, f"nobody decides {ask!r}"
-    return decision(View(image, soft, facts), ask)
+    early = migration.too_early(image, ask)
+    return Decision([], early) if early is not None else decision(View(image, soft, facts), ask)

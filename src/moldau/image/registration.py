@@ -42,6 +42,8 @@ class Broker(NamedTuple):
     fenced: bool = True
     in_controlled_shutdown: bool = False
     log_dirs: tuple[bytes, ...] = ()
+    is_migrating: bool = False
+    """Whether it is told by requests, as on the ZooKeeper plane, and does not read the metadata log (KIP-866)."""
 
     @property
     def active(self) -> bool:
@@ -102,6 +104,7 @@ def broker_from(record: RegisterBrokerRecord) -> Broker:
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
         log_dirs=tuple(bytes(d) for d in record.log_dirs),
+        is_migrating=record.is_migrating_zk_broker,
     )
 
 
@@ -110,7 +113,7 @@ def broker_record(broker: Broker) -> RegisterBrokerRecord:
         broker_id=broker.id,
         broker_epoch=broker.epoch,
         incarnation_id=broker.incarnation_id,
-        is_migrating_zk_broker=False,
+        is_migrating_zk_broker=broker.is_migrating,
         end_points=[
             RegisterBrokerRecord.BrokerEndpoint(
                 name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol

@@ -30,7 +30,8 @@ class BrokerFacts(Protocol):
     """The brokers as the image has them."""
 
     def broker_epoch(self, broker_id: int) -> int | None:
-        """The epoch of the broker's present registration, fenced or not; None when it is not registered."""
+        """The epoch of the broker's present registration, fenced or not; None when it is not registered, -1 when it is
+        and nobody told under which."""
 
     def may_join_isr(self, broker_id: int) -> bool:
         """Registered, unfenced and not in controlled shutdown (KIP-841)."""

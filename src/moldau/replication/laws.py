@@ -248,7 +248,7 @@ def isr_ask_rule(machine: Partition, brokers: BrokerFacts, ask: AlterIsr) -> str
             continue
         if not brokers.may_join_isr(broker):
             return f"leader {machine.me} asks for {broker}, which is fenced or shutting down"
-        if epoch == -1 or epoch != brokers.broker_epoch(broker):
+        if epoch == -1 or brokers.broker_epoch(broker) not in (-1, epoch):  # the leader may know none (KIP-866)
             return f"leader {machine.me} asks for {broker} of broker epoch {epoch}, not {brokers.broker_epoch(broker)}"
     return None
 

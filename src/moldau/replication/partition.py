@@ -36,7 +36,7 @@ from moldau.replication.facts import (
     Verdict,
 )
 from moldau.replication.follower import AFTER_ERROR, Next, truncation_point
-from moldau.replication.progress import Progress
+from moldau.replication.progress import UNKNOWN, Progress
 from moldau.replication.roles import NOBODY, Limits, Proposal, Role
 from moldau.terms import Code
 
@@ -235,7 +235,11 @@ class Partition:
         )
 
     def _eligible(self, broker: int, progress: Progress) -> bool:
-        return self._brokers.may_join_isr(broker) and self._brokers.broker_epoch(broker) == progress.broker_epoch
+        if not self._brokers.may_join_isr(broker):
+            return False
+        known = self._brokers.broker_epoch(broker)
+        # A broker told by requests does not learn the epochs of the quorum's brokers (KIP-866): the controller checks.
+        return known == progress.broker_epoch or (known == UNKNOWN and progress.broker_epoch != UNKNOWN)
 
     def _expand(self, now_ms: int, fetching: int = NOBODY) -> Effects:
         """Propose everybody who may join, when nothing else is proposed: who is fetching now, and who is not lagging

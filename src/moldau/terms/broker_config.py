@@ -52,6 +52,8 @@ ZOOKEEPER = table(
          doc="How long ZooKeeper waits for a silent broker before it takes it for dead."),
     _int("zookeeper.connection.timeout.ms", default=None, low=1, importance=HIGH,
          doc="How long a start waits for ZooKeeper; the session's time when not set."),
+    _bool("zookeeper.metadata.migration.enable", default=False, importance=HIGH,
+          doc="Whether this broker, or this controller, takes part in the move from ZooKeeper to the quorum."),
 )
 
 QUORUM = table(

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from moldau.image import Image, Partition
-from moldau.image.partition import from_record, merged
+from moldau.image.partition import from_record, merged, to_record
 from moldau.ports.zookeeper import Create, Delete, Op, Set
 from moldau.wire.records import metadata as records
 from moldau.zookeeper import paths
@@ -46,22 +46,25 @@ _NOT_HERE = (
 """Records of things that are not written: brokers register themselves, and a multi is a transaction already."""
 
 
-def operations(batch: Iterable[Any], image: Image, standing: Standing, controller_epoch: int) -> list[Op]:
+def operations(
+    batch: Iterable[Any], image: Image, standing: Standing, controller_epoch: int, *, later: bool = False
+) -> list[Op]:
     """What to send for one decision's records, given the image and what stands before it. Changes neither.
 
     Tell ``standing.applied`` of it once it went through. Deletions come first, then settings, topics, states, notes.
+    ``later``: brokers may hear of a decision before it stands here, so that new topics' settings need a note too.
     """
-    draft = _Draft(image, standing, controller_epoch)
+    draft = Draft(image, standing, controller_epoch, later=later)
     for record in batch:
         draft.take(record)
     return draft.operations()
 
 
-class _Draft:
+class Draft:
     """A decision while it is put together: the newest value of each znode that it writes once, states in order."""
 
-    def __init__(self, image: Image, standing: Standing, controller_epoch: int) -> None:
-        self._image, self._standing, self._epoch = image, standing, controller_epoch
+    def __init__(self, image: Image, standing: Standing, controller_epoch: int, *, later: bool = False) -> None:
+        self._image, self._standing, self._epoch, self._later = image, standing, controller_epoch, later
         self._names: dict[bytes, str] = {}
         self._new_topics: dict[bytes, None] = {}
         self._partitions: dict[bytes, dict[int, Partition]] = {}
@@ -81,7 +84,8 @@ class _Draft:
                 id = bytes(record.topic_id)
                 self._names[id] = record.name
                 self._new_topics[id] = self._assigned[id] = None
-                self._quiet[_entity(record.name)] = None
+                if not self._later:
+                    self._quiet[_entity(record.name)] = None
                 if not self._stands(paths.topic(record.name)):  # made by a tool, it has its settings already
                     self._settings.setdefault(_entity(record.name), {})
             case records.PartitionRecord():
@@ -121,6 +125,25 @@ class _Draft:
         path = paths.state(self._name(id), after.id)
         self._states.setdefault(id, []).append(
             Set(path=path, data=self._state(after), version=max(before.partition_epoch, 0))
+        )
+
+    def restate(self, after: Partition) -> None:
+        """Make a partition what it is elsewhere already: its state is set as often as it changed since, so that its
+        version stays its epoch; once at least, if it differs."""
+        known = self._image.topics.get(after.topic_id)
+        before = None if known is None else known.partitions.get(after.id)
+        after = after._replace(directories=(), elr=(), last_known_elr=())
+        if before is None:
+            before = after._replace(partition_epoch=0)
+            self._partition(to_record(before))
+        elif _assignment(after) != _assignment(before):
+            self._assigned[after.topic_id] = None
+        self._partitions.setdefault(after.topic_id, {})[after.id] = after
+        same = before._replace(directories=()) == after._replace(partition_epoch=before.partition_epoch)
+        times = max(after.partition_epoch - before.partition_epoch, 0 if same else 1)
+        path = paths.state(self._name(after.topic_id), after.id)
+        self._states.setdefault(after.topic_id, []).extend(
+            Set(path=path, data=self._state(after), version=before.partition_epoch + n) for n in range(times)
         )
 
     def _remove(self, id: bytes) -> None:

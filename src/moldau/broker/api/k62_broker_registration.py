@@ -16,7 +16,14 @@ from moldau.wire.messages.k62_broker_registration import BrokerRegistrationReque
 
 
 async def control(node: Any, request: BrokerRegistrationRequest, context: Any) -> BrokerRegistrationResponse:
-    """Decide; the broker epoch is the offset of the registration's record."""
+    """Decide; the broker epoch is the offset of the registration's record, or ZooKeeper's in a migration (KIP-866)."""
+    if request.is_migrating_zk_broker:
+        if node.migration is None:
+            return BrokerRegistrationResponse(error_code=Code.BROKER_ID_NOT_REGISTERED)
+        response: BrokerRegistrationResponse = await node.migration.mode.admit(request)
+        if response.error_code == Code.NONE:
+            node.office.stands_for(context.connection, request.broker_id)
+        return response
     endpoints = endpoints_of(request.listeners)
     reply = await node.office.ask(
         asks.RegisterBroker(
@@ -28,7 +35,6 @@ async def control(node: Any, request: BrokerRegistrationRequest, context: Any) -
             rack=request.rack,
             log_dirs=tuple(request.log_dirs),
             previous_broker_epoch=request.previous_broker_epoch,
-            is_migrating_zk_broker=request.is_migrating_zk_broker,
             previous_is_gone=await node.office.predecessor_is_gone(request.broker_id, endpoints),
         )
     )

@@ -27,11 +27,15 @@ DURING_DELETE = -2
 
 @value(kw_only=True)
 class Sender:
-    """Who speaks: the controller, under its epoch; ``listener`` is where brokers reach each other."""
+    """Who speaks: the controller, under its epoch; ``listener`` is where brokers reach each other.
+
+    ``to_migrating``: only to brokers in ZooKeeper mode; the others read the quorum's log (KIP-866).
+    """
 
     controller_id: int
     controller_epoch: int
     listener: str
+    to_migrating: bool = False
 
 
 def reachable(image: Image, sender: Sender) -> list[Broker]:
@@ -39,7 +43,9 @@ def reachable(image: Image, sender: Sender) -> list[Broker]:
     return [
         broker
         for broker in image.live_brokers()
-        if broker.id != sender.controller_id and broker.endpoint(sender.listener) is not None
+        if broker.id != sender.controller_id
+        and broker.endpoint(sender.listener) is not None
+        and (broker.is_migrating or not sender.to_migrating)
     ]
 
 

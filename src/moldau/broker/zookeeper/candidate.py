@@ -78,17 +78,33 @@ class Candidate:
                 over = self.resigned is not None and self.resigned >= epoch
                 return Ours(epoch, version, over or epoch != self._stood)
             try:
-                id = parse_controller(data).broker_id
+                seen = parse_controller(data)
             except BadZnode as error:
                 log.error("nobody can be controller until it is gone: %s", error)
                 self.held = None
                 return Held(-1, None)
+            id = seen.broker_id
+            if seen.kraft_controller_epoch >= 0:
+                self.held = Held(id, self._of_quorum(id))
+                return self.held
             if id == self._node.config.node_id:
                 # Our own earlier life, whose session has not ended yet: it will, and the watch tells (EL-3).
                 self.held = None
                 return Held(id, None)
             self.held = Held(id, await self._address(id))
             return self.held
+
+    def _of_quorum(self, id: int) -> tuple[str, int] | None:
+        """A controller of the quorum rules: the cluster migrates, and whoever is not told where it is cannot follow
+        (KIP-866)."""
+        where: tuple[str, int] | None = self._node.config.voters.get(id)
+        if where is None or not self._node.config.migrates:
+            log.error(
+                "controller %d of the quorum rules: restart this broker with zookeeper.metadata.migration.enable=true"
+                " and controller.quorum.voters, or as a broker of the quorum's plane (process.roles)",
+                id,
+            )
+        return where
 
     async def _address(self, id: int) -> tuple[str, int] | None:
         try:

@@ -96,8 +96,9 @@ class Channel:
 class Channels:
     """All channels of an active controller; none while this node is not."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: Any, *, to_migrating: bool = False) -> None:
         self._node = node
+        self._to_migrating = to_migrating
         self._sender: batch.Sender | None = None
         self._open: dict[int, Channel] = {}
         self.settled: list[Callable[[], object]] = []
@@ -110,6 +111,7 @@ class Channels:
             controller_id=self._node.config.node_id,
             controller_epoch=controller_epoch,
             listener=self._node.config.inter_broker_listener,
+            to_migrating=self._to_migrating,
         )
         image = self._node.metadata.image
         for broker in batch.reachable(image, self._sender):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from moldau.broker.formatting import FormatRefused
@@ -25,14 +25,47 @@ log = logging.getLogger("moldau.zookeeper")
 
 async def join(node: Any, listeners: Sequence[PlaneEvents]) -> tuple[ZooKeeperPlane, str]:
     """The plane, connected and not yet started, and the cluster's id. FormatRefused says why not."""
+
+    async def greet(zk: ZooKeeper) -> str:
+        await _make_paths(zk)
+        return await _cluster_id(zk, uuid_text(node.world.random.uuid()))
+
+    zk, cluster_id = await _opened(node, greet)
+    return ZooKeeperPlane(node, zk, listeners), cluster_id
+
+
+async def join_to_migrate(node: Any, cluster_id: str) -> ZooKeeper:
+    """A session for a controller of the quorum that is to take the cluster over. FormatRefused: it is another cluster's
+    ZooKeeper, or none answers."""
+
+    async def greet(zk: ZooKeeper) -> str:
+        try:
+            return parse_cluster_id((await zk.get(paths.CLUSTER_ID))[0])
+        except NoNode:
+            return ""
+
+    zk, found = await _opened(node, greet)
+    if found == cluster_id:
+        return zk
+    await zk.stop()
+    where = node.config["zookeeper.connect"]
+    if not found:
+        raise FormatRefused(f"there is no cluster in ZooKeeper at {where}: is its chroot right?")
+    raise FormatRefused(
+        f"the cluster in ZooKeeper at {where} is {found}, and this node was formatted for {cluster_id}; format it with"
+        f" `moldau storage format -t {found}`"
+    )
+
+
+async def _opened(node: Any, greet: Callable[[ZooKeeper], Awaitable[str]]) -> tuple[ZooKeeper, str]:
+    """A session, and the cluster's id as ``greet`` finds it there."""
     ensemble = node.config.ensemble()
     if node.world.zookeeper is None:
         raise FormatRefused("zookeeper.connect is given, and this program has no ZooKeeper client")
     zk: ZooKeeper = node.world.zookeeper(ensemble)
     try:
         await zk.start()
-        await _make_paths(zk)
-        cluster_id = await _cluster_id(zk, uuid_text(node.world.random.uuid()))
+        return zk, await greet(zk)
     except ConnectionLoss as error:
         await zk.stop()
         raise FormatRefused(
@@ -41,7 +74,6 @@ async def join(node: Any, listeners: Sequence[PlaneEvents]) -> tuple[ZooKeeperPl
     except (ZooKeeperError, BadZnode) as error:
         await zk.stop()
         raise FormatRefused(f"ZooKeeper at {ensemble.connect}: {error}") from error
-    return ZooKeeperPlane(node, zk, listeners), cluster_id
 
 
 async def _make_paths(zk: ZooKeeper) -> None:

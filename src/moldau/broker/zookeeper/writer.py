@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from moldau.image import Image
@@ -28,6 +28,9 @@ BYTES_MAX = 700_000
 OP_BYTES = 60
 
 
+Seal = Callable[[int], Sequence[Op]]
+
+
 class Proposal(NamedTuple):
     """What was proposed: records, the offset of the last, operations."""
 
@@ -39,9 +42,12 @@ class Proposal(NamedTuple):
 class Writer:
     """The active controller's pen; closed while this node is not active. ``plane`` is told what came of it."""
 
-    def __init__(self, node: Any, plane: Any) -> None:
+    def __init__(self, node: Any, plane: Any, seal: Seal | None = None) -> None:
+        """``seal``: operations that end each transaction which writes anything, given the offset that it reaches; the
+        records are agreed elsewhere already, then."""
         self._node = node
         self._plane = plane
+        self._seal = seal
         self._queue: deque[Proposal] = deque()
         self._epoch = -1
         self._version = -1
@@ -67,11 +73,20 @@ class Writer:
 
     def propose(self, records: Sequence[Any], offset: int) -> None:
         """Queue a decision; what it means in znodes is worked out now, after all that was proposed before."""
-        ops = operations(records, self._image, self.standing, self._epoch)
-        self.standing.applied(ops)
+        ops = operations(records, self._image, self.standing, self._epoch, later=self._seal is not None)
         self._image.apply_all(records)
+        self.put(ops, offset, records)
+
+    def put(self, ops: Sequence[Op], offset: int, records: Sequence[Any] = ()) -> None:
+        """Queue operations that were worked out already."""
+        self.standing.applied(ops)
         self._queue.append(Proposal(records, offset, ops))
         self._news.set()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether decisions are taken for writing."""
+        return self._task is not None
 
     @property
     def idle(self) -> bool:
@@ -85,7 +100,9 @@ class Writer:
                 await self._news.wait()
                 continue
             count, ops = self._next()
-            if not await self._commit(ops):
+            if self._seal is not None and ops:
+                ops += self._seal(self._queue[count - 1].offset)
+            if (ops or self._seal is None) and not await self._commit(ops):
                 return
             for _ in range(count):
                 done = self._queue.popleft()

@@ -1,0 +1,246 @@
+"""The migration's hands on a controller of the quorum: does what ``stages.py`` says while this controller rules.
+
+A listener of the quorum's plane, after the office: every committed batch goes on to ZooKeeper through the writer of
+that plane, in order, whole, fenced by the epoch that was claimed; and to brokers in ZooKeeper mode through its
+channels. Clients are answered when the quorum has committed; ZooKeeper follows. Source: KIP-866.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from moldau.broker.asking import pause
+from moldau.broker.lifecycle import RegistrationRefused
+from moldau.broker.migration import stages
+from moldau.broker.migration.claiming import Claim, NotOurs, claim, mark
+from moldau.broker.migration.mode import ZooKeeperMode, controllers_missing
+from moldau.broker.migration.stages import Deed, Event, Stage, State, step
+from moldau.broker.zookeeper.channels import Channels
+from moldau.broker.zookeeper.writer import Writer
+from moldau.controller import asks
+from moldau.controller.migration import MigrationState
+from moldau.controller.replies import Refused
+from moldau.ports.zookeeper import Check, Link, Op, Set, ZooKeeper, ZooKeeperError
+from moldau.wire.records.metadata import FeatureLevelRecord, RegisterBrokerRecord
+from moldau.zookeeper import paths
+from moldau.zookeeper.catching_up import catch_up
+from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.reading import Reading, read
+from moldau.zookeeper.survey import survey
+
+log = logging.getLogger("moldau.migration")
+
+REST_MS = 500
+RETRY_MAX_MS = 2_000
+DRAIN_MS = 5_000
+
+
+class Migration:
+    """One controller's part. ``state`` is where it stands; ``zk`` is its session, which is connected."""
+
+    def __init__(self, node: Any, zk: ZooKeeper) -> None:
+        self._node = node
+        self._tasks = node.world.tasks
+        self.zk = zk
+        self.state = State()
+        self._waits_for_log = False
+        self._quorum_epoch = -1
+        self._claim = Claim(-1, -1)
+        self._comparing = -1
+        self._work: Any = None
+        self._stopped = False
+        self._link = Link.CONNECTED
+        self._link_news = asyncio.Event()
+        self.channels = Channels(node, to_migrating=True)
+        self.writer = Writer(node, self, self._seal)
+        self.mode = ZooKeeperMode(node, zk, self.channels.readers)
+        node.metadata.watch(self.channels.carry)
+        zk.on_link(self._linked)
+
+    async def stop(self) -> None:
+        """Leave: what is decided is written first, if ZooKeeper takes it."""
+        deadline_ms = self._node.clock.monotonic_ms() + DRAIN_MS
+        while self.state.stage is Stage.BOTH and not self.writer.idle and self._node.clock.monotonic_ms() < deadline_ms:
+            await pause(self._tasks, 5)
+        self._stopped = True
+        self.feed(stages.RulesNoMore())
+        try:
+            await asyncio.wait_for(self.zk.stop(), RETRY_MAX_MS / 1000)
+        except (TimeoutError, ZooKeeperError) as error:
+            log.warning("the session with ZooKeeper could not be closed: %r", error)
+
+    # ---- the plane's events
+
+    def became_active(self, epoch: int) -> None:
+        self._quorum_epoch = epoch
+        self._waits_for_log = True
+        self._begin()
+
+    def lost_active(self) -> None:
+        self._waits_for_log = False
+        self.feed(stages.RulesNoMore())
+
+    def committed(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+        if self.state.stage in (Stage.COMPARE, Stage.BOTH) and self.writer.is_open:
+            # Levels of features are the quorum's own: ZooKeeper's are as they were.
+            self.writer.propose([r for r in records if not isinstance(r, FeatureLevelRecord)], offset)
+        self._begin()
+
+    def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+        """What it says is in the image; who rules never loads one (law R7)."""
+
+    def _begin(self) -> None:
+        """Once the log says how far the migration is: an empty one does not, until its first records are there."""
+        image = self._node.metadata.image
+        if self._waits_for_log and image.features:
+            self._waits_for_log = False
+            found = MigrationState(image.zk_migration_state)
+            if found in (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION):
+                self.mode.open()
+            self.feed(stages.Rules(found))
+
+    # ---- the machine
+
+    def feed(self, event: Event) -> None:
+        """Take a step, and do what it says."""
+        self.state, effects = step(self.state, event)
+        if isinstance(event, stages.RulesNoMore) and self._work is not None:
+            self._work.cancel()
+            self._work = None
+        for effect in effects:
+            if isinstance(effect, stages.Say):
+                log.log(logging.WARNING if effect.is_trouble else logging.INFO, "migration: %s", effect.text)
+            elif isinstance(effect, stages.End):
+                self._node.failed("migration", RegistrationRefused(effect.why))
+            else:
+                self._do(effect)
+
+    def _do(self, deed: Deed) -> None:
+        match deed:
+            case Deed.SPEAK:
+                self.channels.open(self._claim.epoch, self._node.metadata.offset)
+            case Deed.STOP_WRITING:
+                self.writer.close()
+            case Deed.SILENCE:
+                self.channels.close()
+                self.mode.close()
+            case _:
+                work: dict[Deed, Callable[[], Coroutine[Any, Any, None]]] = {
+                    Deed.COUNT: self._count,
+                    Deed.CLAIM: self._take,
+                    Deed.COPY: self._copy,
+                    Deed.COMPARE: self._compare,
+                    Deed.REST: self._rest,
+                }
+                if self._work is not None:
+                    self._work.cancel()
+                self._work = self._tasks.spawn(self._carefully(work[deed]), deed.value)
+
+    async def _carefully(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await work()
+        except (ZooKeeperError, BadZnode, NotOurs) as error:
+            self.feed(stages.Failed(str(error)))
+
+    # ---- deeds
+
+    async def _rest(self) -> None:
+        await pause(self._tasks, REST_MS)
+        self.feed(stages.Rested())
+
+    async def _count(self) -> None:
+        image = self._node.metadata.image
+        missing = controllers_missing(image, self._node.plane.voters()) or await self.mode.missing()
+        self.feed(stages.Counted("the migration waits for " + "; ".join(missing) if missing else ""))
+
+    async def _take(self) -> None:
+        self._claim = await claim(self._node, self.zk, self._quorum_epoch, copied=self.state.copied)
+        self.feed(stages.Claimed())
+
+    async def _copy(self) -> None:
+        reading = await self._read()
+        for error in reading.bad:
+            log.error("left out: %s", error)
+        if reading.repairs:
+            log.info("%d topic(s) from before topic ids get one", len(reading.repairs))
+            await self.zk.multi([self._fence(), *reading.repairs])
+        found = tuple(r for r in reading.records if not isinstance(r, RegisterBrokerRecord | FeatureLevelRecord))
+        log.info("%d records are copied from ZooKeeper", len(found))
+        reply = await self._node.office.ask(asks.AdoptCluster(records=found))
+        if isinstance(reply, Refused):
+            raise NotOurs(f"{reply.code.name} {reply.message or ''}")
+        self.feed(stages.Copied())
+
+    async def _compare(self) -> None:
+        reading = await self._read()
+        # From here to the end of this block nothing is committed in between.
+        ops = catch_up(self._node.metadata.image, reading, self._claim.epoch)
+        self._comparing = self._node.metadata.offset
+        self.writer.open(self._claim.epoch, self._claim.version, reading.standing)
+        self.writer.put([*ops, *self._seal(self._comparing)], self._comparing)
+        if ops:
+            log.info("%d operations bring ZooKeeper up to date", len(ops))
+        for name, waiting in sorted(reading.standing.unborn.items()):
+            id = self._node.metadata.image.names.get(name)
+            if id is not None:
+                partitions = tuple((number, each.replicas) for number, each in sorted(waiting.items()))
+                await self._node.office.ask(
+                    asks.AdoptPartitions(name=name, topic_id=id, configs=(), partitions=partitions)
+                )
+
+    async def _read(self) -> Reading:
+        return read(await survey(self.zk), self._node.world.random.uuid)
+
+    def _fence(self) -> Check:
+        return Check(path=paths.CONTROLLER_EPOCH, version=self._claim.version)
+
+    def _seal(self, offset: int) -> Sequence[Op]:
+        return [Set(path=paths.MIGRATION, data=mark(self._node.config.node_id, self._quorum_epoch, offset))]
+
+    # ---- what the writer asks of a plane
+
+    def deliver(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+        """ZooKeeper holds everything up to an offset."""
+        if self.state.stage is Stage.COMPARE and offset >= self._comparing:
+            self.feed(stages.Compared())
+
+    def deposed(self, why: str) -> None:
+        """A write failed: see who rules ZooKeeper, and what stands there."""
+        self.feed(stages.Failed(why))
+
+    async def connected(self) -> bool:
+        """Wait while the link is SUSPENDED; whether the session lives."""
+        while self._link is Link.SUSPENDED:
+            self._link_news.clear()
+            await self._link_news.wait()
+        if self._link is Link.CONNECTED:
+            await pause(self._tasks, 1)  # a loss that the link has not told of yet shows now
+        return self._link is not Link.LOST
+
+    def _linked(self, link: Link) -> None:
+        self._link = link
+        self._link_news.set()
+        if link is Link.LOST and not self._stopped:
+            self.feed(stages.Failed("the session with ZooKeeper is lost"))
+            self._tasks.spawn(self._renew(), "new session with ZooKeeper")
+
+    async def _renew(self) -> None:
+        wait_ms = REST_MS
+        while not self._stopped:
+            try:
+                await self.zk.reopen()
+                self._link = Link.CONNECTED
+                return
+            except ZooKeeperError as error:
+                log.warning("no new session with ZooKeeper yet: %s", error)
+            await pause(self._tasks, wait_ms)
+            wait_ms = min(2 * wait_ms, RETRY_MAX_MS)
+
+    # ---- what the node asks
+
+    def readers(self) -> dict[int, int]:
+        """Broker in ZooKeeper mode -> offset up to which it has been told everything."""
+        return self.channels.readers()

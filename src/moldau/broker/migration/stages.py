@@ -1,0 +1,163 @@
+"""What comes next on the way from ZooKeeper to the quorum: a step machine. Pure; ``driver.py`` does the deeds.
+
+``step(state, event) -> (state, effects)``. One deed is under way at a time, and its end is the next event; so the order
+of the table is the order of the world: nothing is copied from a ZooKeeper whose controller still rules, nothing is
+written to it before it has caught up with the log, and who does not rule the quorum does nothing at all.
+Source: KIP-866 (the migration driver's states). Laws: ``laws.py``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from moldau.controller.migration import MigrationState
+from moldau.terms.named import NamedTuple
+
+
+class Stage(Enum):
+    """Where the ruling controller stands."""
+
+    OFF = "nothing to do"
+    COUNT = "waiting until all controllers and brokers take part"
+    CLAIM = "taking /controller"
+    COPY = "copying what stands in ZooKeeper"
+    COMPARE = "bringing ZooKeeper up to date"
+    BOTH = "writing to the quorum and to ZooKeeper"
+
+
+class State(NamedTuple):
+    """``copied``: whether the log holds the cluster. ``said``: the last complaint, so that it is made once."""
+
+    stage: Stage = Stage.OFF
+    copied: bool = False
+    said: str = ""
+
+
+# ---- events
+
+
+class Rules(NamedTuple):
+    """This controller rules the quorum; the log says how far the migration is."""
+
+    state: MigrationState
+
+
+class RulesNoMore(NamedTuple):
+    """Another does, or none."""
+
+
+class Counted(NamedTuple):
+    """Who is missing, in words; nobody when empty."""
+
+    missing: str
+
+
+class Claimed(NamedTuple):
+    """/controller is ours."""
+
+
+class Copied(NamedTuple):
+    """The quorum has committed everything that stood in ZooKeeper."""
+
+
+class Compared(NamedTuple):
+    """ZooKeeper says what the log says, and every decision since is on its way there."""
+
+
+class Failed(NamedTuple):
+    """A deed did not come off, or what it had brought about is no more."""
+
+    why: str
+
+
+class Rested(NamedTuple):
+    """The pause is over."""
+
+
+Event = Rules | RulesNoMore | Counted | Claimed | Copied | Compared | Failed | Rested
+
+
+# ---- effects
+
+
+class Deed(Enum):
+    """What the driver does; each of the first four ends with an event."""
+
+    COUNT = "count who takes part"
+    CLAIM = "take /controller"
+    COPY = "copy"
+    COMPARE = "compare and write what differs; then write every decision"
+    SPEAK = "tell brokers in ZooKeeper mode everything, then every decision"
+    STOP_WRITING = "write nothing more"
+    SILENCE = "say nothing more"
+    REST = "come back in a while"
+
+
+class Say(NamedTuple):
+    """Words for the operator."""
+
+    text: str
+    is_trouble: bool = False
+
+
+class End(NamedTuple):
+    """This node must not go on."""
+
+    why: str
+
+
+Effect = Deed | Say | End
+
+_FROM_THE_START = "the cluster began on the quorum's plane, and there is nothing to migrate: take the setting away"
+_FINISHED = "the migration is finished; zookeeper.metadata.migration.enable has no effect any more"
+
+
+def step(state: State, event: Event) -> tuple[State, list[Effect]]:
+    """What an event means; one that does not fit the stage is late, and means nothing."""
+    match event:
+        case Rules():
+            return _begin(event.state)
+        case RulesNoMore():
+            return State(), [] if state.stage is Stage.OFF else [Deed.STOP_WRITING, Deed.SILENCE]
+        case Failed() if state.stage is not Stage.OFF:
+            first = Stage.CLAIM if state.copied else Stage.COUNT
+            said, words = _once(state, f"{state.stage.value}: {event.why}")
+            return State(first, state.copied, said), [Deed.STOP_WRITING, *words, Deed.REST]
+        case Rested() if state.stage in (Stage.COUNT, Stage.CLAIM):
+            return state, [Deed.COUNT if state.stage is Stage.COUNT else Deed.CLAIM]
+        case Counted() if state.stage is Stage.COUNT:
+            return _counted(state, event.missing)
+        case Claimed() if state.stage is Stage.CLAIM and not state.copied:
+            return state._replace(stage=Stage.COPY), [Deed.COPY]
+        case Claimed() if state.stage is Stage.CLAIM:
+            return state._replace(stage=Stage.COMPARE), [Deed.SPEAK, Deed.COMPARE]
+        case Copied() if state.stage is Stage.COPY:
+            text = "everything that stood in ZooKeeper is in the quorum's log, which leads from now on"
+            return State(Stage.COMPARE, copied=True), [Say(text), Deed.SPEAK, Deed.COMPARE]
+        case Compared() if state.stage is Stage.COMPARE:
+            text = "ZooKeeper is up to date, and every decision is written there too"
+            return State(Stage.BOTH, copied=True), [Say(text)]
+    return state, []
+
+
+def _begin(found: MigrationState) -> tuple[State, list[Effect]]:
+    match found:
+        case MigrationState.PRE_MIGRATION:
+            return State(Stage.COUNT), [Deed.COUNT]
+        case MigrationState.MIGRATION:
+            return State(Stage.CLAIM, copied=True), [Deed.CLAIM]
+        case MigrationState.POST_MIGRATION:
+            return State(), [Say(_FINISHED, is_trouble=True)]
+    return State(), [End(_FROM_THE_START)]
+
+
+def _counted(state: State, missing: str) -> tuple[State, list[Effect]]:
+    if not missing:
+        text = "all controllers and brokers take part; the quorum takes over"
+        return State(Stage.CLAIM), [Say(text), Deed.CLAIM]
+    said, words = _once(state, missing)
+    return state._replace(said=said), [*words, Deed.REST]
+
+
+def _once(state: State, text: str) -> tuple[str, list[Effect]]:
+    return text, [] if text == state.said else [Say(text, is_trouble=True)]

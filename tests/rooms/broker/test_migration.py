@@ -1,0 +1,212 @@
+"""The way from ZooKeeper to the quorum with real nodes in one process: each stage, the way back, what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from moldau.broker.config import NodeConfig
+from moldau.broker.migration.stages import Stage
+from moldau.broker.node import StartRefused
+from moldau.client.admin import NewTopic, create_topics, delete_topics
+from moldau.controller.migration import MigrationState
+from moldau.terms.config_key import ConfigError
+from tests.rooms.broker.crossing import CONNECT, MARKS, MIGRATE, QUORUM, READY, ZK, Crossing
+from tests.rooms.broker.data_cluster import run, until
+
+
+async def topic(crossing: Crossing, name: str) -> None:
+    client = crossing.client()
+    new = NewTopic(name=name, partitions=3, replication_factor=3, configs={"retention.ms": "60000"})
+    made = await create_topics(client, [new])
+    client.close()
+    assert made[name].code == 0, made
+
+
+async def no_topic(crossing: Crossing, name: str) -> None:
+    client = crossing.client()
+    gone = await delete_topics(client, [name])
+    client.close()
+    assert gone[name].code == 0, gone
+
+
+async def lawful(crossing: Crossing) -> None:
+    for _ in range(1000):
+        if await crossing.laws_hold():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("Z4, Z7: the znodes do not say what the controller knows")
+
+
+async def migrated(crossing: Crossing) -> None:
+    """Controllers, and brokers that take part: the quorum rules."""
+    await asyncio.gather(*(crossing.boot(id, READY) for id in crossing.controllers))
+    for id in crossing.brokers:
+        await crossing.restart(id, READY)
+    await until(lambda: crossing.stage() is Stage.BOTH, "the quorum rules and writes to both")
+    await until(crossing.in_sync, "all brokers serve under the quorum")
+
+
+def test_a_cluster_goes_all_the_way_and_keeps_everything(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            await topic(crossing, "before")
+            await topic(crossing, "doomed")
+            await until(crossing.in_sync)
+            ids = dict(crossing.nodes[1].metadata.image.names)
+            await migrated(crossing)
+            assert crossing.state() is MigrationState.MIGRATION
+            assert crossing.nodes[101].metadata.image.names == ids
+            await topic(crossing, "meanwhile")
+            await no_topic(crossing, "doomed")
+            await until(crossing.in_sync)
+            await lawful(crossing)
+            for id in crossing.brokers:
+                await crossing.restart(id, QUORUM)
+                await until(crossing.in_sync, f"broker {id} is on the quorum's plane")
+                await topic(crossing, f"with-{id}-moved")
+                await until(crossing.in_sync)
+                await lawful(crossing)
+            await crossing.restart(101, ZK)
+            await until(lambda: crossing.state() is MigrationState.POST_MIGRATION, "it is finished")
+            await topic(crossing, "after")
+            await until(crossing.in_sync)
+            names = crossing.nodes[1].metadata.image.names
+            assert set(names) == {"before", "meanwhile", "after", *(f"with-{id}-moved" for id in crossing.brokers)}
+            assert names["before"] == ids["before"]
+            assert crossing.nodes[1].metadata.image.config(2, "before") == {"retention.ms": "60000"}
+
+    run(scenario)
+
+
+def test_a_cluster_may_go_back_to_zookeeper_until_the_end(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            await topic(crossing, "before")
+            await migrated(crossing)
+            await crossing.restart(1, QUORUM)
+            await until(crossing.in_sync)
+            await topic(crossing, "meanwhile")
+            await until(crossing.in_sync)
+            await crossing.restart(1, READY)
+            await until(crossing.in_sync)
+            await lawful(crossing)
+            await crossing.stop(101)
+            for path in MARKS:
+                crossing.remove(path)
+            await until(lambda: crossing.ruler is not None, "a broker is controller again")
+            assert crossing.ruler is not None
+            assert crossing.ruler.config.node_id in crossing.brokers
+            await topic(crossing, "after")
+            await until(crossing.in_sync)
+            await lawful(crossing)
+            assert set(crossing.nodes[2].metadata.image.names) == {"before", "meanwhile", "after"}
+
+    run(scenario)
+
+
+def test_a_controller_waits_for_brokers_and_says_for_whom(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            await topic(crossing, "t")
+            await crossing.boot(101, READY)
+            await crossing.restart(1, READY)
+            await crossing.restart(2, READY)
+            await until(lambda: "waits for broker 3 (not registered with the quorum" in caplog.text, "it says for whom")
+            await crossing.stop(3)
+            await until(lambda: "waits for broker 3 (it holds replicas, and is not" in caplog.text, "it says so again")
+            assert crossing.stage() is None, "a broker is controller, and the quorum's waits"
+            assert crossing.state() is MigrationState.PRE_MIGRATION
+            await crossing.boot(3, READY)
+            await until(lambda: crossing.stage() is Stage.BOTH)
+            await until(crossing.in_sync)
+
+    run(scenario)
+
+
+def test_a_broker_of_the_quorums_plane_is_not_let_in_before_anything_was_copied(tmp_path: Path) -> None:
+    """It would find no topics, and take its replicas for strays."""
+
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            await topic(crossing, "t")
+            await crossing.boot(101, READY)
+            await crossing.restart(1, READY)
+            await crossing.stop(2)
+            late = asyncio.ensure_future(crossing.boot(2, QUORUM))
+            await asyncio.wait([late], timeout=1)
+            assert not late.done()
+            late.cancel()
+            await asyncio.wait([late])
+            await crossing.stop(2)
+            assert (tmp_path / "node-2" / "t-0").exists()
+
+    run(scenario)
+
+
+def test_controllers_that_were_left_behind_do_not_come_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What they know is older than what ZooKeeper's controller has decided since."""
+
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            await migrated(crossing)
+            await crossing.stop(101)
+            for path in MARKS:
+                crossing.remove(path)
+            await until(lambda: crossing.ruler is not None)
+            await topic(crossing, "since")
+            await crossing.boot(101, READY)
+            await until(lambda: "/migration is gone" in caplog.text, "it says why it keeps still")
+            assert crossing.nodes[1].metadata.image.names.keys() == {"since"}
+            await topic(crossing, "later")
+
+    run(scenario)
+
+
+def test_a_quorum_that_loses_its_leader_or_zookeeper_makes_up_for_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Crossing(tmp_path, controllers=3) as crossing:
+            await migrated(crossing)
+            first = crossing.ruler
+            assert first is not None
+            await crossing.stop(first.config.node_id)
+            await until(lambda: crossing.stage() is Stage.BOTH, "another rules, and writes to both")
+            await topic(crossing, "under-another")
+            ruler = crossing.ruler
+            assert ruler is not None
+            assert ruler.migration is not None
+            session = ruler.migration.zk
+            session.suspend()  # type: ignore[attr-defined]
+            await topic(crossing, "without-zookeeper")
+            assert "/brokers/topics/without-zookeeper" not in crossing.server.znodes
+            crossing.server.expire(session.session_id)
+            await lawful(crossing)
+            await until(crossing.in_sync)
+            assert "/brokers/topics/without-zookeeper" in crossing.server.znodes
+
+    run(scenario)
+
+
+def test_the_setting_is_refused_where_it_makes_no_sense(tmp_path: Path) -> None:
+    crossing = Crossing(tmp_path)
+    with pytest.raises(ConfigError, match=r"zookeeper\.connect: .*migrate from there"):
+        NodeConfig(crossing.settings(101, ZK) | MIGRATE)
+    with pytest.raises(ConfigError, match=r"controller\.quorum\.voters: .*must know the controllers"):
+        NodeConfig(crossing.settings(1, ZK) | MIGRATE)
+    with pytest.raises(ConfigError, match="has left ZooKeeper already"):
+        NodeConfig(crossing.settings(1, QUORUM) | CONNECT | MIGRATE)
+
+
+def test_a_controller_formatted_for_another_cluster_does_not_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            right, crossing.cluster_id = crossing.cluster_id, "AAAAAAAAAAAAAAAAAAAAAQ"
+            with pytest.raises(
+                StartRefused, match=f"is {right}, and this node was formatted for AAAAAAAAAAAAAAAAAAAAAQ"
+            ):
+                await crossing.boot(101, READY)
+            del crossing.nodes[101]
+
+    run(scenario)
