@@ -84,6 +84,8 @@ def play(stage: Stage, act: Callable[[Stage], None]) -> Outcome:
     found += [Anomaly("late", text) for text in stage.load.broken()] + check(history)
     found += went_back(stage.watch.rows)
     found += check_disks(stage.rig, plan, Seen(history, [], ruler.high_watermark if ruler is not None else 0))
+    for look in stage.at_rest:
+        found += look()
     found += strays(expected, {node: _folders(stage.rig.data_dir(node)) for node in stage.nodes})
     return Outcome(history, stage.watch.rows, stage.timeline, found, doubts + vacuous(stage.timeline, history))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from moldau.client.client import Unreachable
@@ -80,6 +80,8 @@ class Stage:
         self.timeline: list[Fault] = []
         self.found: list[Anomaly] = []
         """What a scenario itself found wrong."""
+        self.at_rest: list[Callable[[], Iterable[Anomaly]]] = []
+        """What a scenario wants to know of the disks when all nodes have stopped."""
         self.paused: set[int] = set()
         self.down: set[int] = set()
         self.begin_ns = time.monotonic_ns()
@@ -167,7 +169,7 @@ class Stage:
         self.down.discard(node)
         self.do(f"start node {node}", lambda: self.rig.restart(node))
 
-    def cut(self, pairs: Collection[tuple[int, int]], ports: Collection[int], what: str) -> Callable[[], None]:
+    def cut(self, pairs: Collection[tuple[int, int]], ports: Collection[int]) -> Callable[[], None]:
         """An act for ``do`` that drops all packets of these directed pairs (or those of some ports)."""
 
         def act() -> None:
@@ -221,13 +223,14 @@ class Stage:
         return seen
 
     def changed(self) -> Callable[[], bool]:
-        """Whether any leader, epoch or ISR is another one than now."""
-        before = self.leads()
-        return lambda: bool(self.leads()) and self.leads() != before
+        """Whether any leader, epoch or ISR is another one than now, by anybody's word: who is cut off hears of none."""
+        before = list(self.leads().values())
+        return lambda: any(list(view.values()) != before for view in self.run.eyes.views(self.up).values())
 
     def without(self, nodes: Collection[int], partition: int = 0) -> Callable[[], bool]:
-        """Whether these are out of a partition's ISR."""
-        return lambda: not self.leads()[partition].isr & set(nodes)
+        """Whether these are out of a partition's ISR, by anybody's word."""
+        views = self.run.eyes.views
+        return lambda: any(not view[partition].isr & set(nodes) for view in views(self.up).values())
 
     def acks(self) -> Callable[[], bool]:
         """Whether every partition has acknowledged something that is sent from now on."""

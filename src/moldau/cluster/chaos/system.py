@@ -31,7 +31,7 @@ JARS = "MOLDAU_KAFKA_JARS"
 """Environment: the folder of Apache Kafka's jars; ``make jars`` puts them where they are looked for without it."""
 _DEFAULT_JARS = Path(".jars/kafka-4.3.1")
 _HEAP = ("-Xmx512M", "-XX:+UseG1GC", "-XX:TieredStopAtLevel=1")
-_ZOOKEEPER_PLACE = 100
+ZOOKEEPER_PLACE = 100
 STOP_S = 60.0
 
 SETTINGS = {
@@ -183,8 +183,8 @@ class Rig:
     # ---- parts
 
     def _zookeeper(self) -> LocalEnsemble:
-        host = self.net.add(_ZOOKEEPER_PLACE)
-        return LocalEnsemble(self.folder / "zookeeper", host=host, wrap=self.net.command(_ZOOKEEPER_PLACE, []))
+        host = self.net.add(ZOOKEEPER_PLACE)
+        return LocalEnsemble(self.folder / "zookeeper", host=host, wrap=self.net.command(ZOOKEEPER_PLACE, []))
 
     def _properties(self, node: Node) -> dict[str, str]:
         here = self._hosts[node.id]

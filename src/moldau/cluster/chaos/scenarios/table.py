@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from moldau.cluster.chaos.scenarios import processes
+from moldau.cluster.chaos.scenarios import control, disks, links, processes
 from moldau.cluster.chaos.stage import Stage
-from moldau.cluster.chaos.volumes import Plain, Volume
+from moldau.cluster.chaos.volumes import Freezable, Plain, Small, Volume
 
 
 class Scenario(NamedTuple):
@@ -27,9 +27,19 @@ class Scenario(NamedTuple):
 
 
 SCENARIOS: dict[int, Scenario] = {
+    1: Scenario(links.isr_collapse),
     2: Scenario(processes.chase_with_kills),
     3: Scenario(processes.chase_with_stops),
     4: Scenario(processes.zombie_leader),
     5: Scenario(processes.pauses_and_kills),
+    6: Scenario(links.cut_from_controllers),
+    7: Scenario(links.cut_from_followers),
+    8: Scenario(links.one_way_cuts),
+    9: Scenario(control.kill_the_controller),
     10: Scenario(processes.cold_start),
+    13: Scenario(control.recreate_while_away),
+    14: Scenario(disks.disk_full, Small),
+    15: Scenario(disks.disk_hung, Freezable),
+    16: Scenario(disks.corrupt_files, for_kafka=False),
+    17: Scenario(disks.wipe),
 }

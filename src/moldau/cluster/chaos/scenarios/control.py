@@ -1,0 +1,230 @@
+"""Scenarios about the controller: killed amid what it was asked, and topics that die while a broker is away.
+
+What an administrator was told is held against what the cluster is afterwards (laws C8, C9, C13).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+from moldau.client import sync
+from moldau.client.admin import NewTopic, create_topics, delete_topics, elect_leaders, reassign, reassignments
+from moldau.client.client import Refused, Unreachable
+from moldau.cluster.chaos.stage import PARTITIONS, PATIENCE_S, TOPIC, Stage
+from moldau.cluster.kills.killing import Stuck
+from moldau.cluster.kills.replicas import check_folders, read_values
+from moldau.history.checks import Anomaly
+from moldau.terms import Code, TopicPartition
+from moldau.wire.batch import build
+
+UNDONE, BACK = "undone", "back again"
+DONE = (Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.UNKNOWN_TOPIC_OR_PARTITION)
+"""Answers that promise something: the client asks again by itself, and finds done what was done without an answer."""
+_MADE = 3
+"""Partitions of a topic that is made on the way."""
+
+
+class Ask(NamedTuple):
+    """Something an administrator asks for; ``holds`` says whether the cluster is as it was told to be."""
+
+    what: str
+    act: Callable[[sync.Cluster], Code]
+    holds: Callable[[], bool]
+
+
+def kill_the_controller(stage: Stage) -> None:
+    """Kill the active controller while it creates, deletes, moves and elects, and while a broker takes its leave.
+
+    After KAFKA-5642 and KAFKA-9089: what was answered must be so, whoever rules afterwards.
+    """
+    numbers = count(1)
+    for _ in range(stage.options.rounds):
+        number = next(numbers)
+        name = f"made-{number}"
+        _ask(stage, Ask(f"topic {name} is created", _create(name), lambda name=name: _is_whole(stage, name)))  # type: ignore[misc]
+        _ask(stage, _move(stage, name))
+        _ask(stage, _elect(stage))
+        _ask(stage, Ask(f"topic {name} is deleted", _delete(name), lambda name=name: not _there(stage, name)))  # type: ignore[misc]
+        _leave(stage)
+
+
+def recreate_while_away(stage: Stage) -> None:
+    """Delete a topic and create one of the same name while a broker is down, with other records; then start the broker.
+
+    After KAFKA-14616 and its elders: a broker that comes back takes the old topic's log for the new one's.
+    """
+    for number, how in enumerate((stage.kill, stage.terminate)):
+        name, one = f"again-{number}", TopicPartition(f"again-{number}", 0)
+        client = stage.run.client
+        _must(client.run(create_topics(client.client, [_new(name, 1)]))[name].code, f"{name} is created")
+        stage.wait(lambda name=name: _is_whole(stage, name, 1), f"{name} is in sync")  # type: ignore[misc]
+        _write(client, one, "old", 40)
+        away = stage.dice.choice(stage.others(stage.controller()))
+        how(away, "its partitions are led by others", stage.moved(away)) if _leads(stage, away) else how(away)
+        _must(client.run(delete_topics(client.client, [name]))[name].code, f"{name} is deleted")
+        stage.do(f"{name} was deleted", lambda: None, "it is gone", lambda name=name: not _there(stage, name))  # type: ignore[misc]
+        stage.wait(lambda name=name: _created(stage, name), f"{name} is created again")  # type: ignore[misc]
+        _write(client, one, "new", 25)
+        stage.sleep(0.0, 2.0)
+        stage.restart(away)
+        stage.wait(lambda name=name: _is_whole(stage, name, 1), f"the new {name} is in sync everywhere")  # type: ignore[misc]
+        stage.at_rest.append(lambda name=name: _only_new(stage, name))  # type: ignore[misc]
+
+
+# ---- killing while asking
+
+
+def _ask(stage: Stage, ask: Ask) -> None:
+    """Ask in a thread, kill the controller at any moment of it, and hold the answer against the cluster."""
+    ruler = stage.controller()
+    answers: list[Code | None] = []
+    thread = threading.Thread(target=lambda: answers.append(_answer(stage, ask)), daemon=True)
+    thread.start()
+    stage.sleep(0.0, 0.2)
+    stage.kill(ruler, "another controller rules", _ruled_by_another(stage, ruler))
+    stage.sleep(0.0, 1.0)
+    stage.restart(ruler)
+    thread.join(PATIENCE_S)
+    if not answers:
+        stage.found.append(Anomaly("late", f"{ask.what}: no answer in {PATIENCE_S:g} s"))
+        return
+    stage.wait(lambda: stage.run.eyes.in_sync(stage.nodes), f"all is in sync again; {ask.what}")
+    said = answers[0].name if answers[0] is not None else "nothing"
+    stage.do(f"{ask.what}: the answer was {said}", lambda: None)
+    if answers[0] in DONE and not _comes(stage, ask.holds):
+        stage.found.append(Anomaly(UNDONE, f"{ask.what} was answered, and it is not so"))
+
+
+def _leave(stage: Stage) -> None:
+    """A broker is told to stop, the controller is killed: the broker must end (law L12) once there is one again."""
+    ruler = stage.controller()
+    leaver = stage.dice.choice(stage.others(ruler))
+    thread = threading.Thread(target=lambda: stage.terminate(leaver), daemon=True)
+    thread.start()
+    stage.sleep(0.0, 0.3)
+    stage.kill(ruler)
+    stage.sleep(0.3, 1.5)
+    stage.restart(ruler)
+    thread.join(2 * PATIENCE_S)
+    stage.restart(leaver)
+    stage.wait(lambda: stage.run.eyes.in_sync(stage.nodes), f"all is in sync after the leave of node {leaver}")
+
+
+def _answer(stage: Stage, ask: Ask) -> Code | None:
+    try:
+        with sync.Cluster(stage.rig.bootstrap_servers) as client:
+            return ask.act(client)
+    except (OSError, Refused, Unreachable):
+        return None
+
+
+def _ruled_by_another(stage: Stage, ruler: int) -> Callable[[], bool]:
+    def seen() -> bool:
+        found = stage.run.eyes.ruler(stage.up)
+        return found is not None and found.node != ruler
+
+    return seen
+
+
+# ---- what is asked for
+
+
+def _create(name: str) -> Callable[[sync.Cluster], Code]:
+    return lambda client: client.run(create_topics(client.client, [_new(name, _MADE)]))[name].code
+
+
+def _delete(name: str) -> Callable[[sync.Cluster], Code]:
+    return lambda client: client.run(delete_topics(client.client, [name]))[name].code
+
+
+def _move(stage: Stage, name: str) -> Ask:
+    """Two of three replicas each, on other nodes than before."""
+    targets = {TopicPartition(name, number): stage.dice.sample(stage.nodes, 2) for number in range(_MADE)}
+
+    def act(client: sync.Cluster) -> Code:
+        whole, each = client.run(reassign(client.client, targets))
+        return next((one.code for one in (whole, *each.values()) if one.code is not Code.NONE), Code.NONE)
+
+    def holds() -> bool:
+        client = stage.run.client
+        moving = client.run(reassignments(client.client))[1]
+        there = client.topics([name])[name].partitions
+        return not moving and all(there[p.partition].replicas == replicas for p, replicas in targets.items())
+
+    return Ask(f"topic {name} moves to {list(targets.values())}", act, holds)
+
+
+def _elect(stage: Stage) -> Ask:
+    partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+
+    def holds() -> bool:
+        """Whoever was elected may have died since: asked again, the first replica leads."""
+        client = stage.run.client
+        client.run(elect_leaders(client.client, partitions))
+        return all(lead.leader == lead.replicas[0] for lead in stage.leads().values())
+
+    return Ask("preferred leaders", lambda client: client.run(elect_leaders(client.client, partitions))[0], holds)
+
+
+def _new(name: str, partitions: int) -> NewTopic:
+    return NewTopic(name=name, partitions=partitions, replication_factor=3, configs={"min.insync.replicas": "2"})
+
+
+def _write(client: sync.Cluster, partition: TopicPartition, stem: str, records: int) -> None:
+    for number in range(records):
+        value = f"{stem}-{number}".encode()
+        _must(client.produce(partition, build([(1, None, value, ())])).code, f"{partition} is written to")
+
+
+def _must(code: Code, what: str) -> None:
+    if code is not Code.NONE:
+        raise OSError(f"{what}: {code.name}")
+
+
+# ---- whether it is so
+
+
+def _comes(stage: Stage, condition: Callable[[], bool]) -> bool:
+    try:
+        stage.wait(condition, "what was promised", 60)
+    except Stuck:
+        return False
+    return True
+
+
+def _there(stage: Stage, name: str) -> bool:
+    return name in stage.run.client.topics()
+
+
+def _created(stage: Stage, name: str) -> bool:
+    client = stage.run.client
+    code = client.run(create_topics(client.client, [_new(name, 1)]))[name].code
+    return code is Code.NONE
+
+
+def _leads(stage: Stage, node: int) -> bool:
+    return any(lead.leader == node for lead in stage.leads().values())
+
+
+def _is_whole(stage: Stage, name: str, partitions: int = _MADE) -> bool:
+    """Whether all partitions are there, led, and in sync."""
+    topic = stage.run.client.topics([name]).get(name)
+    return topic is not None and len(topic.partitions) == partitions and all(
+        p.leader >= 0 and set(p.isr) == set(p.replicas) for p in topic.partitions.values()
+    )  # fmt: skip
+
+
+def _only_new(stage: Stage, name: str) -> Iterator[Anomaly]:
+    """C8: nothing of the old topic is in any replica of the new one, and all of the new one is."""
+    folders: dict[int, Path] = {node: stage.rig.data_dir(node) / f"{name}-0" for node in stage.nodes}
+    yield from check_folders(f"{name}-0", folders, 25)
+    for node, folder in folders.items():
+        values = [row.value for row in read_values(folder, 0, 1 << 62)]
+        if values != [f"new-{number}" for number in range(25)]:
+            yield Anomaly(
+                BACK, f"{name}-0 on node {node} holds {len(values)} records, from {values[:1]} to {values[-1:]}"
+            )
