@@ -8,6 +8,7 @@ from pathlib import Path
 from docs import states
 from moldau.terms.broker_config import SECTIONS
 from moldau.terms.config_key import ConfigKey
+from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
 from moldau.terms.topic_config import TOPIC_KEYS
 
 PAGE = Path(__file__).parent / "configuration.md"
@@ -35,6 +36,8 @@ def page() -> str:
     parts = [HEAD]
     parts += [section(title[0].upper() + title[1:], keys) for title, keys in SECTIONS.items()]
     parts.append(section("Topics", TOPIC_KEYS))
+    parts.append(section("Groups (set while everything runs)", GROUP_KEYS))
+    parts.append(section("Client metrics (set while everything runs)", CLIENT_METRICS_KEYS))
     return "".join(parts)
 
 

@@ -1,6 +1,7 @@
-"""Settings that may be changed while the cluster runs: of topics, brokers, groups. Checked against the tables of keys.
+"""Settings that may be changed while the cluster runs: of topics, brokers, groups, client metrics. Checked by tables.
 
-A resource's changes are taken as a whole or not at all. Which value wins is decided in ``moldau.image.configs``.
+A resource's changes are taken as a whole or not at all. What must fit together is in
+``config_rules.py``, which value wins in ``moldau.image.configs``.
 Changing min.insync.replicas clears eligible leader replicas that the old value made, and allowing unclean elections
 elects for leaderless partitions at once. Source: KIP-226, KIP-339, KIP-966.
 """
@@ -13,6 +14,7 @@ from typing import Any
 
 from moldau.controller import failures
 from moldau.controller.asks import AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation
+from moldau.controller.config_rules import wrong_together
 from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.replies import ConfigsAltered
 from moldau.image import NO_LEADER
@@ -21,8 +23,8 @@ from moldau.terms import Code
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigError, ConfigKey, Kind
 from moldau.terms.dynamic_config import DYNAMIC_KEYS, PER_BROKER
+from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
 from moldau.terms.topic_config import TOPIC_KEYS
-from moldau.terms.topic_defaults import check_default
 from moldau.wire.records.metadata import ConfigRecord
 
 _MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
@@ -72,14 +74,13 @@ def _changes(view: View, resource: ConfigChange, whole: bool) -> list[Any] | Pro
             return Problem(Code.INVALID_REQUEST, f"The key {name} is named more than once.")
         outcome = _new_value(keys.get(name), name, operation, value, now.get(name))
         if isinstance(outcome, Problem):
-            return outcome
+            of_metrics = resource.resource_type == Resource.CLIENT_METRICS  # KIP-714 knows one code for all of it
+            return Problem(Code.INVALID_REQUEST, outcome.message) if of_metrics else outcome
         wanted[name] = outcome.get(name)
-    try:
-        for name, text in wanted.items() if resource.resource_type == Resource.BROKER else ():
-            if text is not None:
-                check_default(name, text)
-    except ConfigError as error:
-        return Problem(Code.INVALID_CONFIG, str(error))
+    after = {name: text for name, text in {**now, **wanted}.items() if text is not None}
+    wrong = wrong_together(view, resource.resource_type, after) if any(wanted.values()) else None
+    if wrong is not None:
+        return wrong
     if view.elr and resource.resource_name == CLUSTER and wanted.get(_MIN_ISR, "") is None:
         why = f"{_MIN_ISR} must stay set for the whole cluster while eligible leader replicas are kept."
         return Problem(Code.INVALID_CONFIG, why)
@@ -110,6 +111,10 @@ def _keys_of(view: View, resource: ConfigChange) -> Mapping[str, ConfigKey] | Pr
                 return Problem(Code.BROKER_ID_NOT_REGISTERED, f"No broker or controller with id {name} is registered.")
             # With an ELR all must agree on min.insync.replicas, so that one broker cannot have its own (KIP-966).
             return {key: known for key, known in DYNAMIC_KEYS.items() if not (view.elr and key == _MIN_ISR)}
+        case Resource.GROUP:
+            return GROUP_KEYS if name else Problem(Code.INVALID_REQUEST, "Default group resources are not allowed.")
+        case Resource.CLIENT_METRICS:
+            return CLIENT_METRICS_KEYS if name else Problem(Code.INVALID_REQUEST, "Subscription name can't be empty")
         case _:
             kind = resource.resource_type
             return Problem(Code.INVALID_REQUEST, f"Settings of resource type {kind} cannot be changed here.")

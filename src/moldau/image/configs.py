@@ -14,6 +14,7 @@ from moldau.image.image import Image
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigKey, Kind
 from moldau.terms.dynamic_config import ONLY_DYNAMIC
+from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS, broker_default
 from moldau.terms.named import NamedTuple
 from moldau.terms.topic_config import TOPIC_KEYS
 from moldau.terms.topic_defaults import topic_text
@@ -38,6 +39,9 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    DYNAMIC_CLIENT_METRICS = 7
+    DYNAMIC_GROUP = 8
 
 
 class Setting(NamedTuple):
@@ -117,6 +121,24 @@ def broker_settings(image: Image, broker_id: int | None, key: str, static: Stati
     known = BROKER_KEYS.get(key) or ONLY_DYNAMIC.get(key)
     found.append(Setting(key, None if known is None else known.text(known.default), Source.DEFAULT))
     return found
+
+
+def group_settings(image: Image, group: str, key: str, static: Static) -> list[Setting]:
+    """Every value that a group's key has somewhere: its own, that of the brokers, Kafka's default."""
+    own = image.config(Resource.GROUP, group).get(key)
+    found = [] if own is None else [Setting(key, own, Source.DYNAMIC_GROUP)]
+    default = broker_default(key)
+    if default is not None:
+        return found + broker_settings(image, None, default, static)
+    return [*found, Setting(key, GROUP_KEYS[key].text(GROUP_KEYS[key].default), Source.DEFAULT)]
+
+
+def client_metrics_settings(image: Image, name: str, key: str) -> list[Setting]:
+    """Every value that a key of a client metrics subscription has: its own, and Kafka's default."""
+    known = CLIENT_METRICS_KEYS[key]
+    own = image.config(Resource.CLIENT_METRICS, name).get(key)
+    found = [] if own is None else [Setting(key, own, Source.DYNAMIC_CLIENT_METRICS)]
+    return [*found, Setting(key, known.text(known.default), Source.DEFAULT)]
 
 
 def is_sensitive(key: ConfigKey | None) -> bool:

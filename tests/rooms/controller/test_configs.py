@@ -19,13 +19,22 @@ from moldau.controller.asks import (
 )
 from moldau.controller.facts import ELR_FEATURE
 from moldau.image import FeatureRange
-from moldau.image.configs import Source, broker_setting, topic_setting, topic_settings, topic_values
+from moldau.image.configs import (
+    Setting,
+    Source,
+    broker_setting,
+    client_metrics_settings,
+    group_settings,
+    topic_setting,
+    topic_settings,
+    topic_values,
+)
 from moldau.simulator.machines.controller_desk import Desk
 from moldau.terms import Code
 from moldau.wire.records import metadata as records
 
 SET, DELETE, APPEND, SUBTRACT = Operation
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
 
 
 def alter(desk: Desk, kind: int, name: str, *changes: tuple[str, int, str | None], **fields: Any) -> Code:
@@ -74,13 +83,63 @@ def test_keys_are_set_deleted_appended_to_and_subtracted_from() -> None:
         (TOPIC, "t", ("retention.sm", DELETE, None), Code.INVALID_CONFIG),
         (BROKER, "zero", ("log.retention.ms", SET, "1"), Code.INVALID_REQUEST),
         (BROKER, "17", ("log.retention.ms", SET, "1"), Code.BROKER_ID_NOT_REGISTERED),
-        (16, "m", ("interval.ms", SET, "1"), Code.INVALID_REQUEST),
+        (METRICS, "m", ("interval.ms", SET, "1"), Code.INVALID_REQUEST),
+        (METRICS, "m", ("interval", SET, "1000"), Code.INVALID_REQUEST),
+        (METRICS, "", ("interval.ms", SET, "1000"), Code.INVALID_REQUEST),
+        (METRICS, "m", ("match", SET, "tea=green"), Code.INVALID_CONFIG),
+        (METRICS, "m", ("match", SET, "client_id=["), Code.INVALID_CONFIG),
+        (METRICS, "m", ("match", SET, "client_id"), Code.INVALID_CONFIG),
+        (GROUP, "", ("consumer.session.timeout.ms", SET, "50000"), Code.INVALID_REQUEST),
+        (GROUP, "g", ("session.timeout.ms", SET, "50000"), Code.INVALID_CONFIG),
+        (GROUP, "g", ("consumer.session.timeout.ms", SET, "soon"), Code.INVALID_CONFIG),
+        (GROUP, "g", ("consumer.session.timeout.ms", SET, "44999"), Code.INVALID_CONFIG),
+        (GROUP, "g", ("consumer.session.timeout.ms", SET, "60001"), Code.INVALID_CONFIG),
+        (GROUP, "g", ("streams.num.standby.replicas", SET, "3"), Code.INVALID_CONFIG),
+        (GROUP, "g", ("share.delivery.count.limit", SET, "11"), Code.INVALID_CONFIG),
+        (GROUP, "g", ("share.auto.offset.reset", SET, "by_duration:1h"), Code.INVALID_CONFIG),
+        (8, "0", ("root", SET, "DEBUG"), Code.INVALID_REQUEST),
     ],
 )
 def test_a_change_that_cannot_be_is_refused(kind: int, name: str, change: Any, code: Code) -> None:
     d = desk()
     assert alter(d, kind, name, change) == code
     assert d.records == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "source"),
+    [
+        (GROUP, "consumer.session.timeout.ms", "50000", Source.DYNAMIC_GROUP),
+        (GROUP, "share.auto.offset.reset", "by_duration:P1DT2H", Source.DYNAMIC_GROUP),
+        (METRICS, "match", "client_id=a.*, client_software_name=Java", Source.DYNAMIC_CLIENT_METRICS),
+        (METRICS, "interval.ms", "100", Source.DYNAMIC_CLIENT_METRICS),
+    ],
+)
+def test_groups_and_metrics_subscriptions_have_settings(kind: int, name: str, value: str, source: Source) -> None:
+    d = desk()
+    static = {"group.consumer.session.timeout.ms": "46000"}
+
+    def now() -> Setting:
+        if kind == GROUP:
+            return group_settings(d.image, "x", name, static)[0]
+        return client_metrics_settings(d.image, "x", name)[0]
+
+    before = now()
+    assert before.source is (Source.STATIC_BROKER if "session" in name else Source.DEFAULT)
+    assert alter(d, kind, "x", (name, SET, value), validate_only=True) == Code.NONE
+    assert now() == before
+    assert alter(d, kind, "x", (name, SET, value)) == Code.NONE
+    assert now() == (name, value, source)
+    assert alter(d, kind, "x", (name, DELETE, None)) == Code.NONE
+    assert now() == before
+
+
+def test_a_groups_heartbeats_are_more_frequent_than_its_patience() -> None:
+    d = Desk(2, static={"group.share.min.session.timeout.ms": "1000"})
+    both = (("share.session.timeout.ms", SET, "6000"), ("share.heartbeat.interval.ms", SET, "6000"))
+    assert alter(d, GROUP, "g", *both) == Code.INVALID_CONFIG
+    assert alter(d, GROUP, "g", both[0]) == Code.NONE
+    assert alter(d, GROUP, "g", both[1]) == Code.INVALID_CONFIG, "with the one that it has"
 
 
 def test_a_resource_changes_as_a_whole_or_not_at_all_and_others_are_unharmed() -> None:

@@ -1,9 +1,8 @@
-"""DescribeConfigs, 1-4: settings of topics and brokers, where each comes from, synonyms, types, docs (KIP-226,
-KIP-569).
+"""DescribeConfigs, 1-4: settings of topics, brokers, groups, client metrics, and levels of loggers; where each comes
+from, synonyms, types, docs (KIP-226, KIP-569, KIP-412).
 
-A broker's own settings are told by that broker only; the name "" is the cluster's defaults. Topic settings come from
-the
-committed image over this node's file. Secrets have no value. Groups and client metrics have no settings yet.
+A broker's own settings and its loggers are told by that broker only; the name "" is the cluster's defaults. The others
+come from the committed image over this node's file. Secrets have no value.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from moldau.broker.config_changes import named_this_node
 from moldau.controller.topics import bad_name
 from moldau.image import Image
 from moldau.image.configs import (
@@ -19,14 +19,18 @@ from moldau.image.configs import (
     Setting,
     Source,
     broker_settings,
+    client_metrics_settings,
+    group_settings,
     is_sensitive,
     topic_settings,
     visible_topic_keys,
 )
+from moldau.runtime.levels import LEVELS, levels
 from moldau.terms import Code
 from moldau.terms.broker_config import BROKER_KEYS
-from moldau.terms.config_key import ConfigKey
+from moldau.terms.config_key import ConfigKey, Kind
 from moldau.terms.dynamic_config import DYNAMIC_KEYS, ONLY_DYNAMIC
+from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
 from moldau.terms.topic_config import TOPIC_KEYS
 from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
@@ -80,10 +84,31 @@ def _resource(node: Any, type: int, name: str) -> Any:
         if name != str(me):
             return Code.INVALID_REQUEST, f"Unexpected broker id, expected {me} or empty string, but received {name}"
         return _broker_names(image, me), lambda key: broker_settings(image, me, key, static), _KEYS_OF_BROKERS, False
-    if type == Resource.GROUP and not name:
-        return Code.INVALID_REQUEST, "Group name must not be empty"
-    if type in (Resource.GROUP, Resource.CLIENT_METRICS):
-        return [], lambda key: [], {}, True
+    return _smaller_resource(node, type, name)
+
+
+def _smaller_resource(node: Any, type: int, name: str) -> Any:
+    """The same of what is neither a topic nor a broker."""
+    image: Image = node.metadata.image
+    if type == Resource.BROKER_LOGGER:
+        wrong = named_this_node(node.config.node_id, name)
+        if wrong is not None:
+            return tuple(wrong)
+        found = levels()
+        what = "How much this logger writes."
+        keys = {key: ConfigKey(key, Kind.STRING, None, what, one_of=tuple(LEVELS)) for key in found}
+        return list(found), lambda key: [Setting(key, found[key], Source.DYNAMIC_BROKER_LOGGER)], keys, True
+    if type == Resource.GROUP:
+        if not name:
+            return Code.INVALID_REQUEST, "Group name must not be empty"
+        static = node.config.static_topic_config()
+        return sorted(GROUP_KEYS), lambda key: group_settings(image, name, key, static), GROUP_KEYS, True
+    if type == Resource.CLIENT_METRICS:
+        if not name:
+            return Code.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+        own = image.config(Resource.CLIENT_METRICS, name)
+        shown = sorted(CLIENT_METRICS_KEYS) if own else []  # a subscription that nobody made has no settings
+        return shown, lambda key: client_metrics_settings(image, name, key), CLIENT_METRICS_KEYS, True
     return Code.INVALID_REQUEST, f"Unsupported resource type: {type}"
 
 

@@ -1,39 +1,81 @@
-"""IncrementalAlterConfigs, 0-1: set, delete, append, subtract settings of topics and brokers (KIP-339); validate-only
-honoured."""
+"""IncrementalAlterConfigs, 0-1: set, delete, append, subtract settings of topics, brokers, groups, client metrics
+(KIP-339) and levels of loggers (KIP-412); validate-only honoured."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from moldau.broker.api.forwarding import forward, whole
+from moldau.broker.config_changes import own_answers
 from moldau.controller import asks
+from moldau.controller.facts import Problem
 from moldau.wire.messages.k44_incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 
-handle = forward
+Request = IncrementalAlterConfigsRequest
+Response = IncrementalAlterConfigsResponse
 Result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 
-async def control(node: Any, request: IncrementalAlterConfigsRequest, context: Any) -> IncrementalAlterConfigsResponse:
+async def handle(node: Any, request: Request, context: Any) -> Response:
+    """What concerns this node alone is done here; the rest is the controller's answer."""
+    own = own_answers(node, request.resources, validate_only=request.validate_only)
+    rest = [one for place, one in enumerate(request.resources) if place not in own]
+    if not own:
+        answer: Response = await forward(node, request, context)
+        return answer
+    answered: list[Result] = []
+    if rest:
+        answer = await forward(node, Request(resources=rest, validate_only=request.validate_only), context)
+        answered = list(answer.responses)
+    return _merged(request, own, answered)
+
+
+async def control(node: Any, request: Request, context: Any) -> Response:
     """Decide, resource by resource."""
+    own = own_answers(node, request.resources, validate_only=request.validate_only)
     resources = tuple(
         asks.ConfigChange(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             changes=tuple((c.name, c.config_operation, c.value) for c in resource.configs),
         )
-        for resource in request.resources
+        for place, resource in enumerate(request.resources)
+        if place not in own
     )
+    if not resources:
+        return _merged(request, own, [])
     reply = await node.office.ask(
         asks.IncrementalAlterConfigs(resources=resources, validate_only=request.validate_only)
     )
     refused = whole(reply)
     results = [(r.resource_type, r.resource_name, refused) for r in resources] if refused else reply.resources
-    return IncrementalAlterConfigsResponse(
-        responses=[
+    return _merged(
+        request,
+        own,
+        [
             Result(resource_type=type, resource_name=name, error_code=code, error_message=message)
             for type, name, (code, message) in results
+        ],
+    )
+
+
+def _merged(request: Request, own: dict[int, Problem], rest: Sequence[Result]) -> Response:
+    """All answers, in the order of the request."""
+    others = iter(rest)
+    return Response(
+        responses=[
+            Result(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                error_code=own[place].code,
+                error_message=own[place].message,
+            )
+            if place in own
+            else next(others)
+            for place, resource in enumerate(request.resources)
         ]
     )

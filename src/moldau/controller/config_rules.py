@@ -1,0 +1,84 @@
+"""What the settings of one resource must be together, beyond each value by itself.
+
+Decides only whether a set of settings may stand: a broker's defaults of topics must be good values of those, a group's
+times within what brokers allow, a metrics subscription must match clients by properties there are. Each key by itself
+is checked in ``configs.py``, from the tables in ``moldau.terms``. Sources: KIP-848, KIP-714, Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from moldau.controller.facts import Problem, View
+from moldau.image.configs import Resource
+from moldau.terms import Code
+from moldau.terms.config_key import ConfigError, ConfigKey, Kind
+from moldau.terms.group_config import GROUP_KEYS, MATCHED, broker_bound
+from moldau.terms.topic_defaults import check_default
+
+_DURATION = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?\Z")
+
+
+def wrong_together(view: View, kind: int, settings: Mapping[str, str]) -> Problem | None:
+    """What is wrong with all the settings that a resource would have, or None. Each is a good value of its key."""
+    match kind:
+        case Resource.BROKER:
+            return _of_broker(settings)
+        case Resource.GROUP:
+            return _of_group(view, settings)
+        case Resource.CLIENT_METRICS:
+            return _of_client_metrics(settings)
+        case _:
+            return None
+
+
+def _of_broker(settings: Mapping[str, str]) -> Problem | None:
+    try:
+        for name, text in settings.items():
+            check_default(name, text)
+    except ConfigError as error:
+        return Problem(Code.INVALID_CONFIG, str(error))
+    return None
+
+
+def _of_group(view: View, settings: Mapping[str, str]) -> Problem | None:
+    numbers = {name: key.parse(settings[name]) for name, key in _numbers(settings)}
+    for name, value in numbers.items():
+        for side, breaks in (("min", int.__lt__), ("max", int.__gt__)):
+            bound = broker_bound(name, side)
+            if bound is not None and breaks(value, view.settings.number(view.image, bound)):
+                than = "less" if side == "min" else "more"
+                return Problem(Code.INVALID_CONFIG, f"{name} must not be {than} than the brokers' {bound}.")
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        values = {name: numbers.get(name, GROUP_KEYS[name].default) for name in (session, heartbeat)}
+        if values[session] <= values[heartbeat]:
+            return Problem(Code.INVALID_CONFIG, f"{session} must be greater than {heartbeat}.")
+    reset = settings.get("share.auto.offset.reset", "latest")
+    if reset not in ("latest", "earliest") and not _DURATION.match(reset):
+        allowed = "latest, earliest or by_duration:PnDTnHnMn.nS is expected"
+        return Problem(
+            Code.INVALID_CONFIG, f"Invalid value {reset} for configuration share.auto.offset.reset: {allowed}"
+        )
+    return None
+
+
+def _numbers(settings: Mapping[str, str]) -> list[tuple[str, ConfigKey]]:
+    return [(name, GROUP_KEYS[name]) for name in settings if name in GROUP_KEYS and GROUP_KEYS[name].kind is Kind.INT]
+
+
+def _of_client_metrics(settings: Mapping[str, str]) -> Problem | None:
+    for pattern in filter(None, (part.strip() for part in settings.get("match", "").split(","))):
+        name, equals, wanted = pattern.partition("=")
+        if name.strip() not in MATCHED or not equals or not wanted.strip() or not _is_pattern(wanted.strip()):
+            return Problem(Code.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}")
+    return None
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True

@@ -1,0 +1,30 @@
+"""Which loggers this process has and at what level, under Kafka's names for levels; changed while it runs (KIP-412).
+
+A logger without a level of its own has that of the one above it. Changes live as long as the process. Decides nothing
+about who may change them: ``moldau.broker.config_changes`` does.
+"""
+
+from __future__ import annotations
+
+import logging
+
+ROOT = "root"
+LEVELS = {"FATAL": 50, "ERROR": 40, "WARN": 30, "INFO": 20, "DEBUG": 10, "TRACE": 5}
+_OURS = ("moldau", "state.change.logger")
+
+
+def levels() -> dict[str, str]:
+    """Logger -> the level that counts for it; ``root`` is the one above all."""
+    names = [name for name in logging.root.manager.loggerDict if name in _OURS or name.startswith("moldau.")]
+    return {ROOT: _name(logging.root), **{name: _name(logging.getLogger(name)) for name in sorted(names)}}
+
+
+def set_level(logger: str, level: str | None) -> None:
+    """Give a logger a level, or with None that of the one above it."""
+    logging.getLogger(None if logger == ROOT else logger).setLevel(logging.NOTSET if level is None else LEVELS[level])
+
+
+def _name(logger: logging.Logger) -> str:
+    """The nearest of Kafka's levels that lets as much through."""
+    number = logger.getEffectiveLevel()
+    return next((name for name, least in LEVELS.items() if number >= least), "TRACE")
