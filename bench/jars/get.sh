@@ -1,10 +1,18 @@
 #!/bin/sh
-# Apache Kafka 4.3.1's jars into .jars/, through Maven: for the peer in tests and measurements, and for the Java clients.
+# Apache Kafka's jars into .jars/, through Maven: 4.3.1 for the peer in tests and measurements and for the Java clients,
+# the command line tools alone of 2.8.2 (--zookeeper) and 3.9.1 for the tests of the ZooKeeper plane.
 set -e
 cd "$(dirname "$0")"
-target=../../.jars/kafka-4.3.1
-if [ -e "$target/.complete" ]; then exit 0; fi
-command -v mvn >/dev/null 2>&1 || { echo "jars: Maven is missing. Install it with: apt-get install maven" >&2; exit 1; }
-echo "jars: fetching Apache Kafka 4.3.1 through Maven (about 150 MB)"
-mvn -q -B dependency:copy-dependencies -DoutputDirectory="$(cd ../.. && pwd)/.jars/kafka-4.3.1"
-touch "$target/.complete"
+
+fetch() { # folder, list of jars, size
+    target=../../.jars/$1
+    if [ -e "$target/.complete" ]; then return; fi
+    command -v mvn >/dev/null 2>&1 || { echo "jars: Maven is missing. Install it with: apt-get install maven" >&2; exit 1; }
+    echo "jars: fetching Apache Kafka's $1 through Maven (about $3 MB)"
+    mvn -q -B -f "$2" dependency:copy-dependencies -DoutputDirectory="$(cd ../.. && pwd)/.jars/$1"
+    touch "$target/.complete"
+}
+
+fetch kafka-4.3.1 pom.xml 150
+fetch tools-2.8.2 tools-2.8.2.xml 25
+fetch tools-3.9.1 tools-3.9.1.xml 30

@@ -26,7 +26,8 @@ from typing import NamedTuple
 from moldau.cluster.nodes import free_ports
 
 KAFKA_VERSION = "4.3.1"
-JARS = Path(__file__).resolve().parents[2] / ".jars" / f"kafka-{KAFKA_VERSION}"
+ALL_JARS = Path(__file__).resolve().parents[2] / ".jars"
+JARS = ALL_JARS / f"kafka-{KAFKA_VERSION}"
 
 # The flags of Kafka's own start script, without its -Xms, so that resident memory is what the broker really touches.
 NODE_FLAGS = ("-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:+ExplicitGCInvokesConcurrent")
@@ -73,23 +74,27 @@ class ClusterView(NamedTuple):
     controller_id: int
 
 
-def java_command(name: str, arguments: Iterable[object] = (), flags: Iterable[str] = TOOL_FLAGS) -> list[str]:
+def java_command(
+    name: str, arguments: Iterable[object] = (), flags: Iterable[str] = TOOL_FLAGS, jars: Path = JARS
+) -> list[str]:
     """The command line of a Kafka main class, named in full or as its shell script is (`kafka-topics`).
 
-    Raises FileNotFoundError when Java or the jars are missing, saying what to do.
+    jars: the folder of another release's. Raises FileNotFoundError when Java or jars are missing, saying what to do.
     """
     if shutil.which("java") is None:
         raise FileNotFoundError("no java on the PATH: install a Java 17 runtime (openjdk-17-jre-headless)")
-    if not any(JARS.glob("kafka_2.13-*.jar")):
-        raise FileNotFoundError(f"no Kafka jars in {JARS}: run `make jars`")
+    if not any(jars.glob("kafka_2.13-*.jar")):
+        raise FileNotFoundError(f"no Kafka jars in {jars}: run `make jars`")
     logger = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    classes = f"{JARS}/*"
+    classes = f"{jars}/*"
     return ["java", *flags, logger, "-cp", classes, TOOLS.get(name, name), *(str(one) for one in arguments)]
 
 
-def java_tool(name: str, *arguments: object, stdin: str = "", timeout_s: float = 90, check: bool = True) -> ToolRun:
+def java_tool(
+    name: str, *arguments: object, stdin: str = "", timeout_s: float = 90, check: bool = True, jars: Path = JARS
+) -> ToolRun:
     """Run one of Kafka's tools to its end. `check` turns a non-zero exit into an AssertionError with all it said."""
-    command = java_command(name, arguments)
+    command = java_command(name, arguments, jars=jars)
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
     run = ToolRun(done.returncode, done.stdout, done.stderr)
     assert not check or run.status == 0, f"{name} {arguments} exited {run.status}\n{run.stdout}\n{run.stderr}"

@@ -6,14 +6,13 @@ acknowledged may be lost. Sessions are short, because a dead controller is found
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import znodes
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
 from kafka_peer import wait_until
@@ -22,9 +21,7 @@ from proof import Proof
 from moldau import Cluster
 from moldau.client.admin import AlterOp, Resource, alter_configs, delete_topics, reassign
 from moldau.client.admin import ResourceType as Kind
-from moldau.ports.zookeeper import Ensemble, NoNode
 from moldau.terms import TopicPartition
-from moldau.zookeeper.session import Session
 
 SESSION_MS = 1_500
 WAIT_S = 30
@@ -54,30 +51,9 @@ def topic(cluster: Cluster) -> str:
     return name
 
 
-def in_zookeeper(cluster: Cluster, work: Callable[[Session], Awaitable[Any]]) -> Any:
-    """Something done to the znodes, as a tool does it."""
-
-    async def session() -> Any:
-        zk = Session(Ensemble(connect=cluster.spec.zookeeper, session_timeout_ms=6_000, connection_timeout_ms=10_000))
-        await zk.start()
-        try:
-            return await work(zk)
-        finally:
-            await zk.stop()
-
-    return asyncio.run(session())
-
-
 def znode(cluster: Cluster, path: str) -> Any:
     """The JSON in a znode; None when it is not there."""
-
-    async def read(zk: Session) -> Any:
-        try:
-            return json.loads((await zk.get(path))[0])
-        except NoNode:
-            return None
-
-    return in_zookeeper(cluster, read)
+    return znodes.znode(cluster.spec.zookeeper, path)
 
 
 def test_a_group_reads_what_a_client_wrote(cluster: Cluster) -> None:
