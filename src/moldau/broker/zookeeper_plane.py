@@ -216,7 +216,7 @@ class ZooKeeperPlane:
         for listener in self._listeners:
             listener.became_active(won.epoch)
         node.lifecycle.heard()
-        node.office.tell(asks.TakeStock(dead=found.dead))
+        node.office.tell(asks.TakeStock(dead=found.dead, back=found.back))
         self.watching.open()
 
     def _step_down(self) -> None:
@@ -224,6 +224,7 @@ class ZooKeeperPlane:
         if self.office_epoch is None:
             return
         self.office_epoch = None
+        self.receiving.forget()  # what we read is no ground to serve on: we may not have decided on it
         self.watching.close()
         self.writer.close()
         self.channels.close()

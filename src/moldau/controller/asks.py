@@ -89,9 +89,11 @@ class BrokersGone:
 
 @value(kw_only=True)
 class TakeStock:
-    """What a controller that has just read the whole cluster begins with: who of the loaded brokers is dead (PS-2)."""
+    """What a controller that has just read the whole cluster begins with: who of the loaded brokers is dead, and whose
+    process died and is back (PS-2)."""
 
     dead: tuple[int, ...] = ()
+    back: tuple[int, ...] = ()
 
 
 @value

@@ -225,8 +225,8 @@ def brokers_gone(view: View, ask: BrokersGone) -> Decision:
 
 
 def take_stock(view: View, ask: TakeStock) -> Decision:
-    """Fence who is dead, and lead whatever can be led."""
-    return Decision(failures.take_stock(view, ask.dead), Moved(count=len(ask.dead)))
+    """Fence who is dead or was, and lead whatever can be led."""
+    return Decision(failures.take_stock(view, ask.dead, ask.back), Moved(count=len(ask.dead) + len(ask.back)))
 
 
 def tick(view: View, ask: Tick) -> Decision:

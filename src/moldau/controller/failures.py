@@ -28,18 +28,22 @@ def fence(view: View, broker_ids: Iterable[int]) -> list[Any]:
     return records
 
 
-def take_stock(view: View, broker_ids: Iterable[int]) -> list[Any]:
-    """Records that fence brokers and elect for partitions that nobody leads: a cluster that was just read (PS-2)."""
-    gone = frozenset(broker_ids)
-    return [*settle(view, gone), *(_mark(view, id, fenced=FENCE) for id in sorted(gone))]
+def take_stock(view: View, dead: Iterable[int], back: Iterable[int]) -> list[Any]:
+    """Records that fence brokers and elect for partitions that nobody leads: a cluster that was just read (PS-2).
+
+    Who is ``back`` from a death that nobody saw may have lost its last records, as after any unclean shutdown.
+    """
+    lost_tail = frozenset(back)
+    gone = lost_tail.union(dead)
+    return [*settle(view, gone, lost_tail), *(_mark(view, id, fenced=FENCE) for id in sorted(gone))]
 
 
-def settle(view: View, gone: frozenset[int]) -> list[Any]:
+def settle(view: View, gone: frozenset[int], lost_tail: frozenset[int] = frozenset()) -> list[Any]:
     """Changes that take brokers out of ISRs and leads, and elect for partitions that nobody leads."""
     keys = {p.key for p in view.image.leaderless()}
     for id in gone:
         keys.update(p.key for p in view.image.partitions_on_broker(id) if id in p.isr or p.leader == id)
-    return _changes(Standing(view, leaving=gone), keys)
+    return _changes(Standing(view, leaving=gone, lost_tail=lost_tail), keys)
 
 
 def unfence(view: View, broker_id: int) -> list[Any]:

@@ -51,13 +51,17 @@ class Reading(NamedTuple):
     """What a survey means.
 
     ``repairs``: topics from before topic ids get one, which must be written before anything else is. ``bad``: brokers
-    and settings that could not be read, and were left out.
+    and settings that could not be read, and were left out. ``since``: broker -> the oldest transaction that wrote a
+    state with it in the ISR; whoever registered later is another process than was in sync then. ``lives``: registered
+    broker -> since when its process lives.
     """
 
     records: list[Any]
     standing: Standing
     repairs: list[Op]
     bad: list[BadZnode]
+    since: dict[int, int]
+    lives: dict[int, int]
 
 
 def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
@@ -67,6 +71,8 @@ def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
     found: list[Any] = []
     repairs: list[Op] = []
     bad: list[BadZnode] = []
+    since: dict[int, int] = {}
+    lives: dict[int, int] = {}
     if survey.feature is not None:
         standing.add((paths.FEATURE,))
         feature = parse_feature(survey.feature)
@@ -76,7 +82,9 @@ def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
     for id in sorted(survey.brokers):
         data, stat = survey.brokers[id]
         try:
-            found.append(broker_record(parse_broker(id, data), stat))
+            broker = parse_broker(id, data)
+            found.append(broker_record(broker, stat))
+            lives[id] = broker.lives_since(stat.czxid)
         except BadZnode as error:
             bad.append(error)
     for name in sorted(survey.topics):
@@ -84,7 +92,7 @@ def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
         if topic.id is None:
             topic = topic._replace(id=new_id())
             repairs.append(Set(path=paths.topic(name), data=topic_json(topic), version=survey.topics[name][1].version))
-        found += _topic_records(topic, survey)
+        found += _topic_records(topic, survey, since)
         _note_topic(topic, survey, standing)
     found += _settings(survey, standing, bad)
     block = parse_producer_ids(survey.producer_ids)
@@ -94,7 +102,7 @@ def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
         found.append(
             records.ProducerIdsRecord(broker_id=block.broker_id, broker_epoch=-1, next_producer_id=block.end + 1)
         )
-    return Reading(found, standing, repairs, bad)
+    return Reading(found, standing, repairs, bad, since, lives)
 
 
 def broker_record(broker: BrokerZnode, stat: Stat) -> records.RegisterBrokerRecord:
@@ -164,13 +172,16 @@ def born(
     )
 
 
-def _topic_records(topic: TopicZnode, survey: Survey) -> list[Any]:
+def _topic_records(topic: TopicZnode, survey: Survey, since: dict[int, int]) -> list[Any]:
     assert topic.id is not None
     found: list[Any] = [records.TopicRecord(name=topic.name, topic_id=topic.id)]
     for number in sorted(topic.partitions):
         state = survey.states.get((topic.name, number))
         if state is not None:
-            found.append(partition_record(topic.id, number, topic.partitions[number], state, topic.name))
+            record = partition_record(topic.id, number, topic.partitions[number], state, topic.name)
+            found.append(record)
+            for id in record.isr:
+                since[id] = min(since.get(id, state[1].mzxid), state[1].mzxid)
     return found
 
 

@@ -25,7 +25,8 @@ _ENDPOINT = re.compile(r"([\w.-]+)://(?:\[([0-9a-fA-F:.%]+)\]|([^\[\]/]*)):(-?\d
 class BrokerZnode(NamedTuple):
     """A broker's registration, an ephemeral znode; the broker epoch is the id of the transaction that made it.
 
-    ``incarnation_id``: whose it is, when a broker finds its own after a lost answer (our addition; others ignore it).
+    Our additions, which others ignore: ``incarnation_id`` says whose it is, when a broker finds its own after a lost
+    answer; ``first_epoch`` is the epoch under which the same process registered first, -1 in that very registration.
     """
 
     id: int
@@ -35,6 +36,11 @@ class BrokerZnode(NamedTuple):
     timestamp_ms: int = 0
     jmx_port: int = -1
     incarnation_id: bytes | None = None
+    first_epoch: int = -1
+
+    def lives_since(self, czxid: int) -> int:
+        """The epoch from which on the process lives that was registered by transaction ``czxid``."""
+        return self.first_epoch if self.first_epoch >= 0 else czxid
 
 
 class ControllerZnode(NamedTuple):
@@ -116,6 +122,7 @@ def parse_broker(id: int, data: bytes | None) -> BrokerZnode:
         timestamp_ms=found.digits("timestamp") if found.has("timestamp") else 0,
         jmx_port=found.integer("jmx_port", -1),
         incarnation_id=_id(found, "incarnation_id"),
+        first_epoch=found.digits("first_epoch") if found.has("first_epoch") else -1,
     )
 
 
@@ -135,6 +142,8 @@ def broker_json(broker: BrokerZnode) -> bytes:
         values = _with_after("endpoints", "rack", broker.rack, values)
     if broker.incarnation_id is not None:
         values["incarnation_id"] = uuid_text(broker.incarnation_id)
+    if broker.first_epoch >= 0:
+        values["first_epoch"] = str(broker.first_epoch)
     return written(values)
 
 

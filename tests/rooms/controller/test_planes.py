@@ -87,3 +87,21 @@ def test_partitions_that_a_tool_put_down_get_leaders_once_a_replica_lives() -> N
     at.ask(wish)
     assert at.partition("t", 1).leader == 9
     assert at.partition("t", 1).isr == (9,)
+
+
+def test_whoever_died_and_came_back_while_nobody_ruled_is_trusted_no_more() -> None:
+    """S11: its last records may be gone, so it must not lead on in its old epoch; others who are whole go first."""
+    at = desk()
+    at.create("t", (1, 0, 2))
+    at.create("all-back", (1, 0))
+    at.create("dead-but-whole", (1, 2))
+    before = at.partition("t")
+    at.office.lose_office()
+    at.office.take_office(9, at.image, at.facts())
+    at.ask(TakeStock(dead=(2,), back=(1,)))
+    after = at.partition("t")
+    assert (after.leader, after.isr) == (0, (0,))
+    assert after.leader_epoch == before.leader_epoch + 1
+    assert at.broker(1).fenced
+    assert (at.partition("all-back").leader, at.partition("all-back").isr) == (0, (0,))
+    assert (at.partition("dead-but-whole").leader, at.partition("dead-but-whole").isr) == (NO_LEADER, (2,))

@@ -49,7 +49,7 @@ def test_a_broker_s_registration_is_read_in_all_its_versions(data: bytes, broker
 
 
 def test_a_registration_without_a_plaintext_listener_has_no_old_address() -> None:
-    only = BrokerZnode(1, (Endpoint("IN", "h", 9, 1),), incarnation_id=bytes(range(16)))
+    only = BrokerZnode(1, (Endpoint("IN", "h", 9, 1),), incarnation_id=bytes(range(16)), first_epoch=1 << 40)
     written = znodes.broker_json(only)
     assert b'"port":-1,"host":null' in written
     assert znodes.parse_broker(1, written) == only

@@ -7,7 +7,6 @@ every live broker has answered, a move when it has ended. What is refused is log
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from moldau.controller import asks
 from moldau.controller.replies import Refused
 from moldau.image import Delta, Image
-from moldau.ports.zookeeper import BadVersion, NoNode
+from moldau.ports.zookeeper import BadVersion, Check, Delete, NoNode, Op, Set
 from moldau.terms import Code, TopicPartition
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import (
@@ -78,8 +77,19 @@ class AdminZnodes:
                 await self._remove(paths.delete_topic(name))
 
     async def _remove(self, path: str, version: int = -1) -> None:
-        with contextlib.suppress(NoNode, BadVersion):  # somebody was faster; the watch tells what is new
-            await self._plane.zk.delete(path, version)
+        await self._write(Delete(path=path, version=version))
+
+    async def _write(self, op: Op) -> None:
+        """Only as the controller that we think we are: a request that we know nothing of is the next one's (law Z1)."""
+        guard: Check | None = self._plane.writer.guard
+        if guard is None:
+            return
+        try:
+            await self._plane.zk.multi([guard, op])
+        except (NoNode, BadVersion) as error:
+            if error.path == guard.path:
+                self._plane.deposed("another controller has been elected since")
+            # else somebody was faster; the watch tells what is new
 
     # ---- moves
 
@@ -110,8 +120,7 @@ class AdminZnodes:
         if not left:
             await self._remove(path, stat.version)
             return
-        with contextlib.suppress(NoNode, BadVersion):
-            await self._plane.zk.set(path, reassignment_json(left), stat.version)
+        await self._write(Set(path=path, data=reassignment_json(left), version=stat.version))
 
     async def _ask_moves(self, wishes: Moves) -> set[TopicPartition] | None:
         """Partitions that will not be moved; None when this node is controller no more."""

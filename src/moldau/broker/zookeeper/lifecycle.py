@@ -33,6 +33,7 @@ class ZooKeeperLifecycle:
         """Broker epoch: of the newest registration; -1 before the first."""
         self.registered = False
         """Whether that registration stands, as far as is known."""
+        self._first_epoch = -1
         self.incarnation_id: bytes = node.world.random.uuid()
         self.running = asyncio.Event()
 
@@ -46,7 +47,9 @@ class ZooKeeperLifecycle:
 
     async def register(self, zk: Any) -> None:
         """Register in a session; RegistrationRefused when another process lives under our id."""
-        self.epoch = await register(self._node, zk, self.incarnation_id)
+        self.epoch = await register(self._node, zk, self.incarnation_id, self._first_epoch)
+        if self._first_epoch < 0:
+            self._first_epoch = self.epoch
         self.registered = True
         if self.stage is not Stage.LEAVING:
             self.stage = Stage.FENCED

@@ -1,8 +1,10 @@
 """Taking office: everything that stands in ZooKeeper, as records for this node's image (FO-1).
 
 Topics from before topic ids are given one first. Brokers that partitions name and that are not registered are loaded as
-if they lived, and named: the office is told of their death, and does what it does at any death. Read next:
-``moldau.zookeeper.reading``.
+if they lived, and named: the office is told of their death, and does what it does at any death. So are those that came
+back while nobody was controller: what they had and did not sync may be gone, and they must not lead on as if nothing
+had happened. A registration is older or newer than the state that trusts it by ZooKeeper's transaction ids.
+Read next: ``moldau.zookeeper.reading``.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ log = logging.getLogger("moldau.zookeeper")
 
 
 class Loaded(NamedTuple):
-    """Records of a snapshot, what stands beside them, and brokers in them that are not registered."""
+    """Records of a snapshot, what stands beside them, brokers in them that are not registered, and those whose process
+    died since the states were written and that are registered again."""
 
     records: list[Any]
     standing: Standing
     dead: tuple[int, ...]
+    back: tuple[int, ...]
 
 
 async def load(node: Any, zk: Any, epoch_version: int) -> Loaded:
@@ -44,5 +48,8 @@ async def load(node: Any, zk: Any, epoch_version: int) -> Loaded:
         if isinstance(record, PartitionRecord):
             named.update(record.replicas, record.isr, (record.leader,))
     dead = tuple(sorted(named - registered - {-1}))
-    ghosts = [broker_record(Broker(id, -1, bytes(16), fenced=False)) for id in dead]
-    return Loaded([*ghosts, *found.records], found.standing, dead)
+    back = tuple(sorted(id for id, lives in found.lives.items() if lives > found.since.get(id, lives)))
+    # As they were when the states were written; their registrations are found when the office looks for them.
+    ghosts = [broker_record(Broker(id, found.since.get(id, 0), bytes(16), fenced=False)) for id in (*dead, *back)]
+    kept = [r for r in found.records if not (isinstance(r, RegisterBrokerRecord) and r.broker_id in back)]
+    return Loaded([*ghosts, *kept], found.standing, dead, back)

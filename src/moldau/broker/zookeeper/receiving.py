@@ -9,10 +9,12 @@ Once everything has been told (type FULL), the image is complete and the replica
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from typing import Any
 
+from moldau.broker.asking import pause
 from moldau.broker.zookeeper import translation
 from moldau.broker.zookeeper.batch import FULL
 from moldau.ports.zookeeper import ZooKeeperError
@@ -25,6 +27,8 @@ from moldau.zookeeper import paths
 
 log = logging.getLogger("moldau.zookeeper")
 
+RETRY_MS = 100
+
 Request = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 
 
@@ -35,7 +39,7 @@ class Receiving:
         self._node = node
         self._plane = plane
         self._order = asyncio.Lock()
-        self._cluster_known = False
+        self._cluster_known = self._looking = False
         self.controller_epoch = 0
         self.complete = False
         """Whether the image holds the whole cluster, so that what it does not hold is not there."""
@@ -74,7 +78,10 @@ class Receiving:
                 return refusal
             self._cluster_known = self._cluster_known or request.type == FULL
             node.lifecycle.heard()
-            return Code.NONE
+        if min(epochs.values(), default=0) < 0 and not self._looking:
+            self._looking = True
+            node.world.tasks.spawn(self._look_again(), "epochs of brokers")
+        return Code.NONE
 
     async def stop_replica(self, request: StopReplicaRequest) -> tuple[Code, list[tuple[str, int, Code]]]:
         """The code of the whole, and (topic, partition, code) of each partition."""
@@ -123,6 +130,9 @@ class Receiving:
         """Epochs of registrations: the transactions that made them. Who cannot be looked up has -1, and joins no ISR
         until the next request tells of it."""
         found = {}
+        if any(id != self._node.config.node_id for id in brokers):
+            with contextlib.suppress(ZooKeeperError):
+                await self._plane.zk.sync()  # a server that lags would tell of an earlier life
         for id in brokers:
             if id == self._node.config.node_id:
                 found[id] = self._node.lifecycle.epoch
@@ -134,6 +144,18 @@ class Receiving:
                 stat = None
             found[id] = -1 if stat is None else stat.czxid
         return found
+
+    async def _look_again(self) -> None:
+        """Epochs that could not be looked up, as soon as they can: until then those brokers join no ISR here."""
+        while await self._plane.connected():
+            async with self._order:
+                image = self._node.metadata.image
+                epochs = await self._epochs([broker.id for broker in image.live_brokers() if broker.epoch < 0])
+                self._plane.feed(translation.with_epochs(image, epochs))
+                if min(epochs.values(), default=0) >= 0:
+                    break
+            await pause(self._node.world.tasks, RETRY_MS)
+        self._looking = False
 
     async def _apply(self, request: Request, records: list[Any]) -> Code | None:
         """Feed records, and the settings of topics that are new here; or why not: ZooKeeper was asked meanwhile."""

@@ -24,8 +24,11 @@ RETRY_MS = 200
 MARGIN_MS = 5_000
 
 
-async def register(node: Any, zk: Any, incarnation_id: bytes) -> int:
-    """The broker epoch. RegistrationRefused when another process lives under the id; errors of the session."""
+async def register(node: Any, zk: Any, incarnation_id: bytes, first_epoch: int) -> int:
+    """The broker epoch; ``first_epoch`` is that of this process's first registration, -1 before it.
+
+    RegistrationRefused when another process lives under the id; errors of the session.
+    """
     path = paths.broker(node.config.node_id)
     data = broker_json(
         BrokerZnode(
@@ -34,6 +37,7 @@ async def register(node: Any, zk: Any, incarnation_id: bytes) -> int:
             rack=node.config["broker.rack"],
             timestamp_ms=node.world.clock.wall_ms(),
             incarnation_id=incarnation_id,
+            first_epoch=first_epoch,
         )
     )
     deadline_ms = node.world.clock.monotonic_ms() + node.config["zookeeper.session.timeout.ms"] + MARGIN_MS

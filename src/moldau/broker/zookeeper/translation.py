@@ -227,6 +227,12 @@ def _brokers(image: Image, request: UpdateMetadataRequest, epochs: Mapping[int, 
     return records
 
 
+def with_epochs(image: Image, epochs: Mapping[int, int]) -> list[Any]:
+    """Records that give live brokers their epochs, now that they are known."""
+    found = ((image.brokers[id], epoch) for id, epoch in epochs.items() if epoch >= 0 and not image.brokers[id].fenced)
+    return [broker_record(b._replace(epoch=epoch, incarnation_id=incarnation(epoch))) for b, epoch in found]
+
+
 def incarnation(broker_epoch: int) -> bytes:
     """A registration's identity on this plane: no two have the same epoch, which is a transaction id."""
     return broker_epoch.to_bytes(16, "big", signed=True)

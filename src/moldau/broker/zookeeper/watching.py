@@ -17,6 +17,7 @@ from moldau.broker.zookeeper.admin_znodes import AdminZnodes
 from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks
 from moldau.controller.replies import Refused
+from moldau.image import Broker
 from moldau.ports.zookeeper import SessionExpired, ZooKeeperError
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -127,6 +128,7 @@ class Watching:
                     features=znode.features,
                     rack=znode.rack,
                     previous_is_gone=True,
+                    previous_broker_epoch=_known_epoch(known, znode.lives_since(epoch)),
                     broker_epoch=epoch,
                 )
             )
@@ -202,3 +204,9 @@ class Watching:
                 partitions=tuple((number, each.replicas) for number, each in sorted(waiting.items())),
             )
         )
+
+
+def _known_epoch(known: Broker | None, lives_since: int) -> int:
+    """The epoch under which a broker is known, if its process is the same that lived then: only its session is another,
+    and it has lost nothing. -1 else."""
+    return known.epoch if known is not None and lives_since <= known.epoch else -1

@@ -89,6 +89,11 @@ class Writer:
         return self._task is not None
 
     @property
+    def guard(self) -> Check | None:
+        """What every transaction of this office begins with; None when we hold none."""
+        return None if self._task is None else Check(path=paths.CONTROLLER_EPOCH, version=self._version)
+
+    @property
     def idle(self) -> bool:
         """Whether all that was proposed is committed."""
         return not self._queue
