@@ -19,8 +19,10 @@ from moldau.cluster.chaos.stage import PARTITIONS, TOPIC, Fault, Stage
 from moldau.cluster.kills.judging import check_disks
 from moldau.cluster.kills.killing import Seen, Stuck
 from moldau.cluster.kills.load import high_watermarks, read_all
+from moldau.cluster.kills.replicas import read_replica
 from moldau.history.checks import Anomaly, check
 from moldau.history.rows import OK, History, Send, write_lines
+from moldau.history.sessions import Session, told_apart
 from moldau.history.shown import Shown, went_back
 
 ACKS_MIN = 100
@@ -38,13 +40,14 @@ class Verdict(IntEnum):
 
 
 class Outcome(NamedTuple):
-    """All that a run gave."""
+    """All that a run gave. ``again``: records that the client itself wrote once more, in a new producer epoch."""
 
     history: History
     shown: list[Shown]
     timeline: list[Fault]
     anomalies: list[Anomaly]
     doubts: list[str]
+    again: int = 0
 
     @property
     def verdict(self) -> Verdict:
@@ -81,13 +84,14 @@ def play(stage: Stage, act: Callable[[Stage], None]) -> Outcome:
     stage.say("stopping all nodes, comparing their logs")
     stage.rig.stop()
     found += [Anomaly("no end", f"node {node} did not end when told to") for node in stage.rig.stubborn]
-    found += [Anomaly("late", text) for text in stage.load.broken()] + check(history)
+    judged, again = told_apart(history, _sessions(stage))
+    found += [Anomaly("late", text) for text in stage.load.broken()] + check(judged)
     found += went_back(stage.watch.rows)
     found += check_disks(stage.rig, plan, Seen(history, [], ruler.high_watermark if ruler is not None else 0))
     for look in stage.at_rest:
         found += look()
     found += strays(expected, {node: _folders(stage.rig.data_dir(node)) for node in stage.nodes})
-    return Outcome(history, stage.watch.rows, stage.timeline, found, doubts + vacuous(stage.timeline, history))
+    return Outcome(history, stage.watch.rows, stage.timeline, found, doubts + vacuous(stage.timeline, history), again)
 
 
 def vacuous(timeline: Iterable[Fault], history: History) -> list[str]:
@@ -138,6 +142,8 @@ def report(outcome: Outcome, reproduce: str, shown: int = 8) -> str:
     refused = sum(send.outcome != OK for send in history.sends)
     counts = f"{history.acked:,} acknowledged, {refused:,} not, {len(history.final):,} read back"
     lines = [f"{counts}; longest time without an acknowledgement {longest_gap_s(history.sends):.1f} s"]
+    if outcome.again:
+        lines.append(f"{outcome.again} were written again by the client itself, in a new producer epoch")
     lines += [f"{anomaly.law} {anomaly.kind}: {anomaly.text}" for anomaly in outcome.anomalies[:shown]]
     if len(outcome.anomalies) > shown:
         lines.append(f"and {len(outcome.anomalies) - shown} more")
@@ -153,6 +159,16 @@ def _assigned(stage: Stage) -> dict[int, set[str]]:
             for node in partition.replicas:
                 wanted[node].add(f"{topic.name}-{number}")
     return wanted
+
+
+def _sessions(stage: Stage) -> dict[tuple[int, int], Session]:
+    """Who wrote each record, by the word of the first node's disk; that all say the same is judged elsewhere."""
+    node, found = stage.nodes[0], {}
+    for partition in range(PARTITIONS):
+        for batch in read_replica(node, stage.rig.data_dir(node) / f"{TOPIC}-{partition}").batches:
+            for offset in range(batch.base_offset, batch.next_offset):
+                found[partition, offset] = (batch.producer_id, batch.producer_epoch)
+    return found
 
 
 def _folders(data: Path) -> set[str]:
