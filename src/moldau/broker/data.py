@@ -16,7 +16,7 @@ from typing import Any
 from moldau.broker.asking import pause
 from moldau.broker.cleaning import Cleaning
 from moldau.broker.coordinator import Coordinator
-from moldau.broker.formatting import FormatRefused
+from moldau.broker.formatting import METADATA_FOLDER, FormatRefused
 from moldau.broker.replicas import Replicas
 from moldau.broker.surroundings import Surroundings
 from moldau.client.connection import connect
@@ -55,6 +55,8 @@ class DataSide:
             self.log_dirs.claim(node.cluster_id, node.config.node_id, 0 if node.config.on_zookeeper else 1)
         except ValueError as error:
             raise FormatRefused(str(error)) from error
+        if node.config.on_zookeeper:
+            self._leave_quorum(f"{node.config.metadata_dir}/{METADATA_FOLDER}")
         around = Surroundings(
             me=node.config.node_id,
             world=node.world,
@@ -74,6 +76,15 @@ class DataSide:
         node.metadata.subscribe(self.replicas.apply)
         self.coordinator = node.coordinator = Coordinator(node)
         node.metadata.subscribe(self.coordinator.apply)
+
+    def _leave_quorum(self, folder: str) -> None:
+        """A metadata log here is that of a quorum which this broker went back from (KIP-866): should it ever follow one
+        again, that may be another, whose log begins differently."""
+        disk = self._world.disk
+        if disk.exists(folder):
+            log.info("%s is removed: this broker is on ZooKeeper, and follows no quorum", folder)
+            disk.remove_tree(folder)
+            disk.sync_dir(folder.rpartition("/")[0])
 
     def _dir_failed(self, dir: LogDir) -> None:
         """A directory is of no use any more. Without any, neither is the broker: whoever finds it gone leads on

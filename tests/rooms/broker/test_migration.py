@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -208,5 +209,28 @@ def test_a_controller_formatted_for_another_cluster_does_not_start(tmp_path: Pat
             ):
                 await crossing.boot(101, READY)
             del crossing.nodes[101]
+
+    run(scenario)
+
+
+def test_a_broker_that_goes_back_forgets_the_quorum_for_the_next_may_be_another(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            await topic(crossing, "t")
+            await migrated(crossing)
+            await crossing.restart(1, QUORUM)
+            assert (tmp_path / "node-1" / "__cluster_metadata-0").exists()
+            await crossing.restart(1, READY)
+            assert not (tmp_path / "node-1" / "__cluster_metadata-0").exists()
+            await crossing.stop(101)
+            shutil.rmtree(tmp_path / "node-101")
+            for path in MARKS:
+                crossing.remove(path)
+            await until(lambda: crossing.ruler is not None)
+            await crossing.boot(101, READY)
+            await until(lambda: crossing.stage() is Stage.BOTH, "another quorum rules")
+            await until(crossing.in_sync)
+            await crossing.restart(1, QUORUM)
+            await until(crossing.in_sync, "broker 1 follows it")
 
     run(scenario)

@@ -61,9 +61,9 @@ class Migration:
         zk.on_link(self._linked)
 
     async def stop(self) -> None:
-        """Leave: what is decided is written first, if ZooKeeper takes it."""
+        """Leave: what is decided is written first, if ZooKeeper takes it; somebody may want to go back there."""
         deadline_ms = self._node.clock.monotonic_ms() + DRAIN_MS
-        while self.state.stage is Stage.BOTH and not self.writer.idle and self._node.clock.monotonic_ms() < deadline_ms:
+        while self.state.copied and not self._is_level() and self._node.clock.monotonic_ms() < deadline_ms:
             await pause(self._tasks, 5)
         self._stopped = True
         self.feed(stages.RulesNoMore())
@@ -71,6 +71,10 @@ class Migration:
             await asyncio.wait_for(self.zk.stop(), RETRY_MAX_MS / 1000)
         except (TimeoutError, ZooKeeperError) as error:
             log.warning("the session with ZooKeeper could not be closed: %r", error)
+
+    def _is_level(self) -> bool:
+        """Whether ZooKeeper holds all that is decided."""
+        return self.state.stage is Stage.BOTH and self.writer.idle
 
     # ---- the plane's events
 

@@ -1,0 +1,107 @@
+"""``moldau migrate``: a cluster that ``moldau up --plane zookeeper`` made moves to the quorum's plane, step by step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from moldau.admin.main import fail
+from moldau.admin.up import DATA
+from moldau.cluster.cluster import Cluster, ClusterError
+from moldau.cluster.migration.steps import Migration, Progress
+
+NEXT = {
+    Progress.ZOOKEEPER: "moldau migrate start",
+    Progress.WAITING: "moldau migrate start (takes up where it stopped), or moldau migrate rollback",
+    Progress.BOTH: "moldau migrate brokers, then moldau migrate finalise; or moldau migrate rollback",
+    Progress.FINISHED: "nothing",
+}
+
+data_option = click.option(
+    "--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="Folder of the cluster."
+)
+
+
+@click.group()
+def migrate() -> None:
+    """Move a running cluster from ZooKeeper to the quorum's plane (KIP-866); back is possible until `finalise`.
+
+    \b
+    start     controllers, and every broker takes part: the quorum leads, ZooKeeper is written too
+    brokers   every broker restarts on the quorum's plane, one at a time
+    finalise  the controllers let go of ZooKeeper: no way back
+    rollback  back to ZooKeeper, from any step before that
+    """
+
+
+@migrate.command()
+@data_option
+@click.option("--controllers", default=3, show_default=True, help="How many controllers.")
+def start(data: Path, controllers: int) -> None:
+    """Start controllers, restart every broker to take part, wait until the quorum leads."""
+    _do(data, lambda migration: migration.start(controllers))
+
+
+@migrate.command()
+@data_option
+def brokers(data: Path) -> None:
+    """Restart every broker on the quorum's plane, one at a time."""
+
+    def each(migration: Migration) -> None:
+        for broker in migration.brokers:
+            migration.cross(broker)
+
+    _do(data, each)
+
+
+@migrate.command()
+@data_option
+def finalise(data: Path) -> None:
+    """Restart the controllers without ZooKeeper. There is no way back."""
+    _do(data, Migration.finalise)
+
+
+@migrate.command()
+@data_option
+def rollback(data: Path) -> None:
+    """Go back to ZooKeeper, with everything that was decided meanwhile."""
+    _do(data, Migration.rollback)
+
+
+@migrate.command()
+@data_option
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+def status(data: Path, output: str) -> None:
+    """How far it is, in which mode each broker runs, and what comes next."""
+    migration = _found(data)
+    try:
+        progress = migration.progress()
+    except ClusterError as error:
+        fail(str(error))
+        return
+    rows = {broker.id: migration.mode(broker).value for broker in migration.brokers}
+    if output == "json":
+        print(json.dumps({"progress": progress.name.lower(), "brokers": rows, "next": NEXT[progress]}, indent=2))
+        return
+    print(progress.value)
+    for id, mode in rows.items():
+        print(f"broker {id}: {mode}")
+    print(f"next: {NEXT[progress]}")
+
+
+def _found(data: Path) -> Migration:
+    if not (data / "cluster.json").exists():
+        fail(f"no cluster in {data}: start one with `moldau up --plane zookeeper --data {data}`")
+    return Migration(Cluster(data=data.resolve()))
+
+
+def _do(data: Path, work: Callable[[Migration], None]) -> None:
+    migration = _found(data)
+    try:
+        work(migration)
+    except ClusterError as error:
+        fail(str(error))
+    print(f"next: {NEXT[migration.progress()]}")

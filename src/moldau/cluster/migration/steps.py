@@ -1,0 +1,261 @@
+"""The steps of a migration, on a cluster of this machine: each waits until it is done, and may be taken up again.
+
+start -> brokers -> finalise, or from anywhere before the last: rollback. One broker restarts at a time, and only when
+every replica is in sync. ClusterError says what did not come about, with the nodes' last words. Properties: ``modes``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from moldau.cluster.cluster import Cluster, ClusterError
+from moldau.cluster.migration import modes
+from moldau.cluster.nodes import HOST, NodeSpec, free_ports, is_alive
+from moldau.ports.zookeeper import Ensemble, NoNode, ZooKeeperError
+from moldau.terms.properties import read_properties
+from moldau.zookeeper import paths
+from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.znodes import parse_controller, parse_migration
+
+T = TypeVar("T")
+
+FIRST_ID = 101
+ORIGINAL = "server.properties.zookeeper"
+"""What a broker was given before the migration: the way back leads there."""
+FINISHED = "the migration from ZooKeeper is finished"
+WAIT_S = 60.0
+
+
+class Progress(Enum):
+    """How far a cluster is."""
+
+    ZOOKEEPER = "on ZooKeeper; nothing has begun"
+    WAITING = "the quorum's controllers wait: not every broker takes part yet"
+    BOTH = "the quorum leads, and every decision is written to ZooKeeper too"
+    FINISHED = "on the quorum's plane"
+
+
+class Mode(Enum):
+    """What a broker is told by its properties."""
+
+    ZOOKEEPER = "ZooKeeper"
+    TAKES_PART = "ZooKeeper, takes part"
+    QUORUM = "quorum"
+
+
+class Migration:
+    """One cluster's. ``say`` hears of each step."""
+
+    def __init__(self, cluster: Cluster, say: Callable[[str], object] = print) -> None:
+        self.cluster = cluster
+        self._say = say
+
+    # ---- looking
+
+    @property
+    def brokers(self) -> list[NodeSpec]:
+        return [node for node in self.cluster.spec.nodes if node.is_broker]
+
+    @property
+    def controllers(self) -> list[NodeSpec]:
+        return [node for node in self.cluster.spec.nodes if not node.is_broker]
+
+    def mode(self, broker: NodeSpec) -> Mode:
+        given = read_properties(broker.properties.read_text())
+        if given.get("process.roles"):
+            return Mode.QUORUM
+        return Mode.TAKES_PART if given.get(modes.ENABLE) == "true" else Mode.ZOOKEEPER
+
+    def progress(self) -> Progress:
+        """As ZooKeeper says, or its absence."""
+        if not self.cluster.spec.zookeeper:
+            return Progress.FINISHED
+        if not self.controllers:
+            return Progress.ZOOKEEPER
+
+        async def look(zk: Any) -> Progress:
+            try:
+                ruler = parse_controller((await zk.get(paths.CONTROLLER))[0])
+                mark = parse_migration((await zk.get(paths.MIGRATION))[0])
+            except (NoNode, BadZnode):
+                return Progress.WAITING
+            told = ruler.kraft_controller_epoch >= 0 and mark.controller_epoch == ruler.kraft_controller_epoch
+            return Progress.BOTH if told and mark.metadata_offset >= 0 else Progress.WAITING
+
+        return self._in_zookeeper(look)
+
+    def _in_zookeeper(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        from moldau.zookeeper.session import Session
+
+        where = self.cluster.spec.zookeeper
+
+        async def session() -> T:
+            zk = Session(Ensemble(connect=where, session_timeout_ms=6_000, connection_timeout_ms=10_000))
+            await zk.start()
+            try:
+                return await work(zk)
+            finally:
+                await zk.stop()
+
+        try:
+            return asyncio.run(session())
+        except ZooKeeperError as error:
+            raise ClusterError(f"ZooKeeper at {where}: {error}") from error
+
+    # ---- the way there
+
+    def start(self, controllers: int = 3) -> None:
+        """Controllers, then the brokers' part in it; the quorum leads when this returns."""
+        self.start_controllers(controllers)
+        for broker in self.brokers:
+            self.take_part(broker)
+        self.wait_until_both()
+
+    def start_controllers(self, count: int = 3) -> None:
+        """Format and start controllers of the quorum, for the cluster that stands in ZooKeeper."""
+        if not self.cluster.spec.zookeeper:
+            raise ClusterError("this cluster is not on ZooKeeper: there is nothing to migrate")
+        if not self.controllers:
+            ports = enumerate(free_ports(count), FIRST_ID)
+            folder = self.cluster.folder
+            self.cluster.spec.nodes += [
+                NodeSpec(id, "controller", str(folder / f"node-{id}"), controller_port=port) for id, port in ports
+            ]
+        for node in self.controllers:
+            if not node.properties.exists():
+                self._format(node)
+            if not is_alive(node.pid):
+                self._say(f"controller {node.id} starts")
+                self.cluster.restart(node.id, wait=False)
+
+    def _format(self, node: NodeSpec) -> None:
+        from moldau.broker.config import load
+        from moldau.broker.formatting import format_storage
+        from moldau.runtime.disk import RealDisk
+        from moldau.runtime.world import RealRandom
+
+        shutil.rmtree(node.folder, ignore_errors=True)
+        Path(node.folder).mkdir(parents=True)
+        self._write_controller(node, self.cluster.spec.zookeeper)
+        format_storage(load(node.properties.read_text()), self.cluster.cluster_id, RealDisk(), RealRandom())
+
+    def _write_controller(self, node: NodeSpec, zookeeper: str) -> None:
+        own = {
+            "node.id": str(node.id),
+            "listeners": f"{modes.CONTROLLER_LISTENER}://{HOST}:{node.controller_port}",
+            "log.dirs": str(Path(node.folder) / "data"),
+        }
+        given = modes.controller(self._given(self.brokers[0]), own, self._voters(), zookeeper)
+        node.properties.write_text(modes.text_of(given))
+
+    def _voters(self) -> str:
+        return ",".join(f"{node.id}@{HOST}:{node.controller_port}" for node in self.controllers)
+
+    def _given(self, broker: NodeSpec) -> dict[str, str]:
+        """A broker's properties as they were on ZooKeeper; kept aside when the migration begins."""
+        kept = Path(broker.folder) / ORIGINAL
+        if not kept.exists():
+            kept.write_text(broker.properties.read_text())
+        return read_properties(kept.read_text())
+
+    def take_part(self, broker: NodeSpec) -> None:
+        """A broker restarts on ZooKeeper, knowing the quorum: the way there, and the first half of the way back."""
+        self._switch(broker, Mode.TAKES_PART, modes.taking_part(self._given(broker), self._voters()))
+
+    def wait_until_both(self, timeout_s: float = WAIT_S) -> None:
+        """Until the quorum leads and ZooKeeper holds what it knows."""
+        self.cluster.wait_until(lambda: self.progress() is Progress.BOTH, "the quorum leads", timeout_s)
+        self.cluster.wait_until_in_sync()
+        self._say(Progress.BOTH.value)
+
+    def cross(self, broker: NodeSpec) -> None:
+        """A broker restarts on the quorum's plane."""
+        if self.progress() is not Progress.BOTH:
+            raise ClusterError(f"broker {broker.id} must stay: {self.progress().value}")
+        self._switch(broker, Mode.QUORUM, modes.on_quorum(self._given(broker), self._voters()))
+
+    def finalise(self) -> None:
+        """Take ZooKeeper away from the controllers: there is no way back."""
+        left = [broker.id for broker in self.brokers if self.mode(broker) is not Mode.QUORUM]
+        if left or self.progress() is not Progress.BOTH:
+            raise ClusterError(f"not yet: {self.progress().value}; brokers still on ZooKeeper: {left}")
+        for node in self.controllers:
+            self._write_controller(node, "")
+            self._say(f"controller {node.id} restarts without ZooKeeper")
+            self.cluster.restart(node.id, wait=False)
+        self.cluster.wait_until(self._is_finished, "the migration is finished", WAIT_S)
+        spec = self.cluster.spec
+        spec.zookeeper, spec.embedded = "", False
+        if self.cluster.ensemble is not None:
+            self.cluster.ensemble.stop()
+            self.cluster.ensemble = None
+        for broker in self.brokers:
+            (Path(broker.folder) / ORIGINAL).unlink(missing_ok=True)
+        spec.save(self.cluster.folder)
+        self._say("the migration is finished")
+
+    def _is_finished(self) -> bool:
+        logs = (node.logs / "server.log" for node in self.controllers)
+        return any(FINISHED in log.read_text(errors="replace") for log in logs if log.exists())
+
+    # ---- the way back
+
+    def rollback(self) -> None:
+        """Back to ZooKeeper, from wherever the migration is; what was decided meanwhile stands there too."""
+        self.hand_back()
+        for broker in self.brokers:
+            self._switch(broker, Mode.ZOOKEEPER, self._given(broker))
+            (Path(broker.folder) / ORIGINAL).unlink()
+        for node in self.controllers:
+            self.cluster.spec.nodes.remove(node)
+        self.cluster.spec.save(self.cluster.folder)
+        self._say("the cluster is on ZooKeeper, as before")
+
+    def hand_back(self) -> None:
+        """ZooKeeper's controller leads again. Brokers still take part, in case the quorum is started anew."""
+        if self.progress() in (Progress.ZOOKEEPER, Progress.FINISHED):
+            raise ClusterError(f"there is no way back: {self.progress().value}")
+        for broker in self.brokers:
+            if self.mode(broker) is Mode.QUORUM:
+                self.take_part(broker)
+        self.cluster.wait_until_in_sync()
+        for node in self.controllers:
+            self._say(f"controller {node.id} stops")
+            if is_alive(node.pid):
+                self.cluster.terminate(node.id)
+        self._in_zookeeper(_give_back)
+        self.cluster.wait_until(lambda: self._in_zookeeper(_has_controller), "a broker is controller again", WAIT_S)
+        for node in self.controllers:
+            shutil.rmtree(node.folder, ignore_errors=True)  # what they know is out of date from now on
+
+    def _switch(self, broker: NodeSpec, mode: Mode, given: dict[str, str]) -> None:
+        text = modes.text_of(given)
+        if broker.properties.read_text() == text and is_alive(broker.pid):
+            return
+        self.cluster.wait_until_in_sync()
+        broker.properties.write_text(text)
+        self._say(f"broker {broker.id} restarts: {mode.value}")
+        self.cluster.restart(broker.id)
+
+
+async def _give_back(zk: Any) -> None:
+    """Remove what the quorum holds; brokers that watch elect a controller at once."""
+    for path in (paths.MIGRATION, paths.CONTROLLER):
+        try:
+            data, stat = await zk.get(path)
+            if path == paths.MIGRATION or parse_controller(data).kraft_controller_epoch >= 0:
+                await zk.delete(path, stat.version)
+        except NoNode:
+            continue
+
+
+async def _has_controller(zk: Any) -> bool:
+    try:
+        return parse_controller((await zk.get(paths.CONTROLLER))[0]).kraft_controller_epoch < 0
+    except (NoNode, BadZnode):
+        return False
