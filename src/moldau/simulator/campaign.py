@@ -18,17 +18,21 @@ from typing import NamedTuple
 import click
 
 from moldau.simulator.machines.seeds import MACHINES, marks_of, run_seed
+from moldau.simulator.scenes import QUORUM, ZOOKEEPER
 
 SHARES = {"quorum": 20, "replication": 35, "controller": 12, "office": 16, "groups": 17}
 """Of every hundred machine seeds. The cheap worlds, and those whose rare mutants hide well, get more."""
-NODES = "nodes"
-CHUNKS = {NODES: 2}
+NODES, ZNODES = "nodes", "nodes on ZooKeeper"
+PLANES = {NODES: QUORUM, ZNODES: ZOOKEEPER}
+ZOOKEEPER_SHARE = 0.3
+"""Of the seeds of whole clusters, those that run on the ZooKeeper plane."""
+CHUNK = 2
 WHOLE = 2000
 """Machine seeds from which on every coverage mark must be hit."""
 
 
 class Chunk(NamedTuple):
-    """What one process is given: seeds of one machine, or of whole clusters (``nodes``)."""
+    """What one process is given: seeds of one machine, or of whole clusters (``PLANES``)."""
 
     what: str
     first: int
@@ -59,8 +63,10 @@ class Sum:
 
 def chunks(machines: int, nodes: int, first: int) -> Iterator[Chunk]:
     """The work, the slowest first: a pool whose last piece is a long one waits for it alone."""
-    for at in range(first, first + nodes, CHUNKS[NODES]):
-        yield Chunk(NODES, at, min(CHUNKS[NODES], first + nodes - at))
+    on_zookeeper = round(nodes * ZOOKEEPER_SHARE)
+    for what, seeds in ((NODES, nodes - on_zookeeper), (ZNODES, on_zookeeper)):
+        for at in range(first, first + seeds, CHUNK):
+            yield Chunk(what, at, min(CHUNK, first + seeds - at))
     for machine in MACHINES:
         seeds = round(machines * SHARES[machine] / 100)
         for at in range(first, first + seeds, 25):
@@ -71,7 +77,7 @@ def run_chunk(chunk: Chunk) -> Sum:
     """Run it in this process."""
     done = Sum()
     for seed in range(chunk.first, chunk.first + chunk.seeds):
-        done.add(_nodes(seed) if chunk.what == NODES else _machine(chunk.what, seed))
+        done.add(_nodes(seed, PLANES[chunk.what]) if chunk.what in PLANES else _machine(chunk.what, seed))
     return done
 
 
@@ -81,12 +87,13 @@ def _machine(machine: str, seed: int) -> Sum:
     return Sum(1, outcome.events, outcome.checks, outcome.virtual_ms, 0, set(outcome.marks), broken)
 
 
-def _nodes(seed: int) -> Sum:
+def _nodes(seed: int, plane: str) -> Sum:
     from moldau.simulator.run import simulate
 
     logging.disable(logging.CRITICAL)
-    outcome = simulate(seed)
-    broken = [(law[:300], f"moldau sim --seed {seed}") for law in outcome.broken]
+    outcome = simulate(seed, None, plane)
+    again = f"moldau sim --seed {seed}" + ("" if plane == QUORUM else f" --plane {plane}")
+    broken = [(law[:300], again) for law in outcome.broken]
     virtual_ms = round(outcome.virtual_s * 1000)
     # A run in which too little happened proves nothing: unknown, never a pass.
     unknown = int(outcome.verdict == "unknown")
@@ -95,7 +102,7 @@ def _nodes(seed: int) -> Sum:
 
 def run(work: list[Chunk], processes: int) -> dict[str, Sum]:
     """Run all of it, telling how far it is; sums by row."""
-    rows = {what: Sum() for what in (*MACHINES, NODES) if any(chunk.what == what for chunk in work)}
+    rows = {what: Sum() for what in (*MACHINES, *PLANES) if any(chunk.what == what for chunk in work)}
     seeds, done, told = sum(chunk.seeds for chunk in work), 0, time.monotonic()
     with ProcessPoolExecutor(processes) as pool:
         under_way = {pool.submit(run_chunk, chunk): chunk for chunk in work}
@@ -114,13 +121,13 @@ def run(work: list[Chunk], processes: int) -> dict[str, Sum]:
 def table(rows: dict[str, Sum]) -> str:
     """Seeds, events, virtual hours and laws checked by row."""
     lines = [
-        f"{'world':<12} {'seeds':>6} {'events':>10} {'virtual h':>10} {'laws run':>11} {'broken':>7} {'unknown':>8}"
+        f"{'world':<18} {'seeds':>6} {'events':>10} {'virtual h':>10} {'laws run':>11} {'broken':>7} {'unknown':>8}"
     ]
     for what, one in rows.items():
         hours = one.virtual_ms / 3_600_000
         tail = f"{len(one.broken):>7} {one.unknown:>8}"
         events, checks = f"{one.events:,}", f"{one.checks:,}" if one.checks else ""
-        lines.append(f"{what:<12} {one.seeds:>6} {events:>10} {hours:>10.1f} {checks:>11} {tail}")
+        lines.append(f"{what:<18} {one.seeds:>6} {events:>10} {hours:>10.1f} {checks:>11} {tail}")
     return "\n".join(lines)
 
 

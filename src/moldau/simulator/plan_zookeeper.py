@@ -24,6 +24,7 @@ def draw_zookeeper(seed: int, scene: str | None = None) -> Plan:
     settings["zookeeper.connection.timeout.ms"] = str(dice.choice((2_000, 15_000)))
     some = [one for one in SCENES if one not in RARER and dice.random() < 0.25]
     some += [one for one in ZOOKEEPER_SCENES if dice.random() < 0.5]
+    some += [one for one in RARER if _drawn(seed, one) < 0.2]
     return replace(
         plan,
         plane=ZOOKEEPER,
@@ -32,3 +33,8 @@ def draw_zookeeper(seed: int, scene: str | None = None) -> Plan:
         settings=settings | {"offsets.topic.replication.factor": "3"},
         faults=(scene,) if scene else tuple(some) or (*SCENES, *ZOOKEEPER_SCENES),
     )
+
+
+def _drawn(seed: int, scene: str) -> float:
+    """A scene's own dice: a scene that is new changes no other's."""
+    return random.Random(f"zookeeper {seed} {scene}").random()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from click.testing import CliRunner
 
 from moldau.simulator import campaign
-from moldau.simulator.campaign import NODES, Chunk, chunks, missed, run_chunk, table
+from moldau.simulator.campaign import PLANES, Chunk, chunks, missed, run_chunk, table
 from moldau.simulator.machines.replication_world import World
 from moldau.simulator.machines.seeds import MACHINES
 from moldau.simulator.zoo.mutant import Patches
@@ -17,7 +17,7 @@ def test_every_seed_is_in_one_chunk() -> None:
         (chunk.what, seed) for chunk in chunks(1000, 5, 70) for seed in range(chunk.first, chunk.first + chunk.seeds)
     ]
     assert len(seeds) == len(set(seeds)) == 1005
-    assert {what for what, _ in seeds} == {*MACHINES, NODES}
+    assert {what for what, _ in seeds} == {*MACHINES, *PLANES}
     assert min(seed for _, seed in seeds) == 70
 
 
