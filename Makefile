@@ -1,6 +1,6 @@
 # The words of this project. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check up down kills chaos sim zoo bench bench-controller docs jars clean
+.PHONY: help setup demo test check up down kills migration chaos sim zoo bench bench-controller docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -46,6 +46,9 @@ test: check jars  ## everything that CI runs
 
 kills: setup  ## kill -9 of leader, controller and both, 20 times each under load (ARGS="--seed 7 --kills 5")
 	$(PY) -m moldau.cluster.kills --plane $(PLANE) $(ARGS)
+
+migration: setup  ## ZooKeeper to the quorum, back, there again and finished, under load (ARGS="--seed 7 --brief")
+	$(PY) -m moldau.cluster.migration $(ARGS)
 
 chaos: setup  ## one scenario of real faults, by number (SCENARIO=all ARGS="--seed 7 --system kafka"; ARGS=--list)
 	$(PY) -m moldau.cluster.chaos $(SCENARIO) --plane $(PLANE) $(ARGS)
