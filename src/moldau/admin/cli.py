@@ -16,6 +16,7 @@ COMMANDS = {
     "quorum": ("moldau.admin.quorum:quorum", "Look at the controllers' quorum; add and remove controllers."),
     "reassign": ("moldau.admin.reassign:reassign", "Move replicas between brokers."),
     "leader": ("moldau.admin.leader:leader", "Look at leaders, and elect them."),
+    "broker": ("moldau.admin.broker:broker", "Look at brokers; stop, start and roll them."),
     "migrate": ("moldau.admin.migrate:migrate", "Move a cluster from ZooKeeper to the quorum's plane, or back."),
     "sim": ("moldau.admin.sim:sim", "Run a cluster on simulated time, nets and disks, by a seed."),
     "demo": ("moldau.admin.demo:demo", "The whole story in three minutes: data, a stream, a killed broker, a report."),

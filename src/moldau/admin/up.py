@@ -82,25 +82,57 @@ def up(
     if detach:
         return
     print("Ctrl-C stops the cluster.")
-    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         while any(is_alive(node.pid) for node in cluster.spec.nodes):
             time.sleep(0.5)
     except KeyboardInterrupt:
         print("\nstopping ...")
-    cluster.stop()
+    _stop(cluster, data)
 
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="Folder of the cluster.")
 def down(data: Path) -> None:
-    """Stop a cluster by controlled shutdown of every node."""
-    cluster = _found(data)
-    if not cluster.alive():
+    """Stop a cluster by controlled shutdown of every node.
+
+    Cut off by a signal it says who still runs and ends with 3; called again, it goes on.
+    """
+    cluster = found(data)
+    if not cluster.alive() and not _servers(cluster):
         print("nothing runs.")
         return
-    cluster.stop()
+    _stop(cluster, data)
     print("stopped.")
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _servers(cluster: Cluster) -> list[int]:
+    """ZooKeeper servers of the cluster's own that run, by process."""
+    servers = cluster.ensemble.servers if cluster.ensemble is not None else []
+    return [server.pid for server in servers if server.pid is not None and is_alive(server.pid)]
+
+
+def _stop(cluster: Cluster, data: Path) -> None:
+    """Stop everything; cut off, say what is left and end."""
+    started = time.monotonic()
+
+    def gone(id: int, killed: bool) -> None:
+        how = "did not end in time and was killed" if killed else "stopped"
+        print(f"node {id} {how} after {time.monotonic() - started:.1f} s", flush=True)
+
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        cluster.stop(gone=gone)
+    except KeyboardInterrupt:
+        left = ", ".join(map(str, cluster.alive())) or "none"
+        zookeeper = " and its ZooKeeper" if _servers(cluster) else ""
+        fail(f"cut off: nodes that still run: {left}{zookeeper}; `moldau down --data {data}` goes on", 3)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @click.command()
@@ -108,7 +140,7 @@ def down(data: Path) -> None:
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
 def status(data: Path, output: str) -> None:
     """Nodes, who leads how much, what is not in sync."""
-    cluster = _found(data)
+    cluster = found(data)
     rows = _rows(cluster)
     if output == "json":
         print(
@@ -123,7 +155,7 @@ def status(data: Path, output: str) -> None:
     raise SystemExit(0 if all(row["state"] == "serving" for row in rows) else 1)
 
 
-def _found(data: Path) -> Cluster:
+def found(data: Path) -> Cluster:
     if not (data / "cluster.json").exists():
         fail(f"no cluster in {data}: start one with `moldau up --data {data}`")
     return Cluster(data=data.resolve())

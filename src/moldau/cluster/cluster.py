@@ -108,8 +108,11 @@ class Cluster:
         self.wait_for_brokers([n.id for n in self.spec.nodes if n.is_broker], timeout_s)
         return self
 
-    def stop(self, timeout_s: float = 60.0) -> None:
-        """Stop every node by controlled shutdown, one after the other; whoever does not end is killed."""
+    def stop(self, timeout_s: float = 60.0, gone: Callable[[int, bool], object] = lambda id, killed: None) -> None:
+        """Stop every node by controlled shutdown; whoever does not end is killed. ``gone`` hears of each, and whether.
+
+        Cut off by a signal it can be called again, and goes on.
+        """
         self._close_client()
         live = [node for node in self.spec.nodes if is_alive(node.pid)]
         for node in live:
@@ -117,12 +120,14 @@ class Cluster:
             send(node, signal.SIGTERM)
         deadline = time.monotonic() + timeout_s
         for node in live:
-            if not wait_gone(node, self._processes.get(node.id), max(deadline - time.monotonic(), 0.1)):
+            in_time = wait_gone(node, self._processes.get(node.id), max(deadline - time.monotonic(), 0.1))
+            if not in_time:
                 send(node, signal.SIGKILL)
                 wait_gone(node, self._processes.get(node.id), 10)
+            self.spec.save(self.folder)
+            gone(node.id, not in_time)
         if self.ensemble is not None:
             self.ensemble.stop()
-        self.spec.save(self.folder)
 
     def close(self) -> None:
         """End everything at once; a temporary folder is removed."""
