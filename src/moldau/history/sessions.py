@@ -33,7 +33,7 @@ def told_apart(history: History, sessions: Mapping[tuple[int, int], Session]) ->
         if len(reads) < 2 or place not in sends or len(set(wrote)) < len(wrote):
             continue
         send = sends[place]
-        kept = send.offset if send.outcome == OK else reads[-1].offset
+        kept = send.offset if send.outcome == OK and send.offset >= 0 else reads[-1].offset
         for read, session in zip(reads, wrote, strict=True):
             if read.offset != kept:
                 name = f"{read.value} in epoch {session[1]}"

@@ -119,6 +119,8 @@ class Stage:
     def settle(self) -> None:
         """Wait until all is in sync and acknowledges; Stuck (law L3) when it does not come about."""
         self.wait(lambda: self.run.eyes.in_sync(self.nodes), "all replicas are in sync after the healing")
+        if self.options.profile != SAFE:
+            return  # who lost records may refuse for good the sequence numbers that come after them
         healed_ns = time.monotonic_ns()
         self.wait(lambda: self.load.acked_since(healed_ns), "every partition acknowledges after the healing")
 

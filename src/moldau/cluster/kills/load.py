@@ -33,9 +33,10 @@ class Session:
     """One producer session: one producer id, so its records of a partition must stay in the order of the calls."""
 
     def __init__(self, name: str, bootstrap_servers: str, plan: LoadPlan) -> None:
-        from confluent_kafka import Producer
+        from confluent_kafka import KafkaException, Producer
 
         self.name = name
+        self._refusal = KafkaException
         self.sends: list[Send] = []
         self.acked_ns = [-1] * plan.partitions
         """Per partition, when the newest acknowledged record was sent."""
@@ -60,7 +61,10 @@ class Session:
 
     def poll(self, wait_s: float) -> None:
         """Let answers in for a while."""
-        self._producer.poll(max(wait_s, 0))
+        try:
+            self._producer.poll(max(wait_s, 0))
+        except self._refusal as error:  # a fatal one, which the callback may have told as well
+            self.broken = self.broken or str(error)
 
     def finish(self, timeout_s: float) -> None:
         """Wait for the answers that are due."""
@@ -68,7 +72,10 @@ class Session:
 
     def _answered(self, number: int, error: Any, message: Any) -> None:
         if error is None:
-            self._close(number, OK, message.offset())
+            offset = (
+                message.offset()
+            )  # None: the log had it already, of an earlier try, and the answer does not say where
+            self._close(number, OK, -1 if offset is None else offset)
             send = self.sends[number]
             self.acked_ns[send.partition] = max(self.acked_ns[send.partition], send.invoke_ns)
         else:

@@ -21,7 +21,7 @@ def isr_collapse(stage: Stage) -> None:
     anybody may be elected. Without a second acknowledgement, or with unclean elections, records must be lost here.
     """
     for long_after in (False, True):
-        leader = stage.dice.choice(stage.others(stage.controller()))
+        leader = _reaches_the_controller(stage)
         stage.gather(leader)
         followers = stage.others(leader)
         cut = stage.cut(both_ways(leader, followers), broker_ports(stage))
@@ -69,7 +69,7 @@ def cut_from_followers(stage: Stage) -> None:
     After Jepsen 2013 as well: with two replicas required it must refuse what it alone has, and take none of it back.
     """
     for _ in range(2):
-        leader = stage.dice.choice(stage.nodes)
+        leader = _reaches_the_controller(stage)
         stage.gather(leader)
         followers = stage.others(leader)
         cut = stage.cut(both_ways(leader, followers), broker_ports(stage))
@@ -94,6 +94,12 @@ def one_way_cuts(stage: Stage) -> None:
         stage.sleep(2.0, 8.0)
         stage.heal_net()
         stage.do("wait", lambda: None, IN_SYNC, lambda: stage.run.eyes.in_sync(stage.nodes))
+
+
+def _reaches_the_controller(stage: Stage) -> int:
+    """A node that can have an ISR changed though it is cut from all brokers: with ZooKeeper, the controller."""
+    ruler = stage.controller()
+    return ruler if stage.rig.ensemble is not None else stage.dice.choice(stage.others(ruler))
 
 
 def both_ways(node: int, others: Collection[int]) -> list[tuple[int, int]]:
