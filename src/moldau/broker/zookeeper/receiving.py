@@ -9,7 +9,6 @@ Once everything has been told (type FULL), the image is complete and the replica
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -39,7 +38,7 @@ class Receiving:
         self._node = node
         self._plane = plane
         self._order = asyncio.Lock()
-        self._cluster_known = self._looking = False
+        self._cluster_known = self._looking = self._blind = False
         self.controller_epoch = 0
         self.complete = False
         """Whether the image holds the whole cluster, so that what it does not hold is not there."""
@@ -78,7 +77,7 @@ class Receiving:
                 return refusal
             self._cluster_known = self._cluster_known or request.type == FULL
             node.lifecycle.heard()
-        if min(epochs.values(), default=0) < 0 and not self._looking:
+        if self._blind and not self._looking:
             self._looking = True
             node.world.tasks.spawn(self._look_again(), "epochs of brokers")
         return Code.NONE
@@ -127,12 +126,15 @@ class Receiving:
     # ---- what requests do not say
 
     async def _epochs(self, brokers: Sequence[int]) -> dict[int, int]:
-        """Epochs of registrations: the transactions that made them. Who cannot be looked up has -1, and joins no ISR
-        until the next request tells of it."""
+        """Epochs of registrations: the transactions that made them. Who is not registered in ZooKeeper has -1: it is a
+        broker of the quorum's plane (KIP-866), or the next request tells of it. So has who cannot be looked up."""
         found = {}
+        self._blind = False
         if any(id != self._node.config.node_id for id in brokers):
-            with contextlib.suppress(ZooKeeperError):
+            try:
                 await self._plane.zk.sync()  # a server that lags would tell of an earlier life
+            except ZooKeeperError:
+                self._blind = True
         for id in brokers:
             if id == self._node.config.node_id:
                 found[id] = self._node.lifecycle.epoch
@@ -141,7 +143,7 @@ class Receiving:
                 stat = await self._plane.zk.exists(paths.broker(id))
             except ZooKeeperError as error:
                 log.warning("the epoch of broker %d cannot be looked up: %s", id, error)
-                stat = None
+                stat, self._blind = None, True
             found[id] = -1 if stat is None else stat.czxid
         return found
 
@@ -152,7 +154,7 @@ class Receiving:
                 image = self._node.metadata.image
                 epochs = await self._epochs([broker.id for broker in image.live_brokers() if broker.epoch < 0])
                 self._plane.feed(translation.with_epochs(image, epochs))
-                if min(epochs.values(), default=0) >= 0:
+                if not self._blind:
                     break
             await pause(self._node.world.tasks, RETRY_MS)
         self._looking = False
