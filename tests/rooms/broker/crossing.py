@@ -23,7 +23,7 @@ from moldau.terms import uuid_text
 from moldau.zookeeper import laws, paths
 from moldau.zookeeper.survey import survey
 from moldau.zookeeper.znodes import cluster_id_json
-from tests.rooms.broker.zookeeper_model import Server, Session
+from tests.rooms.broker.zookeeper_server import Server
 
 COMMON = {
     "replica.lag.time.max.ms": "1000",
@@ -159,7 +159,7 @@ class Crossing:
         ruler = self.ruler
         if ruler is None:
             return False
-        session: Any = Session(self.server)
+        session = self.server.open()
         await session.start()
         found = await survey(session)
         await session.stop()

@@ -1,4 +1,4 @@
-"""Real nodes of the ZooKeeper plane in one process: sockets and files are real, ZooKeeper is a model in memory."""
+"""Real nodes of the ZooKeeper plane in one process: sockets and files are real, ZooKeeper is the simulator's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moldau.ports.zookeeper import Check, Create, Set
 from moldau.runtime.world import real_world
 from moldau.zookeeper.reading import read
 from moldau.zookeeper.survey import survey
-from tests.rooms.broker.zookeeper_model import Server, Session
+from tests.rooms.broker.zookeeper_server import Server
 
 SETTINGS = {
     "replica.lag.time.max.ms": "1000",
@@ -83,7 +83,7 @@ class Nodes:
             assert all(op.version >= 0 for op in states), f"Z4: a state is written whatever it was: {states}"
             checked = isinstance(ops[0], Check) and ops[0].path == "/controller_epoch"
             assert checked or not states, f"Z1: written by whoever thinks that it is controller: {ops}"
-        session_of_ours: Any = Session(self.server)
+        session_of_ours = self.server.open()
         await session_of_ours.start()
         for _ in range(1000):
             found = image_from(read(await survey(session_of_ours), lambda: bytes(16)).records)
