@@ -10,6 +10,8 @@ from moldau.cluster.chaos import net
 from moldau.cluster.chaos.command import main
 from moldau.cluster.chaos.judging import ACKS_MIN, Outcome, Verdict, keep, longest_gap_s, report, strays, vacuous
 from moldau.cluster.chaos.net import INSIDE, CannotBreak, Flat, open_net
+from moldau.cluster.chaos.scenarios.disks import DAMAGES, Damage
+from moldau.cluster.chaos.scenarios.links import both_ways
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
 from moldau.cluster.chaos.stage import PARTITIONS, Fault
 from moldau.cluster.chaos.volumes import Plain, Small
@@ -107,6 +109,21 @@ def test_without_the_tools_the_command_runs_where_it_is_and_remembers_why(monkey
     assert net.enclosed("json.tool", ["--help"]) is None
     with pytest.raises(CannotBreak, match="no there-is-no-such-tool on the PATH"):
         open_net().cut(1, 2)
+
+
+def test_a_link_is_cut_one_way_for_requests_to_a_port_and_answers_from_it() -> None:
+    assert net.rules(1, 2, ()) == [["from", "10.77.1.1", "to", "10.77.2.1"]]
+    ends = [rule[4:] for rule in net.rules(2, 1, (9092,))]
+    assert ends == [["ipproto", "tcp", "sport", "9092"], ["ipproto", "tcp", "dport", "9092"]]
+    assert both_ways(1, [2, 3]) == [(1, 2), (2, 1), (1, 3), (3, 1)]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=[damage.what for damage in DAMAGES])
+def test_a_damage_leaves_the_file_different_or_gone(damage: Damage, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(range(200)))
+    damage.act(file)
+    assert not file.exists() or file.read_bytes() != bytes(range(200))
 
 
 def test_a_plain_folder_is_neither_filled_nor_frozen(tmp_path: Path) -> None:

@@ -92,9 +92,7 @@ class Namespaces:
         return ["nsenter", f"--net=/proc/{self._holders[place].pid}/ns/net", *command]
 
     def cut(self, source: int, target: int, ports: Collection[int] = ()) -> None:
-        way = ["from", address(source), "to", address(target)]
-        rules = [[*way, "ipproto", "tcp", end, str(port)] for port in ports for end in ("sport", "dport")] or [way]
-        for rule in rules:
+        for rule in rules(source, target, ports):
             _ip("rule", "add", *rule, "blackhole")
             self._cuts.append(rule)
 
@@ -133,6 +131,12 @@ class Flat:
 
     def close(self) -> None:
         """There is nothing to give up."""
+
+
+def rules(source: int, target: int, ports: Collection[int]) -> list[list[str]]:
+    """What a routing rule must match to cut a link one way: requests to a port, and the answers from one, or all."""
+    way = ["from", address(source), "to", address(target)]
+    return [[*way, "ipproto", "tcp", end, str(port)] for port in ports for end in ("sport", "dport")] or [way]
 
 
 def address(place: int) -> str:
