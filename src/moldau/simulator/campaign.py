@@ -1,8 +1,8 @@
 """``make sim``: thousands of seeds of both tiers over a few processes, and a table of what they came to.
 
 ``python -m moldau.simulator.campaign --machines 2000 --nodes 200 --first 0``. Tier A is the machines alone
-(``simulator.machines``), tier B real nodes (run.py). Fails on a broken law, with the command that repeats it; and, in a
-campaign of at least 2,000 machine seeds, on a coverage mark that no seed hit.
+(``simulator.machines``), tier B real nodes (run.py). Fails on a broken law, with the command that repeats it; and,
+where at least 2,000 machine seeds or 200 of nodes ran, on a coverage mark that no seed hit.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import click
 
 from moldau.simulator.machines.seeds import MACHINES, marks_of, run_seed
+from moldau.simulator.marks import MARKS
 from moldau.simulator.scenes import QUORUM, ZOOKEEPER
 
 SHARES = {"quorum": 20, "replication": 35, "controller": 12, "office": 16, "groups": 17}
@@ -27,8 +28,8 @@ PLANES = {NODES: QUORUM, ZNODES: ZOOKEEPER}
 ZOOKEEPER_SHARE = 0.3
 """Of the seeds of whole clusters, those that run on the ZooKeeper plane."""
 CHUNK = 2
-WHOLE = 2000
-"""Machine seeds from which on every coverage mark must be hit."""
+WHOLE, WHOLE_NODES = 2000, 200
+"""Machine seeds, and seeds of whole clusters, from which on every coverage mark must be hit."""
 
 
 class Chunk(NamedTuple):
@@ -97,7 +98,7 @@ def _nodes(seed: int, plane: str) -> Sum:
     virtual_ms = round(outcome.virtual_s * 1000)
     # A run in which too little happened proves nothing: unknown, never a pass.
     unknown = int(outcome.verdict == "unknown")
-    return Sum(1, outcome.steps, 0, virtual_ms, unknown, set(), broken)
+    return Sum(1, outcome.steps, 0, virtual_ms, unknown, outcome.marks, broken)
 
 
 def run(work: list[Chunk], processes: int) -> dict[str, Sum]:
@@ -132,14 +133,15 @@ def table(rows: dict[str, Sum]) -> str:
 
 
 def missed(rows: dict[str, Sum]) -> dict[str, list[str]]:
-    """Coverage marks that nothing hit, by machine."""
-    every = {machine: sorted(marks_of(machine) - rows[machine].marks) for machine in MACHINES if machine in rows}
-    return {machine: marks for machine, marks in every.items() if marks}
+    """Coverage marks that nothing hit, by row. The ZooKeeper plane has none."""
+    wanted = {what: MARKS if what == NODES else marks_of(what) for what in rows if what != ZNODES}
+    every = {what: sorted(marks - rows[what].marks) for what, marks in wanted.items()}
+    return {what: marks for what, marks in every.items() if marks}
 
 
 @click.command()
 @click.option("--machines", default=WHOLE, show_default=True, help="Seeds of the machines alone (tier A).")
-@click.option("--nodes", default=200, show_default=True, help="Seeds of whole clusters (tier B).")
+@click.option("--nodes", default=WHOLE_NODES, show_default=True, help="Seeds of whole clusters (tier B).")
 @click.option("--first", default=0, show_default=True, help="The first seed of each.")
 @click.option("--processes", default=min(2, cpu_count() or 1), show_default=True)
 def campaign(machines: int, nodes: int, first: int, processes: int) -> None:
@@ -147,7 +149,8 @@ def campaign(machines: int, nodes: int, first: int, processes: int) -> None:
     begun = time.monotonic()
     rows = run(list(chunks(machines, nodes, first)), processes)
     print(table(rows))
-    gone = missed(rows) if machines >= WHOLE else {}
+    enough = {what: nodes >= WHOLE_NODES if what in PLANES else machines >= WHOLE for what in rows}
+    gone = missed({what: one for what, one in rows.items() if enough[what]})
     for machine, marks in gone.items():
         print(f"NEVER HIT in {machine}: {', '.join(marks)}")
     broken = sum(len(one.broken) for one in rows.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from moldau.simulator.cluster import SimCluster
@@ -13,6 +14,7 @@ from moldau.simulator.laws.quorum import QuorumLaws
 from moldau.simulator.laws.zookeeper import ZooKeeperLaws
 from moldau.simulator.looking import Eyes
 from moldau.simulator.looking_zookeeper import ZnodeEyes
+from moldau.simulator.marks import Marks
 from moldau.simulator.plan import Plan, draw
 from moldau.simulator.plan_zookeeper import draw_zookeeper
 from moldau.simulator.scenes import ZOOKEEPER
@@ -21,13 +23,14 @@ __all__ = ["Parts", "parts_of", "plan_of"]
 
 
 class Parts(NamedTuple):
-    """``control`` judges batches and rest, ``plane`` looks between turns."""
+    """``control`` judges batches and rest, ``plane`` looks between turns; ``marks`` gives what was hit so far."""
 
     cluster: SimCluster
     eyes: Eyes
     chaos: Chaos
     control: ControlLaws | ZooKeeperLaws
     plane: QuorumLaws | ZooKeeperLaws
+    marks: Callable[[], set[str]]
 
 
 def plan_of(seed: int, scene: str | None, plane: str) -> Plan:
@@ -41,8 +44,9 @@ def parts_of(plan: Plan) -> Parts:
         cluster = ZooKeeperCluster(plan)
         sight = ZnodeEyes(cluster)
         laws = ZooKeeperLaws(sight)
-        return Parts(cluster, sight, ZooKeeperChaos(cluster, sight), laws, laws)
+        return Parts(cluster, sight, ZooKeeperChaos(cluster, sight), laws, laws, set)
     nodes = SimCluster(plan)
     eyes = Eyes(nodes)
     control, quorum = ControlLaws(eyes), QuorumLaws(eyes)
-    return Parts(nodes, eyes, Chaos(nodes, eyes), control, quorum)
+    marks = Marks(eyes)
+    return Parts(nodes, eyes, Chaos(nodes, eyes), control, quorum, lambda: marks.hit | quorum.marks)

@@ -49,6 +49,7 @@ class Outcome:
     troubles: dict[str, int] = field(default_factory=dict)
     plan: str = ""
     timeline: list[str] = field(default_factory=list)
+    marks: set[str] = field(default_factory=set)
 
     @property
     def verdict(self) -> str:
@@ -69,8 +70,8 @@ def simulate(seed: int, scene: str | None = None, plane: str = QUORUM) -> Outcom
     return outcome
 
 
-def _simulate(plan: Plan) -> Outcome:
-    run = Run(plan)
+def _simulate(plan: Plan, *, hasty: bool = False) -> Outcome:
+    run = Run(plan, hasty=hasty)
     asyncio.set_event_loop(None)
     try:
         run.cluster.loop.run_until_complete(run.live())
@@ -79,12 +80,22 @@ def _simulate(plan: Plan) -> Outcome:
     return run.outcome()
 
 
-class Run:
-    """One run from start to verdict."""
+def first_broken(seed: int, plane: str) -> str | None:
+    """Run one seed until a law does not hold; which."""
+    broken = _simulate(plan_of(seed, None, plane), hasty=True).broken
+    return broken[0] if broken else None
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.cluster, self.eyes, self.chaos, self.control, self.plane = parts_of(plan)
+
+class Enough(Exception):
+    """A law does not hold, and nobody wants to know more."""
+
+
+class Run:
+    """One run from start to verdict; ``hasty``: to the first law that does not hold."""
+
+    def __init__(self, plan: Plan, *, hasty: bool = False) -> None:
+        self.plan, self._hasty = plan, hasty
+        self.cluster, self.eyes, self.chaos, self.control, self.plane, self.marks = parts_of(plan)
         self.data = DataLaws(self.eyes)
         self.admin = Administrator(self.cluster, self.eyes)
         self.writers = {one.name: [Writer(self.cluster, f"{one.name}.{n}", one) for n in (1, 2)] for one in plan.topics}
@@ -103,6 +114,8 @@ class Run:
             self.plane.look()
             self.eyes.note_controller()
             self.timeline.note(now_s)
+            if self._hasty and self.cluster.broken:
+                raise Enough
 
     async def live(self) -> None:
         """All phases; a phase that fails ends the run, with the law told."""
@@ -127,10 +140,15 @@ class Run:
         await self._ended(tasks, "producers")
         if await self._heals(core, moving=False):
             self.cluster.tell("all is healed and in sync")
+            ruled = len(self.eyes.controllers)
+            if not await self.cluster.until(lambda: not rest.unread(self.members, self.eyes), HEALED_LIMIT_S):
+                self.cluster.breaks(f"L9: {rest.unread(self.members, self.eyes)}")
             for reader in (*self.readers.values(), *self.members):
                 reader.going = False
             await self._ended(reading, "readers")
             await self._judge(core)
+            if len(self.eyes.controllers) > ruled and not self.plan.weather.storms:
+                self.cluster.breaks("L8: the controller changed, and nothing had happened to the last one")
 
     async def _begin(self) -> bool:
         for id in self.plan.seats:
@@ -258,6 +276,7 @@ class Run:
             troubles=self.chaos.done,
             plan=self.plan.text(),
             timeline=self.timeline.lines(),
+            marks=self.marks(),
         )
         cluster.loop.after_turn = None
         cluster.close()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from click.testing import CliRunner
 
 from moldau.simulator import campaign
-from moldau.simulator.campaign import PLANES, Chunk, chunks, missed, run_chunk, table
+from moldau.simulator.campaign import NODES, PLANES, ZNODES, Chunk, Sum, chunks, missed, run_chunk, table
 from moldau.simulator.machines.replication_world import World
 from moldau.simulator.machines.seeds import MACHINES
+from moldau.simulator.marks import MARKS
 from moldau.simulator.zoo.mutant import Patches
 from moldau.simulator.zoo.replication import TruncatesToWatermark
 
@@ -27,6 +28,12 @@ def test_what_a_chunk_came_to_is_told() -> None:
     assert done.checks >= done.events > 30
     assert "office" in table({"office": done})
     assert missed({"office": run_chunk(Chunk("office", 5, 0))})["office"]
+
+
+def test_marks_that_whole_clusters_never_hit_are_named() -> None:
+    assert missed({NODES: Sum(marks=set(MARKS))}) == {}
+    assert missed({NODES: Sum(marks=MARKS - {"a replica was cut"})}) == {NODES: ["a replica was cut"]}
+    assert missed({ZNODES: Sum()}) == {}
 
 
 def test_a_broken_law_ends_in_the_command_that_repeats_it() -> None:

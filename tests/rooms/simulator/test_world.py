@@ -125,3 +125,40 @@ def test_bytes_arrive_whole_and_in_order_and_a_death_resets(seed: int) -> None:
         assert isinstance(client.error, ConnectionResetError)
 
     loop.run_until_complete(play())
+
+
+def test_a_bit_that_turned_stays_turned() -> None:
+    disk = SimDisk(lambda: 0)
+    disk.make_dirs("/d")
+    file = disk.open("/d/f", create=True)
+    file.pwrite([b"synced"], 0)
+    file.sync()
+    for folder in ("/", "/d"):
+        disk.sync_dir(folder)
+    disk.rot("/d/f", 1)
+    turned = b"s" + bytes((ord("y") ^ 0x10,)) + b"nced"
+    assert disk.read("/d/f") == turned
+    file.pwrite([b"later"], 6)
+    disk.rot("/d/f", 7)
+    disk.power_cut(random.Random(1))
+    assert disk.read("/d/f")[:6] == turned
+
+
+def test_a_write_that_stalls_holds_up_its_process_and_no_other() -> None:
+    loop, seen = SimLoop(random.Random(1)), []  # type: ignore[var-annotated]
+    disk, writes, other = SimDisk(lambda: 0), Owner("writes"), Owner("other")
+    disk.make_dirs("/d")
+    disk.stalls = []
+
+    def write() -> None:
+        disk.open("/d/f", create=True).pwrite([b"x"], 0)
+        asyncio.get_running_loop().call_soon(seen.append, "after the write")
+
+    loop.call_soon(write, context=writes.context)
+    loop.call_later(1, seen.append, "the other", context=other.context)
+    loop.run_until_complete(asyncio.sleep(2))
+    assert seen == ["the other"]
+    assert disk.stalls == [writes]
+    loop.resume(writes)
+    loop.run_until_complete(asyncio.sleep(1))
+    assert seen == ["the other", "after the write"]

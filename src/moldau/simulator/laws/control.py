@@ -1,7 +1,7 @@
 """Laws of the control plane, judged at committed batches: the controller room's own, and that all nodes agree.
 
-C1, C2, C8, C10 and C11 are moldau.controller.laws over the newest committed image; C3 compares the images of all nodes
-at the same offset. C7 too: a broker's new registration follows the end of the old one.
+C1, C2, C7, C8, C10, C11, C12, S10 and S11 are moldau.controller.laws over the newest committed image and the ask behind
+each batch; C3 compares the images of all nodes at the same offset. C4 looks at every reply as it leaves an office.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.broker.node import Node
+from moldau.controller.facts import Facts
 from moldau.controller.laws import Watch
+from moldau.controller.office import Answer
 from moldau.image import Delta, Image, image_hash
+from moldau.simulator.laws.quorum import driver_of
 from moldau.simulator.looking import Eyes
 
 EVERY = 7
@@ -25,7 +28,8 @@ class ControlLaws:
         self._hashes: dict[int, tuple[int, bytes]] = {}
         self._images: dict[int, Image] = {}
         self._watch: Watch | None = None
-        self._offset = -1
+        self._asks: dict[int, tuple[int, Any]] = {}  # offset of a proposal's last record -> (epoch, the ask behind it)
+        self._offices: dict[int, Any] = {}
         eyes.listeners.append(self.heard)
 
     def heard(self, id: int, node: Node, delta: Delta, is_news: bool) -> None:
@@ -35,21 +39,60 @@ class ControlLaws:
         self._images[id] = image
         if node.metadata.offset % EVERY == 0:
             self._agree(id, node.metadata.offset, image)
+        if self._offices.get(id) is not node.office and getattr(node.office, "_office", None) is not None:
+            self._offices[id] = node.office
+            self._follow(id, node)
         if not is_news:
             return
         if self._watch is None or whole:
             self._watch = Watch(image)
             return
+        ask = self._asks.get(node.metadata.offset, (0, None))[1]
         try:
-            self._watch.after(image, delta)
+            self._watch.after(image, delta, ask)
         except AssertionError as error:
-            self._eyes.cluster.breaks(f"C1..C11: at metadata offset {node.metadata.offset}: {error}".partition("\n")[0])
+            self._eyes.cluster.breaks(
+                f"C1..C12, S10, S11: at metadata offset {node.metadata.offset}: {error}".partition("\n")[0]
+            )
 
     def _agree(self, id: int, offset: int, image: Image) -> None:
         mine = image_hash(image)
         first, theirs = self._hashes.setdefault(offset, (id, mine))
         if mine != theirs:
             self._eyes.cluster.breaks(f"C3: n{id} and n{first} have different images at offset {offset}")
+
+    def _follow(self, id: int, node: Any) -> None:
+        """See every ask that an office decides and every reply that leaves it, from outside.
+
+        C4: no reply before all that it saw is committed. A process that is no controller any more refuses.
+        """
+        shell, office = node.office, node.office._office
+        decide, settle = office.ask, shell._settle
+        saw: dict[int, int] = {}
+
+        def asked(ask: Any, facts: Facts) -> Answer:
+            answer: Answer = decide(ask, facts)
+            if office.epoch is None:
+                return answer
+            if answer.records and office.epoch >= self._asks.get(office._last_proposed, (0, None))[0]:
+                self._asks[office._last_proposed] = (office.epoch, ask)
+            if answer.token is None:
+                self._spoken(id, node, office._last_proposed)
+            else:
+                saw[answer.token] = office._last_proposed
+            return answer
+
+        def settled(token: int, reply: Any) -> None:
+            if office.epoch is not None and token in saw:
+                self._spoken(id, node, saw.pop(token))
+            settle(token, reply)
+
+        office.ask, shell._settle = asked, settled
+
+    def _spoken(self, id: int, node: Node, saw: int) -> None:
+        committed = driver_of(node).quorum.high_watermark
+        if committed <= saw:
+            self._eyes.cluster.breaks(f"C4: n{id} answers what it saw up to {saw}, and {committed} is committed")
 
     def is_at_rest(self) -> bool:
         """Whether all nodes that live have applied the same batches."""
@@ -60,4 +103,16 @@ class ControlLaws:
         images: dict[bytes, Any] = {}
         for id, node in self._eyes.nodes():
             images.setdefault(image_hash(node.metadata.image), []).append(f"n{id}@{node.metadata.offset}")
-        return [] if len(images) <= 1 else [f"C3: nodes at rest have different images: {list(images.values())}"]
+        wrong = [] if len(images) <= 1 else [f"C3: nodes at rest have different images: {list(images.values())}"]
+        return wrong + self._who_rules()
+
+    def _who_rules(self) -> list[str]:
+        """L8: at rest one controller rules, and all nodes that live follow it, in one epoch."""
+        ruling = [id for id, node in self._eyes.nodes() if node.office is not None and node.office.active]
+        if len(ruling) != 1:
+            return [f"L8: {ruling} rule, when all is quiet"]
+        roles = [driver_of(node).quorum.role for _, node in self._eyes.nodes()]
+        told = sorted({(role.epoch, role.leader if role.leader is not None else ruling[0]) for role in roles})
+        return (
+            [] if len(told) == 1 and told[0][1] == ruling[0] else [f"L8: n{ruling[0]} rules; (epoch, leader): {told}"]
+        )

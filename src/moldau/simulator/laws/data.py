@@ -168,11 +168,25 @@ class DataLaws:
         for topic, key, before, after in delta.partition_changes(self._eyes.image):
             if before is None or after is None or (before.isr == after.isr and before.leader == after.leader):
                 continue
-            for broker in after.isr:
-                replica = replicas.get(key, {}).get(broker)
+            here = replicas.get(key, {})
+            for broker in (*after.isr, *after.elr):
+                replica = here.get(broker)
                 if replica is not None and replica.machine.role in _RUNNING and key in self.past:
                     law = "S2" if broker == after.leader else "S3"
-                    self._complete(f"{law}: n{broker}, in the ISR of {topic}-{key[1]}", self.past[key], replica.log)
+                    where = "ISR" if broker in after.isr else "ELR"
+                    self._complete(f"{law}: n{broker}, in the {where} of {topic}-{key[1]}", self.past[key], replica.log)
+            leader = here.get(after.leader)
+            if leader is not None and leader.machine.role is Role.LEADER and before.leader == after.leader:
+                self._joins(topic, set(after.isr) - set(before.isr), leader.machine, here)
+
+    def _joins(self, topic: str, joined: set[int], leader: Any, here: dict[int, Any]) -> None:
+        """S10: whoever joins an ISR has reached watermark and epoch start of its leader."""
+        for broker in sorted(joined & set(here)):
+            replica = here[broker]
+            if replica.machine.role in _RUNNING and replica.log.dir.offline is None:
+                wrong = room.isr_join_rule(ReplicaSight(replica.machine, replica.log), leader)
+                if wrong:
+                    self._breaks(f"S10: n{broker} in {topic}: {wrong}")
 
     def _complete(self, who: str, past: Past, log: Any) -> None:
         if log.dir.offline is not None:

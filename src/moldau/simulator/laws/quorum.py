@@ -1,19 +1,25 @@
 """Laws of the metadata quorum, judged between turns on the machines inside the nodes: moldau.quorum.laws.
 
-A look sees less than the room's own simulation, which sees every effect: commits are inferred from watermarks that
-moved. R7 and R10 need more than a look, and are judged there only.
+A look sees less than the room's own simulation: commits are inferred from watermarks that moved. So laws about what a
+machine does (R4's truncations, R6, R9) are judged at each of its steps, before it is done; ``marks`` are noted there
+too. Every look judges R7 (the snapshot is on disk), R10, and that committed epochs rise (C5). Next: simulator/marks.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from moldau.broker.node import Node
+from moldau.quorum import Leader, Quorum
 from moldau.quorum import effects as do
+from moldau.quorum import events as on
 from moldau.quorum import laws as room
 from moldau.quorum.laws import Entry, History, Sight
+from moldau.quorum.messages import FetchAsk
+from moldau.quorum.state import ElectionState
 from moldau.simulator.looking import Eyes
+from moldau.simulator.machines.quorum_marks import marks
 from moldau.wire import batch
 
 JUDGES: tuple[Callable[[History, Sight], None], ...] = (
@@ -27,8 +33,16 @@ JUDGES: tuple[Callable[[History, Sight], None], ...] = (
     room.a_majority_has_flushed_what_is_committed,
     room.observers_never_vote,
 )
-WINDOW = 60
-"""How far below the watermark a look reads entries; the laws compare a window of 50."""
+AT_EACH_STEP: tuple[Callable[[History, Sight], None], ...] = (
+    room.nothing_committed_is_truncated,
+    room.nothing_is_exposed_before_the_leaders_own_record,
+    room.voters_change_one_at_a_time,
+    room.what_the_log_decides_counts_at_once,
+    room.a_removed_leader_steps_down,
+)
+CLOCKS_DIFFER = 1.03
+LATE_MS = 100
+"""A timer's turn comes when the loop gets to it."""
 
 
 class Trimmed:
@@ -40,12 +54,22 @@ class Trimmed:
     __hash__ = object.__hash__
 
 
+_NOTHING = ElectionState(0)
+
+
+def _no_entry(offset: int) -> Entry:
+    raise AssertionError(f"the laws of steps read no log, and asked for {offset}")
+
+
 class QuorumLaws:
     """``look`` between turns."""
 
     def __init__(self, eyes: Eyes) -> None:
         self._eyes = eyes
         self._history = History(tuple(eyes.cluster.plan.voters), 0)
+        self._awake_ms: dict[int, int] = {}
+        self._judged_up_to = 0
+        self.marks: set[str] = set()
         self._seen: dict[int, Any] = {}
         self._last: dict[int, Any] = {}
         self._drivers: dict[int, Any] = {}
@@ -62,8 +86,11 @@ class QuorumLaws:
             if self._drivers.get(id) is not driver:  # another life: an epoch not yet persisted went with the last one
                 self._drivers[id] = driver
                 self._history.epochs[id] = self._persisted.get(id, 0)
+                self._follow(id, driver)
         for id, driver in drivers.items():
             quorum = driver.quorum
+            self._has_a_majority(id, driver)
+            self._has_its_snapshot(id, driver)
             before = self._seen.get(id)
             if before is not None and before.role is quorum.role and before.high_watermark == quorum.high_watermark:
                 continue
@@ -83,12 +110,79 @@ class QuorumLaws:
         persisted = driver.deeds.files.read_election()
         self._persisted[id] = persisted.epoch
         entry = _entries(driver.deeds.log)
-        sight = Sight(id, quorum, persisted, quorum.log.flushed, entry, {}, effects, now_ms, 0)
-        for judge in JUDGES:
+        self._ask(JUDGES, Sight(id, quorum, persisted, quorum.log.flushed, entry, {}, effects, now_ms, 0))
+        self._epochs_rise()
+
+    def _ask(self, judges: Iterable[Callable[[History, Sight], None]], sight: Sight) -> None:
+        for judge in judges:
             try:
                 judge(self._history, sight)
             except AssertionError as error:
                 self._eyes.cluster.breaks(str(error).partition("\n")[0])
+
+    # ---- at each step
+
+    def _follow(self, id: int, driver: Any) -> None:
+        """See every event and every effect of a driver, from outside: production code knows nothing of it."""
+        feed, do_all = driver.feed, driver._do
+        current: list[tuple[Quorum, on.Event]] = []
+
+        def fed(event: on.Event) -> None:
+            quorum = driver.quorum
+            if isinstance(event, on.Asked) and isinstance(event.ask, FetchAsk) and isinstance(quorum.role, Leader):
+                ask = event.ask
+                if ask.epoch == quorum.role.epoch:
+                    self._history.fetched_ms[id, ask.epoch, ask.replica.id] = self._now_ms()
+            current.append((quorum, event))
+            feed(event)
+            current.pop()
+
+        def done(effects: list[do.Effect]) -> None:
+            if current:
+                self._step(id, driver.quorum, current[-1], effects)
+            do_all(effects)
+
+        driver.feed, driver._do = fed, done
+
+    def _step(self, id: int, quorum: Quorum, cause: tuple[Quorum, on.Event], effects: list[do.Effect]) -> None:
+        before, event = cause
+        self.marks |= {f"quorum: {mark}" for mark in marks(before, quorum, event, effects)}
+        if effects:
+            self._ask(AT_EACH_STEP, Sight(id, quorum, _NOTHING, 0, _no_entry, {}, effects, self._now_ms(), 0))
+
+    # ---- by the clock, and on disk
+
+    def _now_ms(self) -> int:
+        return int(self._eyes.cluster.loop.time() * 1000)
+
+    def _has_a_majority(self, id: int, driver: Any) -> None:
+        """R10, on the true clock; a process that stood still resigns when it goes on."""
+        owner = self._eyes.cluster.seats[id].owner
+        if owner is None or owner.paused:
+            self._awake_ms[id] = self._now_ms()
+        elif isinstance(driver.quorum.role, Leader):
+            self._history.fetch_timeout_ms = int(driver.quorum.timing.fetch_timeout_ms * CLOCKS_DIFFER) + LATE_MS
+            awake_ms = self._awake_ms.get(id, 0)
+            sight = Sight(id, driver.quorum, _NOTHING, 0, _no_entry, {}, [], self._now_ms(), awake_ms)
+            self._ask((room.a_leader_without_a_majority_resigns,), sight)
+
+    def _has_its_snapshot(self, id: int, driver: Any) -> None:
+        """R7: a log that starts late has the snapshot that ends there, in its memory and on its disk."""
+        if driver._doing:  # the snapshot may be on its way to the disk
+            return
+        log, files = driver.quorum.log, driver.deeds.files
+        points = [point for point in log.snapshots if point.offset == log.start]
+        if log.start and not (points and self._eyes.cluster.seats[id].disk.exists(files.snapshot_path(points[0]))):
+            self._eyes.cluster.breaks(f"R7: n{id} starts at {log.start}, and has no snapshot that ends there")
+
+    def _epochs_rise(self) -> None:
+        """C5: no record of a deposed controller is committed after one of its successor."""
+        committed = self._history.committed
+        for offset in range(max(self._judged_up_to, 1), len(committed)):
+            older, newer = committed[offset - 1], committed[offset]
+            if not isinstance(older, Trimmed) and not isinstance(newer, Trimmed) and older[0] > newer[0]:
+                self._eyes.cluster.breaks(f"C5: epoch {newer[0]} is committed at {offset}, after epoch {older[0]}")
+        self._judged_up_to = len(committed)
 
 
 def driver_of(node: Node) -> Any:

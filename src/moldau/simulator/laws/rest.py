@@ -1,7 +1,7 @@
 """Laws judged when all is quiet: what clients saw against what is there, groups, administration, folders on disk.
 
-S1 S6 S15 S16 S19 L2 by moldau.history (as for real processes), S18, C8, C9, C13 and L2's other half (nobody waits in a
-broker) here. Each function gives the sentences of what does not hold.
+S1 S6 S15 S16 S19 L2 by moldau.history (as for real processes), S18, L9, C8, C9, C13 and L2's other half (nobody waits
+in a broker) here. Each function gives the sentences of what does not hold.
 """
 
 from __future__ import annotations
@@ -52,6 +52,16 @@ def groups(members: list[Member], committed: Mapping[TopicPartition, int]) -> li
         if missing:
             broken.append(f"S18: {target} is committed at {offset}, and {missing[:3]} were given to nobody")
     return broken[:SHOWN]
+
+
+def unread(members: list[Member], eyes: Eyes) -> str:
+    """L9: what is committed and was given to no member of the group yet; empty when there is nothing."""
+    for partition, of in eyes.replicas(members[0].topic.name).items() if members else ():
+        end = max(one.machine.high_watermark for one in of.values())
+        given = max((max(found) for member in members if (found := member.given.get(partition[1]))), default=-1)
+        if given < end - 1:
+            return f"partition {partition[1]} ends at {end}, the group was given it up to {given}"
+    return ""
 
 
 def administration(admin: Administrator, eyes: Eyes) -> list[str]:

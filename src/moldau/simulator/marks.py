@@ -1,0 +1,118 @@
+"""Coverage marks of whole clusters: which rare corners a run has been in, read off from outside.
+
+Production code knows nothing of them, so they cost nothing there. A mark that a whole campaign of seeds never hits
+means that the weather no longer reaches that corner: the campaign fails and names it. Notes and judges nothing else.
+Read next: campaign.py; machines/quorum_marks.py has those of the quorum, which are noted here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from moldau.broker.node import Node
+from moldau.image import NO_LEADER, Delta, Partition, Recovery
+from moldau.replication import effects as do
+from moldau.simulator.looking import Eyes
+from moldau.storage import CorruptLog
+
+FINDINGS = {
+    "are cut": "a torn tail was cut",
+    "though they were flushed": "flushed bytes were gone",
+    "the file is ignored": "a checkpoint was ignored",
+    "the epochs are read from the log again": "epochs were read from the log",
+}
+"""What a start says it found -> the mark."""
+
+EFFECTS: dict[type, str] = {
+    do.Truncate: "a replica was cut",
+    do.Restart: "a replica began anew at its leader's start",
+    do.StoppedLeading: "a leader was deposed",
+    do.AdvanceLogStart: "a log's start moved",
+}
+
+MARKS = frozenset(
+    {
+        "a checkpoint was ignored",
+        "a leader came from the ELR",
+        "a leader was deposed",
+        "a move ended",
+        "a replica was cut",
+        "a torn tail was cut",
+        "an ISR grew again",
+        "corrupt bytes were named",
+        "flushed bytes were gone",
+        "groups were loaded",
+        "nobody could lead",
+        "quorum: a log was cut",
+        "quorum: a log was trimmed",
+        "quorum: a newer epoch deposed a leader",
+        "quorum: a pre-vote was refused: the leader is heard",
+        "quorum: a snapshot was installed",
+        "quorum: a vote was refused",
+        "quorum: check quorum resigned",
+        "quorum: histories parted",
+        "quorum: leadership was given up",
+        "some stayed eligible",
+        "the last known leader led again",
+    }
+)
+"""What 200 seeds hit without fail."""
+
+
+class Marks:
+    """``hit``: the marks of a run so far."""
+
+    def __init__(self, eyes: Eyes) -> None:
+        self.hit: set[str] = set()
+        self._nodes: dict[int, Any] = {}
+        eyes.listeners.append(self.heard)
+
+    def heard(self, id: int, node: Node, delta: Delta, is_news: bool) -> None:
+        """A node applied a committed batch; of a new life everything is followed from here on."""
+        if self._nodes.get(id) is not node and node.replicas is not None:
+            self._nodes[id] = node
+            self._follow(node)
+        if is_news:
+            for _, _, before, after in delta.partition_changes(node.metadata.image):
+                if before is not None and after is not None:
+                    self._changed(before, after)
+
+    def _changed(self, before: Partition, after: Partition) -> None:
+        if after.leader != before.leader and after.leader != NO_LEADER and after.leader in before.elr:
+            self.hit.add("a leader came from the ELR")
+        if after.leader == NO_LEADER != before.leader:
+            self.hit.add("nobody could lead")
+        if after.recovery == Recovery.RECOVERING != before.recovery:
+            self.hit.add("the last known leader led again")
+        if after.elr and not before.elr:
+            self.hit.add("some stayed eligible")
+        if set(after.isr) > set(before.isr):
+            self.hit.add("an ISR grew again")
+        if before.reassigning and not after.reassigning:
+            self.hit.add("a move ended" if after.replicas != before.original_replicas else "a move was called off")
+
+    def _follow(self, node: Any) -> None:
+        replicas, act, failed = node.replicas, node.replicas.act, node.replicas.failed
+        for finding in node.data.log_dirs.findings:
+            self.hit |= {mark for text, mark in FINDINGS.items() if text in finding}
+
+        def acted(replica: Any, effects: Any) -> None:
+            self.hit |= {EFFECTS[type(one)] for one in effects if type(one) in EFFECTS}
+            act(replica, effects)
+
+        def named(error: Any) -> None:
+            if isinstance(error, CorruptLog):
+                self.hit.add("corrupt bytes were named")
+            failed(error)
+
+        replicas.act, replicas.failed = acted, named
+        coordinator = node.coordinator
+        coordinator._load = self._noting(coordinator._load, "groups were loaded")
+
+    def _noting(self, work: Callable[[Any], Coroutine[Any, Any, None]], mark: str) -> Any:
+        async def noted(what: Any) -> None:
+            await work(what)
+            self.hit.add(mark)
+
+        return noted

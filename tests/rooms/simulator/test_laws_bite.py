@@ -1,0 +1,80 @@
+"""The laws that are judged in whole clusters see what is wrong there: mistakes of the zoo, put into real nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.controller import office
+from moldau.simulator.laws import rest
+from moldau.simulator.laws.quorum import QuorumLaws
+from moldau.simulator.run import simulate
+from moldau.simulator.zoo import controller, quorum
+from moldau.simulator.zoo.mutant import Patches
+from moldau.storage import recovery, segment
+from moldau.terms import Code
+
+
+def any_commit_answers_all_who_wait(patches: Patches) -> None:
+    real = office.Office.committed
+
+    def committed(self: Any, offset: int) -> Any:
+        return real(self, offset) + [(one.token, one.reply) for one in self._waiting]
+
+    patches.set(office.Office, "committed", committed)
+
+
+def no_checksum_is_looked_at(patches: Patches) -> None:
+    patches.set(segment, "check", lambda *_: Code.NONE)
+    patches.set(recovery, "check", lambda *_: Code.NONE)
+
+
+@pytest.mark.parametrize(
+    ("seed", "scene", "mutants", "laws"),
+    [
+        (5, "isolate", (quorum.keeps_leading_alone, quorum.trims_without_a_snapshot), ("R10:", "R7:")),
+        (6, "stop", (controller.a_broker_may_always_go,), ("may go",)),
+        (
+            5,
+            "kill",
+            (any_commit_answers_all_who_wait, controller.a_crash_is_forgiven, quorum.exposes_before_its_own_record),
+            ("C4:", "back from a crash", "R6:"),
+        ),
+        (314, "rot", (no_checksum_is_looked_at,), ("S4:",)),
+    ],
+    ids=["R7 R10", "C12", "C4 S11 R6", "rot"],
+)
+def test_a_mistake_in_real_nodes_breaks_the_law_that_is_about_it(
+    seed: int, scene: str, mutants: tuple[Callable[[Patches], None], ...], laws: tuple[str, ...]
+) -> None:
+    with Patches() as patches:
+        for mutant in mutants:
+            mutant(patches)
+        broken = simulate(seed, scene).broken
+    for law in laws:
+        assert any(law in one for one in broken), (law, broken)
+
+
+def test_a_record_of_a_deposed_controller_after_one_of_its_successor_is_seen() -> None:
+    told: list[str] = []
+    eyes: Any = SimpleNamespace(cluster=SimpleNamespace(plan=SimpleNamespace(voters=[1, 2, 3]), breaks=told.append))
+    laws = QuorumLaws(eyes)
+    laws._history.committed += [(1, "a"), (1, "b"), (3, "c")]
+    laws._epochs_rise()
+    assert told == []
+    laws._history.committed.append((2, "d"))
+    laws._epochs_rise()
+    assert told == ["C5: epoch 2 is committed at 3, after epoch 3"]
+
+
+def test_records_that_no_member_of_the_group_was_given_are_seen() -> None:
+    replica = SimpleNamespace(machine=SimpleNamespace(high_watermark=9))
+    eyes: Any = SimpleNamespace(replicas=lambda topic: {(b"id", 0): {1: replica}})
+    members: Any = [SimpleNamespace(topic=SimpleNamespace(name="safe"), given={0: {6, 7}})]
+    assert rest.unread(members, eyes) == "partition 0 ends at 9, the group was given it up to 7"
+    members[0].given[0].add(8)
+    assert rest.unread(members, eyes) == ""
+    assert rest.unread([], eyes) == ""
