@@ -7,6 +7,7 @@ versions, so nothing is translated). Retries while there is no controller, or it
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from moldau.broker.api import CONTROLLER, handler
@@ -38,6 +39,13 @@ class Asking:
 
     def __init__(self, node: Any) -> None:
         self._node = node
+        self._retrying: list[Callable[[], object]] = []
+
+    def controller_changed(self) -> None:
+        """Whoever waits to ask again asks now."""
+        retrying, self._retrying = self._retrying, []
+        for ask_again in retrying:
+            ask_again()
 
     async def once(self, message: Message, timeout_ms: int | None = None) -> Any:
         """Ask whoever is the active controller now; ConnectionError when none is known or it cannot be reached."""
@@ -55,7 +63,7 @@ class Asking:
 
     async def patiently(self, message: Message, timeout_ms: int = 30_000) -> Any:
         """Ask until an active controller answers or time is up; then the last answer, or ConnectionError."""
-        tasks, clock = self._node.world.tasks, self._node.world.clock
+        node, clock = self._node, self._node.world.clock
         deadline_ms = clock.monotonic_ms() + timeout_ms
         wait_ms: float = RETRY_MS
         while True:
@@ -70,8 +78,21 @@ class Asking:
                 if answer is not None:
                     return answer
                 raise error or ConnectionError("no active controller answered in time")
-            await pause(tasks, wait_ms)
-            wait_ms = min(wait_ms * 2, RETRY_MAX_MS)
+            known = node.plane.leader
+            await self._wait(wait_ms)
+            wait_ms = min(wait_ms * 2, RETRY_MAX_MS) if node.plane.leader == known else RETRY_MS
+
+    async def _wait(self, wait_ms: float) -> None:
+        """As long, or until there is another controller."""
+        import asyncio
+
+        over = asyncio.Event()
+        timer = self._node.world.tasks.call_later(wait_ms, over.set)
+        self._retrying.append(over.set)
+        try:
+            await over.wait()
+        finally:
+            timer.cancel()
 
 
 async def pause(tasks: Any, wait_ms: float) -> None:

@@ -73,7 +73,7 @@ class DataSide:
             dir.on_offline = self._dir_failed
         for finding in self.log_dirs.findings:
             log.warning("%s", finding)
-        node.metadata.subscribe(self.replicas.apply)
+        node.metadata.subscribe(self.replicas.apply_in_turns)
         self.coordinator = node.coordinator = Coordinator(node)
         node.metadata.subscribe(self.coordinator.apply)
 

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.following import Following, Sent, retry_wait_ms
@@ -233,10 +234,13 @@ class Fetcher:
         answer.add_done_callback(lambda done: self._answered(sent, done))
 
     def _request(self) -> FetchRequest:
-        """Names what changed; the session knows the rest."""
+        """Names what changed, or some of it: the rest is next; the session knows what did not."""
         topics: dict[bytes, FetchRequest.FetchTopic] = {}
         ahead = len(self._in_flight)
-        for (topic_id, number), following in self._dirty.items():
+        named = dict(islice(self._dirty.items(), 2 * self._around.world.step))
+        for key in named:
+            del self._dirty[key]
+        for (topic_id, number), following in named.items():
             replica = following.replica
             topic = topics.get(topic_id)
             if topic is None:
@@ -254,7 +258,6 @@ class Fetcher:
                     partition_max_bytes=self._partition_bytes,
                 )
             )
-        self._dirty = {}
         gone: dict[bytes, FetchRequest.ForgottenTopic] = {}
         if self._session_epoch:
             for (topic_id, number), name in self._forgotten.items():
@@ -265,8 +268,9 @@ class Fetcher:
         return FetchRequest(
             replica_id=me,
             replica_state=FetchRequest.ReplicaState(replica_id=me, replica_epoch=self._around.broker_epoch()),
-            # What opens the session does not wait: until it is answered there is no session to add partitions to.
-            max_wait_ms=self._wait_max_ms if self._session_epoch or self._sessionless else 0,
+            # What opens the session does not wait: until it is answered there is no session to add partitions to. Nor
+            # does what leaves more to be named.
+            max_wait_ms=0 if self._dirty or not (self._session_epoch or self._sessionless) else self._wait_max_ms,
             min_bytes=self._min_bytes,
             max_bytes=self._max_bytes,
             session_id=self._session_id,

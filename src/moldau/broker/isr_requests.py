@@ -1,4 +1,4 @@
-"""AlterPartition as a broker sends it: all ISR changes of a turn of the loop in one request, one request at a time.
+"""AlterPartition as a broker sends it: the ISR changes of a turn of the loop in one request, one request at a time.
 
 Decides how often to ask again. What an answer means is ``moldau.replication``'s; a request without an answer is told to
 it as NETWORK_EXCEPTION, and it asks again. Source: KIP-497, KIP-841, KIP-903.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from moldau.broker.surroundings import Surroundings
@@ -52,7 +53,9 @@ class IsrRequests:
         while self._asks and not self._closed:
             if wait_ms:
                 await self._pause(wait_ms)
-            asks, self._asks = self._asks, {}
+            asks = dict(islice(self._asks.items(), self._around.world.step))
+            for key in asks:
+                del self._asks[key]
             answers = await self._send(asks)
             again = False
             now_ms = self._around.world.clock.monotonic_ms()

@@ -6,12 +6,14 @@ acts before it tells clients. Decides nothing. The controller's working copy is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from moldau.image import Delta, Image, image_from
 
-Listener = Callable[[Image, Delta], None]
+Watcher = Callable[[Image, Delta], None]
+Listener = Callable[[Image, Delta], Iterator[None] | None]
+"""May return what is too much for one turn of the loop; it is finished before anything else is told."""
 
 
 class Metadata:
@@ -25,14 +27,14 @@ class Metadata:
         self.version = 0
         """Counts applied batches: whoever caches what it made of the image compares this."""
         self._listeners: list[Listener] = []
-        self._watchers: list[Listener] = []
+        self._watchers: list[Watcher] = []
         self._held = True
 
     def subscribe(self, listener: Listener) -> None:
         """``listener(image, delta)`` is called after every batch that changed something, once released."""
         self._listeners.append(listener)
 
-    def watch(self, watcher: Listener) -> None:
+    def watch(self, watcher: Watcher) -> None:
         """``watcher(image, delta)`` is called after every batch that changed something, from the start."""
         self._watchers.append(watcher)
 
@@ -43,7 +45,7 @@ class Metadata:
         """
         if self._held:
             self._held = False
-            self._tell(difference(Image(), self.image))
+            _finish(self._tell(difference(Image(), self.image)))
 
     def became_active(self, epoch: int) -> None:
         """The controller's business."""
@@ -51,28 +53,37 @@ class Metadata:
     def lost_active(self) -> None:
         """The controller's business."""
 
-    def committed(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+    def committed(self, records: Sequence[Any], offset: int, epoch: int) -> Iterator[None] | None:
         delta = Delta()
         self.image.apply_all(records, offset, delta)
-        self._publish(delta, offset, epoch)
+        rest = self._publish(delta, offset, epoch)
+        for _ in rest:
+            return rest
+        return None
 
     def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
         before, self.image = self.image, image_from(list(records), offset)
-        self._publish(difference(before, self.image), offset, epoch)
+        _finish(self._publish(difference(before, self.image), offset, epoch))
 
-    def _publish(self, delta: Delta, offset: int, epoch: int) -> None:
+    def _publish(self, delta: Delta, offset: int, epoch: int) -> Iterator[None]:
         self.offset = offset
         self.epoch = epoch
         self.version += 1
         if delta:
             for watcher in self._watchers:
                 watcher(self.image, delta)
-        self._tell(delta)
+        yield from self._tell(delta)
 
-    def _tell(self, delta: Delta) -> None:
+    def _tell(self, delta: Delta) -> Iterator[None]:
         if delta and not self._held:
             for listener in self._listeners:
-                listener(self.image, delta)
+                yield from listener(self.image, delta) or ()
+
+
+def _finish(work: Iterator[None]) -> None:
+    """All of it, at once."""
+    for _ in work:
+        pass
 
 
 def difference(before: Image, after: Image) -> Delta:

@@ -332,7 +332,8 @@ class Node:
         return bool(self._suspects)
 
     def quorum_leader_changed(self) -> None:
-        """Let the new controller know us at once: until then it cannot notice our death."""
+        """Let the new controller know us at once: until then it cannot notice our death. Who waits for it asks it."""
+        self.asking.controller_changed()
         if self.lifecycle is not None:
             self.lifecycle.beat_now()
 

@@ -60,6 +60,7 @@ class ControllerOffice:
                 imbalance_percentage=config["leader.imbalance.per.broker.percentage"],
                 delete_topic_enable=config["delete.topic.enable"],
                 migrating=config.migrates,
+                partitions_at_once=self._world.step,
             )
         )
 
@@ -80,25 +81,50 @@ class ControllerOffice:
     async def ask(self, ask: Any) -> Any:
         """The reply to an ask, once it is true: after its records are committed. ``Refused`` from no controller."""
         answer = self._office.ask(ask, self._facts(ask))
+        while answer.reply is None and answer.token is None:  # a part of it: others have their turn in between
+            self._propose(answer)
+            await self._turn()
+            answer = self._office.ask(answer.then, self._facts())
+        if answer.then is not None:
+            self._go_on(answer.then)
         if answer.token is None:
             return answer.reply
-        return await self._propose(answer)
+        return await self._promise(answer)
 
-    def _propose(self, answer: Any) -> asyncio.Future[Any]:
+    def _promise(self, answer: Any) -> asyncio.Future[Any]:
+        """The reply, once it is true."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[answer.token] = future
+        self._propose(answer)
+        return future
+
+    def _propose(self, answer: Any) -> None:
         if answer.records:
             self._last_record_ms = self._world.clock.monotonic_ms()
             last = self._node.plane.propose(answer.records, self.epoch)
             if last is None:
                 self.lost_active()
-        return future
 
     def tell(self, ask: Any) -> None:
         """Ask what nobody waits for."""
         answer = self._office.ask(ask, self._facts())
-        if answer.token is not None:
-            self._propose(answer)
+        self._propose(answer)
+        if answer.then is not None:
+            self._go_on(answer.then)
+
+    def _go_on(self, ask: Any) -> None:
+        """Ask the next part in the next turn of the loop."""
+
+        async def part() -> None:
+            self.tell(ask)
+
+        self._world.tasks.spawn(part(), "part of a decision")
+
+    def _turn(self) -> asyncio.Future[None]:
+        """Done when the loop has turned once."""
+        turned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._world.tasks.call_soon(lambda: None if turned.done() else turned.set_result(None))
+        return turned
 
     def _facts(self, ask: Any = None) -> Facts:
         observed: dict[int, int] = {}
@@ -121,8 +147,7 @@ class ControllerOffice:
         image = self._node.metadata.image
         has_log = not self._node.config.on_zookeeper  # which begins with records, and shows by no-ops how far it is
         answer = self._office.take_office(epoch, image, self._facts(), None if has_log else ())
-        if answer.token is not None:
-            self._propose(answer)
+        self._propose(answer)
         self._every("tick", TICK_MS, self._tick)
         idle_ms = self._node.config["metadata.max.idle.interval.ms"]
         if idle_ms and has_log:

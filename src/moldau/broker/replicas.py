@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from errno import ENOSPC
 from itertools import islice
 from typing import Any
@@ -42,8 +42,10 @@ from moldau.wire.messages.k00_produce import ProduceResponse
 
 log = logging.getLogger("moldau.replicas")
 
-SWEPT_AT_ONCE = 500
+SWEPT_AT_ONCE = 250
 """Replicas a sweep looks at before it lets the loop turn."""
+OPENED_AT_ONCE = 4
+"""Replicas opened or removed in one step: each touches the disk, which takes as long as telling many others."""
 
 
 class Replicas:
@@ -74,7 +76,7 @@ class Replicas:
         self.sessions = Sessions(self, around.world.clock, around.world.random, slots)
         self.producer_ids = ProducerIds(around)
         self.relocations = Relocations(self)
-        self._started = False
+        self._started = self._stopped = False
         self._sweep: Handle | None = None
         self._deeds: dict[type, Callable[[Replica, Any], None]] = {
             deeds.AssignEpoch: lambda r, e: r.log.assign_epoch(e.epoch, e.start_offset),
@@ -126,7 +128,17 @@ class Replicas:
     # ---- the image
 
     def apply(self, image: Image, delta: Delta) -> None:
-        """Act on a change of the image. The first call removes logs that belong to nobody (KAFKA-14616)."""
+        """Act on a change of the image, all at once."""
+        for _ in self.apply_in_turns(image, delta):
+            pass
+
+    def apply_in_turns(self, image: Image, delta: Delta) -> Iterator[None]:
+        """Act on a change of the image, and pause where the loop should turn. The first call removes logs that belong
+        to nobody (KAFKA-14616).
+
+        Whoever looks meanwhile finds replicas that have not yet heard, as they are on a broker that is a moment behind:
+        epochs tell (BR-1). The next change is not begun before this one is through.
+        """
         self.brokers.image = image
         first = not self._started
         if first:
@@ -137,16 +149,28 @@ class Replicas:
             if before is not None and broker != self.me:
                 self._forget_lost_disks(broker, before.log_dirs)
         changes = delta.partition_changes(image)
+        step, spent = self.around.world.step, 0
+        much = max(step // OPENED_AT_ONCE, 1)
         for change in changes:
             if change.after is None or self.me not in change.after.replicas:
+                spent += much if change.key in self.by_key else 1
                 self._remove(change.key, deleted=change.after is None)
+                if spent >= step:
+                    spent = 0
+                    yield
         for change in changes:
+            if self._stopped:
+                return
             if change.after is not None and self.me in change.after.replicas:
+                spent += 1 if change.key in self.by_key else much
                 # At the start every partition looks new, and its log may be in a directory that is offline.
                 is_new = not first and (change.before is None or self.me not in change.before.replicas)
                 self._assign(change.topic, change.after, is_new)
+                if spent >= step:
+                    spent = 0
+                    yield
         if delta.brokers:
-            self._brokers_changed(set(delta.brokers))
+            yield from self._brokers_changed(set(delta.brokers))
 
     def _start(self) -> None:
         self._started = True
@@ -261,19 +285,22 @@ class Replicas:
             if replica is not None and assigned.directory(broker) in lost:
                 replica.machine.lost_disk(broker)
 
-    def _brokers_changed(self, ids: set[int]) -> None:
+    def _brokers_changed(self, ids: set[int]) -> Iterator[None]:
         """Registered, fenced or moved brokers: reach them where they are now, let who may join ISRs do so, and let no
         watermark wait for who may not."""
         self._fetchers.brokers_changed(ids)
-        now_ms = self._clock.monotonic_ms()
-        for id in ids:
-            if id == self.me:
-                continue
-            here = self.image.partitions_on_broker(id)
-            for key in sorted(one.key for one in here if one.leader == self.me and id not in one.isr):
-                replica = self.by_key.get(key)
-                if replica is not None:
-                    self.act(replica, replica.machine.brokers_changed(now_ms))
+        image, now_ms = self.image, self._clock.monotonic_ms()
+        for id in sorted(ids - {self.me}):
+            led, there = image.index.led.get(self.me, set()), image.index.assigned.get(id, set())
+            keys = sorted(led & there)
+            step = self.around.world.step
+            for begin in range(0, len(keys), step):
+                if begin:
+                    yield
+                for key in keys[begin : begin + step]:
+                    replica = self.by_key.get(key)
+                    if replica is not None and id not in replica.machine.isr and not self._stopped:
+                        self.act(replica, replica.machine.brokers_changed(now_ms))
 
     # ---- deeds
 
@@ -398,6 +425,7 @@ class Replicas:
 
     def stop(self) -> None:
         """Stop following and sweeping, answer everybody who waits. Logs stay open: their owner closes them."""
+        self._stopped = True
         if self._sweep is not None:
             self._sweep.cancel()
         self._isr.close()

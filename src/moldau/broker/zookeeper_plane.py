@@ -257,7 +257,8 @@ class ZooKeeperPlane:
     def deliver(self, records: Sequence[Any], offset: int, epoch: int) -> None:
         """The writer's word that records are in the znodes."""
         for listener in self._listeners:
-            listener.committed(records, offset, epoch)
+            for _ in listener.committed(records, offset, epoch) or ():
+                pass  # at once: who fed us goes on when it is done
 
     # ---- what the node asks
 

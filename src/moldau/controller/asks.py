@@ -96,6 +96,17 @@ class TakeStock:
     back: tuple[int, ...] = ()
 
 
+@value(kw_only=True)
+class Restate:
+    """Part of a decision that concerns many partitions: bring ``keys`` into line, as if brokers ``leaving``, each (id,
+    epoch), were gone; without keys, decide ``then``. ``lost_tail``: as after an unclean shutdown (KIP-966)."""
+
+    keys: tuple[Key, ...]
+    leaving: tuple[tuple[int, int], ...] = ()
+    lost_tail: bool = False
+    then: object = None
+
+
 @value
 class Tick:
     """Time went by: fence brokers whose session ran out."""

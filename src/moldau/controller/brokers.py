@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.controller import failures, migration
+from moldau.controller import failures, migration, parts
 from moldau.controller.asks import (
     BrokerRefused,
     BrokersGone,
@@ -17,6 +17,7 @@ from moldau.controller.asks import (
     Idle,
     RegisterBroker,
     RegisterController,
+    Restate,
     TakeStock,
     Tick,
     UnregisterBroker,
@@ -37,6 +38,10 @@ def register_broker(view: View, ask: RegisterBroker) -> Decision:
     again = existing is not None and existing.incarnation_id == ask.incarnation_id
     records: list[Any] = []
     if existing is not None and not again:
+        unclean = ask.previous_broker_epoch != existing.epoch
+        first = parts.in_parts(view, ask, [ask.broker_id], lost_tail=unclean)
+        if first is not None:
+            return first
         if ask.previous_broker_epoch == existing.epoch:
             records += failures.leave(view, frozenset({ask.broker_id}))
         else:
@@ -120,6 +125,9 @@ def unregister_broker(view: View, ask: UnregisterBroker) -> Decision:
         return Decision(
             [], Refused(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {ask.broker_id} is not currently registered")
         )
+    first = parts.in_parts(view, ask, [broker.id], lost_tail=True)
+    if first is not None:
+        return first
     records = failures.distrust(view, ask.broker_id)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     return Decision(records, Done(), {broker.id: None})
@@ -141,6 +149,7 @@ def heartbeat(view: View, ask: Heartbeat) -> Decision:
     caught_up = ask.metadata_offset >= view.image.registered_at.get(broker.id, -1)
     session = Session(view.facts.now_ms, ask.metadata_offset, _shutdown_offset(view, broker))
     records: list[Any] = []
+    then: Restate | None = None
     reply = Heartbeaten(
         is_caught_up=caught_up,
         is_fenced=broker.fenced,
@@ -151,21 +160,24 @@ def heartbeat(view: View, ask: Heartbeat) -> Decision:
         if ask.want_shut_down:
             return Decision([], _leaving(caught_up), {broker.id: session})
         if not ask.want_fence and caught_up and not broker.in_controlled_shutdown:
-            records = failures.unfence(view, broker.id)
+            then = parts.arrival(view)
+            records = failures.unfence(view, broker.id) if then is None else [failures.mark_unfenced(view, broker.id)]
             reply = _standing(caught_up, fenced=False)
     elif ask.want_fence or (ask.want_shut_down and _may_go(view, broker, session)):
         records = failures.fence(view, [broker.id])
         reply = _leaving(caught_up) if ask.want_shut_down else _standing(caught_up, fenced=True)
     elif ask.want_shut_down and not broker.in_controlled_shutdown:
-        records = failures.begin_shutdown(view, broker.id)
-        session = session._replace(shutdown_offset=view.facts.next_offset + len(records) - 1)
-        reply = _standing(caught_up, fenced=False, shutting_down=True)
+        then = parts.departure(view, [broker.id], ask)
+        if then is None:
+            records = failures.begin_shutdown(view, broker.id)
+            session = session._replace(shutdown_offset=view.facts.next_offset + len(records) - 1)
+            reply = _standing(caught_up, fenced=False, shutting_down=True)
     elif broker.in_controlled_shutdown:
         # A reassignment may have given it a lead since; it is on its way out all the same.
         records = failures.leave(view, frozenset({broker.id}))
     if ask.offline_log_dirs and not records:
         records = failures.lose_directories(view, broker.id, ask.offline_log_dirs)
-    return Decision(records, reply, {broker.id: session})
+    return Decision(records, reply, {broker.id: session}, None if parts.under_way(view, [broker.id]) else then)
 
 
 def _shutdown_offset(view: View, broker: Broker) -> int:
@@ -209,7 +221,7 @@ def broker_refused(view: View, ask: BrokerRefused) -> Decision:
     broker = view.image.brokers.get(ask.broker_id)
     if broker is None or broker.epoch != ask.broker_epoch or broker.fenced:
         return Decision([], Moved(count=0))
-    return Decision(failures.fence(view, [broker.id]), Moved(count=1))
+    return _fence(view, ask, [broker.id])
 
 
 def brokers_gone(view: View, ask: BrokersGone) -> Decision:
@@ -221,7 +233,7 @@ def brokers_gone(view: View, ask: BrokersGone) -> Decision:
     ]
     if not known:
         return Decision([], Moved(count=0))
-    return Decision(failures.fence(view, known), Moved(count=len(known)))
+    return _fence(view, ask, known)
 
 
 def take_stock(view: View, ask: TakeStock) -> Decision:
@@ -236,7 +248,15 @@ def tick(view: View, ask: Tick) -> Decision:
     ]
     if not silent:
         return Decision([], Moved(count=0))
-    return Decision(failures.fence(view, silent), Moved(count=len(silent)))
+    return _fence(view, ask, silent)
+
+
+def _fence(view: View, ask: Any, ids: list[int]) -> Decision:
+    """Fence brokers, in parts when they have many partitions; once begun it is begun."""
+    first = parts.in_parts(view, ask, ids)
+    if first is None:
+        return Decision(failures.fence(view, ids), Moved(count=len(ids)))
+    return first if not parts.under_way(view, ids) else Decision([], Moved(count=0))
 
 
 def idle(view: View, ask: Idle) -> Decision:

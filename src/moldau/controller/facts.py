@@ -57,6 +57,8 @@ class Settings:
     """Leaders moved in one pass of the background rebalance."""
     max_records: int = 10_000
     """Records that one ask of a client may cause; more is refused (POLICY_VIOLATION)."""
+    partitions_at_once: int = 100
+    """Partitions that brokers leave, or that are elected for, in one decision: what a step of the loop should hold."""
 
     def number(self, image: Image, key: str) -> int:
         """A broker key's effective whole number (num.partitions, default.replication.factor)."""
@@ -65,14 +67,16 @@ class Settings:
 
 
 class Soft:
-    """State of the office that is in no record: sessions and the clock of the last tick. Changed by the office only."""
+    """State of the office that is in no record: sessions, the clock of the last tick, and who is being taken out of
+    partitions (``parts.py``). Changed by the office only."""
 
-    __slots__ = ("last_tick_ms", "sessions", "settings")
+    __slots__ = ("going", "last_tick_ms", "sessions", "settings")
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.sessions: dict[int, Session] = {}
         self.last_tick_ms: int | None = None
+        self.going: set[int] = set()
 
 
 @value(kw_only=True)
@@ -91,11 +95,16 @@ class Facts:
 
 @value
 class Decision:
-    """Records to append atomically (maybe none), the reply once they are committed, and soft state to remember."""
+    """Records to append atomically (maybe none), the reply once they are committed, and soft state to remember.
+
+    ``then``: what is to be asked in a later turn of the loop, a part of the same. Without a reply here, its reply is
+    the answer.
+    """
 
     records: Sequence[Any]
     reply: Any
     sessions: Mapping[int, Session | None] = field(default_factory=dict)
+    then: Any = None
 
 
 class Chance:
@@ -132,11 +141,15 @@ class Chance:
 
 
 class View:
-    """One look at the world for one decision: image, soft state, facts, and per-topic settings looked up once."""
+    """One look at the world for one decision: image, soft state, facts, and per-topic settings looked up once.
 
-    __slots__ = ("_min_isr", "_unclean", "chance", "facts", "image", "settings", "soft")
+    ``parted``: the ask was cut into parts, and these are done. What they left is decided at once, however much it is.
+    """
 
-    def __init__(self, image: Image, soft: Soft, facts: Facts) -> None:
+    __slots__ = ("_min_isr", "_unclean", "chance", "facts", "image", "parted", "settings", "soft")
+
+    def __init__(self, image: Image, soft: Soft, facts: Facts, *, parted: bool = False) -> None:
+        self.parted = parted
         self.image = image
         self.soft = soft
         self.facts = facts

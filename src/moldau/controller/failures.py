@@ -43,15 +43,20 @@ def settle(view: View, gone: frozenset[int], lost_tail: frozenset[int] = frozens
     keys = {p.key for p in view.image.leaderless()}
     for id in gone:
         keys.update(p.key for p in view.image.partitions_on_broker(id) if id in p.isr or p.leader == id)
-    return _changes(Standing(view, leaving=gone, lost_tail=lost_tail), keys)
+    return changes(Standing(view, leaving=gone, lost_tail=lost_tail), keys)
 
 
 def unfence(view: View, broker_id: int) -> list[Any]:
     """Records that unfence a broker, and elect for partitions that had nobody."""
-    records: list[Any] = [_mark(view, broker_id, fenced=UNFENCE)]
+    records: list[Any] = [mark_unfenced(view, broker_id)]
     standing = Standing(view, arriving=frozenset({broker_id}))
-    records += _changes(standing, (p.key for p in view.image.leaderless()))
+    records += changes(standing, (p.key for p in view.image.leaderless()))
     return records
+
+
+def mark_unfenced(view: View, broker_id: int) -> BrokerRegistrationChangeRecord:
+    """The record that unfences a broker; elections follow."""
+    return _mark(view, broker_id, fenced=UNFENCE)
 
 
 def begin_shutdown(view: View, broker_id: int) -> list[Any]:
@@ -61,10 +66,22 @@ def begin_shutdown(view: View, broker_id: int) -> list[Any]:
 
 def leave(view: View, gone: frozenset[int]) -> list[Any]:
     """Changes that take brokers out of the ISRs that they are in and the leads that they hold."""
-    keys: set[Key] = set()
+    return changes(Standing(view, leaving=gone), concerned(view, gone))
+
+
+def concerned(
+    view: View, gone: frozenset[int], among: Iterable[Key] | None = None, *, lost_tail: bool = False
+) -> list[Key]:
+    """Partitions, of all or ``among`` some, that change when brokers go, in any order: those with one of them in the
+    ISR, or in the lead; with a lost tail, in the ELR too."""
+    topics = view.image.topics
+    found: dict[Key, None] = {}
     for id in gone:
-        keys.update(p.key for p in view.image.partitions_on_broker(id) if id in p.isr or p.leader == id)
-    return _changes(Standing(view, leaving=gone), keys)
+        for key in view.image.index.assigned.get(id, ()) if among is None else among:
+            p = topics[key[0]].partitions[key[1]]
+            if id in p.isr or p.leader == id or (lost_tail and id in p.elr):
+                found[key] = None
+    return list(found)
 
 
 def distrust(view: View, broker_id: int) -> list[Any]:
@@ -72,9 +89,8 @@ def distrust(view: View, broker_id: int) -> list[Any]:
 
     Without an ELR the sole member of an ISR stays in it, being all there is.
     """
-    here = view.image.partitions_on_broker(broker_id)
-    keys = [p.key for p in here if broker_id in p.isr or broker_id in p.elr or p.leader == broker_id]
-    return _changes(Standing(view, leaving=frozenset({broker_id}), lost_tail=frozenset({broker_id})), keys)
+    gone = frozenset({broker_id})
+    return changes(Standing(view, leaving=gone, lost_tail=gone), concerned(view, gone, lost_tail=True))
 
 
 def lose_directories(view: View, broker_id: int, offline: Iterable[bytes]) -> list[Any]:
@@ -88,7 +104,7 @@ def lose_directories(view: View, broker_id: int, offline: Iterable[bytes]) -> li
         for p in view.image.partitions_on_broker(broker_id)
         if p.directory(broker_id) in lost and _part(p, broker_id)
     ]
-    records = _changes(Standing(view, leaving=frozenset({broker_id})), keys)
+    records = changes(Standing(view, leaving=frozenset({broker_id})), keys)
     left = [d for d in broker.log_dirs if d not in lost]
     if left:  # with none left the broker stops itself; an empty list means "no change" in this record
         records.append(_mark(view, broker_id, log_dirs=left))
@@ -97,12 +113,12 @@ def lose_directories(view: View, broker_id: int, offline: Iterable[bytes]) -> li
 
 def elect_leaderless(view: View, keys: Iterable[Key]) -> list[Any]:
     """Changes for leaderless partitions among ``keys``, by whatever election their topics allow now."""
-    return _changes(Standing(view), (key for key in keys if view.image.at(key).leader == NO_LEADER))
+    return changes(Standing(view), (key for key in keys if view.image.at(key).leader == NO_LEADER))
 
 
 def restate(view: View, keys: Iterable[Key]) -> list[Any]:
     """Changes that bring partitions into line with settings that are about to change."""
-    return _changes(Standing(view), keys)
+    return changes(Standing(view), keys)
 
 
 def _mark(
@@ -122,7 +138,8 @@ def _part(partition: Partition, broker_id: int) -> bool:
     return broker_id in partition.isr or partition.leader == broker_id
 
 
-def _changes(standing: Standing, keys: Iterable[Key]) -> list[Any]:
+def changes(standing: Standing, keys: Iterable[Key]) -> list[Any]:
+    """The changes that bring partitions into line with who may lead."""
     image = standing.view.image
     records: list[Any] = []
     for key in sorted(keys):  # sets have no order that two processes share, and a decision must be repeatable

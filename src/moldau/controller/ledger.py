@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moldau.controller import asks, brokers, configs, elections, features, isr, migration, reassignment, topics
+from moldau.controller import asks, brokers, configs, elections, features, isr, migration, parts, reassignment, topics
 from moldau.controller.facts import Decision, Facts, Soft, View
 from moldau.image import Image
 
@@ -22,6 +22,7 @@ DECISIONS: dict[type, Callable[[View, Any], Decision]] = {
     asks.TakeStock: brokers.take_stock,
     asks.Tick: brokers.tick,
     asks.Idle: brokers.idle,
+    asks.Restate: parts.restate,
     asks.UnregisterBroker: brokers.unregister_broker,
     asks.AdoptCluster: migration.adopt_cluster,
     asks.FinishMigration: migration.finish_migration,
@@ -42,11 +43,27 @@ DECISIONS: dict[type, Callable[[View, Any], Decision]] = {
     asks.AllocateProducerIds: features.allocate_producer_ids,
 }
 """Ask -> the function that decides it."""
+_PLACING = frozenset(
+    {
+        asks.CreateTopics, asks.CreatePartitions, asks.AlterPartition, asks.ElectLeaders, asks.RebalanceLeaders,
+        asks.ElectUncleanLeaders, asks.AlterPartitionReassignments,
+    }
+)  # fmt: skip
+"""Asks that give brokers something: none is given to who is just being taken out of all partitions."""
 
 
 def decide(image: Image, soft: Soft, ask: Any, facts: Facts) -> Decision:
     """Decide one ask on the image as it is. Reads ``image`` and ``soft``, changes neither."""
+    parted = isinstance(ask, asks.Restate) and not ask.keys
+    if parted:
+        ask = ask.then
+        if ask is None:
+            return Decision([], parts.NOTHING_MORE)
+    if soft.going and type(ask) in _PLACING:
+        image = image.without(soft.going)
     decision = DECISIONS.get(type(ask))
     assert decision is not None, f"nobody decides {ask!r}"
     early = migration.too_early(image, ask)
-    return Decision([], early) if early is not None else decision(View(image, soft, facts), ask)
+    if early is not None:
+        return Decision([], early)
+    return decision(View(image, soft, facts, parted=parted), ask)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from moldau.controller.asks import Tick
+from moldau.controller.asks import Restate, Tick
 from moldau.controller.facts import Decision, Facts, Session, Settings, Soft
 from moldau.controller.features import bootstrap_records, is_empty
 from moldau.controller.ledger import decide
@@ -26,11 +26,15 @@ _LONGEST_TICK_MS = 1000
 
 
 class Answer(NamedTuple):
-    """What came of an ask. ``token`` is None when ``reply`` holds already; otherwise ``committed`` returns it later."""
+    """What came of an ask. ``token`` is None when ``reply`` holds already; otherwise ``committed`` returns it later.
+
+    ``then`` is to be asked in a later turn; with neither token nor reply, what comes of that is the answer.
+    """
 
     records: Sequence[Any]
     token: int | None
     reply: Any = None
+    then: Any = None
 
 
 class _Waiting(NamedTuple):
@@ -82,7 +86,12 @@ class Office:
             return Answer([], None, _DEPOSED)
         if isinstance(ask, Tick):
             self._forgive_own_sleep(facts.now_ms)
-        return self._take(decide(self.working, self.soft, ask, facts), facts)
+        decision = decide(self.working, self.soft, ask, facts)
+        if isinstance(ask, Restate) and not ask.keys:
+            self.soft.going.difference_update(id for id, _ in ask.leaving)
+        if isinstance(decision.then, Restate):
+            self.soft.going.update(id for id, _ in decision.then.leaving)
+        return self._take(decision, facts)
 
     def _take(self, decision: Decision, facts: Facts) -> Answer:
         assert self.working is not None
@@ -95,11 +104,14 @@ class Office:
             assert facts.next_offset > self._last_proposed, f"{facts.next_offset} is taken"
             self._last_proposed = facts.next_offset + len(decision.records) - 1
             self.working.apply_all(decision.records, self._last_proposed)
-        elif self._last_proposed <= self.committed_offset:
-            return Answer([], None, decision.reply)
+        elif self._last_proposed <= self.committed_offset and decision.reply is not None:
+            return Answer([], None, decision.reply, decision.then)
+        if decision.reply is None:
+            assert decision.then is not None, "an ask without an answer"
+            return Answer(decision.records, None, None, decision.then)
         self._tokens += 1
         self._waiting.append(_Waiting(self._last_proposed, self._tokens, decision.reply))
-        return Answer(decision.records, self._tokens)
+        return Answer(decision.records, self._tokens, then=decision.then)
 
     def committed(self, offset: int) -> list[tuple[int, Any]]:
         """The log is committed up to ``offset``: (token, reply) of every ask that is now true, in order."""

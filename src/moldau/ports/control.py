@@ -6,7 +6,7 @@ controller cannot tell which one it runs on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 
@@ -19,8 +19,12 @@ class PlaneEvents(Protocol):
     def lost_active(self) -> None:
         """This node may no longer decide; whatever it proposed and has not seen committed is void here."""
 
-    def committed(self, records: Sequence[Any], offset: int, epoch: int) -> None:
-        """Records (metadata messages, in log order) are agreed; ``offset`` is the last one's offset."""
+    def committed(self, records: Sequence[Any], offset: int, epoch: int) -> Iterator[None] | None:
+        """Records (metadata messages, in log order) are agreed; ``offset`` is the last one's offset.
+
+        What is too much for one turn of the loop is returned: it goes on with each ``next``, and nothing else is told
+        before its end.
+        """
 
     def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
         """Replace everything known: the records of a snapshot that ends at ``offset``."""

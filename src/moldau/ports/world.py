@@ -11,7 +11,7 @@ from moldau.terms.value import value
 
 @value(kw_only=True)
 class World:
-    """Clock, chance, disk, net and tasks: everything outside the process, real or simulated."""
+    """Clock, chance, disk, net, tasks, and how long a step may be: what is outside the process, real or simulated."""
 
     clock: Clock
     random: Random
@@ -20,3 +20,5 @@ class World:
     tasks: Tasks
     zookeeper: OpenZooKeeper | None = None
     """Makes a session's port, not yet started; None where there is no ZooKeeper to be had."""
+    step: int = 100
+    """How many partitions, or records of the metadata log, one step of the loop should hold: under 5 ms of work."""

@@ -53,8 +53,8 @@ def start_logs(folder: str | None, level: int = logging.INFO) -> None:
         logging.getLogger(name).setLevel(level)
     if folder is None:
         _handle(root, logging.StreamHandler(sys.stdout))
-        logging.getLogger(STATE_CHANGE).addHandler(logging.NullHandler())
-        logging.getLogger(STATE_CHANGE_JSON).addHandler(logging.NullHandler())
+        for name in (STATE_CHANGE, STATE_CHANGE_JSON):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # nobody keeps them, so nobody need write them
         return
     os.makedirs(folder, exist_ok=True)
     _handle(root, _file(folder, "server.log"))

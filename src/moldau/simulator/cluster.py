@@ -126,6 +126,7 @@ class SimCluster:
             disk=disk,
             net=SimNet(self.wires, host, owner),
             tasks=SimTasks(self.loop, self.dice, Machine(disk, clock), failed),
+            step=1 + self.plan.seed % 4,
         )
 
     # ---- what befalls nodes

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from moldau.broker import state_log
 from moldau.broker.state_log import AT_ONCE, TEXT, TWIN, StateLog
 from moldau.controller.asks import BrokerRefused, DeleteTopics
+from moldau.controller.state_change import StateChange
+from moldau.image import Delta, Image
 from moldau.simulator.machines.controller_desk import Desk
 
 PARTITIONS = 2 * AT_ONCE + 50
@@ -55,7 +58,7 @@ def node(turns: list[Callable[[], Any]]) -> Any:
 def test_a_large_batch_is_written_over_several_turns_and_what_follows_waits_for_it(heard: dict[str, Lines]) -> None:
     turns: list[Callable[[], Any]] = []
     log = StateLog(node(turns))
-    desk = Desk(2, watch=False)
+    desk = Desk(2, watch=False, partitions_at_once=PARTITIONS)
     desk.create("foo", *[(0, 1)] * PARTITIONS)
     desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
     log.decided(desk.image, desk.delta)
@@ -78,8 +81,44 @@ def test_a_large_batch_is_written_over_several_turns_and_what_follows_waits_for_
 
 def test_a_small_batch_is_written_at_once_in_one_write(heard: dict[str, Lines]) -> None:
     turns: list[Callable[[], Any]] = []
-    desk = Desk(2, watch=False)
+    desk = Desk(2, watch=False, partitions_at_once=PARTITIONS)
     desk.create("foo", (0, 1), (1, 0))
     StateLog(node(turns)).decided(desk.image, desk.delta)
     assert not turns
     assert [len(write) for write in heard["text"].writes] == [4]
+
+
+def test_a_step_that_must_not_be_stops_the_node_in_whatever_turn_it_is_found(
+    heard: dict[str, Lines], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law X7: the loop alone would only log it."""
+    turns: list[Callable[[], Any]] = []
+    failures: list[tuple[str, BaseException]] = []
+    here = node(turns)
+    here.failed = lambda task, error: failures.append((task, error))
+
+    def impossible(*_: Any) -> Iterator[StateChange]:
+        yield from [StateChange("fine", {})] * (AT_ONCE + 1)
+        raise AssertionError("from nowhere to nowhere")
+
+    monkeypatch.setattr(state_log, "state_changes", impossible)
+    StateLog(here).decided(Image(), Delta())
+    assert not failures
+    while turns:
+        turns.pop(0)()
+    assert [(task, str(error)) for task, error in failures] == [("state-change log", "from nowhere to nowhere")]
+
+
+def test_what_nobody_keeps_is_not_put_into_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> Iterator[StateChange]:
+        raise AssertionError("worked for nothing")
+
+    monkeypatch.setattr(state_log, "state_changes", never)
+    for log in (TEXT, TWIN):
+        monkeypatch.setattr(log, "level", logging.CRITICAL)
+        log.manager._clear_cache()  # type: ignore[attr-defined]
+    log = StateLog(node([]))
+    log.decided(Image(), Delta())
+    log.carried_out(Image(), Delta())
+    for log_ in (TEXT, TWIN):
+        log_.manager._clear_cache()  # type: ignore[attr-defined]

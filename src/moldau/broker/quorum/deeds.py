@@ -68,7 +68,8 @@ class Deeds:
         if held:
             self._start_log_at(held[0].offset)
         self.files.drop(point for point in points if point not in held)
-        self.delivery = Delivery(self.log, settings.listeners)
+        self.delivery = Delivery(self.log, settings.listeners, self._world, self._driver.fail)
+        self.delivery.delivered = self._snapshot_if_due
         if held:
             self.delivery.snapshot(self.files.read_snapshot(held[-1]), held[-1])
         self._snapshot_ms = self._world.clock.monotonic_ms()
@@ -125,6 +126,8 @@ class Deeds:
             self._world.disk.remove(path)
 
     def close(self) -> None:
+        if hasattr(self, "delivery"):
+            self.delivery.close()
         if hasattr(self, "log"):
             self.log.close()
 
@@ -166,7 +169,6 @@ class Deeds:
             case do.Commit(high_watermark):
                 self.log.high_watermark = high_watermark
                 self.delivery.committed(high_watermark)
-                self._snapshot_if_due()
             case do.BecameActive(epoch):
                 self.delivery.became_active(epoch)
             case do.LostActive():

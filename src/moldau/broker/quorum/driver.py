@@ -77,7 +77,7 @@ class Driver:
         try:
             self.quorum, effects = step(self.quorum, event, self._at())
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
             return
         role = self.quorum.role
         if type(role) is not type(before) or role.epoch != before.epoch:
@@ -122,14 +122,14 @@ class Driver:
             try:
                 waiting = self.deeds.carry_out(self._todo.popleft())
             except Exception as error:
-                self._fail(error)
+                self.fail(error)
                 return
             if waiting is not None:
                 self._tasks.spawn(self._resume(waiting), "quorum effects")
                 return
         self._doing = False
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """The machine and its effects part here: do nothing more, and let the node stop (law X7)."""
         self._over = True
 
@@ -246,7 +246,7 @@ class Driver:
         asked = max(len(self.quorum.voters.voters), len(settings.bootstrap))
         if self.quorum.leader is None and 2 * len(self._strangers) > asked:
             where = f"the cluster id of {settings.folder} is {settings.cluster_id}"
-            self._fail(
+            self.fail(
                 WrongCluster(
                     f"most of the controllers belong to another cluster: {where}; format the folder with"
                     " theirs, or name the right voters"

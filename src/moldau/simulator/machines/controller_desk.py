@@ -48,11 +48,23 @@ class Desk:
         """The reply to an ask, its records committed."""
         self.rounds += 1
         answer = self.office.ask(ask, self.facts(**facts))
+        while answer.reply is None and answer.token is None:
+            self.commit(answer.records, ask)
+            answer = self.office.ask(answer.then, self.facts())
+        if answer.then is not None:
+            return self._in_parts(ask, answer)
         ready = self.commit(answer.records, ask)
         if answer.token is None:
             return answer.reply
         ((token, reply),) = ready
         assert token == answer.token
+        return reply
+
+    def _in_parts(self, ask: Any, answer: Any) -> Any:
+        """The reply to an ask that goes on by itself, when it is through."""
+        ready = self.commit(answer.records, ask)
+        reply = answer.reply if answer.token is None else ready[0][1]
+        self.ask(answer.then)
         return reply
 
     def commit(self, records: Any, ask: Any = None) -> list[tuple[int, Any]]:

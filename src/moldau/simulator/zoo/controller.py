@@ -213,13 +213,13 @@ def an_unfenced_broker_elects_nobody(patches: Patches) -> None:
 
 
 def a_partition_changes_twice_in_a_decision(patches: Patches) -> None:
-    real = failures._changes
+    real = failures.changes
 
     def twice(standing: Standing, keys: Any) -> list[Any]:
         keys = list(keys)
         return [*real(standing, keys), *real(standing, keys)]
 
-    patches.set(failures, "_changes", twice)
+    patches.set(failures, "changes", twice)
 
 
 def new_partitions_count_the_fenced_in(patches: Patches) -> None:

@@ -1,0 +1,83 @@
+"""Decisions that concern more partitions than one step of the loop should hold: cut into parts, asked one by one.
+
+A broker that goes is taken out of ISRs and leads part by part, each a decision of its own on the newest state; only
+then is what was asked decided, on the few partitions that are left. So every batch is true by itself: nobody is fenced
+who is in an ISR (C7), and a controller that dies in between leaves a broker to its successor that is still to be
+fenced. What a part changes is ``failures.py``'s; who asks for the next one is the shell's (``Decision.then``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import Any
+
+from moldau.controller import failures
+from moldau.controller.asks import Restate
+from moldau.controller.change import Standing
+from moldau.controller.facts import Decision, View
+from moldau.controller.replies import Moved
+from moldau.image.partition import NO_LEADER, Key
+from moldau.terms.value import replace
+
+_TOPIC, _NUMBER = itemgetter(0), itemgetter(1)
+
+
+def in_parts(view: View, ask: Any, ids: Iterable[int], *, lost_tail: bool = False) -> Decision | None:
+    """The first part of an ask that brokers ``ids`` should go, if it needs several; the ask comes again after them."""
+    first = departure(view, ids, ask, lost_tail=lost_tail)
+    return None if first is None else restate(view, first)
+
+
+def under_way(view: View, ids: Iterable[int]) -> bool:
+    """Whether brokers are being taken out of their partitions already."""
+    return view.soft.going.issuperset(ids)
+
+
+def departure(view: View, ids: Iterable[int], then: Any, *, lost_tail: bool = False) -> Restate | None:
+    """The parts in which brokers leave, None when there are so few partitions that no parts are needed. ``then`` comes
+    after them."""
+    assigned = view.image.index.assigned
+    gone = frozenset(ids)
+    most = view.settings.partitions_at_once
+    if view.parted or sum(len(assigned.get(id, ())) for id in gone) <= most:
+        return None
+    keys = failures.concerned(view, gone, lost_tail=lost_tail)
+    if len(keys) <= most:
+        return None
+    leaving = tuple((id, view.image.brokers[id].epoch) for id in sorted(gone))
+    return Restate(keys=_in_order(keys), leaving=leaving, lost_tail=lost_tail, then=then)
+
+
+def arrival(view: View) -> Restate | None:
+    """The parts in which leaderless partitions are looked at again; None when they need no parts."""
+    keys = view.image.index.led.get(NO_LEADER, ())
+    return Restate(keys=_in_order(keys)) if len(keys) > view.settings.partitions_at_once else None
+
+
+def _in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """Sets have no order that two processes share. Two sorts by plain values are faster than one by pairs."""
+    return tuple(sorted(sorted(keys, key=_NUMBER), key=_TOPIC))
+
+
+def restate(view: View, ask: Restate) -> Decision:
+    """One part. It is dropped, and with it the rest, when the broker that was to go has registered anew."""
+    most = view.settings.partitions_at_once
+    leaving = frozenset(id for id, epoch in ask.leaving if not view.stale(id, epoch))
+    if ask.leaving and not leaving:
+        return Decision([], None, then=replace(ask, keys=()))
+    keys = [key for key in ask.keys[:most] if view.image.partition(*key) is not None]
+    if leaving:
+        keys = failures.concerned(view, leaving, keys, lost_tail=ask.lost_tail)
+    lost_tail = leaving if ask.lost_tail else frozenset()
+    records = failures.changes(Standing(view, leaving=leaving, lost_tail=lost_tail), keys)
+    sessions = {}
+    for id in sorted(leaving):
+        session = view.soft.sessions.get(id)
+        if records and session is not None and session.shutdown_offset >= 0:  # who may go waits until this is known too
+            sessions[id] = session._replace(shutdown_offset=view.facts.next_offset + len(records) - 1)
+    return Decision(records, None, sessions, then=replace(ask, keys=ask.keys[most:]))
+
+
+NOTHING_MORE = Moved(count=0)
+"""The reply to parts that nobody waits for."""
