@@ -1,8 +1,9 @@
 """The drill: from ZooKeeper to the quorum and back and there again under load, and what must not be lost on the way.
 
-A seed says in which order brokers restart. A controller is killed (-9) the moment it begins to copy. At every stage:
-each topic, setting and committed offset that was made so far is there, and writes go on; at the end every acknowledged
-record is read once more and judged by the rules of ``moldau.history``. Prints PASS or FAIL; see docs/migration.md.
+A seed says in which order brokers restart. A controller is killed (-9) while it takes over, a broker while the quorum
+leads it in ZooKeeper mode. At every stage: each topic, setting and committed offset that was made so far is there, and
+writes go on; at the end every acknowledged record is read once more and judged by the rules of ``moldau.history``.
+Prints PASS or FAIL; see docs/migration.md.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class Drill:
         self._load.start()
         self._stage("on ZooKeeper")
         self._go_there()
+        self._lose_a_broker()
         first = self._shuffled()[0]
         self._migration.cross(first)
         self._stage(f"broker {first.id} is on the quorum's plane, the others are not")
@@ -106,6 +108,19 @@ class Drill:
         self._migration.wait_until_both()
         self._stage("the quorum leads brokers on ZooKeeper")
 
+    def _lose_a_broker(self) -> None:
+        """kill -9 of a broker in ZooKeeper mode, which the quorum's controller must notice without any heartbeat."""
+        victim = self._shuffled()[0]
+        self._cluster.kill(victim.id)
+        self._say(f"  broker {victim.id} was killed")
+        self._flows("others lead in its place")
+        self._cluster.restart(victim.id)
+        self._cluster.wait_until_in_sync()
+
+    def _flows(self, what: str) -> None:
+        now_ns = time.monotonic_ns()
+        self._cluster.wait_until(lambda: self._load.acked_since(now_ns), f"writes go on: {what}", FLOW_S)
+
     def _who_takes_over(self) -> int:
         deadline = time.monotonic() + FLOW_S
         while time.monotonic() < deadline:
@@ -121,8 +136,7 @@ class Drill:
     def _stage(self, name: str) -> None:
         """Look at everything made so far, and make something new, which the next stage must find."""
         self._say(f"{name}: {len(self._topics)} topics and their settings and offsets are looked for")
-        now_ns = time.monotonic_ns()
-        self._cluster.wait_until(lambda: self._load.acked_since(now_ns), f"{name}: writes go on", FLOW_S)
+        self._flows(name)
         self._look(name)
         self._make("-".join(name.lower().replace("'", "").replace(",", "").split())[:60] + f"-{len(self._topics)}")
 
