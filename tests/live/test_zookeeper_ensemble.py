@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kazoo.security import make_acl
+from kazoo.security import make_acl, make_digest_acl
+from one_node import moldau
 
 from moldau.cluster.ensemble import LocalEnsemble
 from moldau.cluster.nodes import HOST, free_ports
@@ -88,6 +89,40 @@ def test_a_chroot_that_may_not_be_created_is_said(three: LocalEnsemble) -> None:
     client.leave()
     with pytest.raises(NoAuth, match="/locked/kafka: the chroot of zookeeper.connect may not be created"):
         asyncio.run(Session(config(three.connect + "/locked/kafka")).start())
+
+
+def node_that_fails(folder: Path, connect: str) -> str:
+    """Start a broker that cannot: what it said. It ends by itself, with 1, and without a traceback."""
+    (port,) = free_ports(1)
+    file = folder / "server.properties"
+    lines = {
+        "broker.id": 1,
+        "listeners": f"PLAINTEXT://{HOST}:{port}",
+        "log.dirs": folder / "data",
+        "zookeeper.connect": connect,
+        "zookeeper.connection.timeout.ms": 1_000 if ":1/" in connect else 20_000,
+    }
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    said = moldau("node", file)
+    assert said.code == 1, said
+    assert "Traceback" not in said.text, said.text
+    return said.text
+
+
+def test_a_node_ends_when_nobody_answers_and_says_whom_it_asked(tmp_path: Path) -> None:
+    assert f"no server of {HOST}:1/kafka answered in 1000 ms" in node_that_fails(tmp_path, f"{HOST}:1/kafka")
+
+
+def test_a_node_ends_when_a_digest_keeps_it_out_and_says_where(three: LocalEnsemble, tmp_path: Path) -> None:
+    client = Client(three.connect, 10_000, lambda _: None)
+    client.start_async().wait(20)
+    client.mended()
+    client.add_auth("digest", "owner:secret")
+    owner = [make_digest_acl("owner", "secret", all=True), make_acl("world", "anyone", read=True)]
+    client.create("/owned", b"", acl=owner)
+    client.leave()
+    said = node_that_fails(tmp_path, f"{three.connect}/owned")
+    assert "/consumers: not allowed, by the ACL of this znode or of its parent" in said
 
 
 def test_many_reads_name_the_znode_that_may_not_be_read(three: LocalEnsemble) -> None:

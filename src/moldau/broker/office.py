@@ -174,6 +174,12 @@ class ControllerOffice:
                 future.set_result(Refused(Code.NOT_CONTROLLER))
         self._waiting.clear()
 
+    def denied(self, offset: int, why: str) -> None:
+        """What was proposed up to ``offset`` may not be written, now or later: whoever asked is told, for asking again
+        would end the next office too."""
+        for token, reply in self._office.deny(offset, Refused(Code.CLUSTER_AUTHORIZATION_FAILED, why)):
+            self._settle(token, reply)
+
     def committed(self, records: Sequence[Any], offset: int, epoch: int) -> None:
         if hasattr(self, "_office"):
             for token, reply in self._office.committed(offset):

@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 RETRY_MS = 100
 RETRY_MAX_MS = 2_000
+DENIED_REST_MS = 1_000
 
 
 class ZooKeeperPlane:
@@ -50,6 +51,7 @@ class ZooKeeperPlane:
         self._link_news = asyncio.Event()
         self._news = asyncio.Event()
         self._retired = False
+        self._rest_ms = RETRY_MS
         self._task: Any = None
         self.candidate = Candidate(node, zk, self._news.set)
         self.receiving = Receiving(node, self)
@@ -157,10 +159,21 @@ class ZooKeeperPlane:
         """Until the session is lost: look who is controller whenever that may have changed, and stand if nobody is."""
         while True:
             self._news.clear()
-            await self._look()
+            try:
+                await self._look()
+            except SessionExpired:
+                raise
+            except (BadZnode, ZooKeeperError) as error:
+                await self._unable(error)
             await self._news.wait()
             if self._link is Link.LOST:
                 return
+
+    async def _unable(self, error: Exception) -> None:
+        """A znode holds nonsense, or may not be read or written: nothing is done until somebody mends it."""
+        log.error("nobody can be controller until this is mended: %s", error)
+        await pause(self._world.tasks, RETRY_MAX_MS)
+        self._news.set()
 
     async def _look(self) -> None:
         seen = await self.patiently(self.candidate.look)
@@ -174,7 +187,7 @@ class ZooKeeperPlane:
             return
         if self.office_epoch is None:
             if self._retired or seen.resigned:
-                await pause(self._world.tasks, RETRY_MS)  # what deposed us may do so again at once
+                await pause(self._world.tasks, self._rest_ms)
                 await self.patiently(self.candidate.resign)
                 self._news.set()
             else:
@@ -198,11 +211,11 @@ class ZooKeeperPlane:
         self.receiving.saw(won.epoch)
         try:
             found = await self.patiently(lambda: load(node, self.zk, won.epoch_version))
-        except BadZnode as error:
-            log.error("nobody can be controller until this is mended: %s", error)
-            await pause(self._world.tasks, RETRY_MAX_MS)
-            self.candidate.resigned = won.epoch
-            self._news.set()
+        except SessionExpired:
+            raise
+        except (BadZnode, ZooKeeperError) as error:
+            await self._unable(error)
+            self.candidate.resigned = won.epoch  # another may be able to
             return
         if self._link is Link.LOST:
             raise SessionExpired("/controller")
@@ -231,9 +244,17 @@ class ZooKeeperPlane:
         for listener in self._listeners:
             listener.lost_active()
 
-    def deposed(self, why: str) -> None:
+    def denied(self, offset: int, why: str) -> None:
+        """What was proposed up to ``offset`` may not be written. Whoever asked for it is told, and everything is read
+        anew, after a rest: a znode of a tool's, or a leader, may wish for it again."""
+        assert self._node.office is not None
+        self._node.office.denied(offset, why)
+        self.deposed(why, rest_ms=DENIED_REST_MS)
+
+    def deposed(self, why: str, *, rest_ms: int = RETRY_MS) -> None:
         """This node may not, or must not, be controller any more: leave, give /controller up if it is still ours, and
-        see who is."""
+        see who is. ``rest_ms``: before it is given up, since what deposed us may do so again at once."""
+        self._rest_ms = rest_ms
         if self.office_epoch is not None:
             log.warning("leaving the office of controller: %s", why)
             self.candidate.resigned = self.office_epoch

@@ -122,6 +122,15 @@ class Office:
             ready.append((waiting.token, waiting.reply))
         return ready
 
+    def deny(self, offset: int, reply: Refused) -> list[tuple[int, Any]]:
+        """The records that end at ``offset`` may not be written: (token, reply) of who asked for them. The office must
+        end after it, for its working image holds them."""
+        for waiting in self._waiting:
+            if waiting.offset == offset:  # the first: those after it only wait until what they saw is true
+                self._waiting.remove(waiting)
+                return [(waiting.token, reply)]
+        return []
+
     def lose_office(self) -> list[tuple[int, Any]]:
         """Stop deciding and forget: (token, NOT_CONTROLLER) for all who wait. Whether they happened, others know."""
         lost = [(waiting.token, _DEPOSED) for waiting in self._waiting]

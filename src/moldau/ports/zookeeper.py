@@ -67,7 +67,10 @@ class NotEmpty(ZooKeeperError):
 
 
 class NoAuth(ZooKeeperError):
-    """The znode's ACL denies it."""
+    """An ACL denies it: the znode's, or its parent's for what creates or deletes."""
+
+    def __init__(self, path: str, why: str = "") -> None:
+        super().__init__(path, why or "not allowed, by the ACL of this znode or of its parent")
 
 
 class ConnectionLoss(ZooKeeperError):

@@ -10,9 +10,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from moldau.ports.zookeeper import ConnectionLoss, Ensemble, Op, Stat
+from moldau.ports.zookeeper import ConnectionLoss, Create, Delete, Ensemble, NoAuth, Op, Set, Stat, Watch
 from moldau.simulator.zookeeper import SimZooKeeper
-from moldau.simulator.zookeeper_servers import SimEnsemble, Znode
+from moldau.simulator.zookeeper_servers import SimEnsemble, Znode, parent
 
 CONFIG = Ensemble(connect="model:2181", session_timeout_ms=18_000, connection_timeout_ms=18_000)
 
@@ -24,6 +24,8 @@ class Server:
         self.log: list[tuple[int, list[Op]]] = []
         self.cut: set[str] = set()
         self.opened: list[Session] = []
+        self.acls: dict[str, str] = {}
+        """What sessions may do with a znode: create or delete in it, read, write (cdrw); everything where none is."""
         self._ensemble: SimEnsemble | None = None
 
     @property
@@ -45,6 +47,11 @@ class Server:
     def apply(self, session_id: int, ops: Sequence[Op]) -> list[Any]:
         """Make a transaction at once, whoever asks."""
         return self.ensemble.commit(session_id, ops)
+
+    def allow(self, path: str, letter: str, about: str = "") -> None:
+        """NoAuth, about a znode below it or itself, unless its ACL has the letter."""
+        if letter not in self.acls.get(path, "cdrw"):
+            raise NoAuth(about or path)
 
     def expire(self, session_id: int) -> None:
         """The session is over: its ephemerals vanish; its client hears of it soon."""
@@ -70,7 +77,23 @@ class Session(SimZooKeeper):
     def heal(self) -> None:
         self._server.cut.discard(self.host)
 
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        self._server.allow(path, "r")
+        return await super().get(path, watch)
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        self._server.allow(path, "r")
+        return await super().children(path, watch)
+
     async def multi(self, ops: Sequence[Op]) -> list[str | Stat | None]:
+        for op in ops:
+            match op:
+                case Create():
+                    self._server.allow(parent(op.path), "c", op.path)
+                case Delete():
+                    self._server.allow(parent(op.path), "d", op.path)
+                case Set():
+                    self._server.allow(op.path, "w")
         results = await super().multi(ops)
         if self.lose_answer:
             self.lose_answer = False

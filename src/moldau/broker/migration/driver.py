@@ -215,6 +215,10 @@ class Migration:
         """A write failed: see who rules ZooKeeper, and what stands there."""
         self.feed(stages.Failed(why))
 
+    def denied(self, offset: int, why: str) -> None:
+        """An ACL is in the way; nobody waits for the answer, which the quorum has given."""
+        self.deposed(why)
+
     async def connected(self) -> bool:
         """Wait while the link is SUSPENDED; whether the session lives."""
         while self._link is Link.SUSPENDED:

@@ -13,7 +13,7 @@ from typing import Any
 
 from moldau.broker.asking import pause
 from moldau.broker.lifecycle import RegistrationRefused
-from moldau.ports.zookeeper import BadVersion, NodeExists, NoNode, Stat
+from moldau.ports.zookeeper import BadVersion, NoAuth, NodeExists, NoNode, Stat
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.znodes import BrokerZnode, broker_json, parse_broker
@@ -43,7 +43,7 @@ async def register(node: Any, zk: Any, incarnation_id: bytes, first_epoch: int) 
     deadline_ms = node.world.clock.monotonic_ms() + node.config["zookeeper.session.timeout.ms"] + MARGIN_MS
     while True:
         with contextlib.suppress(NodeExists):
-            await zk.create(path, data, ephemeral=True)
+            await _create(zk, path, data)
         found = await _read(zk, path)
         if found is None:
             continue
@@ -51,6 +51,13 @@ async def register(node: Any, zk: Any, incarnation_id: bytes, first_epoch: int) 
         if stat.ephemeral_owner == zk.session_id:
             return int(stat.czxid)
         await _make_way(node, zk, (path, there, stat), deadline_ms)
+
+
+async def _create(zk: Any, path: str, data: bytes) -> None:
+    try:
+        await zk.create(path, data, ephemeral=True)
+    except NoAuth as error:
+        raise RegistrationRefused(f"ZooKeeper does not let this broker register: {error}") from error
 
 
 async def deregister(node: Any, zk: Any) -> None:

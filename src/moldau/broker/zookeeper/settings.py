@@ -16,7 +16,7 @@ from typing import Any
 from moldau.broker.asking import pause
 from moldau.controller import asks
 from moldau.image import Image
-from moldau.ports.zookeeper import NoNode, SessionExpired
+from moldau.ports.zookeeper import NoAuth, NoNode, SessionExpired, ZooKeeperError
 from moldau.wire.records.metadata import ConfigRecord
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import parse_config, parse_config_change
@@ -47,7 +47,8 @@ class ZnodeSettings:
         for folder in RESOURCES.values():
             try:
                 names = await self._plane.zk.children(f"{paths.CONFIG}/{folder}")
-            except NoNode:
+            except (NoNode, NoAuth) as error:
+                log.debug("no settings of %s: %s", folder, error)
                 continue
             self._take(await self._read([f"{folder}/{name}" for name in names]))
         self._task = self._node.world.tasks.spawn(self._follow(), "settings in znodes")
@@ -62,7 +63,8 @@ class ZnodeSettings:
         entities = [f"topics/{paths.sanitized(name)}" for name in names]
         try:
             found = await self._plane.patiently(lambda: self._read(entities))
-        except SessionExpired:
+        except ZooKeeperError as error:
+            log.debug("settings of new topics are not known: %s", error)
             return []  # the next session reads all of them
         return [record for entity, settings in found.items() for record in records_of(entity, settings)]
 
@@ -100,9 +102,18 @@ class ZnodeSettings:
 
     async def _read(self, entities: Sequence[str]) -> dict[str, dict[str, str]]:
         """Entity -> its settings, none when there is no such znode; those that cannot be read are left out."""
-        found = await self._plane.zk.get_many([paths.config(entity) for entity in entities])
+        left = list(entities)
+        while True:
+            try:
+                found = await self._plane.zk.get_many([paths.config(entity) for entity in left])
+                break
+            except NoAuth as error:
+                log.error("settings stay as they are: %s", error)
+                if error.path not in (shut := {paths.config(entity) for entity in left}):
+                    return {}
+                left = [entity for entity in left if paths.config(entity) in shut - {error.path}]
         settings = {}
-        for entity, one in zip(entities, found, strict=True):
+        for entity, one in zip(left, found, strict=True):
             try:
                 settings[entity] = {} if one is None else parse_config(entity, one[0])
             except BadZnode as error:
@@ -141,8 +152,8 @@ class ZnodeSettings:
                 return
             try:
                 await self._plane.patiently(partial(self._plane.zk.delete, note))
-            except (NoNode, SessionExpired):
-                continue
+            except ZooKeeperError as error:
+                log.debug("a note stays: %s", error)
 
 
 def differences(image: Image, entity: str, settings: dict[str, str]) -> list[ConfigRecord]:

@@ -30,6 +30,8 @@ Look = Callable[[], Awaitable[object]]
 
 AT_ONCE = 200
 """Watches that are set at the same time."""
+REFUSED_AGAIN_MS = 2_000
+"""Before a look is repeated that ZooKeeper refused: an ACL, a folder that is missing."""
 SECOND_LOOK_MS = 1_000
 """Between two looks at brokers that are registered and fenced: who refused connections may answer again (HC-4)."""
 
@@ -91,6 +93,9 @@ class Watching:
                     return
                 except BadZnode as error:
                     log.error("a znode is not understood, and left alone: %s", error)
+                except ZooKeeperError as error:
+                    log.error("%s are looked at again in a while: %s", what, error)
+                    self._node.world.tasks.call_later(REFUSED_AGAIN_MS, partial(self.mark, what))
 
     # ---- brokers (LI-3, LI-4, LI-6)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moldau.image import Image
-from moldau.ports.zookeeper import BadVersion, Check, ConnectionLoss, Op, SessionExpired, ZooKeeperError
+from moldau.ports.zookeeper import BadVersion, Check, ConnectionLoss, NoAuth, Op, SessionExpired, ZooKeeperError
 from moldau.terms.named import NamedTuple
 from moldau.zookeeper import paths
 from moldau.zookeeper.standing import Standing
@@ -141,10 +141,17 @@ class Writer:
                 except ZooKeeperError as error:
                     if isinstance(error, BadVersion) and error.path == paths.CONTROLLER_EPOCH:
                         self._plane.deposed("another controller has been elected since")
+                    elif isinstance(error, NoAuth):
+                        self._denied(error)
                     else:
                         self._plane.deposed(f"the znodes are not what they were: {error}")
                     return False
         return True
+
+    def _denied(self, error: NoAuth) -> None:
+        """An ACL is in the way: say which decision it is about."""
+        found = (p.offset for p in self._queue if any(op.path == error.path for op in p.ops))
+        self._plane.denied(next(found, -1), f"ZooKeeper refuses a write: {error}")
 
 
 def _pieces(ops: Sequence[Op]) -> list[list[Op]]:

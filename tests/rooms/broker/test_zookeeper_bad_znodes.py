@@ -1,0 +1,249 @@
+"""Znodes with foreign data in them, and ACLs that deny: each is told by its path, and mended is mended.
+
+Nobody half registered, nobody dead who can live: a node ends only when it cannot register at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.broker.lifecycle import RegistrationRefused
+from moldau.broker.node import Node, StartRefused
+from moldau.client.admin import AlterOp, Resource, ResourceType, alter_configs, delete_topics
+from moldau.ports.zookeeper import Delete
+from moldau.terms import Code
+from tests.rooms.broker.data_cluster import run, until
+from tests.rooms.broker.test_zookeeper_plane import settled, topic
+from tests.rooms.broker.zookeeper_nodes import Nodes
+
+NONSENSE = b"\xff not ours"
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tried again every two seconds is tried again at once: nothing else depends on it."""
+    monkeypatch.setattr("moldau.broker.zookeeper_plane.RETRY_MAX_MS", 20)
+    monkeypatch.setattr("moldau.broker.zookeeper_plane.DENIED_REST_MS", 20)
+    monkeypatch.setattr("moldau.broker.zookeeper.watching.REFUSED_AGAIN_MS", 20)
+
+
+def depose(nodes: Nodes) -> None:
+    """/controller is removed, so that somebody has to take office anew."""
+    nodes.server.apply(0, [Delete(path="/controller")])
+
+
+async def refused(nodes: Nodes, id: int) -> BaseException:
+    """Start a node that cannot: why its plane ended."""
+    failures: list[Any] = []
+    nodes.failures = failures
+    nodes._world = None
+    starting = asyncio.ensure_future(nodes.boot(id))
+    await until(lambda: failures, "it is refused")
+    starting.cancel()
+    await nodes.nodes.pop(id).stop()
+    ((_, error),) = failures
+    failures.clear()
+    assert isinstance(error, BaseException)
+    return error
+
+
+@pytest.mark.parametrize(
+    "path", ["/brokers/topics/mine", "/brokers/topics/mine/partitions/0/state", "/controller_epoch"]
+)
+def test_a_znode_that_no_controller_understands_is_named_until_it_is_mended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "mine")
+            good = nodes.server.znodes[path].data
+            nodes.write(path, NONSENSE)
+            depose(nodes)
+            told = "nobody can be controller until this is mended: znode " + path
+            await until(lambda: caplog.text.count(told) > 2, "it is said again and again")
+            assert not nodes.offices
+            if path == "/controller_epoch":
+                good = b"7"
+            nodes.write(path, good)
+            await until(lambda: len(nodes.offices) == 1 and settled(nodes), "somebody is controller")
+            await topic(nodes, "another")
+
+    run(scenario)
+
+
+def test_a_foreign_topic_that_appears_under_a_controller_is_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            nodes.write("/brokers/topics/foreign", NONSENSE)
+            await until(lambda: "/brokers/topics/foreign" in caplog.text, "it is named")
+            await topic(nodes, "mine")
+            assert nodes.server.znodes["/brokers/topics/foreign"].data == NONSENSE
+            nodes.server.apply(0, [Delete(path="/brokers/topics/foreign")])
+
+    run(scenario)
+
+
+def test_foreign_data_in_the_office_s_znode_is_waited_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            nodes.server.apply(0, [Delete(path="/controller")])
+            nodes.write("/controller", NONSENSE)
+            await until(lambda: not nodes.offices and "nobody can be controller" in caplog.text, "it is named")
+            depose(nodes)
+            await until(lambda: len(nodes.offices) == 1 and settled(nodes), "somebody is controller")
+
+    run(scenario)
+
+
+def test_a_registration_that_is_nonsense_is_no_broker_and_its_owner_does_not_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            nodes.write("/brokers/ids/3", NONSENSE)
+            await until(lambda: "broker 3 does not count: znode /brokers/ids/3" in caplog.text, "it is named")
+            await topic(nodes, "t", factor=2)
+            error = await refused(nodes, 3)
+            assert isinstance(error, RegistrationRefused)
+            assert "remove that znode if no broker 3 runs" in str(error)
+            nodes.server.apply(0, [Delete(path="/brokers/ids/3")])
+            await nodes.boot(3)
+            await until(lambda: settled(nodes), "it is taken in")
+
+    run(scenario)
+
+
+def test_settings_that_are_nonsense_are_told_of_and_the_others_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", retention_ms="70000")
+            await topic(nodes, "u", retention_ms="70000")
+            good = nodes.server.znodes["/config/topics/t"].data
+            nodes.write("/config/topics/t", NONSENSE)
+            note = b'{"version":2,"entity_path":"topics/t"}'
+            nodes.write("/config/changes/config_change_", note, sequential=True)
+            await until(lambda: "settings stay as they are: znode /config/topics/t" in caplog.text, "it is named")
+            depose(nodes)
+            await until(lambda: nodes.offices == [2], "somebody is controller")
+            client = nodes.client()
+            change = {Resource(ResourceType.TOPIC, "u"): [("retention.ms", AlterOp.SET, "80000")]}
+            (outcome,) = (await alter_configs(client, change)).values()
+            assert outcome.code is Code.NONE
+            client.close()
+            nodes.write("/config/topics/t", good)
+            nodes.write("/config/changes/config_change_", note, sequential=True)
+            await until(lambda: settled(nodes), "everybody has the same settings")
+            assert nodes.controller.metadata.image.config(2, "t") == {"retention.ms": "70000"}
+
+    run(scenario)
+
+
+async def not_started(nodes: Nodes, id: int, why: str) -> None:
+    """Start a node that cannot, and is not even seen by ZooKeeper afterwards."""
+    with pytest.raises(StartRefused, match=why):
+        await nodes.boot(id)
+    nodes.nodes.pop(id)
+    assert not any(path.startswith("/brokers/ids/") for path in nodes.server.znodes)
+
+
+def test_a_cluster_id_that_is_nonsense_or_another_s_stops_the_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            cluster = nodes.json("/cluster/id")["id"]
+            await nodes.nodes.pop(1).stop()
+            good = nodes.server.znodes["/cluster/id"].data
+            nodes.write("/cluster/id", NONSENSE)
+            await not_started(nodes, 1, "znode /cluster/id")
+            nodes.write("/cluster/id", b'{"version":"1","id":"another"}')  # a wrong chroot, or a wrong ensemble
+            await not_started(nodes, 1, f"belongs to node 1 of cluster {cluster}, not to node 1 of cluster another")
+            nodes.write("/cluster/id", good)
+            await nodes.boot(1)
+
+    run(scenario)
+
+
+# ---- ACLs
+
+
+def test_a_broker_that_may_not_register_does_not_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            nodes.server.acls["/brokers/ids"] = "r"
+            error = await refused(nodes, 3)
+            assert isinstance(error, RegistrationRefused)
+            assert "/brokers/ids/3: not allowed, by the ACL" in str(error)
+            nodes.server.acls.clear()
+            await nodes.boot(3)
+            await until(lambda: settled(nodes), "it is taken in")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("path", "left"), [("/", "r"), ("/brokers/topics/mine", ""), ("/controller_epoch", "r")])
+def test_an_office_that_may_not_be_taken_is_tried_again_and_brokers_live_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, left: str
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "mine")
+            nodes.server.acls[path] = left
+            depose(nodes)
+            told = "nobody can be controller until this is mended: "
+            await until(lambda: caplog.text.count(told) > 2, "it is said again and again")
+            assert f"{'/controller' if path == '/' else path}: not allowed, by the ACL" in caplog.text
+            assert not nodes.offices
+            assert len(nodes.server.ensemble.sessions) == 3
+            nodes.server.acls.clear()
+            await until(lambda: len(nodes.offices) == 1 and settled(nodes), "somebody is controller")
+
+    run(scenario)
+
+
+def test_a_decision_that_may_not_be_written_ends_the_office_and_no_other_suffers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "locked")
+            nodes.server.acls["/brokers/topics/locked/partitions/0"] = "r"  # its state cannot be deleted
+            client = nodes.client()
+            outcome = (await delete_topics(client, ["locked"]))["locked"]
+            assert outcome.code is Code.CLUSTER_AUTHORIZATION_FAILED
+            assert "/brokers/topics/locked/partitions/0/state: not allowed" in (outcome.message or "")
+            assert "leaving the office of controller: ZooKeeper refuses a write" in caplog.text
+            client.close()
+            await until(lambda: len(nodes.offices) == 1 and settled(nodes), "somebody is controller")
+            await topic(nodes, "open")
+            nodes.server.acls.clear()
+
+    run(scenario)
+
+
+def test_settings_that_may_not_be_read_stay_as_they_are(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", retention_ms="70000")
+            nodes.server.acls["/config/topics/t"] = ""
+            for entity in ("topics/t", "brokers/1"):
+                note = b'{"version":2,"entity_path":"%s"}' % entity.encode()
+                nodes.write("/config/changes/config_change_", note, sequential=True)
+            nodes.write("/config/brokers/1", b'{"version":1,"config":{"num.io.threads":"9"}}')
+            nodes.write("/config/changes/config_change_", note, sequential=True)
+            await until(lambda: "settings stay as they are: /config/topics/t: not allowed" in caplog.text, "it is said")
+            await until(lambda: all(_io_threads(node) == "9" for node in nodes.nodes.values()), "the other counts")
+            nodes.server.acls.clear()
+
+    run(scenario)
+
+
+def _io_threads(node: Node) -> str | None:
+    found: str | None = node.metadata.image.config(4, "1").get("num.io.threads")
+    return found
