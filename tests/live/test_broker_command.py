@@ -1,7 +1,10 @@
-"""`moldau broker`: a look at brokers, a refused and a forced stop with progress, and a roll under acks=all."""
+"""`moldau broker`: a look at brokers, a refused and a forced stop with progress, and a roll; what nodes' pages say."""
 
 from __future__ import annotations
 
+import re
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,11 +19,11 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(cli, [*map(str, words)])
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A cluster that commands find in its folder, as after `moldau up --detach`."""
-    data = tmp_path / "cluster"
-    Cluster(3, data=data).start()
+    data = tmp_path_factory.mktemp("commands") / "cluster"
+    Cluster(3, data=data, config={"http.listener": "127.0.0.1:0"}).start()
     yield data
     assert run("down", "--data", data).exit_code == 0
     assert Cluster(data=data).alive() == []
@@ -55,4 +58,59 @@ def test_brokers_are_stopped_with_reasons_and_progress_and_rolled(folder: Path) 
     next_one = next(id for id in (1, 2, 3) if id != holder)
     assert "no majority" in broker("stop", next_one, "--dry-run").output
     assert broker("start", holder).exit_code == 0
+    cluster.wait_until_in_sync()
+
+
+def get(cluster: Cluster, id: int, path: str) -> tuple[int, str]:
+    """Status and body of a node's page; its log says where it is."""
+    ports = re.findall(
+        r"metrics and health at http://127.0.0.1:(\d+)/", (cluster.node(id).logs / "server.log").read_text()
+    )
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{ports[-1]}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def figures(cluster: Cluster, id: int) -> dict[str, float]:
+    status, text = get(cluster, id, "/metrics")
+    assert status == 200
+    lines = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+def test_pages_say_who_rules_what_is_offline_and_who_may_go(folder: Path) -> None:
+    cluster = Cluster(data=folder)
+    cluster.wait_until_in_sync()
+    cluster.create_topic("watched", partitions=3, replication_factor=3)
+    cluster.wait_until_in_sync()
+    controller, manager = "kafka_controller_kafkacontroller_", "kafka_server_replicamanager_"
+
+    def at_rest() -> bool:
+        """Nodes are asked one after the other, and leads may be given back meanwhile."""
+        seen = [figures(cluster, id) for id in (1, 2, 3)]
+        offline = sum(one[controller + "offlinepartitionscount"] for one in seen)
+        led = sum(one[manager + "leadercount"] for one in seen)
+        active = sum(one[controller + "activecontrollercount"] for one in seen)
+        return offline == 0 and active == 1 and led == seen[0][controller + "globalpartitioncount"]
+
+    cluster.wait_until(at_rest, "one controller, and every partition led once")
+    all_of = {id: figures(cluster, id) for id in (1, 2, 3)}
+    name = 'kafka_cluster_partition_insyncreplicascount{topic="watched",partition="0"}'
+    assert {one.get(name) for one in all_of.values()} <= {3, None}, "told by the leader"
+    for path in ("/livez", "/readyz", "/safe-to-restart"):
+        cluster.wait_until(lambda path=path: get(cluster, 1, path) == (200, "ok\n"), path)  # type: ignore[misc]
+    cluster.wait_until(lambda: get(cluster, 1, "/healthz")[0] == 200, "healthy")
+    assert get(cluster, 1, "/")[0] == 404
+
+    cluster.kill(3)
+
+    def seen() -> bool:
+        found = figures(cluster, 1)
+        counts = (found[controller + "activebrokercount"], found[controller + "fencedbrokercount"])
+        return counts == (2, 1) and found[manager + "underreplicatedpartitions"] > 0
+
+    cluster.wait_until(seen, "its death is in the figures")
+    cluster.restart(3)
     cluster.wait_until_in_sync()

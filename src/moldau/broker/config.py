@@ -22,6 +22,7 @@ from moldau.terms.value import value
 _LISTENER = re.compile(r"([A-Za-z0-9_]+)://(?:\[(.*)\]|([^:/]*)):(-?\d+)\Z")
 _VOTER = re.compile(r"(\d+)@(?:\[(.*)\]|([^:]+)):(\d+)\Z")
 _ADDRESS = re.compile(r"(?:\[(.*)\]|([^:]+)):(\d+)\Z")
+_PAGES = re.compile(r"(?:\[(.*)\]|([^:]*)):(\d{1,5})\Z")
 ROLES = ("broker", "controller")
 LOOPBACK = "127.0.0.1"
 
@@ -212,6 +213,16 @@ class NodeConfig:
             )
         return tuple(shown)
 
+    def pages(self) -> tuple[str, int] | None:
+        """Where the node's pages are, None for nowhere. An empty host is loopback."""
+        text = self["http.listener"]
+        if not text:
+            return None
+        match = _PAGES.match(text)
+        if match is None or int(match[3]) > 65535:
+            raise ConfigError(f"Invalid value {text} for configuration http.listener: host:port is expected")
+        return match[1] or match[2] or LOOPBACK, int(match[3])
+
     def _voters(self) -> dict[int, tuple[str, int]]:
         voters: dict[int, tuple[str, int]] = {}
         for text in self["controller.quorum.voters"]:
@@ -284,6 +295,7 @@ class NodeConfig:
             raise ConfigError(f"Invalid configuration: {error}") from None
 
     def _check_listeners(self) -> None:
+        self.pages()
         if self.is_broker and not self.broker_listeners:
             raise ConfigError(
                 "Invalid value for configuration listeners: a broker needs a listener that is not a controller's"

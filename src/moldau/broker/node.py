@@ -39,6 +39,7 @@ from moldau.storage.errors import LogError
 from moldau.wire.frames import RequestHeader
 
 if TYPE_CHECKING:
+    from moldau.broker.metrics.page import Pages
     from moldau.broker.migration.driver import Migration
     from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
     from moldau.broker.zookeeper_plane import ZooKeeperPlane
@@ -68,6 +69,7 @@ class Node:
         for key in LIMITS:
             self.dynamic.react(key, self.limits.reconfigure)
         self.metadata.watch(self.dynamic.apply)
+        self.pages: Pages | None = None
         self.doors: list[Door] = []
         self.bound: dict[str, BoundListener] = {}
         self.connection_options = ConnectionOptions(client_id=f"node-{config.node_id}")
@@ -94,6 +96,7 @@ class Node:
         for key in self.config.unknown:
             log.warning("unknown configuration key %s is ignored", key)
         try:
+            await self._open_pages()
             await self._join()
             if self.config.is_broker:
                 self.data = DataSide(self)
@@ -112,6 +115,19 @@ class Node:
                 await self.lifecycle.running.wait()
         except (FormatRefused, LogError) as error:
             raise StartRefused(str(error)) from error
+
+    async def _open_pages(self) -> None:
+        """Metrics and health, from the beginning: a start that takes long is asked about."""
+        where = self.config.pages()
+        if where is not None:
+            from moldau.broker.metrics.page import Pages
+
+            self.pages = Pages(self)
+            try:
+                await self.pages.open(*where)
+            except OSError as error:
+                text = f"cannot listen on {where[0]}:{where[1]} for http.listener: {error.strerror or error}"
+                raise StartRefused(text) from error
 
     async def _join(self) -> None:
         """Learn which cluster this is, and have its control plane ready to start."""
@@ -242,6 +258,8 @@ class Node:
             await self.plane.stop()
         for door in self.doors:
             door.close()
+        if self.pages is not None:
+            self.pages.close()
         self.peers.close()
 
     def failed(self, task: str, error: BaseException) -> None:

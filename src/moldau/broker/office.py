@@ -73,6 +73,11 @@ class ControllerOffice:
         return hasattr(self, "_office") and self._office.active
 
     @property
+    def undecided(self) -> int:
+        """How many asks wait for their records to be committed."""
+        return len(self._waiting)
+
+    @property
     def epoch(self) -> int:
         return -1 if self._office.epoch is None else self._office.epoch
 

@@ -66,6 +66,8 @@ class Replicas:
         """Assigned here, but their log could not be opened or created: a directory is offline."""
         self.led: list[Callable[[Replica, int], object]] = []
         self.left: list[Callable[[Replica], object]] = []
+        self.records_in = self.bytes_in = self.isr_shrinks = self.isr_expands = 0
+        """Counted since the start, for whoever asks."""
         self._clock = around.world.clock
         self._configs = TopicConfigs(around.me, around.config)
         self._isr = IsrRequests(around, self.act)
@@ -340,6 +342,8 @@ class Replicas:
             listener(replica)
 
     def _isr_changed(self, replica: Replica, effect: deeds.IsrChanged) -> None:
+        self.isr_shrinks += len(effect.after) < len(effect.before)
+        self.isr_expands += len(effect.after) > len(effect.before)
         log.info("%s: ISR is now %s, was %s", replica.partition, list(effect.after), list(effect.before))
         replica.settle()
 
@@ -372,6 +376,8 @@ class Replicas:
             self.failed(error)
             return Appended(error.code, message=str(error))
         if appended.code is Code.NONE and not appended.duplicate:
+            self.records_in += appended.last_offset - appended.first_offset + 1
+            self.bytes_in += len(records)
             replica.data_arrived(appended.first_offset)
             effects = machine.appended(self._clock.monotonic_ms())
             if effects:
