@@ -67,7 +67,8 @@ def adopt_cluster(view: View, ask: asks.AdoptCluster) -> Decision:
 
 
 def finish_migration(view: View, ask: asks.FinishMigration) -> Decision:
-    """No way back from here. Refused while a broker that lives would be told nothing any more."""
+    """No way back from here. Refused while a broker in ZooKeeper mode is registered: it would be told nothing any more.
+    One that is fenced counts as well, for whoever asks this speaks for none of them, and they are all fenced soon."""
     if view.image.zk_migration_state == MigrationState.PRE_MIGRATION:
         why = (
             "Nothing was copied yet. Start the controllers with zookeeper.metadata.migration.enable=true, or stop them."
@@ -75,7 +76,8 @@ def finish_migration(view: View, ask: asks.FinishMigration) -> Decision:
         return Decision([], Refused(Code.INVALID_REQUEST, why))
     if view.image.zk_migration_state != MigrationState.MIGRATION:
         return Decision([], Refused(Code.INVALID_REQUEST, "No migration is under way."))
-    left = [broker.id for broker in view.image.live_brokers() if broker.is_migrating]
+    left = sorted(broker.id for broker in view.image.brokers.values() if broker.is_migrating)
     if left:
-        return Decision([], Refused(Code.INVALID_REQUEST, f"Brokers {left} are still in ZooKeeper mode."))
+        why = f"Brokers {left} are still in ZooKeeper mode. Start the controllers with the setting again, and let them"
+        return Decision([], Refused(Code.INVALID_REQUEST, f"{why} cross; unregister those that are gone for good."))
     return Decision([ZkMigrationStateRecord(zk_migration_state=MigrationState.POST_MIGRATION)], Done())

@@ -234,3 +234,24 @@ def test_a_broker_that_goes_back_forgets_the_quorum_for_the_next_may_be_another(
             await until(crossing.in_sync, "broker 1 follows it")
 
     run(scenario)
+
+
+def test_it_is_not_finished_while_a_broker_is_on_zookeeper(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            await topic(crossing, "t")
+            await migrated(crossing)
+            await crossing.restart(1, QUORUM)
+            await crossing.stop(101)
+            await crossing.boot(101, ZK)
+            await until(lambda: "Brokers [2, 3] are still in ZooKeeper mode" in caplog.text, "it says who is left")
+            fenced = crossing.nodes[101].metadata.image.brokers
+            await until(lambda: fenced[2].fenced and fenced[3].fenced, "nobody speaks for them")
+            assert crossing.state() is MigrationState.MIGRATION
+            await crossing.restart(101, READY)
+            await until(crossing.in_sync, "they are led again")
+            await topic(crossing, "later")
+            await until(crossing.in_sync)
+            await lawful(crossing)
+
+    run(scenario)
