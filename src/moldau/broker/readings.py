@@ -82,7 +82,8 @@ class Asked:
             or data.preferred_read_replica >= 0
             or data.diverging_epoch.epoch >= 0
         )
-        self.told_high_watermark = data.high_watermark
+        # Who is told where histories part takes nothing else from the answer: the watermark is told again (L3).
+        self.told_high_watermark = -1 if data.diverging_epoch.epoch >= 0 else data.high_watermark
         self.told_log_start = data.log_start_offset
         return news
 

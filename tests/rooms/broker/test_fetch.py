@@ -158,6 +158,33 @@ def test_a_consumer_of_another_history_is_told_where_it_parts(tmp_path: Path) ->
     run(work)
 
 
+def test_who_was_told_where_histories_part_is_told_the_watermark_after_that(tmp_path: Path) -> None:
+    """Nothing may be new afterwards: a follower that was cut would stay below the watermark until the next produce."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            await cluster.produce(0, batch(5))
+            cluster.elect(1, (0, 1))
+            await cluster.produce(1, batch(5))
+            leader = next(iter(cluster.brokers[1].replicas.by_key.values()))
+            await until(lambda: leader.machine.high_watermark == 10)
+
+            async def ask(offset: int, epoch: int, session: tuple[int, int]) -> FetchResponse:
+                request = cluster.fetch_request((0, offset), session_id=session[0], session_epoch=session[1])
+                request.topics[0].partitions[0].last_fetched_epoch = epoch
+                response: FetchResponse = await cluster.ask(1, request, 13)
+                return response
+
+            first = await ask(8, 0, (0, 0))
+            assert first.responses[0].partitions[0].diverging_epoch.end_offset == 5
+            then = await ask(10, 1, (first.session_id, 1))
+            assert [part.high_watermark for topic in then.responses for part in topic.partitions] == [10]
+            assert (await ask(10, 1, (first.session_id, 2))).responses == []
+
+    run(work)
+
+
 def test_a_session_names_everything_once_and_then_what_is_new(tmp_path: Path) -> None:
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
