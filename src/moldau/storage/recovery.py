@@ -275,6 +275,8 @@ def _recover(loaded: Loaded, known: Known, interval: int) -> int:
                 loaded.findings.append(f"{later.path()}: removed, it follows the cut")
                 segments.pop().remove()
             break
+        if following is not None:
+            segment.seal()  # else the next clean start would not know its largest timestamp
     return end
 
 

@@ -236,6 +236,20 @@ def damage(path: Path, harm: str) -> None:
             file.write_bytes(b"\x07garbage" * 3)
 
 
+def test_a_closed_segment_read_after_a_kill_keeps_its_largest_timestamp() -> None:
+    """Its index is made again, and the entry that tells the largest timestamp comes only as it is closed."""
+    disk = FaultyDisk()
+    log = loaded(disk).create(P, TOPIC_ID, SMALL)
+    log.append_leader(batch(1), 0, 0)
+    log.roll()
+    killed = loaded(disk)
+    stamp = read_header(killed.logs[P].read(0, 1000), 0).max_timestamp
+    killed.close()
+    found = loaded(disk).logs[P].offset_for_timestamp(stamp)
+    assert found is not None
+    assert found.offset == 0
+
+
 def test_a_corrupt_middle_is_named_and_never_served(tmp_path: Path) -> None:
     dirs, log = fresh(tmp_path, LogConfig())
     for _ in range(10):
