@@ -80,9 +80,9 @@ def _simulate(plan: Plan, *, hasty: bool = False) -> Outcome:
     return run.outcome()
 
 
-def first_broken(seed: int, plane: str) -> str | None:
+def first_broken(seed: int, scene: str | None, plane: str) -> str | None:
     """Run one seed until a law does not hold; which."""
-    broken = _simulate(plan_of(seed, None, plane), hasty=True).broken
+    broken = _simulate(plan_of(seed, scene, plane), hasty=True).broken
     return broken[0] if broken else None
 
 

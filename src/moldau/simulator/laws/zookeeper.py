@@ -33,6 +33,7 @@ RULED = tuple(
 )  # fmt: skip
 """What only a controller writes, among nodes."""
 FIRST = {CHROOT + path for path in paths.PERSISTENT}
+REST_LOOK_S = 0.5
 WHAT = ("brokers", "partitions", "settings")
 REQUESTS = ("leader_and_isr", "update_metadata", "stop_replica")
 
@@ -47,6 +48,7 @@ class ZooKeeperLaws:
         self._registered: dict[int, int] = {}  # czxid -> the session that registered a broker
         self._watches: dict[Node, tuple[Image, Watch]] = {}
         self._guarded: dict[Node, int] = {}  # -> the newest controller epoch that it has obeyed
+        self._rested_s = -1.0
         eyes.ensemble.witnesses.append(self._committed)
         eyes.births.append(self._born)
 
@@ -171,6 +173,11 @@ class ZooKeeperLaws:
     # ---- at rest
 
     def is_at_rest(self) -> bool:
+        """Whether nothing is left to come about; looks twice a second, since a look reads everything."""
+        now_s = self._eyes.cluster.loop.time()
+        if now_s < self._rested_s + REST_LOOK_S:
+            return False
+        self._rested_s = now_s
         return not self.at_rest()
 
     def at_rest(self) -> list[str]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from moldau.simulator.machines.record import Broken
 from moldau.simulator.machines.seeds import run_seed
+from moldau.simulator.scenes import ZOOKEEPER
 from moldau.simulator.zoo.mutant import Mutant, Patches
 
 FAR = 100_000
@@ -29,10 +30,20 @@ def hunt(mutant: Mutant, first: int, limit: int) -> Catch | None:
     with Patches() as patches:
         mutant.patch(patches)
         for seed in range(first, first + limit):
-            broken = run_seed(mutant.machine, seed).broken
+            broken = _broken(mutant.machine, seed)
             if broken is not None:
                 return Catch(seed, seed - first + 1, broken)
     return None
+
+
+def _broken(machine: str, seed: int) -> Broken | None:
+    plane, _, scene = machine.partition(" ")  # of whole clusters: the plane, and what breaks there if not everything
+    if plane != ZOOKEEPER:
+        return run_seed(machine, seed).broken
+    from moldau.simulator.run import first_broken
+
+    found = first_broken(seed, scene or None, plane)
+    return None if found is None else Broken(found.partition(":")[0], found)
 
 
 class Hunted(NamedTuple):

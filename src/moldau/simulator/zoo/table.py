@@ -12,20 +12,28 @@ from os import cpu_count
 
 import click
 
-from moldau.simulator.zoo import controller, groups, quorum, replication
+from moldau.simulator.zoo import controller, groups, quorum, replication, zookeeper
 from moldau.simulator.zoo.hunt import Hunted, hunted
 from moldau.simulator.zoo.mutant import Mutant
 
-MUTANTS: tuple[Mutant, ...] = (*replication.MUTANTS, *quorum.MUTANTS, *controller.MUTANTS, *groups.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (
+    *replication.MUTANTS,
+    *quorum.MUTANTS,
+    *controller.MUTANTS,
+    *groups.MUTANTS,
+    *zookeeper.MUTANTS,
+)
 _BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 CHECKED = (
     *("S1", "S2", "S3", "S4", "S7", "S8", "S9", "S10", "S11", "S12", "S13", "S14", "S18"),
     *("C1", "C2", "C3", "C4", "C5", "C7", "C8", "C10", "C11", "C12", "C13"),
     *("R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10"),
+    *("Z1", "Z2", "Z3", "Z4", "Z5", "Z6", "Z7"),
     *("L1", "L2", "L3", "L5", "L7", "L8", "L9", "L11", "L12", "X7"),
 )
-"""The laws that the machines' worlds judge by. R9 has its mutants beside the voters' world, in the quorum's tests."""
+"""The laws that the machines' worlds judge by, and Z1 to Z7 of whole clusters. R9 has its mutants beside the voters'
+world, in the quorum's tests."""
 
 
 def _hunt(name: str, hunts: int, limit: int) -> Hunted:

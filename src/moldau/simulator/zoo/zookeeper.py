@@ -1,0 +1,118 @@
+"""Mistakes on the ZooKeeper plane: elections, fences, sessions, watches, and whom a new controller trusts.
+
+Shown by whole clusters (``simulator/run.py``), so hunts are short. Facts about Kafka's bugs are from its issues by
+number; the code is ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from moldau.broker.zookeeper import admin_znodes, writer
+from moldau.broker.zookeeper.candidate import Candidate, Ours
+from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
+from moldau.broker.zookeeper.receiving import Receiving
+from moldau.broker.zookeeper.settings import ZnodeSettings
+from moldau.ports.zookeeper import BadVersion, Check, NodeExists, NoNode, Set
+from moldau.simulator.scenes import ZOOKEEPER
+from moldau.simulator.zoo.mutant import Mutant, Patches
+from moldau.terms import Code
+from moldau.zookeeper import paths, writing
+from moldau.zookeeper.znodes import BrokerZnode, ControllerZnode, controller_epoch_text, controller_json
+
+
+def writes_whoever_is_controller(patches: Patches) -> None:
+    def unchecked(*, path: str, version: int) -> Check:
+        return Check(path=path, version=-1)
+
+    patches.set(writer, "Check", unchecked)
+
+
+def removes_requests_whoever_is_controller(patches: Patches) -> None:
+    async def write(self: Any, op: Any) -> None:
+        with contextlib.suppress(NoNode, BadVersion):
+            await self._plane.zk.multi([op])
+
+    patches.set(admin_znodes.AdminZnodes, "_write", write)
+
+
+def is_elected_before_the_epoch_is(patches: Patches) -> None:
+    async def stand(self: Any) -> Ours | None:
+        epoch, version = await self._epoch()
+        self._stood = epoch + 1
+        data = controller_json(ControllerZnode(broker_id=self._node.config.node_id))
+        try:
+            await self._zk.create(paths.CONTROLLER, data, ephemeral=True)
+            await self._zk.set(paths.CONTROLLER_EPOCH, controller_epoch_text(epoch + 1), version)
+        except (NodeExists, BadVersion):
+            self._changed()
+            return None
+        return Ours(epoch + 1, version + 1)
+
+    patches.set(Candidate, "stand", stand)
+
+
+def obeys_what_was_said_to_an_earlier_life(patches: Patches) -> None:
+    def refusal(self: Any, request: Any) -> Code | None:
+        if request.controller_epoch < self.controller_epoch:
+            return Code.STALE_CONTROLLER_EPOCH
+        self.saw(request.controller_epoch)
+        return None
+
+    patches.set(Receiving, "_refusal", refusal)
+
+
+def sets_states_whatever_they_were(patches: Patches) -> None:
+    def unconditional(*, path: str, data: bytes, version: int = -1) -> Set:
+        return Set(path=path, data=data)
+
+    patches.set(writing, "Set", unconditional)
+
+
+def resigns_for_others(patches: Patches) -> None:
+    async def resign(self: Any) -> None:
+        with contextlib.suppress(NoNode):
+            await self._zk.delete(paths.CONTROLLER)
+
+    patches.set(Candidate, "resign", resign)
+
+
+def serves_on_without_its_session(patches: Patches) -> None:
+    patches.set(ZooKeeperLifecycle, "lost", lambda self: None)
+
+
+def watches_no_settings(patches: Patches) -> None:
+    async def notes(self: Any) -> list[str]:
+        found: list[str] = await self._plane.zk.children(paths.CONFIG_CHANGES)
+        return found
+
+    patches.set(ZnodeSettings, "_notes", notes)
+
+
+def trusts_who_died_unseen(patches: Patches) -> None:
+    patches.set(BrokerZnode, "lives_since", lambda self, czxid: 0)
+
+
+TOOLS = f"{ZOOKEEPER} tools"
+MUTANTS = tuple(
+    Mutant(bug, what, world, laws, patch, first)
+    for bug, what, world, laws, patch, first in (
+        ("KAFKA-6082", "decisions are written whoever is controller by then", ZOOKEEPER, ("Z1",),
+         writes_whoever_is_controller, 0),
+        ("KAFKA-6082's kind", "requests of tools are removed whoever is controller by then", TOOLS, ("Z1",),
+         removes_requests_whoever_is_controller, 0),
+        ("KAFKA-6082's kind", "/controller is taken, and the epoch a moment later", ZOOKEEPER, ("Z2",),
+         is_elected_before_the_epoch_is, 0),
+        ("KIP-380", "a broker obeys what was said to an earlier life of it", ZOOKEEPER, ("Z3",),
+         obeys_what_was_said_to_an_earlier_life, 2),
+        ("own (Z4)", "states are set whatever they were", ZOOKEEPER, ("Z4",), sets_states_whatever_they_were, 0),
+        ("own (Z5)", "who resigns removes /controller whoever holds it", f"{ZOOKEEPER} stop", ("Z5",),
+         resigns_for_others, 0),
+        ("KAFKA-9307's kind", "a broker serves on when its session is over", ZOOKEEPER, ("Z6", "Z3"),
+         serves_on_without_its_session, 1),
+        ("own (Z7)", "settings are read, and not watched", TOOLS, ("Z7",), watches_no_settings, 0),
+        ("own (seed 13)", "a new controller trusts who died and came back", ZOOKEEPER,
+         ("S2", "S3", "S4", "S7", "S8", "S12"), trusts_who_died_unseen, 13),
+    )
+)  # fmt: skip
