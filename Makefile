@@ -1,6 +1,6 @@
 # The words of this project. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check up down kills migration chaos sim zoo bench bench-controller docs jars clean
+.PHONY: help setup demo test test-zookeeper check up down kills migration chaos sim zoo bench bench-controller docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -43,6 +43,9 @@ jars: setup  ## Apache Kafka's jars through Maven, for the peer and the Java cli
 test: check jars  ## everything that CI runs
 	$(PY) -m moldau.simulator.campaign
 	$(PYTEST) tests --ignore tests/tidy
+
+test-zookeeper: setup jars  ## the live suite with its shared cluster on the ZooKeeper plane
+	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) $(ARGS) $(shell grep -lE 'bootstrap_servers: str|live_cluster' tests/live/test_*.py)
 
 kills: setup  ## kill -9 of leader, controller and both, 20 times each under load (ARGS="--seed 7 --kills 5")
 	$(PY) -m moldau.cluster.kills --plane $(PLANE) $(ARGS)

@@ -18,12 +18,20 @@ from moldau_peer import MoldauPeer, ZooKeeperPeer
 SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer, "moldau-zookeeper": ZooKeeperPeer}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder is live."""
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "of_quorum(why): asks what the ZooKeeper plane has not; not collected there")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Everything in this folder is live; what only a quorum has is left out on the other plane."""
     here = os.path.dirname(__file__)
     for item in items:
         if str(item.path).startswith(here):
             item.add_marker(pytest.mark.live)
+    if os.environ.get("MOLDAU_LIVE_SYSTEM") == "moldau-zookeeper":
+        left_out = [item for item in items if item.get_closest_marker("of_quorum")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from foreign import create_topic, read_confluent, write_confluent
 from kafka_peer import KafkaPeer, ToolRun, java_tool, wait_until
 
@@ -205,6 +206,7 @@ def test_leaders_are_elected_by_file_and_for_all(
     assert "nowhere-0" in nobody.stdout + nobody.stderr
 
 
+@pytest.mark.of_quorum("there is none: kafka-metadata-quorum has nobody to ask")
 def test_the_quorum_tells_its_replicas_and_how_far_they_are(bootstrap_servers: str) -> None:
     said = tool("kafka-metadata-quorum", bootstrap_servers, "describe", "--replication").stdout
     rows = [line.split() for line in said.splitlines()[1:] if line.strip()]
@@ -215,6 +217,7 @@ def test_the_quorum_tells_its_replicas_and_how_far_they_are(bootstrap_servers: s
         assert re.search(rf"{field}:\s+\S+", status), field
 
 
+@pytest.mark.of_quorum("metadata.version is a level of the metadata log")
 def test_features_are_described_and_bad_levels_refused(bootstrap_servers: str) -> None:
     said = tool("kafka-features", bootstrap_servers, "describe").stdout
     assert re.search(r"Feature: metadata\.version\s+SupportedMinVersion: \S+\s+SupportedMaxVersion: \S+", said)
@@ -291,6 +294,7 @@ def test_brokers_are_set_by_default_and_each_for_itself(bootstrap_servers: str) 
     assert "Invalid value soon for configuration" in bad.stdout + bad.stderr
 
 
+@pytest.mark.of_quorum("a broker that is gone is forgotten with its session; UnregisterBroker is not served")
 def test_the_cluster_tells_its_endpoints_and_forgets_a_broker_that_is_gone(
     live_cluster: KafkaPeer, bootstrap_servers: str
 ) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 from kill_systems import open_system
 
-from moldau.cluster.kills.command import run_one
+from moldau.cluster.kills.command import MoldauSystem, run_one
 from moldau.cluster.kills.judging import Verdict
 from moldau.cluster.kills.killing import SCENARIOS, KillPlan, Run
 from moldau.cluster.kills.load import Load, LoadPlan, high_watermarks, read_all
@@ -28,6 +29,17 @@ def test_nothing_acknowledged_suffers_from_two_kills(scenario: str, tmp_path: Pa
     plan = KillPlan(scenario, LoadPlan(f"kills-{scenario}", partitions=6, rate_per_s=100), kills=2, seed=7)
 
     judged = run_one(plan, tmp_path, open_system, print)
+
+    print(table([judged]))
+    assert judged.verdict is Verdict.PASSED, problems([judged])
+
+
+@pytest.mark.timeout(300)
+def test_nothing_acknowledged_suffers_on_zookeeper_either(tmp_path: Path) -> None:
+    """Leader and controller at once, on the plane whose truth stands in znodes."""
+    plan = KillPlan("both", LoadPlan("kills-zookeeper", partitions=6, rate_per_s=100), kills=1, seed=11)
+
+    judged = run_one(plan, tmp_path, partial(MoldauSystem, plane="zookeeper"), print)
 
     print(table([judged]))
     assert judged.verdict is Verdict.PASSED, problems([judged])

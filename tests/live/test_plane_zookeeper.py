@@ -22,6 +22,7 @@ from moldau import Cluster
 from moldau.client.admin import AlterOp, Resource, alter_configs, delete_topics, reassign
 from moldau.client.admin import ResourceType as Kind
 from moldau.terms import TopicPartition
+from moldau.zookeeper.session import Session
 
 SESSION_MS = 1_500
 WAIT_S = 30
@@ -153,6 +154,32 @@ def test_nothing_is_lost_when_sessions_expire(cluster: Cluster, topic: str) -> N
         cluster.wait_until_in_sync()
         load.flows("it has registered again")
         assert cluster.controller() == znode(cluster, "/controller")["brokerid"] != victim
+
+
+def test_nothing_is_lost_when_zookeeper_ends_sessions(cluster: Cluster, topic: str) -> None:
+    """Of a broker, of the controller, of all at once: whoever lives registers again, somebody rules, records flow."""
+    connect = cluster.spec.zookeeper
+    registrations = [f"/brokers/ids/{id}" for id in (1, 2, 3)]
+
+    def owners(paths: list[str]) -> list[int]:
+        async def read(zk: Session) -> list[int]:
+            return [stat.ephemeral_owner if (stat := await zk.exists(path)) else 0 for path in paths]
+
+        found: list[int] = znodes.in_zookeeper(connect, read)
+        return found
+
+    with Proof(cluster, topic, PARTITIONS) as load:
+        controller = f"/brokers/ids/{cluster.controller()}"
+        follower = next(path for path in registrations if path != controller)
+        for victims in ([follower], [controller], registrations):
+            ended = {znodes.end_session(connect, path) for path in victims}
+            wait_until(
+                lambda ended=ended: not ended & {0, *(now := owners([*registrations, "/controller"]))} and 0 not in now,  # type: ignore[misc]
+                f"new sessions in place of {victims}",
+                WAIT_S,
+            )
+            cluster.wait_until_in_sync()
+            load.flows(f"the session of {victims} ended")
 
 
 def test_a_broker_that_is_told_to_stop_hands_its_leads_over_first(cluster: Cluster, topic: str) -> None:

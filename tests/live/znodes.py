@@ -7,6 +7,8 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kazoo.client import KazooClient
+
 from moldau.ports.zookeeper import Ensemble, NoNode
 from moldau.zookeeper.session import Session
 
@@ -35,3 +37,31 @@ def znode(connect: str, path: str) -> Any:
             return None
 
     return in_zookeeper(connect, read)
+
+
+def end_session(connect: str, path: str) -> int:
+    """Have the server end the session that owns an ephemeral znode, whose client learns of it when it is told so.
+
+    Returns the session's id. ZooKeeper makes a session's password from its id (ZooKeeperServer.generatePasswd), so
+    whoever knows the id can take the session over, and close it.
+    """
+    stat = in_zookeeper(connect, lambda zk: zk.exists(path))
+    id = 0 if stat is None else int(stat.ephemeral_owner)
+    assert id, f"{path} is nobody's"
+    thief = KazooClient(connect.partition("/")[0], client_id=(id, _password(id)))
+    thief.start()
+    assert thief.client_id[0] == id, "the server gave another session"
+    thief.stop()
+    thief.close()
+    return id
+
+
+def _password(session_id: int) -> bytes:
+    """16 bytes of java.util.Random, seeded with the id and ZooKeeper's constant."""
+    mask = (1 << 48) - 1
+    state = ((session_id ^ 0xB3415C00) ^ 0x5DEECE66D) & mask
+    found = b""
+    for _ in range(4):
+        state = (state * 0x5DEECE66D + 0xB) & mask
+        found += (state >> 16).to_bytes(4, "little")
+    return found
