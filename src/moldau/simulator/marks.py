@@ -33,20 +33,15 @@ EFFECTS: dict[type, str] = {
 
 MARKS = frozenset(
     {
-        "a checkpoint was ignored",
-        "a leader came from the ELR",
         "a leader was deposed",
         "a move ended",
         "a replica was cut",
         "a torn tail was cut",
         "an ISR grew again",
-        "corrupt bytes were named",
-        "flushed bytes were gone",
         "groups were loaded",
         "nobody could lead",
         "quorum: a log was cut",
         "quorum: a log was trimmed",
-        "quorum: a newer epoch deposed a leader",
         "quorum: a pre-vote was refused: the leader is heard",
         "quorum: a snapshot was installed",
         "quorum: a vote was refused",
@@ -57,7 +52,7 @@ MARKS = frozenset(
         "the last known leader led again",
     }
 )
-"""What 200 seeds hit without fail."""
+"""What a hundred seeds hit many times over; the rest is noted, and missed by no campaign."""
 
 
 class Marks:

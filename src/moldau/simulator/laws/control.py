@@ -76,10 +76,10 @@ class ControlLaws:
                 return answer
             if answer.records and office.epoch >= self._asks.get(office._last_proposed, (0, None))[0]:
                 self._asks[office._last_proposed] = (office.epoch, ask)
-            if answer.token is None:
-                self._spoken(id, node, office._last_proposed)
-            else:
+            if answer.token is not None:
                 saw[answer.token] = office._last_proposed
+            elif answer.reply is not None:  # with neither, a later part of the decision brings the answer
+                self._spoken(id, node, office._last_proposed)
             return answer
 
         def settled(token: int, reply: Any) -> None:
