@@ -1,18 +1,30 @@
 """Brokers with several log directories: the controller knows where each replica lies, and a directory that fails takes
-its own leaders down and no others (KIP-858). Controllers register themselves (KIP-919). Real processes, real files.
+its own leaders down and no others (KIP-858); a replica moves from one to the other through kill -9 (KIP-113). Real
+processes, real files.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign import write_confluent
+from kafka_peer import java_tool
 
 from moldau import Cluster
-from moldau.client.admin import NewTopic, create_topics, describe_log_dirs
+from moldau.client.admin import (
+    AlterOp,
+    NewTopic,
+    Resource,
+    ResourceType,
+    alter_configs,
+    create_topics,
+    describe_log_dirs,
+)
 
 
 def two_directories(cluster: Cluster) -> None:
@@ -71,3 +83,59 @@ def test_a_directory_that_fails_takes_its_own_leaders_down_and_no_others(cluster
     cluster.restart(1)  # with an empty directory in its place
     cluster.wait_until_in_sync()
     assert sum(map(len, places(cluster, 1).values())) == 12
+
+
+RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+
+def limit(cluster: Cluster, broker: int, rate: str | None) -> None:
+    """How fast the broker moves replicas between its directories; None: as fast as it can."""
+    resource = Resource(ResourceType.BROKER, str(broker))
+    change = (RATE, AlterOp.DELETE if rate is None else AlterOp.SET, rate)
+    client = cluster.client()
+    assert client.run(alter_configs(client.client, {resource: [change]}))[resource].code == 0
+
+
+def copies(cluster: Cluster, broker: int) -> dict[str, int]:
+    """Directory -> how far the copy in it is behind, where there is one."""
+    client = cluster.client()
+    return {
+        dir.log_dir: part.offset_lag
+        for dir in client.run(describe_log_dirs(client.client, [broker]))[broker]
+        for topic in dir.topics
+        for part in topic.partitions
+        if part.is_future_key
+    }
+
+
+def test_a_replica_moves_to_another_directory_through_a_kill(cluster: Cluster, tmp_path: Path) -> None:
+    wish = NewTopic(name="moving", assignment={0: (1, 2, 3)})
+    assert cluster.client().run(create_topics(cluster.client().client, [wish]))["moving"].code == 0
+    here = next(dir for dir, parts in places(cluster, 1).items() if ("moving", 0) in parts)
+    there = next(dir for dir in places(cluster, 1) if dir != here)
+    write_confluent(cluster.bootstrap_servers, "moving", [(b"k", bytes(50_000))] * 200)
+    limit(cluster, 1, "300000")
+    plan = tmp_path / "plan.json"
+    move = {"topic": "moving", "partition": 0, "replicas": [1, 2, 3], "log_dirs": [there, "any", "any"]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [move]}))
+
+    def tool(verb: str) -> str:
+        words = ("--bootstrap-server", cluster.bootstrap_servers, "--reassignment-json-file", plan, verb)
+        return java_tool("kafka-reassign-partitions", *words).stdout
+
+    assert f"{there} for replica moving-0 with broker 1" in tool("--execute")
+    cluster.wait_until(lambda: 0 < copies(cluster, 1).get(there, 0) < 200, "some of it is copied")
+    cluster.kill(1)
+    cluster.restart(1)
+    cluster.wait_until(lambda: there in copies(cluster, 1) or ("moving", 0) in places(cluster, 1)[there], "it goes on")
+    limit(cluster, 1, None)
+    cluster.wait_until(lambda: ("moving", 0) not in places(cluster, 1)[here], "it has moved")
+    assert ("moving", 0) in places(cluster, 1)[there]
+    assert not copies(cluster, 1)
+    assert "completed" in tool("--verify")
+    cluster.wait_until_in_sync()
+    write_confluent(cluster.bootstrap_servers, "moving", [(b"k", b"v")])
+    folders = [(Path(node.folder) / dir / "moving-0") for node in cluster.spec.nodes for dir in ("data", "more")]
+    logs = [sorted(folder.glob("*.log")) for folder in folders if folder.exists()]
+    cluster.wait_until(lambda: len({b"".join(f.read_bytes() for f in files) for files in logs}) == 1, "all are alike")
+    assert len(logs) == 3
