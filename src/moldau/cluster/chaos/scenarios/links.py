@@ -85,7 +85,10 @@ def one_way_cuts(stage: Stage) -> None:
     After etcd's and Redpanda's one-way cuts: whoever believes what it hears takes a half dead peer for a live one.
     """
     for turn in range(4):
-        leader, follower = stage.dice.sample(stage.nodes, 2)
+        ruled = stage.nodes if stage.rig.ensemble is None else stage.others(stage.controller())
+        leader, follower = stage.dice.sample(
+            ruled, 2
+        )  # with ZooKeeper, who leads must reach the controller to be heard
         stage.gather(leader)
         source, target = (leader, follower) if turn % 2 else (follower, leader)
         cut = stage.cut([(source, target)], ())
