@@ -39,12 +39,11 @@ class Asking:
 
     def __init__(self, node: Any) -> None:
         self._node = node
-        self._retrying: list[Callable[[], object]] = []
+        self._retrying: dict[int, Callable[[], object]] = {}
 
     def controller_changed(self) -> None:
         """Whoever waits to ask again asks now."""
-        retrying, self._retrying = self._retrying, []
-        for ask_again in retrying:
+        for ask_again in self._retrying.values():
             ask_again()
 
     async def once(self, message: Message, timeout_ms: int | None = None) -> Any:
@@ -88,11 +87,12 @@ class Asking:
 
         over = asyncio.Event()
         timer = self._node.world.tasks.call_later(wait_ms, over.set)
-        self._retrying.append(over.set)
+        self._retrying[id(over)] = over.set
         try:
             await over.wait()
         finally:
             timer.cancel()
+            del self._retrying[id(over)]
 
 
 async def pause(tasks: Any, wait_ms: float) -> None:

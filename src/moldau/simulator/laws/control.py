@@ -78,7 +78,7 @@ class ControlLaws:
                 self._asks[office._last_proposed] = (office.epoch, ask)
             if answer.token is not None:
                 saw[answer.token] = office._last_proposed
-            elif answer.reply is not None:  # with neither, a later part of the decision brings the answer
+            elif answer.reply is not None:  # a part of a decision says nothing
                 self._spoken(id, node, office._last_proposed)
             return answer
 
