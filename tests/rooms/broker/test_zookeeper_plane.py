@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from moldau.broker.lifecycle import RegistrationRefused, Stage
 from moldau.broker.node import Node
 from moldau.client.admin import NewTopic, create_topics, delete_topics
@@ -56,6 +58,23 @@ def test_three_brokers_register_elect_one_controller_and_serve_a_topic(tmp_path:
             assert not any(path.startswith("/brokers/topics/t") for path in nodes.server.znodes)
             client.close()
         assert not any(znode.stat.ephemeral_owner for znode in nodes.server.znodes.values())
+
+    run(scenario)
+
+
+def test_a_topic_that_was_made_is_known_to_every_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers are told one by one: who made a topic and asks another broker for it must find it, with its leader."""
+    monkeypatch.setattr("moldau.broker.api.forwarding.TELL_MS", 20_000)
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            client = nodes.client()
+            for number in range(10):
+                name = f"t{number}"
+                made = await create_topics(client, [NewTopic(name=name, partitions=3, replication_factor=3)])
+                assert made[name].code == 0
+                assert nodes.agree(), f"somebody does not know {name}"
+            client.close()
 
     run(scenario)
 

@@ -10,6 +10,7 @@ from moldau.controller.replies import Refused
 from moldau.terms import Code
 
 PATIENCE_MS = 30_000
+TELL_MS = 500
 SETTLE_MS = 2_000
 """How long an answer waits for this broker's own image to show what was done, so that a client reads its writes."""
 
@@ -24,6 +25,22 @@ async def seen(node: Any, shows: Callable[[Any], bool]) -> None:
     deadline_ms = node.world.clock.monotonic_ms() + SETTLE_MS
     while not shows(node.metadata.image) and node.world.clock.monotonic_ms() < deadline_ms:
         await pause(node.world.tasks, 2)
+
+
+async def told(node: Any) -> None:
+    """At a controller on ZooKeeper: wait until every live broker has been told what is decided, for a moment.
+
+    There brokers are told one by one, and clients ask any: kafka-python, which found no such topic at one of them,
+    looks again after five minutes.
+    """
+    if not node.config.on_zookeeper:
+        return
+    decided = node.plane.next_offset - 1
+    deadline_ms = node.world.clock.monotonic_ms() + TELL_MS
+    while node.world.clock.monotonic_ms() < deadline_ms and any(
+        read < decided for read in node.plane.readers().values()
+    ):
+        await pause(node.world.tasks, 1)
 
 
 def _patience(request: Any) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from moldau.broker.api.forwarding import forward, seen, whole
+from moldau.broker.api.forwarding import forward, seen, told, whole
 from moldau.controller import asks
 from moldau.controller.replies import TopicResult
 from moldau.image.configs import is_sensitive
@@ -42,6 +42,7 @@ async def control(node: Any, request: CreateTopicsRequest, context: Any) -> Crea
         answer.topics += [_error(topic.name, *refused) for topic in wanted]
     else:
         answer.topics += [_result(topic) for topic in reply.topics]
+        await told(node)
     return answer
 
 
