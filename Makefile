@@ -40,8 +40,12 @@ check: setup  ## ruff, mypy, import contracts, tidy budgets
 jars: setup  ## Apache Kafka's jars through Maven, for the peer and the Java clients
 	@sh bench/jars/get.sh
 
+# Each client library and their groups, on the other plane too; `make test-zookeeper` is all that can run there.
+ON_ZOOKEEPER := confluent kafka_python aiokafka kcat groups
+
 test: check jars  ## everything that CI runs
 	$(PY) -m moldau.simulator.campaign
+	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(ON_ZOOKEEPER:%=tests/live/test_foreign_%.py)
 	$(PYTEST) tests --ignore tests/tidy
 
 test-zookeeper: setup jars  ## the live suite with its shared cluster on the ZooKeeper plane
