@@ -6,6 +6,7 @@ What an administrator was told is held against what the cluster is afterwards (l
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -178,7 +179,10 @@ def _new(name: str, partitions: int, replicas: int = 3) -> NewTopic:
 def _write(client: sync.Cluster, partition: TopicPartition, stem: str, records: int) -> None:
     for number in range(records):
         value = f"{stem}-{number}".encode()
-        _must(client.produce(partition, build([(1, None, value, ())])).code, f"{partition} is written to")
+        _must(
+            client.produce(partition, build([(time.time_ns() // 1_000_000, None, value, ())])).code,
+            f"{partition} is written to",
+        )
 
 
 def _must(code: Code, what: str) -> None:
