@@ -10,7 +10,8 @@ from moldau.controller.replies import Refused
 from moldau.terms import Code
 
 PATIENCE_MS = 30_000
-TELL_MS = 500
+TELL_MS = 200
+"""How long an answer waits for brokers that stand still: they know nothing new whatever their clients ask."""
 SETTLE_MS = 2_000
 """How long an answer waits for this broker's own image to show what was done, so that a client reads its writes."""
 
@@ -28,18 +29,18 @@ async def seen(node: Any, shows: Callable[[Any], bool]) -> None:
 
 
 async def told(node: Any) -> None:
-    """At a controller on ZooKeeper: wait until every live broker has been told what is decided, for a moment.
+    """At a controller: wait until every live broker has been told what is decided, for a moment.
 
-    There brokers are told one by one, and clients ask any: kafka-python, which found no such topic at one of them,
-    looks again after five minutes.
+    Clients ask any broker: kafka-python, which found no such topic at one of them, looks again after five minutes.
     """
-    if not node.config.on_zookeeper:
-        return
     decided = node.plane.next_offset - 1
+
+    def lagging() -> bool:
+        readers = node.plane.readers()
+        return any(readers.get(broker.id, decided) < decided for broker in node.metadata.image.live_brokers())
+
     deadline_ms = node.world.clock.monotonic_ms() + TELL_MS
-    while node.world.clock.monotonic_ms() < deadline_ms and any(
-        read < decided for read in node.plane.readers().values()
-    ):
+    while lagging() and node.world.clock.monotonic_ms() < deadline_ms:
         await pause(node.world.tasks, 1)
 
 

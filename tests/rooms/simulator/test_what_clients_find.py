@@ -1,10 +1,11 @@
-"""A broker that comes back: clients find it refusing connections, or knowing its cluster; never ignorant."""
+"""What clients find at brokers: a cluster that is known, wherever they ask and whenever; never an ignorant answer."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 
+from moldau.client.admin import NewTopic, create_topics
 from moldau.client.connection import ConnectionOptions, connect
 from moldau.simulator.cluster import PORT
 from moldau.simulator.loop import Owner
@@ -49,6 +50,26 @@ def test_a_restarted_broker_refuses_clients_until_it_knows_its_cluster() -> None
             await ask()
         assert "UNKNOWN_TOPIC_OR_PARTITION" not in said
         assert said[-1] == "NONE"
+
+    asyncio.set_event_loop(None)
+    cluster.loop.run_until_complete(scenario())
+    cluster.close()
+
+
+def test_a_topic_that_was_made_has_been_told_to_every_broker() -> None:
+    run = Run(draw(4, "kill"))
+    cluster = run.cluster
+
+    async def scenario() -> None:
+        assert await run._begin()
+        for number in range(20):
+            new = NewTopic(name=f"new-{number}", partitions=2, replication_factor=1)
+            made = await run.admin.begin(create_topics(run.admin.client, [new]))
+            assert made[new.name].code is Code.NONE
+            nodes = [seat.node for seat in cluster.alive if seat.node is not None]
+            (active,) = (node for node in nodes if node.office is not None and node.office.active)
+            told = [read for id, read in active.plane.readers().items() if id in run.plan.brokers]
+            assert min(told) >= active.metadata.offset, f"{new.name}: somebody may still answer that it is not there"
 
     asyncio.set_event_loop(None)
     cluster.loop.run_until_complete(scenario())
