@@ -1,6 +1,6 @@
 # The words of this project. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-zookeeper check up down kills migration chaos sim zoo bench bench-controller docs jars clean
+.PHONY: help setup demo test test-zookeeper check up down kills migration chaos sim zoo bench bench-controller bench-scale docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -71,6 +71,9 @@ bench: setup jars  ## Moldau against Apache Kafka on this machine
 
 bench-controller: setup jars  ## the controller against Apache Kafka's: create, kill, fail over, roll
 	$(PY) -m bench.controller
+
+bench-scale: setup jars  ## what 1,000, 10,000 and 100,000 partitions cost
+	$(PY) -m bench.scale
 
 docs: setup  ## generate the reference pages
 	$(PY) -m docs.generate
