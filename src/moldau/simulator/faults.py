@@ -106,7 +106,8 @@ class Chaos:
 
     def _somebody_whole(self, but: set[int]) -> bool:
         """Whether every partition has somebody who may lead and has not crashed."""
-        gone = self.crashed | but
+        # Who is asked to stop leaves its ISRs (seed 72).
+        gone = self.crashed | but | {seat.id for seat in self.cluster.seats.values() if seat.stopping}
         return all({*p.isr, *p.elr} - gone or not p.isr + p.elr for _, _, p in self.eyes.partitions())
 
     def crashable(self, *, loses: bool) -> Seat | None:
@@ -163,7 +164,7 @@ class Chaos:
         seat = self.victim()
         if seat is None:
             return False
-        if not seat.serves:
+        if not seat.serves or not self.may_crash(seat.id):
             self.busy.discard(seat.id)
             return False
         self.cluster.stop(seat.id)
