@@ -274,12 +274,13 @@ class LogDirs:
                 if log.recovery_point or not log.size:
                     log.topic_id, log.topic_id_saved = topic_id, False
                     if log.dir.offline is None:
-                        with log.dir.watch:
+                        with suppress(DirOffline), log.dir.watch:
                             log.folder.say_topic(topic_id)
                 else:
                     strays.append(partition)
         for partition in strays:
-            self.delete(partition, now_ms, stray=self.logs[partition].topic_id is None)
+            with suppress(DirOffline):  # whoever listens to ``on_offline`` knows; other directories are looked through
+                self.delete(partition, now_ms, stray=self.logs[partition].topic_id is None)
         return strays
 
     # -- passes: each returns soon, and the broker calls them by its clock ------------------------------------------

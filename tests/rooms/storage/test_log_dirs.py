@@ -391,6 +391,29 @@ def test_an_empty_folder_that_a_kill_left_without_its_topic_says_it_once_it_is_k
     assert dirs.logs[P].topic_id == TOPIC_ID
 
 
+@pytest.mark.parametrize("lost", ["its topic id", "its topic"])
+def test_a_directory_that_fails_while_strays_are_looked_for_does_not_keep_from_the_others(lost: str) -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk, "/d", "/e")
+    for topic in "wxyz":
+        dirs.create(TopicPartition(topic, 0), TOPIC_ID, SMALL)
+    dirs.close()
+    for dir in ("/d", "/e"):
+        for name in [name for name in disk.list_dir(dir) if name.endswith("-0")] if lost == "its topic id" else ():
+            disk.remove(f"{dir}/{name}/partition.metadata")
+    dirs = loaded(disk, "/d", "/e")
+    wanted = {TopicPartition(topic, 0): TOPIC_ID for topic in "wxyz"} if lost == "its topic id" else {}
+    disk.fail_at = disk.steps
+    dirs.remove_strays(wanted, 0)
+    (there,) = (dir.path for dir in dirs.online)
+    names = [name for name in disk.list_dir(there) if name.startswith(tuple("wxyz"))]
+    if wanted:
+        assert all(disk.exists(f"{there}/{name}/partition.metadata") for name in names)
+    else:
+        assert all(name.endswith("-delete") for name in names)
+    assert len(names) == 2
+
+
 def test_flushes_follow_rolls_and_their_clock() -> None:
     disk = FaultyDisk()
     config = LogConfig(internal_segment_bytes=1000, flush_ms=100)
