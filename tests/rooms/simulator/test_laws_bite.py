@@ -38,7 +38,7 @@ def no_checksum_is_looked_at(patches: Patches) -> None:
         (5, "isolate", (quorum.keeps_leading_alone, quorum.trims_without_a_snapshot), ("R10:", "R7:")),
         (6, "stop", (controller.a_broker_may_always_go,), ("may go",)),
         (
-            5,
+            1,
             "kill",
             (any_commit_answers_all_who_wait, controller.a_crash_is_forgiven, quorum.exposes_before_its_own_record),
             ("C4:", "back from a crash", "R6:"),
@@ -50,12 +50,17 @@ def no_checksum_is_looked_at(patches: Patches) -> None:
 def test_a_mistake_in_real_nodes_breaks_the_law_that_is_about_it(
     seed: int, scene: str, mutants: tuple[Callable[[Patches], None], ...], laws: tuple[str, ...]
 ) -> None:
+    """Within ten seeds from the first: which one meets the mistake changes with everything that is drawn."""
+    missing, broken = set(laws), list[str]()
     with Patches() as patches:
         for mutant in mutants:
             mutant(patches)
-        broken = simulate(seed, scene).broken
-    for law in laws:
-        assert any(law in one for one in broken), (law, broken)
+        for one in range(seed, seed + 10):
+            broken += simulate(one, scene).broken
+            missing = {law for law in laws if not any(law in text for text in broken)}
+            if not missing:
+                break
+    assert not missing, broken
 
 
 def test_a_record_of_a_deposed_controller_after_one_of_its_successor_is_seen() -> None:
