@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 from moldau.broker.metadata import difference
@@ -123,4 +124,5 @@ def _below(tree: Tree, folder: str) -> list[tuple[str, Any]]:
 
 
 def _image(tree: Tree) -> Image:
-    return image_from(read(survey_of(tree), lambda: bytes(16)).records)
+    ids = count(1)  # of topics that an old tool made: each needs one of its own, which only the controller can say
+    return image_from(read(survey_of(tree), lambda: next(ids).to_bytes(16)).records)
