@@ -110,7 +110,7 @@ class Seat:
         self.inflight: set[asyncio.Future[Any]] = set()
         self.config = Config(id, quorum.voters, str(folder), **{**quorum.changes, **changes})
         self.config.is_controller = id in (*quorum.voters, *quorum.joining)
-        self.leaders_heard_of = 0
+        self.leaders_heard_of: list[tuple[int | None, int]] = []
         node = SimpleNamespace(
             world=self.world,
             config=self.config,
@@ -124,8 +124,21 @@ class Seat:
         meta = MetaProperties(CLUSTER, id, directory_id=self.directory_id)
         self.plane = node.plane = QuorumPlane(node, meta, [self.listener])
 
+    def state(self) -> str:
+        """What it is and what it holds, in one line."""
+        quorum, listener = self.plane.quorum, self.listener
+        if quorum is None:
+            return f"node {self.config.node_id}: not seated"
+        role, log = quorum.role, quorum.log
+        return (
+            f"node {self.config.node_id}: {type(role).__name__}, epoch {role.epoch}, leader {quorum.leader},"
+            f" log {log.start} to {log.end}, high watermark {quorum.high_watermark}, voters {list(quorum.voters.ids)},"
+            f" active {listener.active}, delivered to {listener.offset}, {len(listener.names)} names"
+            f" up to {listener.names[-1:]}, heard of leaders {self.leaders_heard_of}"
+        )
+
     def _leader_changed(self) -> None:
-        self.leaders_heard_of += 1
+        self.leaders_heard_of.append(self.plane.leader)
 
     def _failed(self, task: str, error: BaseException) -> None:
         if self.alive:  # what a killed process would have met nobody hears of
@@ -204,31 +217,43 @@ class SeatedQuorum:
     # ---- questions
 
     def active(self) -> Seat | None:
-        return next((seat for seat in self.seats.values() if seat.listener.active is not None), None)
+        """Who leads, as it thinks itself; an old leader that has not heard of the next epoch yet is no answer."""
+        found = [seat for seat in self.seats.values() if seat.listener.active is not None]
+        return max(found, key=lambda seat: seat.listener.active or 0, default=None)
 
-    async def until(self, holds: Callable[[], Any], limit_s: float = 20.0) -> Any:
+    async def until(self, holds: Callable[[], Any], what: str, limit_s: float = 60.0) -> Any:
         """Wait until something holds (and is true); what it was."""
         end = time.monotonic() + limit_s
         while not (found := holds()):
             assert not self.failures, self.failures
-            assert time.monotonic() < end, {
-                id: (seat.plane._driver.quorum if seat.plane._driver else None) for id, seat in self.seats.items()
-            }
+            assert time.monotonic() < end, f"waited {limit_s:.0f} s in vain for {what}\n{self.state()}"
             await asyncio.sleep(0.002)
         assert not self.failures, self.failures
         return found
 
+    def state(self) -> str:
+        """One line for each node."""
+        return "\n".join(seat.state() for seat in self.seats.values())
+
     async def leader(self) -> Seat:
-        return await self.until(self.active)  # type: ignore[no-any-return]
+        return await self.until(self.active, "an active leader")  # type: ignore[no-any-return]
 
     async def write(self, *names: str) -> int:
-        """Propose topics at the leader and wait until it has committed them."""
-        leader = await self.leader()
-        assert leader.listener.active is not None
-        offset = leader.plane.propose(
-            [TopicRecord(name=name, topic_id=name.encode().ljust(16, b".")[:16]) for name in names],
-            leader.listener.active,
-        )
-        assert offset is not None
-        await self.until(lambda: leader.listener.offset >= offset)
-        return offset
+        """Propose topics at the leader, and again at its successor when it goes, until they are committed; the offset
+        up to which the leader has committed then.
+        """
+        while True:
+            leader = await self.leader()
+            epoch = leader.listener.active
+            assert epoch is not None
+            if set(names) <= set(leader.listener.names):
+                return leader.listener.offset
+            offset = leader.plane.propose(
+                [TopicRecord(name=name, topic_id=name.encode().ljust(16, b".")[:16]) for name in names], epoch
+            )
+            assert offset is not None
+            await self._committed_or_lost(leader, epoch, offset, f"the commit of {', '.join(names)} at {offset}")
+
+    async def _committed_or_lost(self, leader: Seat, epoch: int, offset: int, what: str) -> None:
+        heard = leader.listener
+        await self.until(lambda: heard.offset >= offset or heard.active != epoch, what)

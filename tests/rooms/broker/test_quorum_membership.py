@@ -19,6 +19,10 @@ def all_count_by(quorum: SeatedQuorum, wanted: VoterSet) -> bool:
     return all(seat.plane.quorum is not None and seat.plane.quorum.voters == wanted for seat in quorum.seats.values())
 
 
+async def until_all_count_by(quorum: SeatedQuorum, wanted: VoterSet) -> None:
+    await quorum.until(lambda: all_count_by(quorum, wanted), f"all to count by {wanted}")
+
+
 async def joining(quorum: SeatedQuorum, id: int, **changes: Any) -> Seat:
     """A controller that knows nobody but where the others listen."""
     quorum.joining = (id,)
@@ -40,7 +44,7 @@ async def test_voters_set_by_hand_are_written_into_the_log_and_survive_a_restart
     wish = RemoveRaftVoterRequest(cluster_id=None, voter_id=1, voter_directory_id=bytes([1]) * 16)
     assert (await leader.plane.change_voters(wish)).code is Code.UNSUPPORTED_VERSION
     assert (await leader.plane.upgrade(5000)).code is Code.NONE
-    await quorum.until(lambda: all_count_by(quorum, voters(1, 2, 3)))
+    await until_all_count_by(quorum, voters(1, 2, 3))
     assert (await leader.plane.upgrade(5000)).code is Code.NONE, "it is done"
     for id in (1, 2, 3, 4):
         quorum.kill(id)
@@ -65,7 +69,7 @@ async def test_a_controller_that_moved_says_so(tmp_path: Path) -> None:
     await seated(quorum, moved)
     await quorum.write("b")
     there = Voter(ReplicaKey(moved, bytes([moved]) * 16), (Endpoint("CONTROLLER", "host", 100 + moved),))
-    await quorum.until(lambda: all_count_by(quorum, voters(1, 2, 3).with_voter(there)))
+    await until_all_count_by(quorum, voters(1, 2, 3).with_voter(there))
     await quorum.stop()
 
 
@@ -77,15 +81,15 @@ async def test_a_controller_joins_by_itself_and_again_with_another_disk(tmp_path
         await seated(quorum, id)
     await quorum.write("a")
     await joining(quorum, 3, controller_quorum_auto_join_enable=True)
-    await quorum.until(lambda: all_count_by(quorum, voters(1, 2, 3)))
+    await until_all_count_by(quorum, voters(1, 2, 3))
     quorum.kill(3)
     (tmp_path / "3").rename(tmp_path / "lost")
     quorum.disks[3] = 77
     await joining(quorum, 3, controller_quorum_auto_join_enable=True)
     again = voters(1, 2, 3).with_voter(Voter(ReplicaKey(3, bytes([77]) * 16), (Endpoint("CONTROLLER", "host", 3),)))
-    await quorum.until(lambda: all_count_by(quorum, again))
+    await until_all_count_by(quorum, again)
     await quorum.write("b")
-    await quorum.until(lambda: quorum.seats[3].listener.names == ["a", "b"])
+    await quorum.until(lambda: quorum.seats[3].listener.names == ["a", "b"], "3 to learn of b")
     await quorum.stop()
 
 

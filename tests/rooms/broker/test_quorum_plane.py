@@ -22,8 +22,10 @@ from moldau.wire.records.metadata import TopicRecord
 from tests.rooms.broker.quorum_seats import Seat, SeatedQuorum, on_loop
 
 
-def names_everywhere(quorum: SeatedQuorum, names: list[str]) -> bool:
-    return all(seat.listener.names == names for seat in quorum.seats.values())
+async def names_everywhere(quorum: SeatedQuorum, names: list[str]) -> None:
+    await quorum.until(
+        lambda: all(seat.listener.names == names for seat in quorum.seats.values()), f"{', '.join(names)} everywhere"
+    )
 
 
 @on_loop
@@ -32,7 +34,7 @@ async def test_three_voters_and_an_observer_agree(tmp_path: Path) -> None:
     await quorum.start(1, 2, 3, 4)
     await quorum.write("a", "b")
     await quorum.write("c")
-    await quorum.until(lambda: names_everywhere(quorum, ["a", "b", "c"]))
+    await names_everywhere(quorum, ["a", "b", "c"])
     leaders = {seat.plane.leader for seat in quorum.seats.values()}
     assert len(leaders) == 1
     await quorum.stop()
@@ -55,17 +57,20 @@ async def test_a_killed_leader_is_replaced_and_what_was_committed_stays(tmp_path
     quorum = SeatedQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3, 4)
     await quorum.write("a")
+    observer = quorum.seats[4]
+    await quorum.until(lambda: observer.leaders_heard_of, "the observer to hear of the first leader")
     leader = await quorum.leader()
-    epoch = leader.listener.active
+    epoch = leader.listener.active or 0
     quorum.kill(leader.config.node_id)
     began = time.monotonic()
     successor = await quorum.leader()
     print(f"failover took {1000 * (time.monotonic() - began):.0f} ms")
-    assert (successor.listener.active or 0) > (epoch or 0)
+    assert (successor.listener.active or 0) > epoch
     await quorum.write("b")
-    await quorum.until(lambda: quorum.seats[4].leaders_heard_of >= 2)  # an observer too: it beats at once
+    # An observer too is told of who leads next: it beats at once.
+    await quorum.until(lambda: observer.leaders_heard_of[-1][1] > epoch, "the observer to hear of the next leader")
     await quorum.start(leader.config.node_id)
-    await quorum.until(lambda: names_everywhere(quorum, ["a", "b"]))
+    await names_everywhere(quorum, ["a", "b"])
     await quorum.stop()
 
 
@@ -78,7 +83,7 @@ async def test_all_restart_with_what_they_knew(tmp_path: Path) -> None:
         quorum.kill(id)
     await quorum.start(1, 2, 3)
     await quorum.write("b")
-    await quorum.until(lambda: names_everywhere(quorum, ["a", "b"]))
+    await names_everywhere(quorum, ["a", "b"])
     await quorum.stop()
 
 
@@ -105,9 +110,11 @@ async def test_a_proposal_under_an_old_epoch_is_refused(tmp_path: Path) -> None:
     epoch = leader.listener.active
     assert epoch is not None
     leader.plane.resign()
-    await quorum.until(lambda: leader.listener.active is None)
+    await quorum.until(lambda: leader.listener.active != epoch, "the leader to resign")
     assert leader.plane.propose([], epoch) is None
-    await quorum.until(lambda: (seat := quorum.active()) is not None and (seat.listener.active or 0) > epoch)
+    await quorum.until(
+        lambda: (seat := quorum.active()) is not None and (seat.listener.active or 0) > epoch, "the next leader"
+    )
     await quorum.stop()
 
 
@@ -122,9 +129,12 @@ async def test_a_late_starter_loads_a_snapshot_and_the_log_is_bounded(tmp_path: 
     def trimmed() -> bool:
         return all(seat.plane._driver.quorum.log.start > 0 for seat in quorum.seats.values() if seat.plane._driver)
 
-    await quorum.until(trimmed)
+    def known(wanted: list[str]) -> bool:
+        return all(sorted(seat.listener.names) == sorted(wanted) for seat in quorum.seats.values())
+
+    await quorum.until(trimmed, "logs that were cut")
     await quorum.start(3, 4)
-    await quorum.until(lambda: all(sorted(seat.listener.names) == sorted(names) for seat in quorum.seats.values()))
+    await quorum.until(lambda: known(names), "all names everywhere")
     for id in (3, 4):
         assert quorum.seats[id].listener.told[0].startswith("snapshot")
     checkpoints = list((tmp_path / "1" / "__cluster_metadata-0").glob("*.checkpoint"))
@@ -135,9 +145,7 @@ async def test_a_late_starter_loads_a_snapshot_and_the_log_is_bounded(tmp_path: 
         quorum.kill(id)
     await quorum.start(1, 2, 3, 4)
     await quorum.write("again")
-    await quorum.until(
-        lambda: all(sorted(seat.listener.names) == sorted([*names, "after", "again"]) for seat in quorum.seats.values())
-    )
+    await quorum.until(lambda: known([*names, "after", "again"]), "all names everywhere")
     await quorum.stop()
 
 
@@ -148,7 +156,7 @@ async def test_older_versions_of_the_requests_do_as_well(tmp_path: Path, version
     quorum.versions = versions
     await quorum.start(1, 2, 3, 4)
     await quorum.write("a")
-    await quorum.until(lambda: names_everywhere(quorum, ["a"]))
+    await names_everywhere(quorum, ["a"])
     await quorum.stop()
 
 
@@ -182,7 +190,7 @@ async def test_the_leader_describes_the_quorum(tmp_path: Path) -> None:
         ends = [one.log_end_offset for one in (*part.current_voters, *part.observers)]
         return part if ends == [offset + 1] * 4 else None
 
-    part = await quorum.until(caught_up)
+    part = await quorum.until(caught_up, "all to be at the leader's end")
     assert [one.replica_id for one in part.current_voters] == [1, 2, 3]
     assert [one.replica_id for one in part.observers] == [4]
     assert part.high_watermark == offset + 1
@@ -208,7 +216,7 @@ async def test_an_observer_finds_the_voters_by_asking(tmp_path: Path) -> None:
     seat.config.voters = {}
     seat.config.bootstrap_controllers = (("host", 9), ("host", 1), ("host", 2), ("host", 3))
     await seat.plane.start()
-    await quorum.until(lambda: seat.listener.names == ["a"])
+    await quorum.until(lambda: seat.listener.names == ["a"], "the observer to learn of a")
     leader, _ = seat.plane.leader
     assert seat.plane.voters() == {leader: ("host", leader)}, "voters set by hand stand in no log: the leader is known"
     await quorum.stop()
@@ -248,7 +256,7 @@ async def test_commits_share_their_flushes(tmp_path: Path) -> None:
         last = seat.plane.propose(
             [TopicRecord(name=f"t{number}", topic_id=bytes([1, number]) * 8)], seat.listener.active or 0
         )
-    await quorum.until(lambda: seat.listener.offset == last)
+    await quorum.until(lambda: seat.listener.offset == last, "the hundredth commit")
     assert flushes < 5
     await quorum.stop()
 

@@ -64,7 +64,7 @@ async def test_the_voter_set_is_in_every_later_snapshot_and_a_start_needs_only_t
         await seated(quorum, id)
     for number in range(30):
         await quorum.write(f"t{number}")
-    await quorum.until(lambda: all(checkpoints(tmp_path / str(id)) for id in (1, 2)))
+    await quorum.until(lambda: all(checkpoints(tmp_path / str(id)) for id in (1, 2)), "snapshots")
     for id in (1, 2):
         quorum.kill(id)
     for id in (1, 2):
@@ -93,6 +93,6 @@ async def test_voters_set_by_hand_are_not_written_into_snapshots(tmp_path: Path)
     await quorum.start(1)
     for number in range(30):
         await quorum.write(f"t{number}")
-    await quorum.until(lambda: checkpoints(tmp_path / "1"))
+    await quorum.until(lambda: checkpoints(tmp_path / "1"), "a snapshot")
     assert all(newest(path.read_bytes()) is None for path in checkpoints(tmp_path / "1"))
     await quorum.stop()
