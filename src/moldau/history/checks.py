@@ -41,11 +41,13 @@ class Anomaly(NamedTuple):
 
 class Promise(NamedTuple):
     """What the producers of a topic were promised. Without ``acked`` (acks=1) an acknowledgement is worth nothing here;
-    without ``once`` (no idempotence) a record may stand twice, and out of order.
+    without ``once`` (no idempotence) a record may stand twice, and out of order. Without ``kept`` (an unclean election
+    was allowed, and was held) neither counts, and what was read may be gone.
     """
 
     acked: bool = True
     once: bool = True
+    kept: bool = True
 
 
 SAFE = Promise()
@@ -53,6 +55,8 @@ SAFE = Promise()
 
 def check(history: History, promise: Promise = SAFE) -> list[Anomaly]:
     """Every anomaly of a history, by all rules that its promise covers."""
+    if not promise.kept:
+        history, promise = history._replace(reads=[]), Promise(acked=False, once=False, kept=False)
     if not promise.acked:
         sends = [send._replace(outcome=INFO, offset=-1) if send.outcome == OK else send for send in history.sends]
         history = history._replace(sends=sends)

@@ -8,7 +8,7 @@ sure: it never left the client), ``info`` (refused, but it may be in the log: ev
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO, Any, NamedTuple
 
 OK, FAIL, INFO, OPEN = "ok", "fail", "info", "open"
@@ -83,6 +83,15 @@ class History(NamedTuple):
     final: list[Read]
     ends: dict[int, int]
     kills: list[Kill]
+
+    def of(self, wanted: Callable[[int], bool]) -> History:
+        """What of it is about some partitions."""
+        return self._replace(
+            sends=[one for one in self.sends if wanted(one.partition)],
+            reads=[one for one in self.reads if wanted(one.partition)],
+            final=[one for one in self.final if wanted(one.partition)],
+            ends={partition: end for partition, end in self.ends.items() if wanted(partition)},
+        )
 
     @property
     def acked(self) -> int:

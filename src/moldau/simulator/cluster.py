@@ -23,7 +23,7 @@ from moldau.simulator.loop import Owner, SimLoop
 from moldau.simulator.net import SimNet, Wires
 from moldau.simulator.plan import BROKER, CONTROLLER, Plan
 from moldau.simulator.ports import Machine, SimClock, SimRandom, SimTasks
-from moldau.terms import uuid_text
+from moldau.terms import TopicPartition, uuid_text
 
 PORT, CONTROLLER_PORT = 9092, 9093
 CLIENTS = "client"
@@ -58,6 +58,8 @@ class SimCluster:
         self.dice = self.stream("nodes")
         self.loop = SimLoop(self.stream("order"))
         self.story: list[str] = []
+        self.unclean: set[TopicPartition] = set()
+        """Partitions that had an unclean election, which somebody allowed: there records may be gone."""
         self._hash = hashlib.sha256()
         self.wires = Wires(self.loop, self.stream("net"), self.trace, plan.weather)
         self.broken: list[str] = []

@@ -108,7 +108,11 @@ class Chaos:
         """Whether every partition has somebody who may lead and has not crashed."""
         # Who is asked to stop leaves its ISRs (seed 72).
         gone = self.crashed | but | {seat.id for seat in self.cluster.seats.values() if seat.stopping}
-        return all({*p.isr, *p.elr} - gone or not p.isr + p.elr for _, _, p in self.eyes.partitions())
+        asked = [one.machine.proposal for of in self.eyes.replicas().values() for one in of.values()]
+        # What a leader has asked for may become the ISR after it is gone.
+        return all({*p.isr, *p.elr} - gone or not p.isr + p.elr for _, _, p in self.eyes.partitions()) and all(
+            set(one.isr) - gone for one in asked if one is not None
+        )
 
     def crashable(self, *, loses: bool) -> Seat | None:
         """A victim that the atlas lets crash; it is noted as crashed."""

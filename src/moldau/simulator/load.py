@@ -134,7 +134,9 @@ class Reader(Actor):
                 self._take(chunk)
 
     def _take(self, chunk: Chunk) -> None:
-        if chunk.fetched.code is Code.OFFSET_OUT_OF_RANGE:
+        if chunk.fetched.code is Code.OFFSET_OUT_OF_RANGE and chunk.partition in self.cluster.unclean:
+            self._consumer.seek(chunk.partition, 0)
+        elif chunk.fetched.code is Code.OFFSET_OUT_OF_RANGE:
             self.cluster.breaks(f"S7: {self.name} is told that {chunk.partition}@{chunk.offset} is out of range")
         elif chunk.fetched.code is Code.NONE:
             for record in chunk.records():

@@ -34,6 +34,7 @@ EFFECTS: dict[type, str] = {
 MARKS = frozenset(
     {
         "a leader was deposed",
+        "a leader was elected uncleanly",
         "a move ended",
         "a replica was cut",
         "a torn tail was cut",
@@ -76,6 +77,8 @@ class Marks:
     def _changed(self, before: Partition, after: Partition) -> None:
         if after.leader != before.leader and after.leader != NO_LEADER and after.leader in before.elr:
             self.hit.add("a leader came from the ELR")
+        if {after.leader} - {NO_LEADER, before.leader, *before.isr, *before.elr, *before.last_known_elr}:
+            self.hit.add("a leader was elected uncleanly")
         if after.leader == NO_LEADER != before.leader:
             self.hit.add("nobody could lead")
         if after.recovery == Recovery.RECOVERING != before.recovery:

@@ -6,6 +6,7 @@ What was answered is kept: it must be so at the end (C13). One administrator, on
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from moldau.client.admin import (
     Election,
@@ -15,10 +16,16 @@ from moldau.client.admin import (
     elect_leaders,
     reassign,
 )
+from moldau.client.client import CONTROLLER
+from moldau.client.view import code_of
+from moldau.controller.facts import ELR_FEATURE
 from moldau.simulator.cluster import SimCluster
 from moldau.simulator.load import TROUBLE, Actor
 from moldau.simulator.looking import Eyes
 from moldau.terms import Code, TopicPartition
+from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest
+
+SAFE_DOWNGRADE = 2
 
 
 class Administrator(Actor):
@@ -34,7 +41,9 @@ class Administrator(Actor):
 
     async def meddle(self) -> None:
         """Do this and that until told to stop."""
-        deeds = (self._make, self._make, self._delete, self._move, self._move, self._elect)
+        deeds = [self._make, self._make, self._delete, self._move, self._move, self._elect]
+        if any(topic.unclean for topic in self.cluster.plan.topics):
+            deeds += [self._elect_unclean] * 2
         while self.going:
             await asyncio.sleep(self.dice.choice((0.1, 0.5, 2.0)))
             if self.going:
@@ -86,6 +95,27 @@ class Administrator(Actor):
         self.cluster.tell(f"admin {'calls off a move of' if target is None else 'moves'} {where} {target or ''}")
         try:
             await reassign(self.client, {where: target})
+        except TROUBLE:
+            return
+
+    async def keep_no_elr(self) -> bool:
+        """Turn the feature off, as for a cluster that was made before there was any; whether it is."""
+        kind = UpdateFeaturesRequest
+        update = kind.FeatureUpdateKey(feature=ELR_FEATURE, max_version_level=0, upgrade_type=SAFE_DOWNGRADE)
+        answer: Any = await self.client.ask(kind(feature_updates=[update]), CONTROLLER)
+        return code_of(answer.error_code) is Code.NONE
+
+    async def _elect_unclean(self) -> None:
+        """By hand, where nobody leads; of topics for which the plan allows it only."""
+        where = [
+            TopicPartition(one.name, n)
+            for one in self.cluster.plan.topics
+            if one.unclean
+            for n in range(one.partitions)
+        ]
+        self.cluster.tell("admin elects leaders for risky, even unclean ones")
+        try:
+            await elect_leaders(self.client, where, Election.UNCLEAN)
         except TROUBLE:
             return
 

@@ -21,13 +21,16 @@ CALM = Weather()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """A topic that is written all the time. ``flush``: every record is synced before it counts (flush.messages=1)."""
+    """A topic that is written all the time. ``unclean``: an unclean election is allowed there, by its settings or by
+    the administrator's hand.
+    """
 
     name: str
     partitions: int
     replication_factor: int
     acks: int = -1
     idempotent: bool = True
+    unclean: bool = False
     configs: Mapping[str, str]
 
     @property
@@ -37,7 +40,9 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One run. ``seats`` has each node's roles; ``span_s`` is how long troubles go on, ``at_once`` how many overlap."""
+    """One run. ``seats`` has each node's roles; ``span_s`` is how long troubles go on, ``at_once`` how many overlap.
+    ``elr``: whether the cluster keeps eligible leader replicas (KIP-966).
+    """
 
     seed: int
     plane: str
@@ -57,6 +62,7 @@ class Plan:
     session_timeout_ms: int
     weather: Weather
     drift: float
+    elr: bool = False
 
     @property
     def voters(self) -> list[int]:
@@ -66,21 +72,17 @@ class Plan:
     def brokers(self) -> list[int]:
         return [id for id, roles in self.seats.items() if roles != CONTROLLER]
 
-    @property
-    def elr(self) -> bool:
-        """Whether the cluster keeps eligible leader replicas (KIP-966)."""
-        return False
-
     def text(self) -> str:
         """What was drawn, in a few lines."""
         shape = ", ".join(f"n{id} {roles}" for id, roles in self.seats.items())
         topics = "; ".join(
             f"{one.name}: {one.partitions} partitions on {one.replication_factor}, acks={'all' if one.acks < 0 else 1}"
-            f"{', idempotent' if one.idempotent else ''}"
+            f"{', idempotent' if one.idempotent else ''}{', unclean elections allowed' if one.unclean else ''}"
             for one in self.topics
         )
+        kept = "" if self.elr else "no "
         return (
-            f"nodes: {shape}; {self.log_dirs} log dirs\ntopics: {topics}\n"
+            f"nodes: {shape}; {self.log_dirs} log dirs; {kept}eligible leader replicas\ntopics: {topics}\n"
             f"troubles: {', '.join(self.faults)}, up to {self.at_once} at once, for {self.span_s:.0f} s; "
             f"then {'a core heals' if self.core_only else 'all heal'}"
         )

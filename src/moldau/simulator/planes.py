@@ -15,7 +15,8 @@ from moldau.simulator.laws.zookeeper import ZooKeeperLaws
 from moldau.simulator.looking import Eyes
 from moldau.simulator.looking_zookeeper import ZnodeEyes
 from moldau.simulator.marks import Marks
-from moldau.simulator.plan import Plan, draw
+from moldau.simulator.plan import Plan
+from moldau.simulator.plan_quorum import draw_quorum
 from moldau.simulator.plan_zookeeper import draw_zookeeper
 from moldau.simulator.scenes import ZOOKEEPER
 
@@ -35,7 +36,7 @@ class Parts(NamedTuple):
 
 def plan_of(seed: int, scene: str | None, plane: str) -> Plan:
     """The plan of a seed on a plane."""
-    return draw_zookeeper(seed, scene) if plane == ZOOKEEPER else draw(seed, scene)
+    return draw_zookeeper(seed, scene) if plane == ZOOKEEPER else draw_quorum(seed, scene)
 
 
 def parts_of(plan: Plan) -> Parts:

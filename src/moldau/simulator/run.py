@@ -156,6 +156,9 @@ class Run:
         if not await self.cluster.until(lambda: self.eyes.unfenced(self.plan.brokers), HEALED_LIMIT_S):
             self.cluster.breaks("L5: not all brokers came up")
             return False
+        if self.plan.plane == QUORUM and not self.plan.elr and not await self.admin.begin(self.admin.keep_no_elr()):
+            self.cluster.breaks("C13: eligible leader replicas cannot be turned off where there is no partition")
+            return False
         new = [
             NewTopic(
                 name=one.name, partitions=one.partitions, replication_factor=one.replication_factor, configs=one.configs
@@ -243,7 +246,9 @@ class Run:
         answer = await reader.begin(list_offsets(reader.client, targets))
         ends = {p.partition: offset.offset for p, offset in answer.items()}
         await self._ended([reader.begin(reader.read(ends))], "the last reader")
-        for law in rest.histories(self.writers[name], self.readers[name], reader, ends):
+        unclean = {one.partition for one in self.cluster.unclean if one.topic == name}
+        history = rest.history_of(self.writers[name], self.readers[name], reader, ends)
+        for law in rest.histories(history, reader.topic, unclean):
             self.cluster.breaks(law)
 
     async def _judge_group(self) -> None:

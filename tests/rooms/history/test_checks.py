@@ -125,6 +125,24 @@ def test_what_was_not_promised_is_not_held_against_a_topic() -> None:
     assert checks.INCONSISTENT in kinds(check(History(sends, [], twice, {0: 3}, []), checks.Promise(False, False)))
 
 
+def test_where_an_unclean_election_was_held_only_what_nobody_sent_and_what_nobody_answered_counts() -> None:
+    sends = [Send("p0", n, 0, f"v{n}", n, n, OK, n) for n in range(3)]
+    read, left = Read("follower", 0, 2, "v2"), [Read("final", 0, 0, "v1")]
+    torn = checks.Promise(kept=False)
+    assert check(History(sends, [read], left, {0: 1}, []), torn) == []
+    assert kinds(check(History(sends, [], [Read("final", 0, 0, "x")], {0: 1}, []), torn)) == {checks.PHANTOM}
+    assert kinds(check(History([sends[0]._replace(outcome=OPEN)], [], [], {}, []), torn)) == {checks.UNANSWERED}
+    assert checks.LOST in kinds(check(History(sends, [read], left, {0: 1}, [])))
+
+
+def test_a_history_of_some_partitions_has_nothing_of_the_others() -> None:
+    sends = [Send("p0", n, n, f"v{n}", n, n, OK, 0) for n in range(2)]
+    reads = [Read("r", n, 0, f"v{n}") for n in range(2)]
+    whole = History(sends, reads, reads, {0: 1, 1: 1}, [])
+    assert whole.of(lambda partition: partition == 1) == History(sends[1:], reads[1:], reads[1:], {1: 1}, [])
+    assert whole.of(lambda partition: True) == whole
+
+
 def test_the_longest_gap_is_that_of_the_worst_partition_within_the_kill() -> None:
     s = 1_000_000_000
     acks = [(0, 0.9), (0, 1.1), (0, 9.9), (1, 0.5), (1, 4.5), (1, 9.8), (1, 30.0)]

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from moldau.controller import office
+from moldau.image import Partition, Recovery
 from moldau.simulator.laws import rest
+from moldau.simulator.laws.data import DataLaws, Past
 from moldau.simulator.laws.quorum import QuorumLaws
 from moldau.simulator.run import simulate
 from moldau.simulator.zoo import controller, quorum
 from moldau.simulator.zoo.mutant import Patches
 from moldau.storage import recovery, segment
-from moldau.terms import Code
+from moldau.terms import Code, TopicPartition
 
 
 def any_commit_answers_all_who_wait(patches: Patches) -> None:
@@ -73,6 +75,40 @@ def test_a_record_of_a_deposed_controller_after_one_of_its_successor_is_seen() -
     laws._history.committed.append((2, "d"))
     laws._epochs_rise()
     assert told == ["C5: epoch 2 is committed at 3, after epoch 3"]
+
+
+def data_laws() -> tuple[DataLaws, Callable[[str, Partition, Partition], None], set[TopicPartition]]:
+    """The laws of data over a cluster without nodes; how to tell them of a change; what they take for unclean."""
+    unclean: set[TopicPartition] = set()
+    plan = SimpleNamespace(
+        topics=[SimpleNamespace(name="risky", unclean=True), SimpleNamespace(name="safe", unclean=False)]
+    )
+    cluster = SimpleNamespace(breaks=None, plan=plan, unclean=unclean)
+    eyes: Any = SimpleNamespace(cluster=cluster, listeners=[], replicas=dict, image=None)
+    laws = DataLaws(eyes)
+
+    def change(topic: str, before: Partition, after: Partition) -> None:
+        changes = [(topic, before.key, before, after)]
+        delta: Any = SimpleNamespace(partitions=True, partition_changes=lambda image: changes)
+        laws.heard(1, None, delta, True)  # type: ignore[arg-type]
+
+    return laws, change, unclean
+
+
+def test_only_an_unclean_election_that_is_marked_and_allowed_makes_forget_what_was_committed() -> None:
+    laws, change, unclean = data_laws()
+    before = Partition(b"t" * 16, 0, (1, 2, 3), (1,), 1, 4)
+    led = before._replace(leader=3, isr=(3,), leader_epoch=5, recovery=Recovery.RECOVERING)
+    kept = laws.past[before.key] = Past()
+    change("safe", before, led)
+    change("risky", before, led._replace(recovery=Recovery.RECOVERED))
+    change("risky", before._replace(elr=(3,)), led)
+    change("risky", before._replace(isr=(), leader=-1, last_known_elr=(3,)), led)
+    assert laws.past[before.key] is kept
+    assert not unclean
+    change("risky", before, led)
+    assert laws.past[before.key].anew == 5
+    assert unclean == {TopicPartition("risky", 0)}
 
 
 def test_records_that_no_member_of_the_group_was_given_are_seen() -> None:

@@ -11,13 +11,14 @@ from bisect import bisect_left
 from typing import Any, NamedTuple
 
 from moldau.broker.node import Node
-from moldau.image import Delta
+from moldau.image import NO_LEADER, Delta, Recovery
 from moldau.replication import laws as room
 from moldau.replication.facts import Assignment
 from moldau.replication.laws import Memory, ReplicaSight, Sight
 from moldau.replication.roles import Role
 from moldau.simulator.looking import Eyes
 from moldau.storage import CorruptLog
+from moldau.terms import TopicPartition
 from moldau.wire import batch
 
 TAIL = 20
@@ -43,9 +44,12 @@ class Seen(NamedTuple):
 
 
 class Past:
-    """What is remembered of one partition; ``memory`` is the room's."""
+    """What is remembered of one partition; ``memory`` is the room's. ``anew``: the leader epoch of its last unclean
+    election, before which nothing counts; -1 where there was none.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, anew: int = -1) -> None:
+        self.anew = anew
         self.memory = Memory()
         self.true_end = 0
         self.pieces: list[Piece] = []
@@ -98,6 +102,7 @@ class DataLaws:
     def __init__(self, eyes: Eyes) -> None:
         self._eyes = eyes
         self._breaks = eyes.cluster.breaks
+        self._risky = {topic.name for topic in eyes.cluster.plan.topics if topic.unclean}
         self.past: dict[Any, Past] = {}
         eyes.listeners.append(self.heard)
 
@@ -112,6 +117,8 @@ class DataLaws:
             changed = False
             for id, replica in of.items():
                 machine, log = replica.machine, replica.log
+                if past.anew >= 0 and not self._knows(past, key, id, machine):
+                    continue
                 state = (machine.role, machine.leader_epoch, machine.high_watermark, log.log_end_offset, machine.isr)
                 seen = past.seen.get(id)
                 if log.dir.offline is not None:  # its directory has failed: it is about to lead and follow no more
@@ -121,6 +128,11 @@ class DataLaws:
                     self._replica(past, id, replica, state)
             if changed:
                 self._together(key, past, of)
+
+    def _knows(self, past: Past, key: Any, id: int, machine: Any) -> bool:
+        """Whether a replica has followed an unclean leader: before, it holds what that one has lost."""
+        committed = self._eyes.image.partition(*key)
+        return committed is not None and id in committed.isr and machine.leader_epoch >= past.anew
 
     def _replica(self, past: Past, id: int, replica: Any, state: tuple[Any, ...]) -> None:
         machine, log, name = replica.machine, replica.log, replica.partition
@@ -177,6 +189,9 @@ class DataLaws:
         for topic, key, before, after in delta.partition_changes(self._eyes.image):
             if before is None or after is None or (before.isr == after.isr and before.leader == after.leader):
                 continue
+            if self._is_unclean(topic, before, after):
+                self.past[key] = Past(after.leader_epoch)
+                self._eyes.cluster.unclean.add(TopicPartition(topic, key[1]))
             here = replicas.get(key, {})
             for broker in (*after.isr, *after.elr):
                 replica = here.get(broker)
@@ -187,6 +202,17 @@ class DataLaws:
             leader = here.get(after.leader)
             if leader is not None and leader.machine.role is Role.LEADER and before.leader == after.leader:
                 self._joins(topic, set(after.isr) - set(before.isr), leader.machine, here)
+
+    def _is_unclean(self, topic: str, before: Any, after: Any) -> bool:
+        """An election that is marked (C11), where the plan allows one; who led last has nothing to lose (KIP-966)."""
+        if after.recovery != Recovery.RECOVERING or after.leader in (
+            before.leader,
+            NO_LEADER,
+            *before.isr,
+            *before.elr,
+        ):
+            return False
+        return topic in self._risky and before.last_known_elr != (after.leader,)
 
     def _joins(self, topic: str, joined: set[int], leader: Any, here: dict[int, Any]) -> None:
         """S10: whoever joins an ISR has reached watermark and epoch start of its leader."""

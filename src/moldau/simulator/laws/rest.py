@@ -7,13 +7,14 @@ in a broker) here. Each function gives the sentences of what does not hold.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from moldau.history.checks import check
 from moldau.history.rows import History
 from moldau.simulator.load import Member, Reader, Writer
 from moldau.simulator.looking import Eyes
 from moldau.simulator.meddling import Administrator
+from moldau.simulator.plan import TopicPlan
 from moldau.terms import TopicPartition
 
 SHOWN = 3
@@ -25,11 +26,13 @@ def history_of(writers: Iterable[Writer], reader: Reader, final: Reader, ends: d
     return History([send for writer in writers for send in writer.sends], reader.reads, final.reads, ends, [])
 
 
-def histories(writers: list[Writer], reader: Reader, final: Reader, ends: dict[int, int]) -> list[str]:
-    """S1, S6, S15, S16, S19, L2 of one topic."""
-    found = check(history_of(writers, reader, final, ends), reader.topic.promise)
-    more = [f"... and {len(found) - SHOWN} more of {reader.topic.name}"] if len(found) > SHOWN else []
-    return [f"{one.law}: {reader.topic.name}: {one.kind}: {one.text}" for one in found[:SHOWN]] + more
+def histories(history: History, topic: TopicPlan, unclean: Collection[int]) -> list[str]:
+    """S1, S6, S15, S16, S19, L2 of one topic; of partitions that had an unclean election what is promised there."""
+    found = check(history.of(lambda partition: partition not in unclean), topic.promise)
+    if unclean:
+        found += check(history.of(lambda partition: partition in unclean), topic.promise._replace(kept=False))
+    more = [f"... and {len(found) - SHOWN} more of {topic.name}"] if len(found) > SHOWN else []
+    return [f"{one.law}: {topic.name}: {one.kind}: {one.text}" for one in found[:SHOWN]] + more
 
 
 def groups(members: list[Member], committed: Mapping[TopicPartition, int]) -> list[str]:
