@@ -7,7 +7,7 @@ topic left out, brokers would take its replicas for strays. Source: KIP-866, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from moldau.image.partition import NO_LEADER
@@ -22,6 +22,7 @@ from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.znodes import (
     Assignment,
     BrokerZnode,
+    StateZnode,
     TopicZnode,
     parse_broker,
     parse_feature,
@@ -51,9 +52,9 @@ class Reading(NamedTuple):
     """What a survey means.
 
     ``repairs``: topics from before topic ids get one, which must be written before anything else is. ``bad``: brokers
-    and settings that could not be read, and were left out. ``since``: broker -> the oldest transaction that wrote a
-    state with it in the ISR; whoever registered later is another process than was in sync then. ``lives``: registered
-    broker -> since when its process lives.
+    and settings that could not be read, and were left out. ``since``: broker -> the oldest broker epoch under which a
+    state has it in the ISR, or, where the state does not say, the transaction that wrote it; whoever registered later
+    is another process than was in sync then. ``lives``: registered broker -> since when its process lives.
     """
 
     records: list[Any]
@@ -130,11 +131,9 @@ def broker_record(broker: BrokerZnode, stat: Stat) -> records.RegisterBrokerReco
 
 
 def partition_record(
-    topic_id: bytes, number: int, assignment: Assignment, found: Found, topic: str
+    topic_id: bytes, number: int, assignment: Assignment, state: StateZnode, stat: Stat
 ) -> records.PartitionRecord:
     """A partition that has a state. Who left the replicas while a controller died has left the ISR too."""
-    data, stat = found
-    state = parse_state(topic, number, data)
     return records.PartitionRecord(
         partition_id=number,
         topic_id=topic_id,
@@ -178,11 +177,20 @@ def _topic_records(topic: TopicZnode, survey: Survey, since: dict[int, int]) -> 
     for number in sorted(topic.partitions):
         state = survey.states.get((topic.name, number))
         if state is not None:
-            record = partition_record(topic.id, number, topic.partitions[number], state, topic.name)
+            data, stat = state
+            known = parse_state(topic.name, number, data)
+            record = partition_record(topic.id, number, topic.partitions[number], known, stat)
             found.append(record)
-            for id in record.isr:
-                since[id] = min(since.get(id, state[1].mzxid), state[1].mzxid)
+            for id, epoch in _lived(known, stat.mzxid):
+                if id in record.isr:
+                    since[id] = min(since.get(id, epoch), epoch)
     return found
+
+
+def _lived(state: StateZnode, written: int) -> Iterable[tuple[int, int]]:
+    """Under which epochs those in sync were known to live: who wrote the state may not have heard of the newest
+    registrations by then."""
+    return zip(state.isr, state.isr_epochs or (written,) * len(state.isr), strict=True)
 
 
 def _note_topic(topic: TopicZnode, survey: Survey, standing: Standing) -> None:

@@ -181,10 +181,11 @@ class Draft:
             ops += [Delete(path=paths.topic(name))]
             if paths.config(_entity(name)) in self._standing:
                 ops.append(Delete(path=paths.config(_entity(name))))
-        for entity, values in self._settings.items():
+        for entity in sorted(self._settings, key=_depth):  # an entity is the folder of those within it
             parts = entity.split("/")
             ops += self._new_folders(*(paths.config("/".join(parts[:n])) for n in range(1, len(parts))))
-            ops.append(self._put(paths.config(entity), config_json(values)))
+            ops.append(self._put(paths.config(entity), config_json(self._settings[entity])))
+            self._folders[paths.config(entity)] = None
         for id in self._assigned:
             ops.append(self._put(paths.topic(self._name(id)), topic_json(self._topic(id))))
         for states in self._states.values():
@@ -235,12 +236,23 @@ class Draft:
                 isr=partition.isr,
                 controller_epoch=self._epoch,
                 recovery=partition.recovery,
+                isr_epochs=self._lives(partition.isr),
             )
         )
+
+    def _lives(self, isr: Iterable[int]) -> tuple[int, ...]:
+        """Under which epochs those in sync are known: a registration that this controller has not heard of may be
+        another process's. A quorum's epochs (KIP-866) do not compare with ZooKeeper's transactions: nothing is said."""
+        brokers = self._image.brokers
+        return () if self._later else tuple(brokers[id].epoch if id in brokers else 0 for id in isr)
 
 
 def _assignment(partition: Partition) -> Assignment:
     return Assignment(partition.replicas, partition.adding, partition.removing)
+
+
+def _depth(entity: str) -> int:
+    return entity.count("/")
 
 
 def _entity(topic: str) -> str:

@@ -69,13 +69,18 @@ class TopicZnode(NamedTuple):
 
 
 class StateZnode(NamedTuple):
-    """A partition's leader and ISR. The partition epoch is the znode's version."""
+    """A partition's leader and ISR. The partition epoch is the znode's version.
+
+    ``isr_epochs`` (ours alone): beside each of the ISR, under which broker epoch its writer knew it; 0 if it did not,
+    and empty when nobody said.
+    """
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
     recovery: int = 0
+    isr_epochs: tuple[int, ...] = ()
 
 
 class FeatureZnode(NamedTuple):
@@ -257,12 +262,15 @@ def parse_state(topic: str, partition: int, data: bytes | None) -> StateZnode:
     recovery = found.integer("leader_recovery_state", 0)
     if recovery not in (0, 1):
         raise BadZnode(found.path, f"leader_recovery_state {recovery} is not known here")
+    isr = found.integers("isr")
+    epochs = found.integers("isr_epochs") if found.has("isr_epochs") else ()
     return StateZnode(
         leader=found.integer("leader"),
         leader_epoch=found.integer("leader_epoch"),
-        isr=found.integers("isr"),
+        isr=isr,
         controller_epoch=found.integer("controller_epoch", 0),
         recovery=recovery,
+        isr_epochs=epochs if len(epochs) == len(isr) else (),
     )
 
 
@@ -276,6 +284,8 @@ def state_json(state: StateZnode) -> bytes:
     }
     if state.recovery:
         values = _with_after("version", "leader_recovery_state", state.recovery, values)
+    if state.isr_epochs:
+        values["isr_epochs"] = list(state.isr_epochs)
     return written(values)
 
 

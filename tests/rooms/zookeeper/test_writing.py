@@ -18,7 +18,7 @@ from moldau.zookeeper.notes import config_json
 from moldau.zookeeper.reading import born, read
 from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.writing import operations
-from moldau.zookeeper.znodes import Assignment, TopicZnode, parse_topic, topic_json
+from moldau.zookeeper.znodes import Assignment, TopicZnode, parse_state, parse_topic, topic_json
 from tests.rooms.zookeeper.tree import Tree
 
 EPOCH = 7
@@ -328,3 +328,32 @@ def test_a_law_finds_what_the_controller_does_not_know_of(ops: list[Any]) -> Non
     pen.tree.apply(ops)
     with pytest.raises(AssertionError):
         laws.z7_znodes_rebuild_the_image(pen.image, pen.tree.survey())
+
+
+def test_a_state_says_under_which_epochs_its_isr_was_known_when_it_was_decided() -> None:
+    pen = Pen()
+    for id, epoch in ((1, 11), (2, 12)):
+        pen.write(records.RegisterBrokerRecord(broker_id=id, broker_epoch=epoch, incarnation_id=topic_id(id)))
+    pen.write(*new_topic("a", topic_id(1), [1, 2, 3]))
+    state = parse_state("a", 0, pen.tree.nodes[paths.state("a", 0)][0])
+    assert (state.isr, state.isr_epochs) == ((1, 2, 3), (11, 12, 0))
+    shrunk = records.PartitionChangeRecord(topic_id=topic_id(1), partition_id=0, isr=[1, 2], leader=1)
+    pen.write(shrunk, records.RegisterBrokerRecord(broker_id=2, broker_epoch=22, incarnation_id=topic_id(9)))
+    state = parse_state("a", 0, pen.tree.nodes[paths.state("a", 0)][0])
+    assert (state.isr, state.isr_epochs) == ((1, 2), (11, 12)), "who was in sync is who was known before"
+    pen.check()
+
+
+@pytest.mark.parametrize("inner_first", [True, False])
+def test_a_user_and_a_client_of_his_get_their_first_settings_in_one_decision(inner_first: bool) -> None:
+    """A user's znode is the folder that his clients' lie in: it is made once, whoever is named first."""
+    pen = Pen()
+    quota = records.ClientQuotaRecord
+    user = quota.EntityData(entity_type="user", entity_name="alice")
+    client = quota.EntityData(entity_type="client-id", entity_name=None)
+    both = [
+        quota(entity=[user], key="request_percentage", value=2.5),
+        quota(entity=[user, client], key="request_percentage", value=5.0),
+    ]
+    pen.write(*both[::-1] if inner_first else both)
+    pen.check()
