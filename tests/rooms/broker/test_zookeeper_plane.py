@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from moldau.broker.lifecycle import RegistrationRefused, Stage
 from moldau.broker.node import Node
 from moldau.client.admin import NewTopic, create_topics, delete_topics
-from moldau.ports.zookeeper import Check, Delete, Set
+from moldau.ports.zookeeper import Check, ConnectionLoss, Create, Delete, Op, Set
 from moldau.terms import Code
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
@@ -178,7 +179,9 @@ def test_a_broken_connection_only_makes_a_controller_wait(tmp_path: Path) -> Non
     run(scenario)
 
 
-def test_a_write_whose_answer_is_lost_is_done_once(tmp_path: Path) -> None:
+def test_a_write_whose_answer_is_lost_is_done_once_and_costs_no_office(tmp_path: Path) -> None:
+    """An ensemble that lost its majority commits what it had taken when the majority is back: after the break."""
+
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
             active = nodes.controller
@@ -187,8 +190,38 @@ def test_a_write_whose_answer_is_lost_is_done_once(tmp_path: Path) -> None:
             client = nodes.client()
             made = await create_topics(client, [NewTopic(name="t", partitions=1, replication_factor=3)])
             client.close()
-            assert made["t"].code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS)
+            assert made["t"].code is Code.NONE
             await until(lambda: nodes.agree() and "t" in active.metadata.image.names, "it is there, once")
+            assert nodes.controller is active
+            assert nodes.server.znodes["/controller_epoch"].data == b"1"
+
+    run(scenario)
+
+
+def test_a_write_that_somebody_else_overtook_while_its_answer_was_lost_ends_the_office(tmp_path: Path) -> None:
+    """The same refusal, another cause: then nobody knows what stands, and it is read anew."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            node = nodes.controller
+            await topic(nodes, "t", 1, 1)
+            await until(lambda: settled(nodes), "the topic is led")
+            zk: Any = node.plane.zk  # type: ignore[union-attr]
+            multi = zk.multi
+
+            async def overtaken(ops: Sequence[Op]) -> Any:
+                zk.multi = multi
+                by_a_tool = {"version": 1, "partitions": {"0": [1]}}
+                nodes.server.apply(0, [Create(path="/brokers/topics/u", data=json.dumps(by_a_tool).encode())])
+                raise ConnectionLoss(ops[0].path)
+
+            zk.multi = overtaken
+            client = nodes.client()
+            made = await create_topics(client, [NewTopic(name="u", partitions=1, replication_factor=1)])
+            client.close()
+            assert made["u"].code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS)
+            assert nodes.server.znodes["/controller_epoch"].data == b"2"
+            await until(lambda: settled(nodes) and len(node.metadata.image.names) == 2, "the tool's topic is led")
 
     run(scenario)
 

@@ -1,8 +1,9 @@
 """Decisions into znodes: what the controller proposed, in order, in transactions that a deposed controller cannot make.
 
 Every transaction checks the version of /controller_epoch (EL-5, laws Z1, Z4); a proposal is whole in one, and small
-ones share one. An answer that never came is asked for again: a transaction that had been made then fails, and whoever
-cannot tell takes office anew, which reads the truth. What a record is in znodes: ``moldau.zookeeper.writing``.
+ones share one. An answer that never came is asked for again: a transaction that had been made then fails, which its
+znodes tell; whoever cannot tell takes office anew, which reads the truth. What a record is in znodes:
+``moldau.zookeeper.writing``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from moldau.image import Image
 from moldau.ports.zookeeper import BadVersion, Check, ConnectionLoss, NoAuth, Op, SessionExpired, ZooKeeperError
 from moldau.terms.named import NamedTuple
 from moldau.zookeeper import paths
+from moldau.zookeeper.lost_answers import was_made
 from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.writing import operations
 
@@ -129,11 +131,13 @@ class Writer:
     async def _commit(self, ops: Sequence[Op]) -> bool:
         """Make the transaction, in pieces only if it is too large for one; False when this office is over."""
         for piece in _pieces(ops):
+            lost = False
             while True:
                 try:
                     await self._plane.zk.multi([Check(path=paths.CONTROLLER_EPOCH, version=self._version), *piece])
                     break
                 except ConnectionLoss:
+                    lost = True
                     if not await self._plane.connected():
                         return False
                 except SessionExpired:
@@ -141,12 +145,25 @@ class Writer:
                 except ZooKeeperError as error:
                     if isinstance(error, BadVersion) and error.path == paths.CONTROLLER_EPOCH:
                         self._plane.deposed("another controller has been elected since")
+                    elif lost and await self._was_made(piece):
+                        break
                     elif isinstance(error, NoAuth):
                         self._denied(error)
                     else:
                         self._plane.deposed(f"the znodes are not what they were: {error}")
                     return False
         return True
+
+    async def _was_made(self, ops: Sequence[Op]) -> bool:
+        """Whether a transaction whose answer was lost was made after all; False when nobody can tell."""
+        while True:
+            try:
+                return await was_made(self._plane.zk, ops)
+            except ConnectionLoss:
+                if not await self._plane.connected():
+                    return False
+            except ZooKeeperError:
+                return False
 
     def _denied(self, error: NoAuth) -> None:
         """An ACL is in the way: say which decision it is about."""
