@@ -293,8 +293,8 @@ class Replicas:
         self._fetchers.brokers_changed(ids)
         image, now_ms = self.image, self._clock.monotonic_ms()
         for id in sorted(ids - {self.me}):
-            led, there = image.index.led.get(self.me, set()), image.index.assigned.get(id, set())
-            keys = sorted(led & there)
+            led, there = image.index.led.get(self.me, {}), image.index.assigned.get(id, {})
+            keys = [key for key in led if key in there]
             step = self.around.world.step
             for begin in range(0, len(keys), step):
                 if begin:

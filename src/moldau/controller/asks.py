@@ -98,13 +98,19 @@ class TakeStock:
 
 @value(kw_only=True)
 class Restate:
-    """Part of a decision that concerns many partitions: bring ``keys`` into line, as if brokers ``leaving``, each (id,
-    epoch), were gone; without keys, decide ``then``. ``lost_tail``: as after an unclean shutdown (KIP-966)."""
+    """Part of a decision that concerns many partitions: bring the next ``keys``, from number ``at`` on, into line, as
+    if brokers ``leaving``, each (id, epoch), were gone; when it is through, decide ``then``. ``lost_tail``: as after an
+    unclean shutdown (KIP-966)."""
 
     keys: tuple[Key, ...]
+    at: int = 0
     leaving: tuple[tuple[int, int], ...] = ()
     lost_tail: bool = False
     then: object = None
+
+    @property
+    def is_through(self) -> bool:
+        return self.at >= len(self.keys)
 
 
 @value

@@ -175,9 +175,13 @@ def heartbeat(view: View, ask: Heartbeat) -> Decision:
     elif broker.in_controlled_shutdown:
         # A reassignment may have given it a lead since; it is on its way out all the same.
         records = failures.leave(view, frozenset({broker.id}))
-    if ask.offline_log_dirs and not records:
-        records = failures.lose_directories(view, broker.id, ask.offline_log_dirs)
-    return Decision(records, reply, {broker.id: session}, None if parts.under_way(view, [broker.id]) else then)
+    begun = not view.parted and parts.under_way(view, [broker.id])
+    if ask.offline_log_dirs and not records and then is None and not begun:
+        lost = frozenset(ask.offline_log_dirs).intersection(broker.log_dirs)
+        then = parts.lost_directories(view, broker.id, lost, ask)
+        if then is None:
+            records = failures.lose_directories(view, broker.id, lost)
+    return Decision(records, reply, {broker.id: session}, None if begun else then)
 
 
 def _shutdown_offset(view: View, broker: Broker) -> int:

@@ -27,7 +27,7 @@ def elect_leaders(view: View, ask: ElectLeaders) -> Decision:
     results: list[tuple[str, int, Problem]] = []
     standing = Standing(view)
     if ask.partitions is None:
-        keys = view.image.index.astray if ask.election_type == 0 else view.image.index.led.get(NO_LEADER, set())
+        keys = view.image.index.astray if ask.election_type == 0 else view.image.index.led.get(NO_LEADER, {})
         named = sorted((view.image.topics[key[0]].name, key[1]) for key in keys)
     else:
         named = list(dict.fromkeys(ask.partitions))

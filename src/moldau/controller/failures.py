@@ -12,7 +12,7 @@ from typing import Any
 
 from moldau.controller.change import Standing, Wish, change
 from moldau.controller.facts import View
-from moldau.image.partition import NO_LEADER, Key, Partition
+from moldau.image.partition import NO_LEADER, Key
 from moldau.wire.records.metadata import BrokerRegistrationChangeRecord
 
 FENCE, UNFENCE = 1, -1
@@ -40,9 +40,7 @@ def take_stock(view: View, dead: Iterable[int], back: Iterable[int]) -> list[Any
 
 def settle(view: View, gone: frozenset[int], lost_tail: frozenset[int] = frozenset()) -> list[Any]:
     """Changes that take brokers out of ISRs and leads, and elect for partitions that nobody leads."""
-    keys = {p.key for p in view.image.leaderless()}
-    for id in gone:
-        keys.update(p.key for p in view.image.partitions_on_broker(id) if id in p.isr or p.leader == id)
+    keys = {**view.image.index.led.get(NO_LEADER, {}), **concerned(view, gone)}
     return changes(Standing(view, leaving=gone, lost_tail=lost_tail), keys)
 
 
@@ -50,7 +48,7 @@ def unfence(view: View, broker_id: int) -> list[Any]:
     """Records that unfence a broker, and elect for partitions that had nobody."""
     records: list[Any] = [mark_unfenced(view, broker_id)]
     standing = Standing(view, arriving=frozenset({broker_id}))
-    records += changes(standing, (p.key for p in view.image.leaderless()))
+    records += changes(standing, view.image.index.led.get(NO_LEADER, ()))
     return records
 
 
@@ -69,19 +67,27 @@ def leave(view: View, gone: frozenset[int]) -> list[Any]:
     return changes(Standing(view, leaving=gone), concerned(view, gone))
 
 
-def concerned(
-    view: View, gone: frozenset[int], among: Iterable[Key] | None = None, *, lost_tail: bool = False
-) -> list[Key]:
-    """Partitions, of all or ``among`` some, that change when brokers go, in any order: those with one of them in the
-    ISR, or in the lead; with a lost tail, in the ELR too."""
-    topics = view.image.topics
+def concerned(view: View, gone: Iterable[int], *, lost_tail: bool = False) -> dict[Key, None]:
+    """Partitions that change when brokers go, each once: those with one of them in the ISR, or in the lead; with a lost
+    tail, in the ELR too. Taken from the index as they are: of a hundred thousand none is looked at."""
+    image = view.image
     found: dict[Key, None] = {}
     for id in gone:
-        for key in view.image.index.assigned.get(id, ()) if among is None else among:
-            p = topics[key[0]].partitions[key[1]]
-            if id in p.isr or p.leader == id or (lost_tail and id in p.elr):
-                found[key] = None
-    return list(found)
+        found.update(image.index.in_sync.get(id, {}))
+        found.update(image.index.led.get(id, {}))
+        if lost_tail:
+            found.update(dict.fromkeys(key for key in image.index.eligible if id in image.at(key).elr))
+    return found
+
+
+def still_concerned(view: View, gone: Iterable[int], keys: Iterable[Key], *, lost_tail: bool) -> list[Key]:
+    """Those of some partitions that are there and change when brokers go."""
+    found = []
+    for key in keys:
+        p = view.image.partition(*key)
+        if p is not None and any(id in p.isr or id == p.leader or (lost_tail and id in p.elr) for id in gone):
+            found.append(key)
+    return found
 
 
 def distrust(view: View, broker_id: int) -> list[Any]:
@@ -99,16 +105,17 @@ def lose_directories(view: View, broker_id: int, offline: Iterable[bytes]) -> li
     lost = frozenset(offline) & frozenset(broker.log_dirs)
     if not lost:
         return []
-    keys = [
-        p.key
-        for p in view.image.partitions_on_broker(broker_id)
-        if p.directory(broker_id) in lost and _part(p, broker_id)
-    ]
-    records = changes(Standing(view, leaving=frozenset({broker_id})), keys)
+    records = changes(Standing(view, leaving=frozenset({broker_id})), in_directories(view, broker_id, lost))
     left = [d for d in broker.log_dirs if d not in lost]
     if left:  # with none left the broker stops itself; an empty list means "no change" in this record
         records.append(_mark(view, broker_id, log_dirs=left))
     return records
+
+
+def in_directories(view: View, broker_id: int, lost: Iterable[bytes]) -> list[Key]:
+    """Partitions that change when a broker loses directories."""
+    at, gone = view.image.at, frozenset(lost)
+    return [key for key in concerned(view, [broker_id]) if at(key).directory(broker_id) in gone]
 
 
 def elect_leaderless(view: View, keys: Iterable[Key]) -> list[Any]:
@@ -132,10 +139,6 @@ def _mark(
         in_controlled_shutdown=int(leaving),
         log_dirs=list(log_dirs),
     )
-
-
-def _part(partition: Partition, broker_id: int) -> bool:
-    return broker_id in partition.isr or partition.leader == broker_id
 
 
 def changes(standing: Standing, keys: Iterable[Key]) -> list[Any]:

@@ -57,7 +57,7 @@ def c2_partitions_are_well_formed(step: Step) -> None:
     """C2: ISR and ELR are disjoint parts of the replicas; the leader is in the ISR; nobody fenced is in it."""
     touched = {key for key in step.delta.partitions if step.after.partition(*key) is not None}
     for id in step.delta.brokers:
-        touched |= step.after.index.assigned.get(id, set())
+        touched.update(step.after.index.assigned.get(id, ()))
     if step.delta.features or step.delta.configs:
         touched = {key for keys in step.after.index.led.values() for key in keys}
     view = step.view()
@@ -97,7 +97,7 @@ def c3_same_log_same_state(step: Step) -> None:
     """C3: the image rebuilt from its own snapshot has the same hash, and its look-ups are those of a fresh fold."""
     again = image_from(list(snapshot_records(step.after)), step.after.offset)
     assert image_hash(again) == image_hash(step.after), "the snapshot rebuilds another image"
-    for name in type(again.index).__slots__:
+    for name in again.index.LOOK_UPS:
         assert getattr(again.index, name) == getattr(step.after.index, name), f"look-up {name} is wrong"
 
 

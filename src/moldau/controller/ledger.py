@@ -54,7 +54,7 @@ _PLACING = frozenset(
 
 def decide(image: Image, soft: Soft, ask: Any, facts: Facts) -> Decision:
     """Decide one ask on the image as it is. Reads ``image`` and ``soft``, changes neither."""
-    parted = isinstance(ask, asks.Restate) and not ask.keys
+    parted = isinstance(ask, asks.Restate) and ask.is_through
     if parted:
         ask = ask.then
         if ask is None:

@@ -87,7 +87,7 @@ class Office:
         if isinstance(ask, Tick):
             self._forgive_own_sleep(facts.now_ms)
         decision = decide(self.working, self.soft, ask, facts)
-        if isinstance(ask, Restate) and not ask.keys:
+        if isinstance(ask, Restate) and ask.is_through:
             self.soft.going.difference_update(id for id, _ in ask.leaving)
         if isinstance(decision.then, Restate):
             self.soft.going.update(id for id, _ in decision.then.leaving)

@@ -8,8 +8,7 @@ fenced. What a part changes is ``failures.py``'s; who asks for the next one is t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from operator import itemgetter
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from moldau.controller import failures
@@ -19,8 +18,6 @@ from moldau.controller.facts import Decision, View
 from moldau.controller.replies import Moved
 from moldau.image.partition import NO_LEADER, Key
 from moldau.terms.value import replace
-
-_TOPIC, _NUMBER = itemgetter(0), itemgetter(1)
 
 
 def in_parts(view: View, ask: Any, ids: Iterable[int], *, lost_tail: bool = False) -> Decision | None:
@@ -37,38 +34,39 @@ def under_way(view: View, ids: Iterable[int]) -> bool:
 def departure(view: View, ids: Iterable[int], then: Any, *, lost_tail: bool = False) -> Restate | None:
     """The parts in which brokers leave, None when there are so few partitions that no parts are needed. ``then`` comes
     after them."""
-    assigned = view.image.index.assigned
-    gone = frozenset(ids)
-    most = view.settings.partitions_at_once
-    if view.parted or sum(len(assigned.get(id, ())) for id in gone) <= most:
+    gone = sorted(set(ids))
+    return _leaving(view, gone, failures.concerned(view, gone, lost_tail=lost_tail), then, lost_tail=lost_tail)
+
+
+def lost_directories(view: View, broker_id: int, offline: Iterable[bytes], then: Any) -> Restate | None:
+    """The parts in which the replicas in directories that failed leave; None when they need no parts."""
+    return _leaving(view, [broker_id], failures.in_directories(view, broker_id, offline), then)
+
+
+def _leaving(
+    view: View, gone: list[int], keys: Collection[Key], then: Any, *, lost_tail: bool = False
+) -> Restate | None:
+    if view.parted or len(keys) <= view.settings.partitions_at_once:
         return None
-    keys = failures.concerned(view, gone, lost_tail=lost_tail)
-    if len(keys) <= most:
-        return None
-    leaving = tuple((id, view.image.brokers[id].epoch) for id in sorted(gone))
-    return Restate(keys=_in_order(keys), leaving=leaving, lost_tail=lost_tail, then=then)
+    leaving = tuple((id, view.image.brokers[id].epoch) for id in gone)
+    return Restate(keys=tuple(keys), leaving=leaving, lost_tail=lost_tail, then=then)
 
 
 def arrival(view: View) -> Restate | None:
     """The parts in which leaderless partitions are looked at again; None when they need no parts."""
     keys = view.image.index.led.get(NO_LEADER, ())
-    return Restate(keys=_in_order(keys)) if len(keys) > view.settings.partitions_at_once else None
-
-
-def _in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
-    """Sets have no order that two processes share. Two sorts by plain values are faster than one by pairs."""
-    return tuple(sorted(sorted(keys, key=_NUMBER), key=_TOPIC))
+    return Restate(keys=tuple(keys)) if len(keys) > view.settings.partitions_at_once else None
 
 
 def restate(view: View, ask: Restate) -> Decision:
     """One part. It is dropped, and with it the rest, when the broker that was to go has registered anew."""
-    most = view.settings.partitions_at_once
+    end = ask.at + view.settings.partitions_at_once
     leaving = frozenset(id for id, epoch in ask.leaving if not view.stale(id, epoch))
     if ask.leaving and not leaving:
-        return Decision([], None, then=replace(ask, keys=()))
-    keys = [key for key in ask.keys[:most] if view.image.partition(*key) is not None]
+        return Decision([], None, then=replace(ask, at=len(ask.keys)))
+    keys = [key for key in ask.keys[ask.at : end] if view.image.partition(*key) is not None]
     if leaving:
-        keys = failures.concerned(view, leaving, keys, lost_tail=ask.lost_tail)
+        keys = failures.still_concerned(view, leaving, keys, lost_tail=ask.lost_tail)
     lost_tail = leaving if ask.lost_tail else frozenset()
     records = failures.changes(Standing(view, leaving=leaving, lost_tail=lost_tail), keys)
     sessions = {}
@@ -76,7 +74,7 @@ def restate(view: View, ask: Restate) -> Decision:
         session = view.soft.sessions.get(id)
         if records and session is not None and session.shutdown_offset >= 0:  # who may go waits until this is known too
             sessions[id] = session._replace(shutdown_offset=view.facts.next_offset + len(records) - 1)
-    return Decision(records, None, sessions, then=replace(ask, keys=ask.keys[most:]))
+    return Decision(records, None, sessions, then=replace(ask, at=end))
 
 
 NOTHING_MORE = Moved(count=0)

@@ -3,7 +3,6 @@
 Folds the records of the metadata log, in order, into features, brokers, controllers, topics, configs and the rest,
 and keeps look-ups (``index``) as it goes. It never decides: a record that makes no sense here is our bug or a foreign
 log, and stops the node (KAFKA-14275: failing to apply must crash, not continue).
-Folds the records of the metadata log, in order, into features, brokers, controllers, topics, configs and so on,
 """
 
 from __future__ import annotations
@@ -19,14 +18,15 @@ from moldau.wire.records import metadata as records
 
 
 class Topic:
-    """A topic: name, id, partitions by number. Changed by the image only."""
+    """A topic: name, id, partitions by number. Changed only by the image that is its ``owner``; others copy it."""
 
-    __slots__ = ("id", "name", "partitions")
+    __slots__ = ("id", "name", "owner", "partitions")
 
-    def __init__(self, name: str, id: bytes, partitions: dict[int, Partition] | None = None) -> None:
+    def __init__(self, name: str, id: bytes, owner: object, partitions: dict[int, Partition]) -> None:
         self.name = name
         self.id = id
-        self.partitions: dict[int, Partition] = {} if partitions is None else partitions
+        self.owner = owner
+        self.partitions = partitions
 
     def __repr__(self) -> str:
         return f"Topic({self.name!r}, {len(self.partitions)} partitions)"
@@ -37,7 +37,7 @@ class Image:
 
     __slots__ = (
         "brokers", "configs", "controllers", "features", "index", "names", "next_producer_id", "offset", "opaque",
-        "registered_at", "topics", "zk_migration_state", "_shared", "_transaction",
+        "registered_at", "topics", "zk_migration_state", "_mine", "_shared", "_transaction",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -56,20 +56,24 @@ class Image:
         self.opaque: dict[tuple[object, ...], Any] = {}
         """ACLs, SCRAM credentials, quotas, tokens: records kept whole, by kind and identity, so that none is lost."""
         self.index = Index()
+        self._mine = object()
+        """Marks topics that no other image has a part in."""
         self._shared: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self._transaction: list[Any] | None = None
 
     def copy(self) -> Image:
-        """A twin that may go its own way; frozen values are shared."""
+        """A twin that may go its own way. Topics are shared until one of the two changes them: who takes office must
+        not stop for a hundred thousand partitions. Settings are never changed in place, and shared as well."""
         twin = Image()
+        self._mine = object()
         twin.offset = self.offset
         twin.features = dict(self.features)
         twin.brokers = dict(self.brokers)
         twin.registered_at = dict(self.registered_at)
         twin.controllers = dict(self.controllers)
-        twin.topics = {id: Topic(topic.name, id, dict(topic.partitions)) for id, topic in self.topics.items()}
+        twin.topics = dict(self.topics)
         twin.names = dict(self.names)
-        twin.configs = {resource: dict(settings) for resource, settings in self.configs.items()}
+        twin.configs = dict(self.configs)
         twin.next_producer_id = self.next_producer_id
         twin.zk_migration_state = self.zk_migration_state
         twin.opaque = dict(self.opaque)
@@ -83,7 +87,7 @@ class Image:
         twin = Image()
         for name in Image.__slots__:
             setattr(twin, name, getattr(self, name))
-        twin.configs = {resource: dict(settings) for resource, settings in self.configs.items()}
+        twin.configs = dict(self.configs)
         twin.features = dict(self.features)
         for record in changes:
             assert isinstance(record, records.ConfigRecord | records.FeatureLevelRecord), f"not a setting: {record!r}"
@@ -236,7 +240,7 @@ class Image:
         assert id not in self.topics, f"topic id {id.hex()} is there already"
         if delta is not None:
             delta.topics.setdefault(id, (record.name, False))
-        self.topics[id] = Topic(record.name, id)
+        self.topics[id] = Topic(record.name, id, self._mine, {})
         self.names[record.name] = id
 
     def _partition(self, record: records.PartitionRecord, offset: int, delta: Delta | None) -> None:
@@ -261,6 +265,8 @@ class Image:
             isr=share(after.isr, after.isr),
             directories=share(after.directories, after.directories),
         )
+        if topic.owner is not self._mine:
+            topic = self.topics[topic.id] = Topic(topic.name, topic.id, self._mine, dict(topic.partitions))
         topic.partitions[number] = after
         self.index.update(before, after)
 
@@ -277,20 +283,23 @@ class Image:
         resource = (2, topic.name)
         if resource in self.configs:
             if delta is not None:
-                delta.configs.setdefault(resource, dict(self.configs[resource]))
+                delta.configs.setdefault(resource, self.configs[resource])
             del self.configs[resource]
 
     def _config(self, record: records.ConfigRecord, offset: int, delta: Delta | None) -> None:
         resource = (record.resource_type, record.resource_name)
-        settings = self.configs.setdefault(resource, {})
-        if delta is not None and resource not in delta.configs:
-            delta.configs[resource] = dict(settings)
+        before = self.configs.get(resource, {})
+        if delta is not None:
+            delta.configs.setdefault(resource, before)
+        settings = dict(before)
         if record.value is None:
             settings.pop(record.name, None)
         else:
             settings[record.name] = record.value
-        if not settings:
-            del self.configs[resource]
+        if settings:
+            self.configs[resource] = settings
+        else:
+            self.configs.pop(resource, None)
 
     def _producer_ids(self, record: records.ProducerIdsRecord, offset: int, delta: Delta | None) -> None:
         if delta is not None and delta.producer_ids is None:

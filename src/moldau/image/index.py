@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from moldau.image.partition import Key, Partition
 
+Keys = dict[Key, None]
+
 
 class Index:
-    """Sets of partition keys by broker and by condition.
+    """Partition keys by broker and by condition: dicts without values, for a set has no order that two processes share.
 
     assigned: broker -> partitions with a replica there.
+    in_sync: broker -> partitions with it in the ISR.
     led: broker -> partitions it leads; NO_LEADER (-1) -> leaderless ones.
     astray: partitions not led by their preferred replica.
     preferred: broker -> how many partitions it should lead.
@@ -19,22 +22,27 @@ class Index:
     eligible: partitions with an ELR or a last known leader.
     """
 
-    __slots__ = ("assigned", "astray", "eligible", "led", "moving", "preferred")
+    LOOK_UPS = ("assigned", "astray", "eligible", "in_sync", "led", "moving", "preferred")
+    __slots__ = (*LOOK_UPS, "_own")
 
     def __init__(self) -> None:
-        self.assigned: dict[int, set[Key]] = {}
-        self.led: dict[int, set[Key]] = {}
+        self.assigned: dict[int, Keys] = {}
+        self.in_sync: dict[int, Keys] = {}
+        self.led: dict[int, Keys] = {}
         self.preferred: dict[int, int] = {}
-        self.astray: set[Key] = set()
-        self.moving: set[Key] = set()
-        self.eligible: set[Key] = set()
+        self.astray: Keys = {}
+        self.moving: Keys = {}
+        self.eligible: Keys = {}
+        self._own: set[int] = set()
+        """Which of the brokers' keys (by ``id``) no other index has a part in: the rest is copied before it changes."""
 
     def copy(self) -> Index:
+        """A twin that may go its own way; what brokers have is shared until one of the two changes it."""
         twin = Index()
-        twin.assigned = {broker: set(keys) for broker, keys in self.assigned.items()}
-        twin.led = {broker: set(keys) for broker, keys in self.led.items()}
+        self._own.clear()
+        twin.assigned, twin.in_sync, twin.led = dict(self.assigned), dict(self.in_sync), dict(self.led)
         twin.preferred = dict(self.preferred)
-        twin.astray, twin.moving, twin.eligible = set(self.astray), set(self.moving), set(self.eligible)
+        twin.astray, twin.moving, twin.eligible = dict(self.astray), dict(self.moving), dict(self.eligible)
         return twin
 
     def update(self, before: Partition | None, after: Partition | None) -> None:
@@ -54,37 +62,60 @@ class Index:
         _mark(self.eligible, key, after is not None and bool(after.elr or after.last_known_elr))
 
     def _relead(self, before: Partition, after: Partition) -> None:
+        key = after.key
         if before.leader != after.leader:
-            _take(self.led, before.leader, before.key)
-            self.led.setdefault(after.leader, set()).add(after.key)
+            self._take(self.led, before.leader, key)
+            self._give(self.led, after.leader, key)
+        if before.isr is not after.isr:
+            for broker in before.isr:
+                if broker not in after.isr:
+                    self._take(self.in_sync, broker, key)
+            for broker in after.isr:
+                if broker not in before.isr:
+                    self._give(self.in_sync, broker, key)
 
     def _add(self, partition: Partition) -> None:
         key = partition.key
         for broker in partition.replicas:
-            self.assigned.setdefault(broker, set()).add(key)
-        self.led.setdefault(partition.leader, set()).add(key)
+            self._give(self.assigned, broker, key)
+        for broker in partition.isr:
+            self._give(self.in_sync, broker, key)
+        self._give(self.led, partition.leader, key)
         first = partition.replicas[0]
         self.preferred[first] = self.preferred.get(first, 0) + 1
 
     def _drop(self, partition: Partition) -> None:
+        key = partition.key
         for broker in partition.replicas:
-            _take(self.assigned, broker, partition.key)
-        _take(self.led, partition.leader, partition.key)
+            self._take(self.assigned, broker, key)
+        for broker in partition.isr:
+            self._take(self.in_sync, broker, key)
+        self._take(self.led, partition.leader, key)
         first = partition.replicas[0]
         self.preferred[first] -= 1
         if not self.preferred[first]:
             del self.preferred[first]
 
+    def _give(self, table: dict[int, Keys], broker: int, key: Key) -> None:
+        keys = table.get(broker)
+        if keys is None or id(keys) not in self._own:
+            keys = table[broker] = {} if keys is None else dict(keys)
+            self._own.add(id(keys))
+        keys[key] = None
 
-def _mark(keys: set[Key], key: Key, belongs: bool) -> None:
+    def _take(self, table: dict[int, Keys], broker: int, key: Key) -> None:
+        keys = table[broker]
+        if id(keys) not in self._own:
+            keys = table[broker] = dict(keys)
+            self._own.add(id(keys))
+        del keys[key]
+        if not keys:
+            self._own.discard(id(keys))
+            del table[broker]
+
+
+def _mark(keys: Keys, key: Key, belongs: bool) -> None:
     if belongs:
-        keys.add(key)
+        keys[key] = None
     else:
-        keys.discard(key)
-
-
-def _take(table: dict[int, set[Key]], broker: int, key: Key) -> None:
-    keys = table[broker]
-    keys.remove(key)
-    if not keys:
-        del table[broker]
+        keys.pop(key, None)

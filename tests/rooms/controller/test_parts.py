@@ -11,6 +11,7 @@ import pytest
 
 from moldau.controller.asks import (
     AlterPartition,
+    AssignReplicasToDirs,
     BrokerRefused,
     CreateTopics,
     IsrChange,
@@ -50,14 +51,15 @@ def full(partitions: int, at_once: int, **settings: Any) -> Sizes:
     return desk
 
 
+def by_name(desk: Desk) -> dict[tuple[str, int], Partition]:
+    """All partitions, by topic and number."""
+    topics = desk.image.topics.values()
+    return {(topic.name, number): partition for topic in topics for number, partition in topic.partitions.items()}
+
+
 def standing(desk: Desk) -> dict[tuple[str, int], Partition]:
     """All partitions, without what was drawn by chance."""
-    topics = desk.image.topics.values()
-    return {
-        (topic.name, number): partition._replace(topic_id=b"")
-        for topic in topics
-        for number, partition in topic.partitions.items()
-    }
+    return {name: partition._replace(topic_id=b"") for name, partition in by_name(desk).items()}
 
 
 def refused(desk: Desk) -> None:
@@ -161,7 +163,7 @@ def test_the_rest_is_dropped_when_the_broker_has_registered_anew() -> None:
     desk = full(40, 4)
     then = begun(desk, BrokerRefused(broker_id=1, broker_epoch=desk.broker(1).epoch))
     assert isinstance(then, Restate)
-    assert len(then.keys) > 4
+    assert not then.is_through
     desk.register(1, 1, previous_is_gone=True)
     desk.beat(1)
     desk.set_isr("a", 0, 0, 2, 1)
@@ -232,3 +234,29 @@ def test_a_registration_that_takes_parts_is_answered_once_with_its_epoch() -> No
     )
     assert reply.code is Code.NONE
     assert reply.broker_epoch == desk.broker(1).epoch == desk.next_offset - 1
+
+
+def test_replicas_in_a_directory_that_failed_leave_in_parts_and_those_in_others_stay() -> None:
+    whole, desk = (full(40, at_once, elr=False) for at_once in (WHOLE, 4))
+    ends = []
+    for each in (whole, desk):
+        disks = (b"x" * 16, b"y" * 16)
+        each.register(1, 1, previous_broker_epoch=each.broker(1).epoch, log_dirs=disks)
+        each.beat(1)
+        keys = [p.key for p in by_name(each).values() if 1 in p.replicas]
+        places = {disks[0]: tuple(keys[3:]), disks[1]: tuple(keys[:3])}
+        each.ask(AssignReplicasToDirs(broker_id=1, broker_epoch=each.broker(1).epoch, directories=places))
+        for (name, number), p in by_name(each).items():
+            each.set_isr(name, number, *p.replicas)
+        each.sizes.clear()
+        each.beat(1, offline_log_dirs=disks[:1])
+        assert each.broker(1).log_dirs == disks[1:]
+        assert not each.broker(1).fenced
+        ends.append(standing(each))
+        in_lost = [p for p in ends[-1].values() if p.directory(1) == disks[0]]
+        assert len(in_lost) > 20
+        assert not any(1 in p.isr or p.leader == 1 for p in in_lost if p.isr != (1,))
+        assert sum(1 in p.isr for p in ends[-1].values()) == 3
+    assert ends[0] == ends[1]
+    assert max(desk.sizes) <= 5 < max(whole.sizes)
+    assert not desk.office.soft.going

@@ -72,7 +72,7 @@ def rebuilt_index(image: Image) -> Index:
 
 def assert_index_is_true(image: Image) -> None:
     again = rebuilt_index(image)
-    for name in Index.__slots__:
+    for name in Index.LOOK_UPS:
         assert getattr(image.index, name) == getattr(again, name), name
 
 
@@ -93,15 +93,52 @@ def test_look_ups_follow_every_change() -> None:
     assert {p.id for p in image.partitions_led_by(1)} == {1}
     image.apply(change(1, leader=NO_LEADER))
     assert {p.id for p in image.leaderless()} == {1}
-    assert image.index.astray == {(TOPIC, 1)}
+    assert set(image.index.astray) == {(TOPIC, 1)}
     image.apply(change(0, replicas=[3, 1, 2], adding_replicas=[3], removing_replicas=[]))
-    assert image.index.moving == {(TOPIC, 0)}
+    assert set(image.index.moving) == {(TOPIC, 0)}
     assert image.at((TOPIC, 0)).directories == (UNASSIGNED, DIR, DIR), "a newcomer has no directory yet"
     assert_index_is_true(image)
     image.apply(records.RemoveTopicRecord(topic_id=TOPIC))
     assert image.topic("test") is None
     assert image.index.assigned == {}
     assert_index_is_true(image)
+
+
+@pytest.mark.parametrize("changed", [0, 1])
+def test_of_two_copies_neither_sees_what_becomes_of_the_other(changed: int) -> None:
+    image = cluster()
+    image.apply(records.ConfigRecord(resource_type=2, resource_name="test", name="retention.ms", value="1"))
+    before = image_hash(image)
+    pair = image, image.copy()
+    one, other = pair[changed], pair[1 - changed]
+    one.apply(change(0, leader=2, isr=[0, 2]))
+    one.apply(partition(2, [2, 3]))
+    one.apply(records.ConfigRecord(resource_type=2, resource_name="test", name="retention.ms", value="2"))
+    one.apply(records.ConfigRecord(resource_type=2, resource_name="test", name="segment.ms", value="3"))
+    assert image_hash(other) == before != image_hash(one)
+    assert_index_is_true(one)
+    assert_index_is_true(other)
+    one.apply(records.RemoveTopicRecord(topic_id=TOPIC))
+    assert image_hash(other) == before
+    assert_index_is_true(one)
+    assert_index_is_true(other)
+
+
+def test_a_copy_shares_every_topic_that_neither_changed() -> None:
+    image = cluster()
+    image.apply(records.TopicRecord(name="other", topic_id=b"o" * 16))
+    image.apply(records.PartitionRecord(partition_id=0, topic_id=b"o" * 16, replicas=[1, 2], isr=[1, 2], leader=1))
+    third = image.copy()
+    twin = image.copy()
+    assert all(twin.topics[id] is topic for id, topic in image.topics.items())
+    assert all(twin.index.assigned[id] is keys for id, keys in image.index.assigned.items())
+    twin.apply(change(0, leader=2))
+    assert twin.topics[TOPIC] is not image.topics[TOPIC]
+    assert twin.topics[b"o" * 16] is image.topics[b"o" * 16] is third.topics[b"o" * 16]
+    assert twin.index.assigned[2] is image.index.assigned[2]
+    own = twin.topics[TOPIC]
+    twin.apply(change(0, leader=0))
+    assert twin.topics[TOPIC] is own, "copied once, not with every change"
 
 
 def test_a_deleted_topic_takes_its_settings_with_it() -> None:
