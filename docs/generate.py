@@ -8,6 +8,7 @@ from pathlib import Path
 from docs import states
 from moldau.terms.broker_config import SECTIONS
 from moldau.terms.config_key import ConfigKey
+from moldau.terms.dynamic_config import ONLY_DYNAMIC, update_mode
 from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
 from moldau.terms.topic_config import TOPIC_KEYS
 
@@ -16,7 +17,26 @@ HEAD = """# Configuration
 
 Generated from `moldau/terms` by `make docs`; do not edit. Names, types, defaults and bounds are Apache Kafka 4.3's: the very
 `server.properties` that starts a Kafka node starts a Moldau node. An unknown key is named in a warning, a bad value stops the
-start with the key, the value and what is allowed. Keys that Kafka knows and Moldau has no use for yet are accepted.
+start with the key, the value and what is allowed. Keys that Kafka knows and Moldau has no use for are accepted and checked,
+and marked as without effect; DescribeConfigs says the same in its documentation.
+
+## Changing settings while everything runs
+
+The column *update mode* says what `kafka-configs --alter --entity-type brokers` may change without a restart: `cluster-wide` for
+all brokers together (`--entity-default`) or for one, `per-broker` for one only, `read-only` in the file only. A broker's own
+setting goes before the cluster's, that before the file's. What may not be changed is refused with INVALID_REQUEST and Kafka's
+words ("Cannot update these configs dynamically: [node.id]"). Departures from Apache Kafka:
+
+- `listeners` and `listener.security.protocol.map` are read-only here: a node opens and closes no listener while it runs.
+- Stores of keys and certificates (`ssl.keystore.*`, `ssl.truststore.*`) are refused as Kafka refuses them without a listener's
+  prefix; no listener with TLS is served, so that the prefix is an unknown key.
+- A key that nobody knows is refused with INVALID_CONFIG, where Kafka keeps it for plugins.
+- Kafka runs threads, and changes a thread count by a factor of two at most at a time. Here one loop does the work: thread counts
+  (`num.io.threads`, `num.network.threads`, `background.threads`, `log.cleaner.threads`) are kept and shown, any of them, and
+  nothing changes.
+- Settings of groups are those of the new group protocols (KIP-848, KIP-932, KIP-1071). They are checked and kept; groups are
+  served by the classic protocol, which takes a group's times from its members. Settings of client metrics (KIP-714) are checked
+  and kept; no client is asked for metrics, because GetTelemetrySubscriptions and PushTelemetry are not served.
 """
 
 
@@ -27,14 +47,22 @@ def row(key: ConfigKey) -> str:
     return f"| `{key.name}` | {shown} | {key.allowed()} | {key.doc}{note} |"
 
 
-def section(title: str, keys: dict[str, ConfigKey]) -> str:
-    rows = [row(key) for key in keys.values() if not key.internal]
-    return "\n".join([f"\n## {title}\n", "| key | default | allowed | what it does |", "|---|---|---|---|", *rows, ""])
+def row_of_broker(key: ConfigKey) -> str:
+    return f"{row(key)} {update_mode(key.name)} |"
+
+
+def section(title: str, keys: dict[str, ConfigKey], *, of_broker: bool = False) -> str:
+    show = row_of_broker if of_broker else row
+    rows = [show(key) for key in keys.values() if not key.internal]
+    columns = ["key", "default", "allowed", "what it does", *(["update mode"] if of_broker else [])]
+    head = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    return "\n".join([f"\n## {title}\n", *head, *rows, ""])
 
 
 def page() -> str:
     parts = [HEAD]
-    parts += [section(title[0].upper() + title[1:], keys) for title, keys in SECTIONS.items()]
+    parts += [section(title[0].upper() + title[1:], keys, of_broker=True) for title, keys in SECTIONS.items()]
+    parts.append(section("Brokers (set while everything runs only)", ONLY_DYNAMIC, of_broker=True))
     parts.append(section("Topics", TOPIC_KEYS))
     parts.append(section("Groups (set while everything runs)", GROUP_KEYS))
     parts.append(section("Client metrics (set while everything runs)", CLIENT_METRICS_KEYS))

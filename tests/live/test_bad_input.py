@@ -364,7 +364,7 @@ def test_a_move_to_nowhere_is_refused(cluster: moldau.Cluster, replicas: tuple[i
         (Resource(ResourceType.TOPIC, TOPIC), "cleanup.policy", "burn", Code.INVALID_CONFIG),
         (Resource(ResourceType.TOPIC, TOPIC), "no.key", "1", Code.INVALID_CONFIG),
         (Resource(ResourceType.TOPIC, "nowhere"), "retention.ms", "5", Code.UNKNOWN_TOPIC_OR_PARTITION),
-        (Resource(ResourceType.BROKER, ""), "log.retention.ms", "soon", Code.INVALID_CONFIG),
+        (Resource(ResourceType.BROKER, ""), "log.retention.ms", "soon", Code.INVALID_REQUEST),
     ],
 )
 def test_a_bad_setting_is_refused_with_key_and_reason(

@@ -57,10 +57,9 @@ class NodeConfig:
         self.migrates: bool = self["zookeeper.metadata.migration.enable"]
         """Whether this node takes part in a move from that plane to the quorum's (KIP-866)."""
         self.node_id: int = self._node_id()
-        if self.on_zookeeper:  # where the number has its older name, and both are shown
-            for name in ("node.id", "broker.id"):
-                self.given[name] = str(self.node_id)
-                self.values[name] = self.node_id
+        for name in ("node.id", "broker.id"):  # an older name of the same number; both are shown
+            self.given[name] = str(self.node_id)
+            self.values[name] = self.node_id
         self.roles: frozenset[str] = self._roles()
         self.controller_listener_names: tuple[str, ...] = self._controller_listener_names()
         self.listeners: tuple[Listener, ...] = self._listeners("listeners")
@@ -262,6 +261,11 @@ class NodeConfig:
         self._check_ensemble()
 
     def _check(self) -> None:
+        least, most = "log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"
+        if self[least] > self[most]:
+            raise ConfigError(
+                f"Invalid value {self[least]} for configuration {least}: at most {most} ({self[most]}) is expected"
+            )
         if self.migrates:
             self._check_migration()
         if self.on_zookeeper:

@@ -17,14 +17,18 @@ from moldau.terms.config_key import ConfigError, ConfigKey, Kind
 from moldau.terms.group_config import GROUP_KEYS, MATCHED, broker_bound
 from moldau.terms.topic_defaults import check_default
 
+LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
+LAGS_OF_BROKER = ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
 _DURATION = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?\Z")
 
 
 def wrong_together(view: View, kind: int, settings: Mapping[str, str]) -> Problem | None:
     """What is wrong with all the settings that a resource would have, or None. Each is a good value of its key."""
     match kind:
+        case Resource.TOPIC:
+            return _of_topic(view, settings)
         case Resource.BROKER:
-            return _of_broker(settings)
+            return _of_broker(view, settings)
         case Resource.GROUP:
             return _of_group(view, settings)
         case Resource.CLIENT_METRICS:
@@ -33,13 +37,32 @@ def wrong_together(view: View, kind: int, settings: Mapping[str, str]) -> Proble
             return None
 
 
-def _of_broker(settings: Mapping[str, str]) -> Problem | None:
+def _of_topic(view: View, settings: Mapping[str, str]) -> Problem | None:
+    text = _crossed(view, settings, *LAGS)
+    return None if text is None else Problem(Code.INVALID_CONFIG, text)
+
+
+def _of_broker(view: View, settings: Mapping[str, str]) -> Problem | None:
+    text = _crossed(view, settings, *LAGS_OF_BROKER)
+    if text is not None:
+        return Problem(Code.INVALID_REQUEST, text)
     try:
         for name, text in settings.items():
             check_default(name, text)
     except ConfigError as error:
-        return Problem(Code.INVALID_CONFIG, str(error))
+        return Problem(Code.INVALID_REQUEST, str(error))
     return None
+
+
+def _crossed(view: View, settings: Mapping[str, str], least: str, most: str) -> str | None:
+    """What is wrong when a lower limit is above its upper one, of which the brokers may have set either."""
+    low, high = (
+        int(settings[name]) if name in settings else view.settings.number(view.image, of_broker)
+        for name, of_broker in zip((least, most), LAGS_OF_BROKER, strict=True)
+    )
+    if low <= high or not settings.keys() & {least, most}:
+        return None
+    return f"conflict: {least} ({low}) must not be more than {most} ({high})"
 
 
 def _of_group(view: View, settings: Mapping[str, str]) -> Problem | None:

@@ -20,9 +20,8 @@ from moldau.controller.replies import ConfigsAltered
 from moldau.image import NO_LEADER
 from moldau.image.configs import CLUSTER, Resource
 from moldau.terms import Code
-from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigError, ConfigKey, Kind
-from moldau.terms.dynamic_config import DYNAMIC_KEYS, PER_BROKER
+from moldau.terms.dynamic_config import DYNAMIC_KEYS, refused_names
 from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
 from moldau.terms.topic_config import TOPIC_KEYS
 from moldau.wire.records.metadata import ConfigRecord
@@ -69,10 +68,17 @@ def _changes(view: View, resource: ConfigChange, whole: bool) -> list[Any] | Pro
     now = view.image.config(resource.resource_type, resource.resource_name)
     wanted: dict[str, str | None] = dict.fromkeys(now) if whole else {}
     count = Counter(name for name, _, _ in resource.changes)
+    bad_value = Code.INVALID_CONFIG
+    if resource.resource_type == Resource.BROKER:
+        bad_value = Code.INVALID_REQUEST  # as Kafka answers (KAFKA-13609)
+        made = (name for name, operation, _ in resource.changes if operation != Operation.DELETE or name not in now)
+        why = refused_names(made, of_cluster=resource.resource_name == CLUSTER)
+        if why is not None:
+            return Problem(Code.INVALID_REQUEST, why)
     for name, operation, value in resource.changes:
         if count[name] > 1:
             return Problem(Code.INVALID_REQUEST, f"The key {name} is named more than once.")
-        outcome = _new_value(keys.get(name), name, operation, value, now.get(name))
+        outcome = _new_value(keys.get(name), (name, operation, value), now.get(name), bad_value)
         if isinstance(outcome, Problem):
             of_metrics = resource.resource_type == Resource.CLIENT_METRICS  # KIP-714 knows one code for all of it
             return Problem(Code.INVALID_REQUEST, outcome.message) if of_metrics else outcome
@@ -104,7 +110,7 @@ def _keys_of(view: View, resource: ConfigChange) -> Mapping[str, ConfigKey] | Pr
             return TOPIC_KEYS
         case Resource.BROKER:
             if name == CLUSTER:
-                return {key: known for key, known in DYNAMIC_KEYS.items() if key not in PER_BROKER}
+                return DYNAMIC_KEYS
             if not name.isascii() or not name.isdigit():
                 return Problem(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
             if int(name) not in view.image.brokers and int(name) not in view.image.controllers:
@@ -121,16 +127,15 @@ def _keys_of(view: View, resource: ConfigChange) -> Mapping[str, ConfigKey] | Pr
 
 
 def _new_value(
-    key: ConfigKey | None, name: str, operation: int, value: str | None, now: str | None
+    key: ConfigKey | None, change: tuple[str, int, str | None], now: str | None, bad_value: Code
 ) -> dict[str, str] | Problem:
     """The text that a key will have ({} when it goes), or what is wrong."""
+    name, operation, value = change
     if key is None:
         if operation == Operation.DELETE and now is not None:
             return {}  # of an older or newer version, and not wanted any more
         if name == _MIN_ISR:
             return Problem(Code.INVALID_CONFIG, f"{name} is the cluster's or a topic's while an ELR is kept (KIP-966).")
-        if name in BROKER_KEYS:
-            return Problem(Code.INVALID_REQUEST, f"The key {name} cannot be changed dynamically here.")
         return Problem(Code.INVALID_CONFIG, f"Unknown config name: {name}")
     if operation == Operation.DELETE:
         return {}
@@ -151,7 +156,7 @@ def _new_value(
     try:
         key.parse(value)
     except ConfigError as error:
-        return Problem(Code.INVALID_CONFIG, str(error))
+        return Problem(bad_value, str(error))
     return {name: value}
 
 

@@ -19,12 +19,13 @@ from moldau.controller.asks import (
     MorePartitions,
     NewTopic,
 )
+from moldau.controller.config_rules import wrong_together
 from moldau.controller.configs import checked_new_configs
 from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.placement import bad_assignment, place
 from moldau.controller.replies import DeleteResult, Done, PartitionsCreated, TopicResult, TopicsCreated, TopicsDeleted
 from moldau.image import Topic
-from moldau.image.configs import Setting, Source, topic_setting, visible_topic_keys
+from moldau.image.configs import Resource, Setting, Source, topic_setting, visible_topic_keys
 from moldau.image.partition import Partition, to_record
 from moldau.terms import NO_UUID, Code
 from moldau.wire.records.metadata import ConfigRecord, RemoveTopicRecord, TopicRecord
@@ -101,6 +102,9 @@ def _create(view: View, topic: NewTopic, colliding: dict[str, str]) -> tuple[lis
     configs = checked_new_configs(topic.configs)
     if isinstance(configs, Problem):
         return configs
+    wrong = wrong_together(view, Resource.TOPIC, configs)
+    if wrong is not None:
+        return wrong
     placed = _assigned(view, topic) if topic.assignments else _placed(view, topic)
     if isinstance(placed, Problem):
         return placed

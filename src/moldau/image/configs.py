@@ -123,6 +123,29 @@ def broker_settings(image: Image, broker_id: int | None, key: str, static: Stati
     return found
 
 
+def broker_synonyms(image: Image, broker_id: int, key: str, static: Static) -> list[Setting]:
+    """Every value of a broker key and of the older keys that it goes before (log.retention.ms: minutes, hours).
+
+    In Kafka's order: what this broker has of any of them, the cluster, the file, Kafka's defaults. Keys that exist only
+    while a broker runs have no default to show.
+    """
+    names = _synonyms(key)
+    found = [setting for name in names for setting in broker_settings(image, broker_id, name, static)]
+    order = (Source.DYNAMIC_BROKER, Source.DYNAMIC_DEFAULT_BROKER, Source.STATIC_BROKER, Source.DEFAULT)
+    found.sort(key=lambda setting: order.index(setting.source))
+    return [
+        one for one in found if one.value is not None and not (one.source is Source.DEFAULT and key in ONLY_DYNAMIC)
+    ]
+
+
+def _synonyms(key: str) -> tuple[str, ...]:
+    for topic_key in TOPIC_KEYS.values():
+        names = tuple(one.name for one in topic_key.synonyms)
+        if key in names:
+            return names[names.index(key) :]
+    return (key,)
+
+
 def group_settings(image: Image, group: str, key: str, static: Static) -> list[Setting]:
     """Every value that a group's key has somewhere: its own, that of the brokers, Kafka's default."""
     own = image.config(Resource.GROUP, group).get(key)

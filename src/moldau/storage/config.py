@@ -23,6 +23,9 @@ def _key(name: str) -> Any:
 class LogConfig:
     """The topic configuration a log runs under; times in milliseconds, sizes in bytes.
 
+    Values may come from several places (topic, broker, file), none of which saw the others: nothing is refused here. A
+    min.compaction.lag.ms above max.compaction.lag.ms, which nobody may set together, holds records back all the same.
+
     >>> LogConfig.parse({"retention.ms": "1000"}).retention_ms
     1000
     """
@@ -50,13 +53,6 @@ class LogConfig:
     segment_jitter_ms: int = _key("segment.jitter.ms")
     segment_ms: int = _key("segment.ms")
     unclean_leader_election_enable: bool = _key("unclean.leader.election.enable")
-
-    def __post_init__(self) -> None:
-        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
-            raise ConfigError(
-                f"Invalid value {self.max_compaction_lag_ms} for configuration max.compaction.lag.ms: at least "
-                f"min.compaction.lag.ms ({self.min_compaction_lag_ms}) is expected"
-            )
 
     @classmethod
     def parse(cls, settings: Mapping[str, str | None]) -> LogConfig:

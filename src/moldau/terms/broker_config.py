@@ -1,8 +1,9 @@
-"""The keys of server.properties that Moldau acts on: name, type, default, bounds, importance, one line of doc.
+"""The keys of server.properties: name, type, default, bounds, importance, one line of doc.
 
 A pure table, from which the configuration reference is generated. Names, types, defaults and bounds are those of Apache
 Kafka 4.3 (the same file starts either); the words are ours. Keys that Kafka knows and Moldau has no use for are in
-``broker_config_inert.py``: accepted, and named in a note at start. A key in neither is unknown: a warning names it.
+``broker_config_inert.py``; of those here, ``_NOT_LOOKED_AT`` names the ones that nothing hangs on. Both are accepted
+and checked, and documented as without effect. A key in neither is unknown: a warning names it.
 ``BROKER_KEYS`` is both together. Read next: ``config_key.py``, ``moldau.broker`` (the settings of a node).
 """
 
@@ -281,13 +282,13 @@ SECURITY = table(
           doc="Whether clients must show a certificate."),
     _text("ssl.keystore.location", default=None, doc="File with this node's key and certificate."),
     _secret("ssl.keystore.password", default=None, doc="Password of the key store."),
-    _text("ssl.keystore.type", default="JKS", doc="Format of the key store; PEM is served."),
+    _text("ssl.keystore.type", default="JKS", doc="Format of the key store."),
     _secret("ssl.keystore.key", default=None, doc="Private key as PEM text."),
     _secret("ssl.keystore.certificate.chain", default=None, doc="Certificate chain as PEM text."),
     _secret("ssl.key.password", default=None, doc="Password of the private key."),
     _text("ssl.truststore.location", default=None, doc="File with the certificates that are trusted."),
     _secret("ssl.truststore.password", default=None, doc="Password of the trust store."),
-    _text("ssl.truststore.type", default="JKS", doc="Format of the trust store; PEM is served."),
+    _text("ssl.truststore.type", default="JKS", doc="Format of the trust store."),
     _secret("ssl.truststore.certificates", default=None, doc="Trusted certificates as PEM text."),
     _text("ssl.protocol", default="TLSv1.3", doc="The TLS version preferred."),
     _list("ssl.enabled.protocols", default=("TLSv1.2", "TLSv1.3"), doc="TLS versions that are spoken."),
@@ -304,15 +305,31 @@ SECURITY = table(
 )
 # fmt: on
 
+_NOT_LOOKED_AT = frozenset((
+    "compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "connections.max.idle.ms",
+    "controller.quorum.append.linger.ms", "internal.metadata.max.batch.size.in.bytes",
+    "log.flush.start.offset.checkpoint.interval.ms", "log.initial.task.delay.ms", "log.preallocate",
+    "metadata.log.segment.ms", "offsets.load.buffer.size", "producer.id.expiration.check.interval.ms",
+    "queued.max.request.bytes", "queued.max.requests", "replica.socket.receive.buffer.bytes",
+    "replica.socket.timeout.ms", "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
+    "socket.listen.backlog.size", "socket.receive.buffer.bytes", "socket.send.buffer.bytes", *SECURITY,
+))  # fmt: skip
+"""Only PLAINTEXT is served, so that nothing of ``SECURITY`` counts. A test holds that every other key is looked at."""
+
+
+def _as_served(section: dict[str, ConfigKey]) -> dict[str, ConfigKey]:
+    return {name: key._replace(effect=key.effect and name not in _NOT_LOOKED_AT) for name, key in section.items()}
+
+
 SECTIONS: dict[str, dict[str, ConfigKey]] = {
-    "Identity": IDENTITY,
-    "Quorum and controller": QUORUM,
-    "ZooKeeper": ZOOKEEPER,
-    "Network": NETWORK,
-    "Topics and logs": LOG,
-    "Replication": REPLICATION,
-    "Groups": GROUPS,
-    "Security": SECURITY,
+    "Identity": _as_served(IDENTITY),
+    "Quorum and controller": _as_served(QUORUM),
+    "ZooKeeper": _as_served(ZOOKEEPER),
+    "Network": _as_served(NETWORK),
+    "Topics and logs": _as_served(LOG),
+    "Replication": _as_served(REPLICATION),
+    "Groups": _as_served(GROUPS),
+    "Security": _as_served(SECURITY),
     "Accepted without effect": INERT_KEYS,
 }
 

@@ -1,7 +1,6 @@
 """The keys of server.properties that Kafka 4.3 knows and Moldau has no use for: accepted, checked, without effect.
 
-A file that starts Kafka starts Moldau, so these must not be called unknown; and because nothing hangs on them here, a
-node names those that are set in one note at its start. Names, types and bounds are Kafka's. A key
+A file that starts Kafka starts Moldau, so these must not be called unknown. Names, types and bounds are Kafka's. A key
 moves to ``broker_config.py`` on the day Moldau acts on it.
 """
 

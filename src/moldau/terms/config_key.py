@@ -17,6 +17,8 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 _RANGES = {"INT": (-(2**31), INT_MAX), "SHORT": (-(2**15), 2**15 - 1), "LONG": (-(2**63), LONG_MAX)}
+_OVERRIDES = "max.connections.per.ip.overrides"
+_OVERRIDE = re.compile(r"\s*\S+:\d+\s*\Z", re.ASCII)
 _THROTTLED_REPLICA = re.compile(r"\d+:\d+\Z")
 
 
@@ -88,12 +90,14 @@ class ConfigKey(NamedTuple):
             return "true" if value else "false"
         if isinstance(value, tuple):
             return ",".join(value)
-        return str(value)
+        return str(value).replace("e+", "E")  # as Java writes 1.8E308
 
     def allowed(self) -> str:
         """What may stand here, in words; for error messages and the reference page."""
         if self.name.endswith("replication.throttled.replicas"):
             return "* or a list of partition:broker pairs"
+        if self.name == _OVERRIDES:
+            return "a list of host:count pairs"
         if self.one_of:
             return ("a list of " if self.kind is Kind.LIST else "one of ") + ", ".join(self.one_of)
         words = _WORDS[self.kind]
@@ -116,6 +120,8 @@ class ConfigKey(NamedTuple):
             return all(member in self.one_of for member in members) and len(set(members)) == len(members)
         if self.name.endswith("replication.throttled.replicas"):
             return value in (("*",), ()) or all(_THROTTLED_REPLICA.match(member) for member in value)
+        if self.name == _OVERRIDES:
+            return not value or all(_OVERRIDE.match(member) for member in value.split(","))
         if self.kind in _NUMBERS:
             if self.name == "compression.gzip.level" and value == 0:  # 0 would mean "stored"; -1 is the codec's default
                 return False

@@ -2,9 +2,12 @@
 
 Settings of one broker may be any of them; settings of all brokers together (the broker named "") may not be those of
 ``PER_BROKER``, which name files, passwords and addresses. Other broker keys are read-only: they need a restart.
+``refused_names`` tells which names may not be changed, in Kafka's order; values are checked by ``config_key.py``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import LONG_MAX, ConfigKey, Kind, table
@@ -73,8 +76,52 @@ ONLY_DYNAMIC = table(
     ),
 )
 
+BY_LISTENER = frozenset((
+    "ssl.key.password", "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.keystore.location",
+    "ssl.keystore.password", "ssl.keystore.type", "ssl.truststore.certificates", "ssl.truststore.location",
+    "ssl.truststore.password", "ssl.truststore.type",
+))  # fmt: skip
+"""Keys that Kafka changes under a listener's name only (listener.name.NAME.KEY). Listeners with TLS are not served."""
+
+BY_RESTART = frozenset(("listener.security.protocol.map", "listeners"))
+"""Keys that Kafka has as dynamic, and that are not changed here under a running node: its addresses."""
+
 DYNAMIC_KEYS: dict[str, ConfigKey] = {
     **{name: BROKER_KEYS[name] for name in sorted(PER_BROKER | CLUSTER_WIDE)},
     **ONLY_DYNAMIC,
 }
 """Every key that a broker may have set dynamically."""
+
+
+def update_mode(name: str) -> str:
+    """How a broker key may be changed, in Kafka's words.
+
+    >>> update_mode("node.id"), update_mode("sasl.jaas.config"), update_mode("log.retention.ms")
+    ('read-only', 'per-broker', 'cluster-wide')
+    """
+    if name not in DYNAMIC_KEYS or name in BY_RESTART:
+        return "read-only"
+    return "per-broker" if name in PER_BROKER else "cluster-wide"
+
+
+def refused_names(names: Iterable[str], *, of_cluster: bool) -> str | None:
+    """Why settings of these names may not be made together on a broker, or on all of them; None when they may.
+
+    Names that no broker knows are not judged here.
+    """
+    found = sorted(names)
+    for wrong, why in (
+        ([n for n in found if n in BROKER_KEYS and n not in DYNAMIC_KEYS], "Cannot update these configs dynamically"),
+        (
+            [n for n in found if n in BY_LISTENER],
+            "These security configs can be dynamically updated only per-listener using the listener prefix",
+        ),
+        (
+            [n for n in found if of_cluster and n in PER_BROKER],
+            "Cannot update these configs at default cluster level, broker id must be specified",
+        ),
+        ([n for n in found if n in BY_RESTART], "Listeners are changed in server.properties, by a restart"),
+    ):
+        if wrong:
+            return f"{why}: [{', '.join(wrong)}]"
+    return None

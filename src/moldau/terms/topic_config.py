@@ -36,6 +36,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = table(
         high=9,
         synonyms=_broker("compression.gzip.level"),
         doc="Level used when the broker itself compresses with gzip; -1 is the codec's own default.",
+        effect=False,
     ),
     ConfigKey(
         "compression.lz4.level",
@@ -45,6 +46,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = table(
         high=17,
         synonyms=_broker("compression.lz4.level"),
         doc="Level used when the broker itself compresses with lz4.",
+        effect=False,
     ),
     ConfigKey(
         "compression.type",
@@ -62,6 +64,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = table(
         high=22,
         synonyms=_broker("compression.zstd.level"),
         doc="Level used when the broker itself compresses with zstd.",
+        effect=False,
     ),
     ConfigKey(
         "delete.retention.ms",
@@ -212,6 +215,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = table(
         False,
         synonyms=_broker("log.preallocate"),
         doc="Reserve a new segment's whole size on disk at once.",
+        effect=False,
     ),
     ConfigKey(
         "remote.log.copy.disable",

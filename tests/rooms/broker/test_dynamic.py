@@ -14,6 +14,7 @@ from moldau.runtime.world import real_world
 from moldau.storage import Log, LogConfig, LogDirs
 from moldau.terms import TopicPartition
 from moldau.terms.config_key import LONG_MAX
+from moldau.terms.dynamic_config import DYNAMIC_KEYS, update_mode
 from moldau.wire.batch import build
 from moldau.wire.records import metadata as records
 from tests.rooms.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
@@ -102,6 +103,74 @@ def test_followers_share_a_leaders_partitions_among_as_many_fetchers_as_are_want
     run(work)
 
 
+# ---- every setting that may be changed while a broker runs
+
+TOPIC_DEFAULTS = {
+    "compression.type": ("zstd", "compression_type", "zstd"),
+    "log.cleaner.delete.retention.ms": ("7", "delete_retention_ms", 7),
+    "log.cleaner.max.compaction.lag.ms": ("8", "max_compaction_lag_ms", 8),
+    "log.cleaner.min.cleanable.ratio": ("0.25", "min_cleanable_dirty_ratio", 0.25),
+    "log.cleaner.min.compaction.lag.ms": ("9", "min_compaction_lag_ms", 9),
+    "log.cleanup.policy": ("compact", "cleanup_policy", ("compact",)),
+    "log.flush.interval.messages": ("10", "flush_messages", 10),
+    "log.flush.interval.ms": ("11", "flush_ms", 11),
+    "log.index.interval.bytes": ("12", "index_interval_bytes", 12),
+    "log.index.size.max.bytes": ("13", "segment_index_bytes", 13),
+    "log.message.timestamp.after.max.ms": ("14", "message_timestamp_after_max_ms", 14),
+    "log.message.timestamp.before.max.ms": ("15", "message_timestamp_before_max_ms", 15),
+    "log.message.timestamp.type": ("LogAppendTime", "message_timestamp_type", "LogAppendTime"),
+    "log.retention.bytes": ("16", "retention_bytes", 16),
+    "log.retention.ms": ("17", "retention_ms", 17),
+    "log.roll.jitter.ms": ("18", "segment_jitter_ms", 18),
+    "log.roll.ms": ("19", "segment_ms", 19),
+    "log.segment.bytes": ("1048577", "segment_bytes", 1048577),
+    "log.segment.delete.delay.ms": ("20", "file_delete_delay_ms", 20),
+    "message.max.bytes": ("21", "max_message_bytes", 21),
+    "min.insync.replicas": ("2", "min_insync_replicas", 2),
+    "unclean.leader.election.enable": ("true", "unclean_leader_election_enable", True),
+}
+"""Key -> a value, and what the log of a topic with no setting of its own then runs under."""
+
+SHOWN_ELSEWHERE = {
+    "follower.replication.throttled.rate", "leader.replication.throttled.rate",  # test_throttles.py
+    "replica.alter.log.dirs.io.max.bytes.per.second",  # test_relocations.py
+    "max.connection.creation.rate", "max.connections", "max.connections.per.ip",
+    "max.connections.per.ip.overrides",  # test_connection_limits.py
+    "log.cleaner.backoff.ms", "log.cleaner.dedupe.buffer.size", "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.max.bytes.per.second", "num.replica.fetchers", "producer.id.expiration.ms",  # below, and above
+}  # fmt: skip
+
+
+def test_a_topics_default_reaches_its_open_logs_from_the_cluster_and_from_the_broker(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            log = cluster.brokers[0].replica().log
+            for key, (text, field, value) in TOPIC_DEFAULTS.items():
+                before = getattr(log.config, field)
+                assert before != value
+                for who in ("", "0"):
+                    for now, seen in ((text, value), (None, before)):
+                        cluster.commit(records.ConfigRecord(resource_type=4, resource_name=who, name=key, value=now))
+                        assert getattr(log.config, field) == seen, (who, key, now)
+
+    run(work)
+
+
+def test_no_setting_that_is_taken_at_run_time_is_without_a_test_or_said_to_be_without_effect() -> None:
+    taken = {key for key, known in DYNAMIC_KEYS.items() if known.effect and update_mode(key) != "read-only"}
+    assert taken == TOPIC_DEFAULTS.keys() | SHOWN_ELSEWHERE
+
+
+def test_a_producer_is_forgotten_as_soon_as_the_broker_is_told_to() -> None:
+    told, key = Told(), "producer.id.expiration.ms"
+    heard: list[int] = []
+    told.dynamic.react(key, lambda: heard.append(told.config[key]))
+    told.set("", key, "5")
+    told.set("", key, None)
+    assert heard == [5, 86_400_000]
+
+
 # ---- compaction
 
 
@@ -141,7 +210,7 @@ def test_every_dirty_log_is_compacted_and_a_small_offset_map_takes_several_runs(
 
 def test_a_log_that_is_deleted_while_it_is_compacted_costs_nobody_anything(tmp_path: Path) -> None:
     async def work() -> None:
-        scene = Cleaner(tmp_path, log_cleaner_io_max_bytes_per_second="20000")
+        scene = Cleaner(tmp_path, log_cleaner_io_max_bytes_per_second="2000")
         cleaning = asyncio.ensure_future(scene.cleaning.clean())
         folder = tmp_path / "data" / str(PARTITION)
         await until(lambda: list(folder.glob("*.cleaned")), "it is under way")

@@ -72,11 +72,18 @@ def test_keys_are_set_deleted_appended_to_and_subtracted_from() -> None:
         (TOPIC, "t", ("retention.ms", APPEND, "1"), Code.INVALID_CONFIG),
         (TOPIC, "t", ("retention.ms", 9, "1"), Code.INVALID_REQUEST),
         (TOPIC, "t", ("cleanup.policy", APPEND, "shred"), Code.INVALID_CONFIG),
-        (BROKER, "", ("log.retention.ms", SET, "x"), Code.INVALID_CONFIG),
-        (BROKER, "", ("log.roll.ms", SET, "0"), Code.INVALID_CONFIG),
-        (BROKER, "0", ("log.flush.interval.ms", SET, "-1"), Code.INVALID_CONFIG),
+        (BROKER, "", ("log.retention.ms", SET, "x"), Code.INVALID_REQUEST),
+        (BROKER, "", ("log.roll.ms", SET, "0"), Code.INVALID_REQUEST),
+        (BROKER, "0", ("log.flush.interval.ms", SET, "-1"), Code.INVALID_REQUEST),
         (BROKER, "", ("process.roles", SET, "broker"), Code.INVALID_REQUEST),
         (BROKER, "", ("listeners", SET, "PLAINTEXT://:1"), Code.INVALID_REQUEST),
+        (BROKER, "0", ("listeners", SET, "PLAINTEXT://:1"), Code.INVALID_REQUEST),
+        (BROKER, "0", ("ssl.keystore.location", SET, "/k"), Code.INVALID_REQUEST),
+        (BROKER, "", ("sasl.jaas.config", SET, "x"), Code.INVALID_REQUEST),
+        (BROKER, "0", ("max.connections.per.ip.overrides", SET, "hostile"), Code.INVALID_REQUEST),
+        (BROKER, "0", ("log.retention.ms", SUBTRACT, "1"), Code.INVALID_CONFIG),
+        (BROKER, "", ("leader.replication.throttled.rate", SET, "-1"), Code.INVALID_REQUEST),
+        (BROKER, "", ("no.such.key", SET, "1"), Code.INVALID_CONFIG),
         (BROKER, "", ("min.insync.replicas", DELETE, None), Code.INVALID_CONFIG),
         (BROKER, "0", ("min.insync.replicas", SET, "1"), Code.INVALID_CONFIG),
         (TOPIC, "", ("retention.ms", SET, "1"), Code.INVALID_REQUEST),
@@ -104,6 +111,41 @@ def test_a_change_that_cannot_be_is_refused(kind: int, name: str, change: Any, c
     d = desk()
     assert alter(d, kind, name, change) == code
     assert d.records == []
+
+
+def test_limits_that_cross_each_other_are_refused_wherever_the_other_one_was_set() -> None:
+    """No broker must be given a topic whose log it cannot configure."""
+    d, least, most = desk(), "min.compaction.lag.ms", "max.compaction.lag.ms"
+    assert alter(d, TOPIC, "t", (least, SET, "10"), (most, SET, "5")) == Code.INVALID_CONFIG
+    assert alter(d, BROKER, "", (f"log.cleaner.{least}", SET, "10"), (f"log.cleaner.{most}", SET, "5")) == (
+        Code.INVALID_REQUEST
+    )
+    assert alter(d, BROKER, "", (f"log.cleaner.{most}", SET, "100")) == Code.NONE
+    assert alter(d, TOPIC, "t", (least, SET, "101")) == Code.INVALID_CONFIG
+    assert alter(d, TOPIC, "t", (least, SET, "100")) == Code.NONE
+    assert alter(d, TOPIC, "t", ("retention.ms", SET, "1")) == Code.NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "words"),
+    [
+        ("0", ("node.id", "log.segment.bytes"), "Cannot update these configs dynamically: [node.id]"),
+        ("", ("num.partitions", "log.retention.hours"), "dynamically: [log.retention.hours, num.partitions]"),
+        ("0", ("ssl.keystore.type",), "only per-listener using the listener prefix: [ssl.keystore.type]"),
+        ("", ("sasl.jaas.config",), "at default cluster level, broker id must be specified: [sasl.jaas.config]"),
+        ("0", ("listeners",), "by a restart: [listeners]"),
+    ],
+)
+def test_what_needs_a_restart_is_refused_in_kafkas_words(name: str, keys: tuple[str, ...], words: str) -> None:
+    d = desk()
+    changes = tuple((key, SET, "1048577") for key in keys)
+    resource = ConfigChange(resource_type=BROKER, resource_name=name, changes=changes)
+    for validate_only in (True, False):
+        reply = d.ask(IncrementalAlterConfigs(resources=(resource,), validate_only=validate_only))
+        ((_, _, problem),) = reply.resources
+        assert problem.code == Code.INVALID_REQUEST
+        assert problem.message.endswith(words)
+        assert d.records == []
 
 
 @pytest.mark.parametrize(
@@ -180,8 +222,8 @@ def test_the_old_request_replaces_everything() -> None:
 def test_an_unchanged_broker_setting_is_written_again_so_that_stores_are_reloaded() -> None:
     """KAFKA-14136."""
     d = desk()
-    alter(d, BROKER, "0", ("ssl.keystore.location", SET, "/k"))
-    assert alter(d, BROKER, "0", ("ssl.keystore.location", SET, "/k")) == Code.NONE
+    alter(d, BROKER, "0", ("sasl.jaas.config", SET, "x"))
+    assert alter(d, BROKER, "0", ("sasl.jaas.config", SET, "x")) == Code.NONE
     assert len(d.records) == 1
 
 

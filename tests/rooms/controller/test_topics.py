@@ -93,6 +93,7 @@ def test_a_bad_item_harms_no_other() -> None:
         ({"configs": (("retention.ms", None),)}, Code.INVALID_CONFIG),
         ({"configs": (("retention.ms", "soon"),)}, Code.INVALID_CONFIG),
         ({"configs": (("retention.sm", "1"),)}, Code.INVALID_CONFIG),
+        ({"configs": (("min.compaction.lag.ms", "2"), ("max.compaction.lag.ms", "1"))}, Code.INVALID_CONFIG),
     ],
 )
 def test_a_topic_that_cannot_be_is_refused(topic: dict[str, Any], code: Code) -> None:

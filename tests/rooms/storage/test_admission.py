@@ -179,7 +179,6 @@ def test_a_refused_configuration_names_key_value_and_what_is_allowed() -> None:
         ({"retention.ms": "-2"}, "-2 for configuration retention.ms: a whole number"),
         ({"cleanup.policy": "burn"}, "burn for configuration cleanup.policy: a list of compact, delete"),
         ({"nonsense": "1"}, "nonsense"),
-        ({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}, "max.compaction.lag.ms"),
     ):
         with pytest.raises(ConfigError, match=words):
             LogConfig.parse(settings)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import moldau.terms
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigError, ConfigKey, Kind
 from moldau.terms.dynamic_config import CLUSTER_WIDE, ONLY_DYNAMIC, PER_BROKER
@@ -15,6 +16,7 @@ from moldau.terms.topic_config import TOPIC_KEYS
 RECORDED = Path(__file__).parents[2] / "golden" / "kafka_4_3_config_keys.tsv"
 """Names, types, defaults and bounds as Apache Kafka 4.3.1 defines them (gzip levels: -1, or 1 to 9)."""
 
+ROOM = Path(moldau.terms.__file__).parent
 EVERY_KEY = [*TOPIC_KEYS.values(), *BROKER_KEYS.values()]
 
 
@@ -118,3 +120,15 @@ def test_only_a_few_keys_are_not_kafka_s() -> None:
         "zookeeper.session.timeout.ms",
     }
     assert not set(ONLY_DYNAMIC) & names
+
+
+def test_a_key_that_is_said_to_have_an_effect_is_looked_at_somewhere() -> None:
+    source = "".join(path.read_text() for path in (ROOM.parent).rglob("*.py") if path.parent != ROOM)
+    of_topics = {synonym.name for key in TOPIC_KEYS.values() for synonym in key.synonyms}
+    for name, key in BROKER_KEYS.items():
+        looked_at = name in of_topics or f'"{name}"' in source
+        assert not key.effect or looked_at, f"{name} does nothing: say so"
+    for name, key in TOPIC_KEYS.items():
+        looked_at = f'"{name}"' in source or name.replace(".", "_") in source
+        assert not key.effect or looked_at, f"{name} does nothing: say so"
+        assert all(BROKER_KEYS[one.name].effect == key.effect for one in key.synonyms), name

@@ -19,6 +19,7 @@ from moldau.image.configs import (
     Setting,
     Source,
     broker_settings,
+    broker_synonyms,
     client_metrics_settings,
     group_settings,
     is_sensitive,
@@ -29,7 +30,7 @@ from moldau.runtime.levels import LEVELS, levels
 from moldau.terms import Code
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigKey, Kind
-from moldau.terms.dynamic_config import DYNAMIC_KEYS, ONLY_DYNAMIC
+from moldau.terms.dynamic_config import ONLY_DYNAMIC, update_mode
 from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
 from moldau.terms.topic_config import TOPIC_KEYS
 from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -38,6 +39,7 @@ Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Settings = Callable[[str], list[Setting]]
 _KEYS_OF_BROKERS = {**BROKER_KEYS, **ONLY_DYNAMIC}
+WITHOUT_EFFECT = "(Accepted by Moldau, without effect.)"
 
 
 def handle(node: Any, request: DescribeConfigsRequest, context: Any) -> DescribeConfigsResponse:
@@ -57,7 +59,24 @@ def _result(node: Any, request: DescribeConfigsRequest, asked: Any, kind: str) -
     names, settings, keys, dynamic = found
     wanted = names if asked.configuration_keys is None else [n for n in names if n in asked.configuration_keys]
     result.configs = [_entry(name, settings(name), keys.get(name), request, dynamic) for name in wanted]
+    if asked.resource_type == Resource.BROKER and request.include_synonyms and asked.resource_name != CLUSTER:
+        _show_older_keys(node, result)
     return result
+
+
+def _show_older_keys(node: Any, result: Result) -> None:
+    """A broker's key that is set names the keys that it goes before as synonyms as well."""
+    config = node.config
+    for entry in result.configs:
+        if entry.value is not None:
+            found = broker_synonyms(node.metadata.image, config.node_id, entry.name, config.static_topic_config())
+            entry.synonyms = [_synonym(one, secret=False) for one in found]
+
+
+def _synonym(one: Setting, *, secret: bool) -> DescribeConfigsResponse.DescribeConfigsSynonym:
+    return DescribeConfigsResponse.DescribeConfigsSynonym(
+        name=one.name, value=None if secret else one.value, source=one.source
+    )
 
 
 def _resource(node: Any, type: int, name: str) -> Any:
@@ -126,19 +145,17 @@ def _entry(
     entry = Entry(
         name=name,
         value=None if secret else best.value,
-        read_only=not dynamic and name not in DYNAMIC_KEYS,
+        read_only=not dynamic and update_mode(name) == "read-only",
         config_source=best.source,
         is_sensitive=secret,
         config_type=0 if key is None else key.kind,
     )
     if request.include_synonyms:
         entry.synonyms = [
-            DescribeConfigsResponse.DescribeConfigsSynonym(
-                name=one.name, value=None if secret else one.value, source=one.source
-            )
+            _synonym(one, secret=secret)
             for one in settings
             if one.value is not None or one.source is not Source.DEFAULT
         ]
     if request.include_documentation and key is not None:
-        entry.documentation = key.doc
+        entry.documentation = key.doc if key.effect else f"{key.doc} {WITHOUT_EFFECT}"
     return entry
