@@ -12,6 +12,7 @@ import logging
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -58,6 +59,8 @@ def translated(error: BaseException, path: str) -> ZooKeeperError:
     return ZooKeeperError(path, f"{type(error).__name__} {error}".strip())
 
 
+OWNER_S = 0.05
+"""Between two looks whether an owner that stood still goes on."""
 LEAVE_S = 1.0
 """How long a server may take to confirm the end of a session."""
 
@@ -101,6 +104,24 @@ class Client(KazooClient):  # type: ignore[misc]
             logger=log,
         )
         self.add_listener(told)
+        self.heard_s: float | None = None
+        self._patience_s = session_timeout_ms / 1000 / 3
+        self._ping = self._connection._send_ping
+        self._connection._send_ping = self._ping_for_the_living
+
+    def heard(self) -> None:
+        """The owner says that it goes on. From the first time on, a ping goes out only if this was said lately."""
+        self.heard_s = time.monotonic()
+
+    def _ping_for_the_living(self, timeout_s: float) -> None:
+        """Let the session run out when its owner stands still, in a write to a disk that hangs for example.
+
+        This thread would keep it alive for ever, and with it a leader that does nothing any more (a gray failure).
+        """
+        while self.heard_s is not None and time.monotonic() - self.heard_s > self._patience_s:
+            if self._stopped.wait(OWNER_S):
+                break
+        self._ping(timeout_s)
 
     def mended(self) -> None:
         """Take calls again, after a break whose watches are about to be looked after."""

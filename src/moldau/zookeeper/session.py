@@ -42,6 +42,9 @@ log = logging.getLogger("moldau.zookeeper")
 PIPELINE = 500
 """Reads in one request, or under way at once: below the thousand at which a server begins to throttle."""
 
+BEATS = 12
+"""How often in a session's time the loop says that it goes on."""
+
 _HAPPENED = {
     "CREATED": Happened.CREATED,
     "DELETED": Happened.DELETED,
@@ -114,6 +117,7 @@ class Session:
             _hand_over(loop, self._told, client, state)
 
         client = self._client = Client(self._hosts, self._ensemble.session_timeout_ms, told)
+        self._beat(loop, client)
         client.start_async()
         try:
             await asyncio.wait_for(first, timeout_ms / 1000)
@@ -128,6 +132,12 @@ class Session:
         finally:
             self._first = None
         self._say(Link.CONNECTED)
+
+    def _beat(self, loop: asyncio.AbstractEventLoop, client: Client) -> None:
+        """Say on the loop that the loop goes on: the session is kept alive for us, not for the connection's thread."""
+        if client is self._client:
+            client.heard()
+            loop.call_later(self._ensemble.session_timeout_ms / 1000 / BEATS, self._beat, loop, client)
 
     async def _enter_chroot(self, client: Client) -> None:
         """Create the chroot if nobody has, as Kafka does."""

@@ -57,6 +57,36 @@ def test_a_session_that_is_over_stays_over() -> None:
     assert told[:2] == ["CONNECTED", "LOST"]
 
 
+def test_a_session_whose_owner_stands_still_is_not_kept_alive() -> None:
+    """A leader whose disk hangs writes nothing and would lead for ever: the connection's thread has no disk."""
+    one = client()
+    one._stopped.clear()
+    pings: list[object] = []
+    one._connection._submit = lambda request, timeout, xid: pings.append(request)
+    one.heard()
+    one._connection._send_ping(1.0)
+    assert len(pings) == 1
+
+    one.heard_s -= 1_000.0
+    ping = threading.Thread(target=one._connection._send_ping, args=(1.0,), daemon=True)
+    ping.start()
+    ping.join(0.2)
+    assert ping.is_alive()
+    assert len(pings) == 1
+    one.heard()
+    ping.join(30)
+    assert len(pings) == 2
+
+
+def test_a_session_that_ends_waits_for_no_owner() -> None:
+    one = client()
+    one._connection._submit = lambda request, timeout, xid: None
+    one.heard()
+    one.heard_s -= 1_000.0
+    one._stopped.set()
+    one._connection._send_ping(1.0)
+
+
 def test_answers_and_events_are_told_at_once_in_the_connection_s_thread() -> None:
     handler = client().handler
     handler.start()
