@@ -2,14 +2,14 @@
 
 ``list`` sends standard requests only, so that it works on any Kafka cluster. ``stop``, ``start`` and ``roll`` are for
 nodes that ``moldau up`` started in a folder of this machine: no Kafka request stops a broker; elsewhere, send SIGTERM.
-What speaks against a stop is judged in ``hindrances``. What a broker does before it goes: ``broker/lifecycle.py``.
+What speaks against a stop: ``moldau.image.leaving``. What a broker does before it goes: ``broker/lifecycle.py``.
 """
 
 from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -22,9 +22,8 @@ from moldau.client.admin import Resource, ResourceType
 from moldau.client.view import Topic
 from moldau.cluster.cluster import Cluster, ClusterError
 from moldau.cluster.nodes import is_alive, send, wait_gone
+from moldau.image.leaving import Stand, hindrances
 
-NAMED_MAX = 5
-"""Partitions named in a reason; of more the number is told."""
 LOOK_S = 0.1
 FOLDER = click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="The folder.")
 PATIENCE = click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait for each.")
@@ -131,34 +130,6 @@ def roll(data: Path, timeout_s: float, force: bool) -> None:
     print("every node was restarted.")
 
 
-def hindrances(id: int, topics: Mapping[str, Topic], min_isr: Callable[[str], int]) -> list[str]:
-    """What speaks against stopping broker ``id`` now, in words; an empty list says that nobody would notice.
-
-    A topic with one replica is as its owner wanted it: it is told, since its records cannot be had meanwhile.
-    """
-    homeless, short = [], []
-    for name, topic in sorted(topics.items()):
-        for number, part in sorted(topic.partitions.items()):
-            rest = set(part.isr) - {id}
-            if id not in part.isr:
-                continue
-            if not rest:
-                homeless.append(f"{name}-{number}")
-            elif len(rest) < min(min_isr(name), len(part.replicas)):
-                short.append(f"{name}-{number}")
-    reasons = []
-    if homeless:
-        reasons.append(f"{len(homeless)} partition(s) would have no leader: nobody else is in sync: {_some(homeless)}")
-    if short:
-        reasons.append(f"{len(short)} partition(s) would refuse acks=all: min.insync.replicas: {_some(short)}")
-    return reasons
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
-    return ", ".join(names[:NAMED_MAX]) + more
-
-
 def _ids(cluster: Cluster) -> list[int]:
     return [node.id for node in cluster.spec.nodes]
 
@@ -180,7 +151,13 @@ def _reasons(cluster: Cluster, id: int) -> list[str]:
         entry = entries.get("min.insync.replicas")
         return int(entry.value or 1) if entry is not None else 1
 
-    return reasons + hindrances(id, topics, min_isr)
+    return reasons + hindrances(id, _stands(topics), min_isr)
+
+
+def _stands(topics: Mapping[str, Topic]) -> Iterator[Stand]:
+    for name, topic in topics.items():
+        for number, part in topic.partitions.items():
+            yield name, number, part.replicas, part.isr
 
 
 def _leads(cluster: Cluster, id: int) -> int:

@@ -23,6 +23,7 @@ from moldau.image.configs import (
     Setting,
     Source,
     broker_setting,
+    broker_synonyms,
     client_metrics_settings,
     group_settings,
     topic_setting,
@@ -254,6 +255,27 @@ def test_topic_wins_over_cluster_over_file_over_default() -> None:
     alter(d, TOPIC, "t", ("retention.ms", DELETE, None))
     alter(d, BROKER, "", ("log.retention.ms", DELETE, None))
     assert topic_setting(d.image, "t", "retention.ms", {"log.retention.hours": "-1"}).value == "-1"
+
+
+def test_a_brokers_synonyms_stand_in_kafkas_order_by_place_first_and_then_by_name() -> None:
+    d, static = desk(), {"log.retention.hours": "1", "log.retention.minutes": "2"}
+    alter(d, BROKER, "", ("log.retention.ms", SET, "9"))
+    alter(d, BROKER, "1", ("log.retention.ms", SET, "8"))
+    assert broker_synonyms(d.image, 1, "log.retention.ms", static) == [
+        ("log.retention.ms", "8", Source.DYNAMIC_BROKER),
+        ("log.retention.ms", "9", Source.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.minutes", "2", Source.STATIC_BROKER),
+        ("log.retention.hours", "1", Source.STATIC_BROKER),
+        ("log.retention.hours", "168", Source.DEFAULT),
+    ]
+    assert [one.source for one in broker_synonyms(d.image, 1, "log.retention.hours", static)] == [
+        Source.STATIC_BROKER,
+        Source.DEFAULT,
+    ]
+    key = "leader.replication.throttled.rate"
+    assert broker_synonyms(d.image, 1, key, static) == [], "it has no default: it exists only where it is set"
+    alter(d, BROKER, "1", (key, SET, "5"))
+    assert [one.value for one in broker_synonyms(d.image, 1, key, static)] == ["5"]
 
 
 def test_one_broker_s_own_setting_wins_over_the_cluster_s() -> None:

@@ -1,18 +1,19 @@
 """Whether a node lives, is ready for clients, and may be stopped without anybody noticing; each with its reasons.
 
 Decides only from what the node knows. Ready is more than running: metadata covers the node's own registration, logs are
-recovered (they are before anything else starts). Read next: ``page.py``.
+recovered (they are before anything else starts). Read next: ``page.py``; what
+speaks against a stop: ``moldau.image.leaving``.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from moldau.broker.lifecycle import Stage
 from moldau.image import Image
-from moldau.image.configs import topic_value
-
-NAMED_MAX = 5
+from moldau.image.configs import Static, topic_value
+from moldau.image.leaving import hindrances
 
 
 def not_ready(node: Any) -> list[str]:
@@ -36,27 +37,14 @@ def not_safe_to_restart(node: Any) -> list[str]:
         return []
     image: Image = node.metadata.image
     me, static = node.config.node_id, node.config.static_topic_config()
-    homeless, short = [], []
-    for part in image.partitions_on_broker(me):
-        rest = [replica for replica in part.isr if replica != me]
-        if me not in part.isr or len(part.replicas) == 1:  # with one replica its owner wanted no better
-            continue
-        name = image.topics[part.topic_id].name
-        if not rest:
-            homeless.append(f"{name}-{part.id}")
-        elif len(rest) < min(topic_value(image, name, "min.insync.replicas", static), len(part.replicas)):
-            short.append(f"{name}-{part.id}")
-    reasons = []
-    if homeless:
-        reasons.append(f"{len(homeless)} partition(s) would have no leader: {_some(homeless)}")
-    if short:
-        reasons.append(f"{len(short)} partition(s) would refuse acks=all: {_some(short)}")
-    return reasons
+    parts = image.partitions_on_broker(me)
+    stands = ((image.topics[part.topic_id].name, part.id, part.replicas, part.isr) for part in parts)
+    least = partial(_min_isr, image, static)
+    return hindrances(me, stands, least, only_copies=False)
 
 
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
-    return ", ".join(sorted(names)[:NAMED_MAX]) + more
+def _min_isr(image: Image, static: Static, topic: str) -> int:
+    return int(topic_value(image, topic, "min.insync.replicas", static))
 
 
 def report(node: Any) -> dict[str, Any]:
