@@ -41,7 +41,7 @@ CLUSTER_ID = "a-cluster-of-the-bench"
 
 
 class Row(NamedTuple):
-    """One deed at one size. ``largest_step_ms`` is that of one turn of one node's loop."""
+    """One deed at one size. ``largest_step_ms`` is that of one turn of one node's loop, ``step`` what it was."""
 
     where: str
     deed: str
@@ -49,6 +49,7 @@ class Row(NamedTuple):
     seconds: float
     largest_step_ms: float
     memory_mib: float
+    step: str = ""
 
     @property
     def each_us(self) -> float:
@@ -165,11 +166,11 @@ class WatchedPeer(MoldauPeer):
     def steps_file(self, node_id: int) -> Path:
         return self.folder / f"steps-{node_id}"
 
-    def largest_step_ms(self, since_s: float, nodes: list[int]) -> float:
-        """Of processor time, which a busy machine does not stretch as it does the time on the clock."""
+    def largest_step(self, since_s: float, nodes: list[int]) -> tuple[float, str]:
+        """Its processor time in ms, which a busy machine stretches less than the time on the clock; its name."""
         lines = [line for node in nodes for line in self.steps_file(node).read_text().splitlines()]
         steps = [json.loads(line) for line in lines]
-        return max((step["used_ms"] for step in steps if step["at_s"] >= since_s), default=0.0)
+        return max(((step["used_ms"], step["what"]) for step in steps if step["at_s"] >= since_s), default=(0.0, ""))
 
 
 class Processes:
@@ -195,7 +196,8 @@ class Processes:
 
     def _row(self, deed: str, since: float, took: float, nodes: list[int]) -> Row:
         memory = resident_bytes(self.peer.pids.values()) / len(self.peer.pids) / 2**20
-        return Row("processes", deed, self.sizes.total, took, self.peer.largest_step_ms(since, nodes), memory)
+        step_ms, step = self.peer.largest_step(since, nodes)
+        return Row("processes", deed, self.sizes.total, took, step_ms, memory, step)
 
     def _create(self) -> float:
         return next(iter(self.stand.create())).value
@@ -248,6 +250,18 @@ def write_docs(result: dict[str, Any], rows: list[Row]) -> None:
     page.write_text(before + "\n".join([BEGIN, line, "", table(rows), END]) + rest.partition(END)[2])
 
 
+def measured(in_rooms: list[int], in_processes: list[int]) -> Iterator[Row]:
+    """Each row as soon as there is one."""
+    for partitions in in_rooms:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+            yield from alone.submit(rooms, partitions).result()
+    for partitions in in_processes:
+        with WatchedPeer(nodes=3) as peer:
+            processes = Processes(peer, partitions)
+            yield from processes.measure()
+            processes.stand.eyes.close()
+
+
 def sizes(text: str) -> list[int]:
     return [int(one) for one in text.split(",") if one]
 
@@ -259,14 +273,9 @@ def main() -> int:
     ask.add_argument("--no-docs", action="store_true", help="leave docs/performance.md and bench/results as they are")
     wish = ask.parse_args()
     rows: list[Row] = []
-    for partitions in wish.rooms:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-            rows += alone.submit(rooms, partitions).result()
-    for partitions in wish.processes:
-        with WatchedPeer(nodes=3) as peer:
-            processes = Processes(peer, partitions)
-            rows += processes.measure()
-            processes.stand.eyes.close()
+    for row in measured(wish.rooms, wish.processes):
+        rows.append(row)
+        print(f"{row.where} {row.partitions:,} {row.deed}: {row.seconds:.3g} s; {row.step}", flush=True)
     print(table(rows))
     if not wish.no_docs:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -187,17 +187,21 @@ def _placed(view: View, topic: NewTopic) -> Placed | Problem:
 def _new_partitions(
     view: View, topic_id: bytes, first: int, placed: Sequence[tuple[int, ...]]
 ) -> list[Partition] | Problem:
-    """Partitions ``first``.. with all active replicas in the ISR, led by the first of them."""
+    """Partitions ``first``.. with all active replicas in the ISR, led by the first of them. Of a thousand partitions
+    most have the same replicas as others: what these mean is looked up once."""
     partitions = []
+    known: dict[tuple[int, ...], tuple[tuple[int, ...], tuple[bytes, ...]]] = {}
     for number, replicas in enumerate(placed, first):
-        isr = tuple(r for r in replicas if view.image.is_active(r))
+        if replicas not in known:
+            active = tuple(r for r in replicas if view.image.is_active(r))
+            known[replicas] = active, tuple(view.default_directory(r) for r in replicas)
+        isr, directories = known[replicas]
         if not isr:  # only by hand: the placer gives every partition an active leader
             why = (
                 f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
                 "controlled shutdown."
             )
             return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
-        directories = tuple(view.default_directory(r) for r in replicas)
         partitions.append(Partition(topic_id, number, replicas, isr, leader=isr[0], directories=directories))
     return partitions
 

@@ -16,6 +16,8 @@ from moldau.image.partition import NO_LEADER, Key, Partition, from_record, merge
 from moldau.image.registration import Broker, Controller, broker_from, controller_from
 from moldau.wire.records import metadata as records
 
+_AFTER_ISR, _DIRECTORIES = Partition._fields.index("isr") + 1, Partition._fields.index("directories")
+
 
 class Topic:
     """A topic: name, id, partitions by number. Changed only by the image that is its ``owner``; others copy it."""
@@ -246,7 +248,7 @@ class Image:
     def _partition(self, record: records.PartitionRecord, offset: int, delta: Delta | None) -> None:
         topic = self.topics.get(bytes(record.topic_id))
         assert topic is not None, f"a partition of an unknown topic: {record!r}"
-        self._set_partition(topic, record.partition_id, from_record(record)._replace(topic_id=topic.id), delta)
+        self._set_partition(topic, record.partition_id, from_record(record), delta)
 
     def _change_partition(self, record: records.PartitionChangeRecord, offset: int, delta: Delta | None) -> None:
         topic = self.topics.get(bytes(record.topic_id))
@@ -260,11 +262,9 @@ class Image:
         if delta is not None:
             delta.partitions.setdefault((topic.id, number), before)
         share = self._shared.setdefault
-        after = after._replace(
-            replicas=share(after.replicas, after.replicas),
-            isr=share(after.isr, after.isr),
-            directories=share(after.directories, after.directories),
-        )
+        replicas, isr = share(after.replicas, after.replicas), share(after.isr, after.isr)
+        directories = share(after.directories, after.directories)
+        after = Partition(topic.id, number, replicas, isr, *after[_AFTER_ISR:_DIRECTORIES], directories, after.recovery)
         if topic.owner is not self._mine:
             topic = self.topics[topic.id] = Topic(topic.name, topic.id, self._mine, dict(topic.partitions))
         topic.partitions[number] = after

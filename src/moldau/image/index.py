@@ -47,45 +47,42 @@ class Index:
 
     def update(self, before: Partition | None, after: Partition | None) -> None:
         """Account for one partition that appeared (no before), changed, or went (no after)."""
-        if before is not None and after is not None and before.replicas is after.replicas:
-            self._relead(before, after)
-        else:
-            if before is not None:
-                self._drop(before)
-            if after is not None:
-                self._add(after)
         now = after if after is not None else before
         assert now is not None, "a partition that never was"
         key = now.key
+        if before is not None and after is not None and before.replicas is after.replicas:
+            self._relead(key, before, after)
+        else:
+            if before is not None:
+                self._drop(key, before)
+            if after is not None:
+                self._add(key, after)
         _mark(self.astray, key, after is not None and after.leader != after.replicas[0])
-        _mark(self.moving, key, after is not None and after.reassigning)
+        _mark(self.moving, key, after is not None and bool(after.adding or after.removing))
         _mark(self.eligible, key, after is not None and bool(after.elr or after.last_known_elr))
 
-    def _relead(self, before: Partition, after: Partition) -> None:
-        key = after.key
+    def _relead(self, key: Key, before: Partition, after: Partition) -> None:
         if before.leader != after.leader:
             self._take(self.led, before.leader, key)
-            self._give(self.led, after.leader, key)
+            self._keys(self.led, after.leader)[key] = None
         if before.isr is not after.isr:
             for broker in before.isr:
                 if broker not in after.isr:
                     self._take(self.in_sync, broker, key)
             for broker in after.isr:
                 if broker not in before.isr:
-                    self._give(self.in_sync, broker, key)
+                    self._keys(self.in_sync, broker)[key] = None
 
-    def _add(self, partition: Partition) -> None:
-        key = partition.key
+    def _add(self, key: Key, partition: Partition) -> None:
         for broker in partition.replicas:
-            self._give(self.assigned, broker, key)
+            self._keys(self.assigned, broker)[key] = None
         for broker in partition.isr:
-            self._give(self.in_sync, broker, key)
-        self._give(self.led, partition.leader, key)
+            self._keys(self.in_sync, broker)[key] = None
+        self._keys(self.led, partition.leader)[key] = None
         first = partition.replicas[0]
         self.preferred[first] = self.preferred.get(first, 0) + 1
 
-    def _drop(self, partition: Partition) -> None:
-        key = partition.key
+    def _drop(self, key: Key, partition: Partition) -> None:
         for broker in partition.replicas:
             self._take(self.assigned, broker, key)
         for broker in partition.isr:
@@ -96,18 +93,16 @@ class Index:
         if not self.preferred[first]:
             del self.preferred[first]
 
-    def _give(self, table: dict[int, Keys], broker: int, key: Key) -> None:
+    def _keys(self, table: dict[int, Keys], broker: int) -> Keys:
+        """What a broker has, to be changed."""
         keys = table.get(broker)
         if keys is None or id(keys) not in self._own:
             keys = table[broker] = {} if keys is None else dict(keys)
             self._own.add(id(keys))
-        keys[key] = None
+        return keys
 
     def _take(self, table: dict[int, Keys], broker: int, key: Key) -> None:
-        keys = table[broker]
-        if id(keys) not in self._own:
-            keys = table[broker] = dict(keys)
-            self._own.add(id(keys))
+        keys = self._keys(table, broker)
         del keys[key]
         if not keys:
             self._own.discard(id(keys))
@@ -117,5 +112,5 @@ class Index:
 def _mark(keys: Keys, key: Key, belongs: bool) -> None:
     if belongs:
         keys[key] = None
-    else:
-        keys.pop(key, None)
+    elif key in keys:
+        del keys[key]
