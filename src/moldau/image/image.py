@@ -16,8 +16,6 @@ from moldau.image.partition import NO_LEADER, Key, Partition, from_record, merge
 from moldau.image.registration import Broker, Controller, broker_from, controller_from
 from moldau.wire.records import metadata as records
 
-_AFTER_ISR, _DIRECTORIES = Partition._fields.index("isr") + 1, Partition._fields.index("directories")
-
 
 class Topic:
     """A topic: name, id, partitions by number. Changed only by the image that is its ``owner``; others copy it."""
@@ -264,7 +262,10 @@ class Image:
         share = self._shared.setdefault
         replicas, isr = share(after.replicas, after.replicas), share(after.isr, after.isr)
         directories = share(after.directories, after.directories)
-        after = Partition(topic.id, number, replicas, isr, *after[_AFTER_ISR:_DIRECTORIES], directories, after.recovery)
+        after = Partition(
+            topic.id, number, replicas, isr, after.leader, after.leader_epoch, after.partition_epoch,
+            after.adding, after.removing, after.elr, after.last_known_elr, directories, after.recovery,
+        )  # fmt: skip
         if topic.owner is not self._mine:
             topic = self.topics[topic.id] = Topic(topic.name, topic.id, self._mine, dict(topic.partitions))
         topic.partitions[number] = after
