@@ -7,6 +7,7 @@ everybody, and answers AlterPartition and AllocateProducerIds. Not a cluster: no
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -30,25 +31,28 @@ from moldau.wire.records import metadata as records
 
 TOPIC = "flights"
 TOPIC_ID = bytes([7] * 16)
-SETTINGS = {"replica.lag.time.max.ms": "1000", "min.insync.replicas": "1", "replica.fetch.backoff.ms": "100"}
+# No machine is so slow that it drops a follower that lives; a test that wants one dropped says how soon.
+SETTINGS = {"replica.lag.time.max.ms": "120000", "min.insync.replicas": "1", "replica.fetch.backoff.ms": "100"}
+DROPS_SOON = {"replica_lag_time_max_ms": "1000"}
+PATIENCE_S = 60.0
 
 
 def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a test's coroutine on a loop of its own; a background task that raised fails it."""
     loop = new_loop()
     try:
-        loop.run_until_complete(asyncio.wait_for(work(), 60))
+        loop.run_until_complete(asyncio.wait_for(work(), 4 * PATIENCE_S))
     finally:
         loop.close()
 
 
-async def until(truth: Callable[[], object], what: str = "") -> None:
-    """Wait for a condition; the test's own time limit ends a wait in vain."""
-    for _ in range(4000):
-        if truth():
-            return
+async def until(truth: Callable[[], Any], what: str = "what the test waits for") -> Any:
+    """Wait until something holds (and is true); what it was."""
+    end = time.monotonic() + PATIENCE_S
+    while not (found := truth()):
+        assert time.monotonic() < end, f"waited {PATIENCE_S:.0f} s in vain: {what}"
         await asyncio.sleep(0.005)
-    raise AssertionError(f"it never came to be: {what}")
+    return found
 
 
 def batch(count: int = 1, size: int = 10, **fields: Any) -> bytes:
@@ -136,6 +140,8 @@ class DataCluster:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        if exc[0] is not None:
+            print(self.state())
         for line in self.lines.values():
             line.close()
         for broker in self.live.values():
@@ -143,6 +149,21 @@ class DataCluster:
         if exc[0] is None:
             assert not self.failures, self.failures
             assert not any(broker.failures for broker in self.brokers.values())
+
+    def state(self) -> str:
+        """For whoever reads of a failure: one line for each replica of each live broker."""
+        lines = [f"failures {self.failures}, refused {self.refused}"]
+        for id, broker in self.live.items():
+            lines.append(f"broker {id}: {broker.door.requests} requests, failures {broker.failures}")
+            for (topic, number), replica in broker.replicas.by_key.items():
+                known, log = self.image.at((topic, number)), replica.log
+                isr = "of a topic that is gone" if known is None else f"leader {known.leader}, ISR {known.isr}"
+                lines.append(
+                    f"  {replica.partition}: {replica.machine.role.name}, epoch {replica.machine.leader_epoch},"
+                    f" log {log.log_start_offset} to {log.log_end_offset},"
+                    f" watermark {replica.machine.high_watermark}, {isr}"
+                )
+        return "\n".join(lines)
 
     async def boot(self, id: int) -> MiniBroker:
         """Start a broker, or start it again from its files."""
@@ -169,6 +190,10 @@ class DataCluster:
         if line is not None:
             line.close()
         self.live.pop(id).kill()
+
+    def dead(self, id: int) -> records.BrokerRegistrationChangeRecord:
+        """What a controller says of a broker that is gone; until then a leader may take it back into an ISR."""
+        return records.BrokerRegistrationChangeRecord(broker_id=id, broker_epoch=self.brokers[id].epoch, fenced=1)
 
     def commit(self, *batch: Any) -> None:
         """Records everybody learns of, at once."""
@@ -256,7 +281,7 @@ class DataCluster:
         return await (await self.line(id)).ask(message, version=version)
 
     async def produce(
-        self, id: int, data: bytes, acks: int = -1, number: int = 0, *, version: int = 11, timeout_ms: int = 5000
+        self, id: int, data: bytes, acks: int = -1, number: int = 0, *, version: int = 11, timeout_ms: int = 60_000
     ) -> ProduceResponse.PartitionProduceResponse:
         part = ProduceRequest.PartitionProduceData(index=number, records=data)
         topic = ProduceRequest.TopicProduceData(name=TOPIC, topic_id=TOPIC_ID, partition_data=[part])

@@ -210,7 +210,7 @@ def test_every_dirty_log_is_compacted_and_a_small_offset_map_takes_several_runs(
 
 def test_a_log_that_is_deleted_while_it_is_compacted_costs_nobody_anything(tmp_path: Path) -> None:
     async def work() -> None:
-        scene = Cleaner(tmp_path, log_cleaner_io_max_bytes_per_second="2000")
+        scene = Cleaner(tmp_path, log_cleaner_io_max_bytes_per_second="6000")
         cleaning = asyncio.ensure_future(scene.cleaning.clean())
         folder = tmp_path / "data" / str(PARTITION)
         await until(lambda: list(folder.glob("*.cleaned")), "it is under way")

@@ -239,9 +239,9 @@ def test_what_did_not_fit_is_next_though_nobody_names_it_again(tmp_path: Path, r
             async def ask(*parts: tuple[int, int], session: tuple[int, int]) -> dict[int, list[int]]:
                 request = cluster.fetch_request(
                     *parts, session_id=session[0], session_epoch=session[1], max_bytes=len(large) + room,
-                    max_wait_ms=30_000,
+                    max_wait_ms=120_000,
                 )  # fmt: skip
-                response: FetchResponse = await asyncio.wait_for(cluster.ask(0, request, 13), 20)
+                response: FetchResponse = await asyncio.wait_for(cluster.ask(0, request, 13), 60)
                 id.append(response.session_id)
                 found = [part for topic in response.responses for part in topic.partitions]
                 return {part.partition_index: offsets(part) for part in found if part.records}
@@ -304,20 +304,21 @@ def test_a_partition_that_joins_a_waiting_follower_does_not_wait_with_it(tmp_pat
     """The leader of partition 0 answers a parked fetch when the same follower has more to ask."""
 
     async def work() -> None:
-        async with DataCluster(tmp_path, 3, replica_fetch_wait_max_ms="20000") as cluster:
+        async with DataCluster(tmp_path, 3, replica_fetch_wait_max_ms="100000") as cluster:
             cluster.create(0, 2)
             await until(lambda: len(cluster.brokers[0].replicas.room) == 1, "the follower's fetch waits")
-            began = cluster.world.clock.monotonic_ms()
             cluster.create(1, 0, 2, topic="second", id=bytes([3] * 16))
             await until(lambda: len(cluster.brokers[1].replicas.room) == 2)
             cluster.commit(
                 records.PartitionChangeRecord(topic_id=bytes([3] * 16), partition_id=0, leader=0, isr=[0, 2])
             )
             second = cluster.brokers[0].replicas.by_key[(bytes([3] * 16), 0)]
-            await until(lambda: second.machine.followers[2].fetched, "long before the wait is over")
+            await until(
+                lambda: second.machine.followers[2].fetched,
+                "before the wait is over, which is longer than this test waits",
+            )
             code, first = await cluster.brokers[0].replicas.write(second, batch())
             assert (code, first) == (0, 0)
-            assert cluster.world.clock.monotonic_ms() - began < 15_000, "not by the wait's end"
             assert all(2 in part.new_isr for part in cluster.altered), "nor by being dropped"
 
     run(work)
@@ -330,7 +331,7 @@ def test_a_consumers_wait_ends_when_it_asks_for_something_else_on_the_same_conne
             room = cluster.brokers[0].replicas.room
             parked = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=300_000))
             await until(lambda: len(room) == 1)
-            await asyncio.wait_for(cluster.ask(0, ListOffsetsRequest()), 20)
+            await asyncio.wait_for(cluster.ask(0, ListOffsetsRequest()), 60)
             assert not offsets(await parked)
             assert not len(room)
 
@@ -345,7 +346,7 @@ def test_two_fetches_on_a_connection_do_not_end_each_others_wait(tmp_path: Path)
             room = cluster.brokers[0].replicas.room
             parked = [asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=300_000)) for _ in range(2)]
             await until(lambda: len(room) == 2)
-            await asyncio.wait_for(cluster.ask(0, ListOffsetsRequest()), 20)
+            await asyncio.wait_for(cluster.ask(0, ListOffsetsRequest()), 60)
             assert [offsets(await wait) for wait in parked] == [[], []]
 
     run(work)

@@ -57,7 +57,7 @@ def test_a_new_leader_shows_no_end_before_its_watermark_covers_its_epoch(
     tmp_path: Path, version: int, code: Code
 ) -> None:
     async def work() -> None:
-        async with DataCluster(tmp_path, 2, replica_lag_time_max_ms="60000") as cluster:
+        async with DataCluster(tmp_path, 2) as cluster:
             cluster.create(0, 1)
             await cluster.produce(0, batch(4))
             cluster.kill(1)
@@ -130,6 +130,7 @@ def test_a_follower_that_was_away_while_the_log_start_passed_it_starts_over(tmp_
             cluster.create(0, 1)
             await cluster.produce(0, batch(5))
             cluster.kill(1)
+            cluster.commit(cluster.dead(1))
             cluster.change(isr=[0])
             for _ in range(3):
                 await cluster.produce(0, batch(5))

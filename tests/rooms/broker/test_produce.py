@@ -76,8 +76,9 @@ def test_too_few_in_sync_replicas_refuse_before_the_append(tmp_path: Path) -> No
         async with DataCluster(tmp_path, 2) as cluster:
             cluster.create(0, 1)
             cluster.configure(min_insync_replicas="2")
-            cluster.change(isr=[0])
             cluster.kill(1)
+            cluster.commit(cluster.dead(1))
+            cluster.change(isr=[0])
             assert (await cluster.produce(0, batch())).error_code == Code.NOT_ENOUGH_REPLICAS
             assert (await cluster.produce(0, batch(), acks=1)).error_code == 0
 
@@ -86,7 +87,7 @@ def test_too_few_in_sync_replicas_refuse_before_the_append(tmp_path: Path) -> No
 
 def test_losing_the_lead_answers_who_waits_for_acknowledgement(tmp_path: Path) -> None:
     async def work() -> None:
-        async with DataCluster(tmp_path, 3, replica_lag_time_max_ms="60000") as cluster:
+        async with DataCluster(tmp_path, 3) as cluster:
             cluster.create(0, 1, 2)
             cluster.kill(2)
             waiting = asyncio.ensure_future(cluster.produce(0, batch(), timeout_ms=30_000))

@@ -71,7 +71,7 @@ def test_a_replica_moves_under_writes_and_nobody_notices(tmp_path: Path) -> None
             target = {"one": "two", "two": "one"}[source]
             for _ in range(20):
                 assert (await cluster.produce(0, batch(size=50_000))).error_code == 0
-            limit(cluster, 300_000)
+            limit(cluster, 100_000)
             assert alter(cluster, (TOPIC, 0, f"{tmp_path}/{target}/")) == {(TOPIC, 0): Code.NONE}
             await until(lambda: places(cluster)[target] != [(True, 20)], "the copy began")
             (is_copy, lag), *_ = places(cluster)[target]

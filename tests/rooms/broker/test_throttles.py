@@ -110,7 +110,7 @@ def moving(side: str, brokers: int) -> Callable[[Path], Callable[[], Awaitable[N
                 for _ in range(10):
                     assert (await cluster.produce(0, batch(100, 100))).error_code == 0
                 end = cluster.brokers[0].replica().log.log_end_offset
-                configure(cluster, 4, "", **{f"{side}_replication_throttled_rate": "20000"})
+                configure(cluster, 4, "", **{f"{side}_replication_throttled_rate": "2000"})
                 configure(cluster, 2, TOPIC, **{f"{side}_replication_throttled_replicas": f"0:{brokers}"})
                 cluster.change(replicas=[0, 1, 2], adding_replicas=[2])
                 await until(lambda: (TOPIC_ID, 0) in cluster.brokers[2].replicas.by_key)
