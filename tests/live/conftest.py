@@ -2,18 +2,22 @@
 
 The environment variable MOLDAU_LIVE_SYSTEM picks the system under test: `moldau`, `moldau-zookeeper` for its other
 control plane, or `kafka` to run the same tests against Apache Kafka, which is how the tests themselves are checked.
-Read next: kafka_peer.py (clusters, Java tools), moldau_peer.py, foreign.py (the clients).
+The report of a failed test tells what its nodes said. Read next: kafka_peer.py (clusters, Java tools), moldau_peer.py,
+foreign.py (the clients), said.py.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from kafka_peer import KafkaPeer
 from moldau_peer import MoldauPeer, ZooKeeperPeer
+from said import said
 
 SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer, "moldau-zookeeper": ZooKeeperPeer}
 
@@ -32,6 +36,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("of_quorum")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+STARTED = pytest.StashKey[float]()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Clusters that make a folder of their own make it where those are that a test gives one: logs are found there."""
+    before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.mktemp("clusters"))
+    yield
+    tempfile.tempdir = before
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[STARTED] = time.time()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to the report of a failed test what its nodes said meanwhile."""
+    report = yield
+    if report.failed and STARTED in item.stash:
+        words = said(item.config._tmp_path_factory.getbasetemp(), item.stash[STARTED])  # type: ignore[attr-defined]
+        report.sections.append(("what the nodes said", words or "(nothing)"))
+    return report
 
 
 @pytest.fixture(scope="session")

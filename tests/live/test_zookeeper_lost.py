@@ -1,7 +1,8 @@
 """Three ZooKeeper servers under three loaded brokers: the ensemble's leader dies, then its majority, and comes back.
 
 Records need no ZooKeeper; decisions do, and wait. Nothing acknowledged may be lost, and no session: registrations and
-the controller are the same afterwards. One cluster for all tests, which run in order and leave it whole.
+the controller are the same afterwards. Sessions are long, so that only a mistake ends one, not a machine that is slow.
+One cluster for all tests, which run in order and leave it whole.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from moldau import Cluster
 from moldau.cluster.ensemble import LocalEnsemble
 
 PARTITIONS = 3
-WAIT_S = 60
+WAIT_S = 120
 CONFIG = {
-    # Longer than an election of ZooKeeper's on a busy machine: who loses its session here lost it by a mistake.
-    "zookeeper.session.timeout.ms": "15000",
+    # As long as these servers grant: who loses its session here lost it by a mistake.
+    "zookeeper.session.timeout.ms": "60000",
     "offsets.topic.num.partitions": "1",
 }
 
@@ -47,18 +48,32 @@ def topic(cluster: Cluster, fresh: Callable[[str], str]) -> str:
     return name
 
 
-def sessions_lost(cluster: Cluster) -> int:
-    """How often a broker said so."""
-    said = [(node.logs / "server.log").read_text() for node in cluster.spec.nodes]
-    return sum(text.count("session with ZooKeeper is lost") for text in said)
+WHY = ("with ZooKeeper is lost", "elected controller", "the office of controller", "leaves office", "takes office")
+
+
+def all_kept(cluster: Cluster, controller: int) -> None:
+    """No session was lost, and who was controller before is it now; what the nodes said of either, if not."""
+    said = [
+        f"{node.id}: {line}"
+        for node in cluster.spec.nodes
+        for line in (node.logs / "server.log").read_text().splitlines()
+        if any(words in line for words in WHY)
+    ]
+    assert not [line for line in said if WHY[0] in line], "\n".join(said)
+    assert cluster.controller() == controller, "\n".join(said)
 
 
 def leading(three: LocalEnsemble) -> int:
     """The ensemble's leader, once there is one."""
-    wait_until(lambda: three.leader() is not None, "the ensemble has a leader", WAIT_S)
-    found = three.leader()
-    assert found is not None
-    return found
+    found: list[int] = []
+
+    def there() -> bool:
+        leader = three.leader()
+        found[:] = [] if leader is None else [leader]
+        return leader is not None
+
+    wait_until(there, "the ensemble has a leader", WAIT_S)
+    return found[0]
 
 
 def test_the_ensemble_s_leader_dies_under_load(three: LocalEnsemble, cluster: Cluster, topic: str) -> None:
@@ -71,8 +86,7 @@ def test_the_ensemble_s_leader_dies_under_load(three: LocalEnsemble, cluster: Cl
         load.flows("ZooKeeper has another leader")
         three.restart(victim)
         load.flows("it is back")
-    assert cluster.controller() == controller
-    assert sessions_lost(cluster) == 0
+    all_kept(cluster, controller)
 
 
 def test_without_a_majority_brokers_serve_and_decisions_wait(
@@ -98,5 +112,4 @@ def test_without_a_majority_brokers_serve_and_decisions_wait(
         cluster.restart(victim)
         cluster.wait_until_in_sync()
         load.flows("all are back")
-    assert cluster.controller() == controller
-    assert sessions_lost(cluster) == 0
+    all_kept(cluster, controller)
