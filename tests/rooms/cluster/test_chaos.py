@@ -9,7 +9,8 @@ import pytest
 from moldau.cluster.chaos import net
 from moldau.cluster.chaos.command import main
 from moldau.cluster.chaos.judging import ACKS_MIN, Outcome, Verdict, keep, longest_gap_s, report, strays, vacuous
-from moldau.cluster.chaos.net import INSIDE, CannotBreak, Flat, open_net
+from moldau.cluster.chaos.net import INSIDE, CannotBreak
+from moldau.cluster.chaos.nets import NAMESPACES, Links, open_net
 from moldau.cluster.chaos.scenarios.disks import DAMAGES, Damage
 from moldau.cluster.chaos.scenarios.links import both_ways
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
@@ -93,22 +94,13 @@ def test_a_report_shortens_and_the_folder_has_all_of_it(tmp_path: Path) -> None:
     assert len((tmp_path / "timeline.jsonl").read_text().splitlines()) == 2
 
 
-def test_without_namespaces_a_cut_says_why_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(INSIDE, "namespaces are not permitted (no)")
-    flat = open_net()
-    assert isinstance(flat, Flat)
-    assert flat.command(1, ["true"]) == ["true"]
-    with pytest.raises(CannotBreak, match="namespaces are not permitted"):
-        flat.cut(1, 2)
-
-
 def test_without_the_tools_the_command_runs_where_it_is_and_remembers_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(INSIDE, "")
     monkeypatch.delenv(INSIDE)
     monkeypatch.setattr(net, "TOOLS", ("there-is-no-such-tool",))
     assert net.enclosed("json.tool", ["--help"]) is None
     with pytest.raises(CannotBreak, match="no there-is-no-such-tool on the PATH"):
-        open_net().cut(1, 2)
+        open_net(Links.CUT, NAMESPACES)
 
 
 def test_a_link_is_cut_one_way_for_requests_to_a_port_and_answers_from_it() -> None:

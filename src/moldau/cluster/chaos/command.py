@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moldau.cluster.chaos.judging import Outcome, Verdict, keep, play, report
-from moldau.cluster.chaos.net import CannotBreak, open_net
+from moldau.cluster.chaos.net import CannotBreak
+from moldau.cluster.chaos.nets import NETWORKS, open_net
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
 from moldau.cluster.chaos.stage import PROFILES, SAFE, Options, Stage
 from moldau.cluster.chaos.system import KAFKA, KINDS, MOLDAU, Rig, Wish, refuse
@@ -67,12 +68,16 @@ def run(number: int, asked: argparse.Namespace, seed: int) -> Verdict:
 
 def _played(folder: Path, asked: argparse.Namespace, options: Options, number: int) -> Outcome:
     scenario = SCENARIOS[number]
-    net = open_net()
+    nothing = Outcome(History([], [], [], {}, []), [], [], [], [])
+    try:
+        net = open_net(scenario.links, asked.network)
+    except CannotBreak as refusal:
+        return nothing._replace(doubts=[str(refusal)])
     try:
         rig = Rig(folder, Wish(asked.system, asked.plane, scenario.volume()), net)
     except CannotBreak as refusal:
         net.close()
-        return Outcome(History([], [], [], {}, []), [], [], [], [str(refusal)])
+        return nothing._replace(doubts=[str(refusal)])
     try:
         return play(Stage(rig, options, lambda text: print(text, flush=True)), scenario.act)
     finally:
@@ -83,6 +88,7 @@ def _again(number: int, asked: argparse.Namespace, seed: int) -> str:
     words = [f"python -m {MODULE} {number} --seed {seed}"]
     given = (("--system", asked.system, MOLDAU), ("--plane", asked.plane, QUORUM), ("--settings", asked.settings, SAFE))
     words += [f"{name} {value}" for name, value, default in given if value != default]
+    words += [f"--network {asked.network}"] if asked.network is not None else []
     return " ".join([*words, f"--rounds {asked.rounds} --seconds {asked.seconds:g}"])
 
 
@@ -95,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plane", choices=PLANES, default=QUORUM, help=f"the control plane ({QUORUM})")
     parser.add_argument("--system", choices=KINDS, default=MOLDAU, help=f"what is tested ({MOLDAU})")
     parser.add_argument("--settings", choices=PROFILES, default=SAFE, help="what producers and the topic ask for")
+    parser.add_argument("--network", choices=NETWORKS, help="namespaces where permitted, else the proxy")
     parser.add_argument("--rounds", type=int, default=5, help="of scenarios that repeat something (5)")
     parser.add_argument("--seconds", type=float, default=60.0, help="of scenarios that last (60)")
     parser.add_argument("--keep", type=Path, help="keep everything, nodes' data too, under this folder")

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from moldau.client.client import Refused, Unreachable
 from moldau.cluster.chaos.net import CannotBreak
 from moldau.cluster.chaos.stage import PARTITIONS, TOPIC, Fault, Stage
+from moldau.cluster.chaos.system import MOLDAU
 from moldau.cluster.kills.judging import check_disks
 from moldau.cluster.kills.killing import Seen, Stuck
 from moldau.cluster.kills.load import high_watermarks, read_all
@@ -83,7 +84,8 @@ def play(stage: Stage, act: Callable[[Stage], None]) -> Outcome:
     stage.run.client.close()
     stage.say("stopping all nodes, comparing their logs")
     stage.rig.stop()
-    found += [Anomaly("no end", f"node {node} did not end when told to") for node in stage.rig.stubborn]
+    if stage.rig.wish.kind == MOLDAU:  # one of Apache Kafka's waits for minutes for the quorum that left before it
+        found += [Anomaly("no end", f"node {node} did not end when told to") for node in stage.rig.stubborn]
     judged, again = told_apart(history, _sessions(stage))
     found += [Anomaly("late", text) for text in stage.load.broken()] + check(judged)
     found += went_back(stage.watch.rows)

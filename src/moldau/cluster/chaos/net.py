@@ -2,8 +2,9 @@
 
 The command runs in the hub (``enclosed`` starts it again there, in namespaces of its own that end with it; where user
 namespaces are permitted, no root is needed). Packets from one node to another pass the hub, and are dropped there in
-silence: one way or both, all of them or those of a port. Without namespaces ``Flat`` puts every node on loopback, and
-nothing can be cut. Decides nothing about when. Read next: ``system.py``. Why so: docs/decisions/0014-chaos.md.
+silence: one way or both, all of them or those of a port. ``Flat`` puts every node on loopback, where nothing can be
+cut; ``proxied.py`` puts a proxy between those. Decides nothing about when. Read next: ``nets.py`` (which one a run is
+given). Why so: docs/decisions/0014-chaos.md.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from moldau.cluster.kills.looking import Address
 from moldau.cluster.nodes import HOST, free_ports
 
 INSIDE = "MOLDAU_CHAOS_ENCLOSED"
@@ -43,6 +45,9 @@ class Net(Protocol):
     def command(self, place: int, command: Sequence[str]) -> list[str]:
         """What runs a command in a place."""
 
+    def front(self, place: int, listener: Address) -> Address:
+        """Where all others reach a listener of a place."""
+
     def cut(self, source: int, target: int, ports: Collection[int] = ()) -> None:
         """Drop packets from a place to another: all, or those from or to ``ports``. CannotBreak where none can be."""
 
@@ -59,7 +64,6 @@ class Namespaces:
     def __init__(self) -> None:
         self._holders: dict[int, subprocess.Popen[bytes]] = {}
         self._cuts: list[list[str]] = []
-        _ip("link", "set", "lo", "up")
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1\n")
 
     def add(self, place: int) -> str:
@@ -91,6 +95,9 @@ class Namespaces:
     def command(self, place: int, command: Sequence[str]) -> list[str]:
         return ["nsenter", f"--net=/proc/{self._holders[place].pid}/ns/net", *command]
 
+    def front(self, place: int, listener: Address) -> Address:
+        return listener
+
     def cut(self, source: int, target: int, ports: Collection[int] = ()) -> None:
         for rule in rules(source, target, ports):
             _ip("rule", "add", *rule, "blackhole")
@@ -111,9 +118,6 @@ class Namespaces:
 class Flat:
     """All on loopback, where nothing can be cut."""
 
-    def __init__(self, why: str) -> None:
-        self._why = why
-
     def add(self, place: int) -> str:
         return HOST
 
@@ -123,8 +127,11 @@ class Flat:
     def command(self, place: int, command: Sequence[str]) -> list[str]:
         return list(command)
 
+    def front(self, place: int, listener: Address) -> Address:
+        return listener
+
     def cut(self, source: int, target: int, ports: Collection[int] = ()) -> None:
-        raise CannotBreak(f"links cannot be cut: {self._why}")
+        raise CannotBreak("links of loopback are not cut")
 
     def heal(self) -> None:
         """Nothing is ever cut."""
@@ -144,13 +151,6 @@ def address(place: int) -> str:
     return f"10.77.{place}.1"
 
 
-def open_net() -> Net:
-    """Namespaces when this process is enclosed, else loopback."""
-    if os.environ.get(INSIDE) == "yes":
-        return Namespaces()
-    return Flat(os.environ.get(INSIDE, "") or "the command does not run in namespaces of its own")
-
-
 def enclosed(module: str, arguments: Sequence[str]) -> int | None:
     """Run a module again in namespaces of its own, to its end; its exit status. None: we are there, or cannot be."""
     if INSIDE in os.environ:
@@ -165,6 +165,11 @@ def enclosed(module: str, arguments: Sequence[str]) -> int | None:
         return None
     command = [*wrap, sys.executable, "-m", module, *arguments]
     return subprocess.run(command, env=os.environ | {INSIDE: "yes"}, check=False).returncode
+
+
+def wake_loopback() -> None:
+    """A namespace is born with its loopback asleep."""
+    _ip("link", "set", "lo", "up")
 
 
 def _ip(*words: str) -> None:

@@ -14,12 +14,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from moldau.client.client import Unreachable
+from moldau.cluster.chaos.net import CannotBreak
+from moldau.cluster.chaos.proxied import Proxied
 from moldau.cluster.chaos.system import Rig
 from moldau.cluster.chaos.watching import Watch
 from moldau.cluster.kills.killing import KillPlan, Run, Stuck
 from moldau.cluster.kills.load import Load, LoadPlan
 from moldau.cluster.kills.looking import Lead
 from moldau.history.checks import Anomaly
+from moldau.history.rows import OK
 
 TOPIC = "chaos"
 PARTITIONS = 3
@@ -180,6 +183,13 @@ class Stage:
 
         return act
 
+    @property
+    def proxy(self) -> Proxied:
+        """What slows links and resets connections; CannotBreak on another net."""
+        if not isinstance(self.rig.net, Proxied):
+            raise CannotBreak("links are slowed and reset by the proxy only: --network proxy")
+        return self.rig.net
+
     def heal_net(self) -> None:
         self.do("all links are whole", self.rig.net.heal)
 
@@ -238,6 +248,21 @@ class Stage:
         """Whether every partition has acknowledged something that is sent from now on."""
         now_ns = time.monotonic_ns()
         return lambda: self.load.acked_since(now_ns)
+
+    def slow_acks(self, seconds: float) -> Callable[[], bool]:
+        """Whether something that is sent from now on was acknowledged so long after, and no sooner."""
+        now_ns = time.monotonic_ns()
+
+        def seen() -> bool:
+            acked = (send for send in self.load.sends() if send.invoke_ns > now_ns and send.outcome == OK)
+            return any(send.complete_ns - send.invoke_ns >= seconds * 1e9 for send in acked)
+
+        return seen
+
+    def met(self, source: int, target: int) -> Callable[[], bool]:
+        """Whether a place has made a new connection to another."""
+        before = self.proxy.made(source, target)
+        return lambda: self.proxy.made(source, target) > before
 
     # ---- time
 

@@ -2,7 +2,7 @@
 
 Both systems are given the same server.properties, so that they differ in nothing but the command. Formats, starts,
 signals and stops processes; knows nothing of faults beyond a signal. ``looking.System`` is what the judges need of it.
-Read next: ``faults.py``.
+Read next: ``stage.py``.
 """
 
 from __future__ import annotations
@@ -64,13 +64,17 @@ class Rig:
         """Nodes that did not end by themselves when they were told to."""
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._hosts: dict[int, str] = {}
+        self._fronts: dict[int, tuple[Address, Address]] = {}
         self.nodes: dict[int, Node] = {}
         for id in range(1, wish.nodes + 1):
             node = Node(id, "broker,controller", str(folder / f"node-{id}"), *net.ports(2))
             self._hosts[id], self.nodes[id] = net.add(id), node
             node.logs.mkdir(parents=True)
             wish.volume.prepare(self.data_dir(id))
+            self._fronts[id] = self._front(id, node.port), self._front(id, node.controller_port)
         self.ensemble = self._zookeeper() if wish.plane == ZOOKEEPER else None
+        servers = self.ensemble.servers if self.ensemble is not None else ()
+        self._connect = ",".join("{}:{}".format(*self._front(ZOOKEEPER_PLACE, server.port)) for server in servers)
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         for node in self.nodes.values():
             text = "".join(f"{key}={value}\n" for key, value in (self._properties(node) | SETTINGS).items())
@@ -84,13 +88,13 @@ class Rig:
 
     @property
     def brokers(self) -> Mapping[int, Address]:
-        return {id: (self._hosts[id], node.port) for id, node in self.nodes.items()}
+        return {id: front for id, (front, _) in self._fronts.items()}
 
     @property
     def controllers(self) -> Mapping[int, Address]:
         if self.ensemble is not None:
             return {}
-        return {id: (self._hosts[id], node.controller_port) for id, node in self.nodes.items()}
+        return {id: front for id, (_, front) in self._fronts.items()}
 
     def data_dir(self, node: int) -> Path:
         return Path(self.nodes[node].folder) / "data"
@@ -182,28 +186,33 @@ class Rig:
 
     # ---- parts
 
+    def _front(self, place: int, port: int) -> Address:
+        return self.net.front(place, (self._hosts[place], port))
+
     def _zookeeper(self) -> LocalEnsemble:
-        host = self.net.add(ZOOKEEPER_PLACE)
+        self._hosts[ZOOKEEPER_PLACE] = host = self.net.add(ZOOKEEPER_PLACE)
         return LocalEnsemble(self.folder / "zookeeper", host=host, wrap=self.net.command(ZOOKEEPER_PLACE, []))
 
     def _properties(self, node: Node) -> dict[str, str]:
         here = self._hosts[node.id]
+        fronts = dict(zip(("PLAINTEXT", "CONTROLLER"), self._fronts[node.id], strict=True))
         data = {"log.dirs": str(self.data_dir(node.id))}
         if self.ensemble is not None:
             return data | {
                 "broker.id": str(node.id),
-                "zookeeper.connect": self.ensemble.connect,
+                "zookeeper.connect": self._connect,
                 "zookeeper.session.timeout.ms": str(SESSION_MS),
                 "zookeeper.connection.timeout.ms": "30000",
                 "listeners": f"PLAINTEXT://{here}:{node.port}",
+                "advertised.listeners": "PLAINTEXT://{}:{}".format(*fronts["PLAINTEXT"]),
             }
-        voters = [f"{id}@{self._hosts[id]}:{one.controller_port}" for id, one in self.nodes.items()]
+        voters = [f"{id}@{host}:{port}" for id, (host, port) in self.controllers.items()]
         return data | {
             "process.roles": node.roles,
             "node.id": str(node.id),
             "controller.quorum.voters": ",".join(voters),
             "listeners": f"PLAINTEXT://{here}:{node.port},CONTROLLER://{here}:{node.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{here}:{node.port}",
+            "advertised.listeners": ",".join(f"{name}://{host}:{port}" for name, (host, port) in fronts.items()),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",

@@ -1,17 +1,19 @@
-"""Scenarios about links: a leader without followers, without controllers, or with links that carry one way only.
+"""Scenarios about links: a leader without followers, without controllers, links that carry one way only, or are slow.
 
-Packets are dropped in silence, so that nothing is refused and every deadline has to pass. Read next: ``net.py``.
+What is cut is dropped in silence, so that nothing is refused and every deadline has to pass. Read next: ``net.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 
+from moldau.cluster.chaos.proxy.sources import CLIENTS
 from moldau.cluster.chaos.scenarios.processes import ACKS, LEADERS_MOVED
-from moldau.cluster.chaos.stage import Stage
+from moldau.cluster.chaos.stage import ONE_ACK, Stage
 from moldau.cluster.chaos.system import ZOOKEEPER_PLACE
 
-IN_SYNC = "all is in sync again"
+IN_SYNC, AGAIN = "all is in sync again", "they connect again"
 
 
 def isr_collapse(stage: Stage) -> None:
@@ -97,6 +99,57 @@ def one_way_cuts(stage: Stage) -> None:
         stage.sleep(2.0, 8.0)
         stage.heal_net()
         stage.do("wait", lambda: None, IN_SYNC, lambda: stage.run.eyes.in_sync(stage.nodes))
+
+
+def slow_and_reset(stage: Stage) -> None:
+    """Links are slow, then reset amid what they carry: between nodes, and to clients, whose answers are lost, twice.
+
+    After KIP-98: a producer that did not hear the answer sends again, and each record must be there once. Without
+    idempotence records must be there twice here.
+    """
+    for _ in range(2):
+        leader = stage.dice.choice(stage.nodes)
+        stage.gather(leader)
+        _slow(stage, leader)
+        for _ in range(3):
+            _unheard(stage, leader)
+        stage.wait(lambda: stage.run.eyes.in_sync(stage.nodes), "all is in sync after the resets")
+
+
+def _slow(stage: Stage, leader: int) -> None:
+    """Let all that passes between a leader and its followers come late, and reset their connections meanwhile."""
+    proxy, seconds = stage.proxy, stage.dice.uniform(0.2, 0.8)
+
+    def slow() -> None:
+        for source, target in both_ways(leader, stage.others(leader)):
+            proxy.delay(source, target, seconds)
+
+    what = f"what passes between node {leader} and the others takes {seconds:.2f} s longer"
+    if stage.options.profile == ONE_ACK:  # which waits for no follower
+        stage.do(what, slow)
+        stage.sleep(1.0, 3.0)
+    else:
+        stage.do(what, slow, "so do acknowledgements", stage.slow_acks(seconds))
+    for follower in stage.others(leader):
+        met, what = stage.met(follower, leader), f"reset all connections between node {leader} and node {follower}"
+        stage.do(what, partial(proxy.reset, leader, follower), AGAIN, met)
+        stage.sleep(0.0, 1.0)
+    stage.heal_net()
+
+
+def _unheard(stage: Stage, leader: int) -> None:
+    """Let a leader do what clients ask and not be heard by them; then reset their connections."""
+    proxy = stage.proxy
+    stage.do(f"nothing from node {leader} reaches its clients", stage.cut([(leader, CLIENTS)], ()))
+    stage.sleep(0.1, 1.0)
+    met = stage.met(CLIENTS, leader)
+
+    def reset() -> None:
+        proxy.reset(leader, CLIENTS)
+        proxy.heal()
+
+    stage.do("reset its connections to clients; all links are whole", reset, AGAIN, met)
+    stage.do("wait", lambda: None, ACKS, stage.acks())
 
 
 def _reaches_the_controller(stage: Stage) -> int:

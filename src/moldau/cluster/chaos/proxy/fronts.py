@@ -1,0 +1,150 @@
+"""One listener of a node as all others see it: there while the node's own is, and refused when that one is gone.
+
+A front dials through for whoever calls. A dead node's front refuses too, since a refusal is how Kafka's clients and
+Moldau's nodes learn of a death at once; but not while somebody is cut off from that node, who must not learn of it
+through a cut link: then whoever is not cut off is reset instead. Read next: ``links.py``, ``sources.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+from moldau.cluster.chaos.proxy.links import Link, Weather, reset
+from moldau.cluster.chaos.proxy.sources import Address, Sources
+
+_LOOK_S = 0.02
+_NEAR_S = 0.1
+"""A listener on this machine answers at once, or has a full backlog."""
+_BACKLOG = 512
+
+
+class Front:
+    """The listener of one port of a place; ``links`` are the connections through it."""
+
+    def __init__(self, place: int, here: Address, real: Address, around: Around) -> None:
+        self.place, self.here = place, here
+        self.links: list[Link] = []
+        self.made: dict[int, int] = {}
+        """Connections that went through, by where they came from."""
+        self._real, self._around = real, around
+        self._server: asyncio.AbstractServer | None = None
+        self._is_up = False
+        self._turning = asyncio.Lock()
+        self._calls: set[asyncio.Task[None]] = set()
+
+    async def watch(self) -> None:
+        """Follow the node's listener: one connection that carries nothing tells when it is gone."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                _, probe = await loop.create_connection(_Probe, *self._real)
+            except OSError:
+                self._is_up = False
+                await self.turn()
+                await asyncio.sleep(_LOOK_S)
+                continue
+            self._is_up = True
+            await self.turn()
+            await probe.lost.wait()
+
+    async def turn(self) -> None:
+        """Listen, or do not, as it is now; and let links that could not be made be made."""
+        async with self._turning:
+            if not self._wanted():
+                self._close()
+            elif self._server is None:
+                loop = asyncio.get_running_loop()
+                self._server = await loop.create_server(self._called, *self.here, backlog=_BACKLOG, reuse_address=True)
+        for link in list(self.links):
+            link.pump()
+
+    def looked(self) -> None:
+        """The node's end of a link is gone: when it is dead, refuse callers before anybody hears of it."""
+        try:
+            with socket.create_connection(self._real, _NEAR_S):
+                pass
+        except ConnectionRefusedError:
+            self._is_up = False
+            if not self._wanted():
+                self._close()
+        except OSError:
+            pass
+
+    def _wanted(self) -> bool:
+        return self._is_up or self._around.weather.touches(self.place, self.here[1])
+
+    def _close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _called(self) -> asyncio.Protocol:
+        return _Ring(self)
+
+    def ring(self, transport: Any) -> None:
+        """Somebody calls."""
+        task = asyncio.get_running_loop().create_task(self._answer(transport))
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+
+    async def _answer(self, transport: Any) -> None:
+        around, loop = self._around, asyncio.get_running_loop()
+        source = around.sources.place(transport.get_extra_info("peername")[:2], self.here)
+        if source is None:
+            transport.abort()
+            return
+        way = (source, self.place)
+        while not around.weather.is_fair(way, self.here[1]):
+            await around.changed()
+        if transport.is_closing():
+            return
+        link = Link(around.weather, way, self.here[1], self.looked)
+        self.links = [one for one in self.links if not one.is_over]
+        self.links.append(link)
+        transport.set_protocol(link.near)
+        link.near.connection_made(transport)
+        try:
+            await loop.create_connection(lambda: link.far, *self._real)
+        except OSError:
+            reset(transport)
+            return
+        self.made[source] = self.made.get(source, 0) + 1
+
+
+class Around:
+    """What all fronts share: the weather, and who is who."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self.weather = Weather()
+        self._change = asyncio.Event()
+
+    async def changed(self) -> None:
+        """Wait until the weather changes."""
+        await self._change.wait()
+
+    def change(self) -> None:
+        """Tell whoever waits."""
+        self._change.set()
+        self._change = asyncio.Event()
+
+
+class _Ring(asyncio.Protocol):
+    """A caller of whom nobody knows yet who it is: nothing is read."""
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+
+    def connection_made(self, transport: Any) -> None:
+        transport.pause_reading()
+        self._front.ring(transport)
+
+
+class _Probe(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.lost = asyncio.Event()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost.set()
