@@ -259,10 +259,10 @@ class Stage:
 
         return seen
 
-    def met(self, source: int, target: int) -> Callable[[], bool]:
-        """Whether a place has made a new connection to another."""
-        before = self.proxy.made(source, target)
-        return lambda: self.proxy.made(source, target) > before
+    def met(self, ways: Collection[tuple[int, int]]) -> Callable[[], bool]:
+        """Whether there is a new connection on any of these ways."""
+        before = sum(self.proxy.made(*way) for way in ways)
+        return lambda: sum(self.proxy.made(*way) for way in ways) > before
 
     # ---- time
 

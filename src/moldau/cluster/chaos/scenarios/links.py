@@ -6,7 +6,6 @@ What is cut is dropped in silence, so that nothing is refused and every deadline
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
 
 from moldau.cluster.chaos.proxy.sources import CLIENTS
 from moldau.cluster.chaos.scenarios.processes import ACKS, LEADERS_MOVED
@@ -109,7 +108,6 @@ def slow_and_reset(stage: Stage) -> None:
     """
     for _ in range(2):
         leader = stage.dice.choice(stage.nodes)
-        stage.gather(leader)
         _slow(stage, leader)
         for _ in range(3):
             _unheard(stage, leader)
@@ -119,6 +117,7 @@ def slow_and_reset(stage: Stage) -> None:
 def _slow(stage: Stage, leader: int) -> None:
     """Let all that passes between a leader and its followers come late, and reset their connections meanwhile."""
     proxy, seconds = stage.proxy, stage.dice.uniform(0.2, 0.8)
+    stage.gather(leader)
 
     def slow() -> None:
         for source, target in both_ways(leader, stage.others(leader)):
@@ -130,9 +129,14 @@ def _slow(stage: Stage, leader: int) -> None:
         stage.sleep(1.0, 3.0)
     else:
         stage.do(what, slow, "so do acknowledgements", stage.slow_acks(seconds))
-    for follower in stage.others(leader):
-        met, what = stage.met(follower, leader), f"reset all connections between node {leader} and node {follower}"
-        stage.do(what, partial(proxy.reset, leader, follower), AGAIN, met)
+    for _ in range(2):
+        met = stage.met(both_ways(leader, stage.others(leader)))
+
+        def reset() -> None:
+            for follower in stage.others(leader):
+                proxy.reset(leader, follower)
+
+        stage.do(f"reset all connections between node {leader} and the others", reset, AGAIN, met)
         stage.sleep(0.0, 1.0)
     stage.heal_net()
 
@@ -140,9 +144,10 @@ def _slow(stage: Stage, leader: int) -> None:
 def _unheard(stage: Stage, leader: int) -> None:
     """Let a leader do what clients ask and not be heard by them; then reset their connections."""
     proxy = stage.proxy
+    stage.gather(leader)
     stage.do(f"nothing from node {leader} reaches its clients", stage.cut([(leader, CLIENTS)], ()))
     stage.sleep(0.1, 1.0)
-    met = stage.met(CLIENTS, leader)
+    met = stage.met([(CLIENTS, leader)])
 
     def reset() -> None:
         proxy.reset(leader, CLIENTS)
