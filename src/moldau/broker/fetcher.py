@@ -371,6 +371,7 @@ class Fetcher:
                 self._replicas.failed(error)
                 self._block(following)
                 return
+            replica.traffic.replicated_in += len(part.records)
             if appended.code is not Code.NONE:
                 log.error("%s from broker %d: %s", replica.partition, self.leader, appended.message)
                 self._block(following)

@@ -231,15 +231,27 @@ class Reader:
         topics: dict[bytes | str, FetchResponse.FetchableTopicResponse] = {}
         for asked, data in found:
             asked.told(data)
+            if data.records:
+                self._count(asked, len(data.records))
             topic = topics.get(asked.key[0])
             if topic is None:
                 topic = FetchResponse.FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id)
                 topics[asked.key[0]] = topic
             topic.partitions.append(data)
+            if data.error_code:
+                self.replicas.failed_fetches += 1
             if data.error_code in (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH):
                 self._hint(response, asked, data)
         response.responses = list(topics.values())
         return response
+
+    def _count(self, asked: Asked, length: int) -> None:
+        replica = asked.replica
+        if replica is not None:
+            if self.terms.replica_id < 0:
+                replica.traffic.bytes_out += length
+            else:
+                replica.traffic.replicated_out += length
 
     def _hint(self, response: FetchResponse, asked: Asked, data: Data) -> None:
         from moldau.broker.leaders import leader_of
@@ -274,6 +286,7 @@ class Wait:
     """A parked fetch."""
 
     __slots__ = ("_reader", "answer", "done", "urgent")
+    kind = "Fetch"
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from moldau.broker.traffic import Traffic
 from moldau.replication.partition import Partition
 from moldau.storage import Log
 from moldau.terms import Code, TopicPartition
@@ -23,10 +24,11 @@ Key = tuple[bytes, int]
 class Replica:
     """``key`` names the partition for good, ``partition`` by its topic's name."""
 
-    __slots__ = ("consumers", "deletions", "followers", "key", "log", "machine", "partition", "promises")
+    __slots__ = ("consumers", "deletions", "followers", "key", "log", "machine", "partition", "promises", "traffic")
 
-    def __init__(self, partition: TopicPartition, key: Key, log: Log, machine: Partition) -> None:
+    def __init__(self, partition: TopicPartition, key: Key, log: Log, machine: Partition, traffic: Traffic) -> None:
         self.partition = partition
+        self.traffic = traffic
         self.key = key
         self.log = log
         self.machine = machine

@@ -25,6 +25,7 @@ from moldau.broker.sessions import Sessions
 from moldau.broker.surroundings import BrokersSeen, Surroundings
 from moldau.broker.throttles import Throttles
 from moldau.broker.topic_configs import TopicConfigs
+from moldau.broker.traffic import TopicTraffic
 from moldau.broker.waiting_room import Promise, WaitingRoom
 from moldau.image import Delta, Image
 from moldau.image import Partition as Assigned
@@ -66,7 +67,8 @@ class Replicas:
         """Assigned here, but their log could not be opened or created: a directory is offline."""
         self.led: list[Callable[[Replica, int], object]] = []
         self.left: list[Callable[[Replica], object]] = []
-        self.records_in = self.bytes_in = self.isr_shrinks = self.isr_expands = 0
+        self.traffic = TopicTraffic()
+        self.isr_shrinks = self.isr_expands = self.failed_produces = self.failed_fetches = 0
         """Counted since the start, for whoever asks."""
         self._clock = around.world.clock
         self._configs = TopicConfigs(around.me, around.config)
@@ -255,7 +257,7 @@ class Replicas:
         limits = self._configs.limits(self.image, partition.topic)
         machine = Partition(self.me, found, self.brokers, limits, found.high_watermark)
         found.high_watermark = machine.high_watermark
-        replica = Replica(partition, key, found, machine)
+        replica = Replica(partition, key, found, machine, self.traffic.of(partition.topic))
         self.by_key[key] = self.by_partition[partition] = replica
         if found.dir.offline is not None:
             self.act(replica, machine.fail())
@@ -271,6 +273,7 @@ class Replicas:
         self.by_partition.pop(partition, None)
         if deleted:
             self._configs.forget(partition.topic)
+            self.traffic.forget(partition.topic)
         self.act(replica, replica.machine.remove())
         replica.changed()
         try:
@@ -376,8 +379,8 @@ class Replicas:
             self.failed(error)
             return Appended(error.code, message=str(error))
         if appended.code is Code.NONE and not appended.duplicate:
-            self.records_in += appended.last_offset - appended.first_offset + 1
-            self.bytes_in += len(records)
+            replica.traffic.records_in += appended.last_offset - appended.first_offset + 1
+            replica.traffic.bytes_in += len(records)
             replica.data_arrived(appended.first_offset)
             effects = machine.appended(self._clock.monotonic_ms())
             if effects:

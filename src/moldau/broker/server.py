@@ -19,6 +19,7 @@ from typing import Any
 
 from moldau.broker.api import ANSWERS, Answer, Handler, handler
 from moldau.broker.connection_limits import ConnectionLimits
+from moldau.broker.traffic import ApiStats, RequestStats
 from moldau.broker.waiting_room import Waiter
 from moldau.ports import Transport, World
 from moldau.wire.codec import Malformed
@@ -65,19 +66,31 @@ class Door:
     def __init__(self, node: Any, world: World, *, listener: str, kind: str, frame_bytes_max: int) -> None:
         self.node = node
         self.world = world
+        self.now_ms = world.clock.monotonic_ms
         self.listener = listener
         self.kind = kind
         self.frame_bytes_max = frame_bytes_max
         self.answers: dict[int, Answer] = ANSWERS[kind]
         self.handlers: dict[int, Handler] = {}
         self.connections: dict[Connection, None] = {}  # in their order: a simulated run must repeat
-        self.requests = 0
+        self.stats = RequestStats()
         self.closing = False
         self.closed_hooks: list[Callable[[Connection], None]] = []
         self.limits: ConnectionLimits | None = None
         self.early: frozenset[int] | None = None
         """The only requests that are handled before ``admit``; None: all are."""
         self._waiting: list[Connection] = []
+
+    @property
+    def requests(self) -> int:
+        """How many have come."""
+        return sum(one.requests for one in self.stats.by_key.values())
+
+    def answered(self, stats: ApiStats, began_ms: int | None, response: Message) -> None:
+        """An answer is ready: count how it went, and how long it took if that is timed."""
+        if began_ms is not None:
+            stats.took(self.now_ms() - began_ms)
+        stats.answered(response)
 
     def accept(self) -> Connection:
         return Connection(self)
@@ -125,7 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         self._end = 0  # first free byte
         self.parked: list[Waiter] = []
         """Fetches that wait here, and what is left of them: a later request ends their wait (decision 9)."""
-        self._slots: deque[list[Any]] = deque()  # one [frame or None] per unanswered request, in order
+        self._slots: deque[list[Any]] = deque()  # one [frame or None, ...] per unanswered request, in order
         self._out: list[Any] = []
         self._reading = True
         self._stalled = False  # the peer does not read
@@ -250,11 +263,12 @@ class Connection(asyncio.BufferedProtocol):
         header = read_request_header(frame)
         door = self.door
         answer = door.answers.get(header.api_key)
-        door.requests += 1
         if answer is None or not answer.low <= header.api_version <= answer.high:
             self._unsupported(header)
             return
         request = read_request(frame, header)
+        stats = door.stats.count(header.api_key, request)
+        began_ms = door.now_ms() if stats.timed else None
         context = Context(self, header)
         if self.parked:
             self._end_waits(header.api_key)
@@ -263,12 +277,13 @@ class Connection(asyncio.BufferedProtocol):
             ready = None
             if isinstance(result, Message):  # inside: an answer that this version cannot hold is the handler's failure
                 ready = response_frame(result, header.api_version, header.correlation_id)
+                door.answered(stats, began_ms, result)
         except Exception as error:
             door.node.handler_failed(header, error)
             raise Malformed(f"request {header.api_key} v{header.api_version} failed: {error!r}") from error
         if result is None:
             return
-        slot: list[Any] = [None]
+        slot: list[Any] = [None, stats, began_ms]
         self._slots.append(slot)
         if isinstance(result, Message):
             slot[0] = ready
@@ -323,6 +338,7 @@ class Connection(asyncio.BufferedProtocol):
             self._slots.remove(slot)
         else:
             slot[0] = response_frame(response, header.api_version, header.correlation_id)
+            self.door.answered(slot[1], slot[2], response)
         self._advance()
 
     def _advance(self) -> None:

@@ -8,6 +8,7 @@ is looked at once, after it. Read next: ``readings.py`` (fetches), ``replicas.py
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
 
@@ -23,6 +24,10 @@ class Waiter(Protocol):
     """Somebody who waits. ``done`` once answered."""
 
     done: bool
+
+    @property
+    def kind(self) -> str:
+        """What it waits with: Fetch, Produce, ..."""
 
     def look(self) -> None:
         """Something changed: answer if that suffices."""
@@ -47,6 +52,10 @@ class WaitingRoom:
     def __len__(self) -> int:
         """How many wait."""
         return self._waiting
+
+    def kinds(self) -> Counter[str]:
+        """How many wait, by what they wait with."""
+        return Counter(waiter.kind for _, _, waiter in self._heap if not waiter.done)
 
     def park(self, waiter: Waiter, wait_ms: int) -> None:
         """Let it wait for at most ``wait_ms``; whoever answers it says so by ``left``."""
@@ -114,6 +123,11 @@ class Promise:
         self._open: dict[int, Any] = {}
         self.done = False
         self.answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def kind(self) -> str:
+        """The request that is answered."""
+        return type(self._response).__name__.removesuffix("Response")
 
     def expect(self, slot: Any) -> None:
         """The response waits for this partition too."""

@@ -11,13 +11,18 @@ import pytest
 
 from moldau.broker.config import NodeConfig
 from moldau.broker.lifecycle import Stage
+from moldau.broker.metrics.elections import Elections
+from moldau.broker.metrics.figures import figures
 from moldau.broker.metrics.health import not_safe_to_restart
 from moldau.broker.metrics.page import Pages
 from moldau.broker.metrics.text import Family, page
 from moldau.image import Delta, Image
+from moldau.terms import Code
 from moldau.terms.config_key import ConfigError
 from moldau.wire.records import metadata as records
-from tests.rooms.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run
+from tests.rooms.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
+
+METRICS = Path(__file__).parents[3] / "docs" / "metrics.md"
 
 
 def test_labels_are_escaped_and_names_stay_as_they_are() -> None:
@@ -93,6 +98,59 @@ def test_figures_of_replicas_are_those_of_the_moment(tmp_path: Path) -> None:
             assert gone[manager + "offlinereplicacount"] == 2
             assert gone["kafka_log_logmanager_offlinelogdirectorycount"] == 1
             pages.close()
+
+    run(work)
+
+
+def test_traffic_is_told_by_topic_and_by_api_and_who_waits(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            pages = Pages(node(cluster))
+            await pages.open("127.0.0.1", 0)
+            data = batch(3)
+            assert (await cluster.produce(0, data)).error_code == 0
+            assert len((await cluster.fetch(0, 0)).records) == len(data)
+            assert (await cluster.produce(1, data)).error_code == Code.NOT_LEADER_OR_FOLLOWER
+            assert (await cluster.fetch(0, 99)).error_code == Code.OFFSET_OUT_OF_RANGE
+            wait = asyncio.ensure_future(cluster.fetch(0, 3, max_wait_ms=60_000))
+            room = cluster.brokers[0].replicas.room
+            await until(lambda: room.kinds()["Fetch"] == 2, "the consumer's fetch waits beside the follower's")
+            seen = samples((await get(pages, "/metrics"))[1])
+            topics, size = "kafka_server_brokertopicmetrics_", len(data)
+            for where in ("", f'{{topic="{TOPIC}"}}'):
+                for name in ("bytesin_total", "bytesout_total", "replicationbytesout_total"):
+                    assert seen[topics + name + where] == size, name
+                assert seen[topics + "messagesin_total" + where] == 3
+            assert cluster.brokers[1].replicas.traffic.total().replicated_in == size
+            assert cluster.brokers[1].replicas.failed_produces == 1
+            assert seen[topics + "failedfetchrequests_total"] == 1
+            waiting = "kafka_server_delayedoperationpurgatory_purgatorysize"
+            assert seen[waiting + '{delayedOperation="Fetch"}'] == 2
+            of_produce = '{request="Produce",listener="PLAINTEXT"}'
+            requests = "kafka_network_requestmetrics_"
+            assert seen[requests + "requests_total" + of_produce] == 1
+            assert seen[requests + "totaltimems_count" + of_produce] == 1
+            of_consumers = '{request="FetchConsumer",listener="PLAINTEXT"}'
+            assert seen[requests + "requests_total" + of_consumers] == 3
+            assert seen[requests + "totaltimems_count" + of_consumers] == 2, "one waits"
+            assert requests + 'totaltimems{request="Produce",listener="PLAINTEXT",quantile="0.99"}' in seen
+            await cluster.produce(0, data)
+            await wait
+            pages.close()
+
+    run(work)
+
+
+def test_every_figure_is_on_the_page_of_metrics(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            found = await figures(node(cluster), Elections())
+            text = METRICS.read_text()
+            for family in found:
+                assert f"| `{family.name}` |" in text, f"docs/{METRICS.name} does not tell of {family.name}"
+                assert family.help in text, family.name
 
     run(work)
 

@@ -43,6 +43,7 @@ def handle(node: Any, request: ProduceRequest, context: Any) -> ProduceResponse 
             appended = _append(replicas, replica, part.records, acks)
             if appended.code is not Code.NONE:
                 failed = True
+                replicas.failed_produces += 1
                 _refuse(slot, appended)
                 if appended.code in _ELSEWHERE:
                     _point(replicas.image, response, data, slot, context.listener)

@@ -16,6 +16,7 @@ from moldau.broker.asking import pause
 from moldau.broker.lifecycle import Stage
 from moldau.broker.metrics.elections import Elections
 from moldau.broker.metrics.text import Family
+from moldau.broker.metrics.traffic_figures import requests, topics
 from moldau.image import NO_LEADER, Image
 from moldau.image.configs import topic_value
 from moldau.replication.roles import Role
@@ -54,11 +55,9 @@ def _process() -> Iterator[Family]:
 
 def _connections(node: Any) -> Iterator[Family]:
     count = Family("kafka_server_socket_server_metrics_connection_count", "Connections by listener.")
-    requests = Family("kafka_network_requestmetrics_requests_total", "Requests by listener.")
     for door in node.doors:
         count.add(len(door.connections), listener=door.listener)
-        requests.add(door.requests, listener=door.listener)
-    return iter((count, requests))
+    return iter((count, *requests(node)))
 
 
 def _of_controller(node: Any, elections: Elections) -> Iterator[Family]:
@@ -187,7 +186,6 @@ async def _partitions(node: Any) -> list[Family]:
         sums.look(replica)
         if number % AT_ONCE == 0:
             await pause(node.world.tasks, 0)
-    topics = "kafka_server_brokertopicmetrics_"
     return [
         Family(_BROKER + "leadercount", "Partitions that this broker leads.", sums.leaders),
         Family(
@@ -204,7 +202,6 @@ async def _partitions(node: Any) -> list[Family]:
         Family(_BROKER + "reassigningpartitions", "Led here and under reassignment.", sums.moving),
         Family(_BROKER + "isrshrinks_total", "Replicas that left an ISR.", replicas.isr_shrinks),
         Family(_BROKER + "isrexpands_total", "Replicas that joined an ISR.", replicas.isr_expands),
-        Family(topics + "messagesin_total", "Records appended by clients.", replicas.records_in),
-        Family(topics + "bytesin_total", "Bytes appended by clients.", replicas.bytes_in),
+        *topics(replicas),
         *sums.each.values(),
     ]
