@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from moldau.simulator.cluster import Seat
 from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
 from moldau.simulator.faults import FAULTS, LASTING_S, Chaos
-from moldau.simulator.looking_zookeeper import ZnodeEyes
+from moldau.simulator.looking_zookeeper import ZnodeEyes, plane_of
 from moldau.simulator.tools_zookeeper import Tools
 from moldau.simulator.zookeeper_servers import ELECTION_S
 from moldau.zookeeper import paths
 
 LINGER_S = (0.0, 0.0, 0.3, 3.0)
+UNHEARD_S = 1.5
+"""A lag in which much can happen that a controller hears of too late, and no session ends."""
 
 
 class ZooKeeperChaos(Chaos):
@@ -65,6 +68,60 @@ class ZooKeeperChaos(Chaos):
             links = {link for link in links if link[1] == host}  # what it asks is done, and it never hears
         return await self._sever(links, f"{host} is cut off from ZooKeeper")
 
+    async def _unseen(self) -> bool:
+        """A machine loses power and is back before the controller has heard of it, which then rewrites states, for
+        another broker dies, and loses its session: what it wrote is newer than a registration that it never knew."""
+        office = self.ensemble.tree.znodes.get(CHROOT + paths.CONTROLLER)
+        free = [one for one in self.cluster.alive if one.id not in self.busy]
+        ruling = [one for one in free if office is not None and self._opened(office.owner, one)]
+        if office is None or not ruling:
+            return False
+        rules = ruling[0]
+        self.busy.add(rules.id)
+        if (seat := self.crashable(loses=True)) is not None:
+            await self._bounce(seat, rules)
+            await self._lose_another(office.owner)
+        self.busy.discard(rules.id)
+        return seat is not None
+
+    async def _bounce(self, seat: Seat, rules: Seat) -> None:
+        links = [(rules.host, seat.host), (seat.host, rules.host)]
+        plane = plane_of(rules.node) if rules.node is not None else None
+        if plane is not None and plane.zk.wire is not None:
+            server = plane.zk.wire.server
+            server.due_s = max(server.due_s, self.cluster.loop.time() + UNHEARD_S)
+            links += [(seat.host, server.name), (server.name, seat.host)]  # it goes to one that is up to date
+        mend = self.cluster.wires.sever(links)
+        self.cluster.tell(f"{rules.host} hears nothing of {seat.host}, and late of ZooKeeper")
+        self.cluster.kill(seat.id, power=self.dice)
+        await self._wait(0.2 * self.dice.random())
+        known = self._born(seat.id)
+        self.cluster.start(seat.id)
+        await self.cluster.until(lambda: self._born(seat.id) not in (known, None), UNHEARD_S / 2)
+        self.cluster.loop.call_later(UNHEARD_S, mend)
+        self.busy.discard(seat.id)
+
+    def _opened(self, session: int, seat: Seat) -> bool:
+        return self.ensemble.opened[session].owner is seat.owner
+
+    def _born(self, id: int) -> int | None:
+        znode = self.ensemble.tree.znodes.get(CHROOT + paths.broker(id))
+        return None if znode is None else znode.born
+
+    async def _lose_another(self, session: int) -> None:
+        """A broker that does not rule dies, the controller says so in every state, and its session ends."""
+        free = [one for one in self.cluster.alive if one.id not in self.busy | self.lossy]
+        other = next((one for one in free if self.may_crash(one.id)), None)
+        if other is not None:
+            self.busy.add(other.id)
+            self.crashed.add(other.id)
+            self.cluster.kill(other.id)
+            await self._wait(0.5)
+        self._end(session)
+        await self.last()
+        if other is not None:
+            self.come_back(other)
+
     # ---- servers
 
     async def _ensemble_leader(self) -> bool:
@@ -113,4 +170,5 @@ ZOOKEEPER_FAULTS: dict[str, Callable[[ZooKeeperChaos], Awaitable[bool]]] = {
     "lag": ZooKeeperChaos._lag,
     "lost-answers": ZooKeeperChaos._lost_answers,
     "tools": ZooKeeperChaos._tools,
+    "unseen": ZooKeeperChaos._unseen,
 }

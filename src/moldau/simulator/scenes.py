@@ -13,5 +13,7 @@ RARER = SCENES[-3:]
 """What came later, drawn by dice of its own."""
 ZOOKEEPER_SCENES = (
     "expire", "expire-controller", "no-zookeeper", "ensemble-leader", "ensemble-away", "lag", "lost-answers", "tools",
+    "unseen",
 )  # fmt: skip
 """Troubles that only the ZooKeeper plane has."""
+RARER_ON_ZOOKEEPER = (*RARER, "unseen")

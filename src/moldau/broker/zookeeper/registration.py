@@ -44,6 +44,7 @@ async def register(node: Any, zk: Any, incarnation_id: bytes, first_epoch: int) 
     while True:
         with contextlib.suppress(NodeExists):
             await _create(zk, path, data)
+        await zk.sync()  # a server that lags shows an earlier registration: its epoch, or one that is not ours any more
         found = await _read(zk, path)
         if found is None:
             continue

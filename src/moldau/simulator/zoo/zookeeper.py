@@ -7,6 +7,7 @@ number; the code is ours.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 from moldau.broker.zookeeper import admin_znodes, writer
@@ -18,8 +19,8 @@ from moldau.ports.zookeeper import BadVersion, Check, NodeExists, NoNode, Set
 from moldau.simulator.scenes import ZOOKEEPER
 from moldau.simulator.zoo.mutant import Mutant, Patches
 from moldau.terms import Code
-from moldau.zookeeper import paths, writing
-from moldau.zookeeper.znodes import BrokerZnode, ControllerZnode, controller_epoch_text, controller_json
+from moldau.zookeeper import paths, reading, writing
+from moldau.zookeeper.znodes import BrokerZnode, ControllerZnode, StateZnode, controller_epoch_text, controller_json
 
 
 def writes_whoever_is_controller(patches: Patches) -> None:
@@ -94,6 +95,13 @@ def trusts_who_died_unseen(patches: Patches) -> None:
     patches.set(BrokerZnode, "lives_since", lambda self, czxid: 0)
 
 
+def takes_a_state_for_newer_than_what_its_writer_knew(patches: Patches) -> None:
+    def lived(state: StateZnode, written: int) -> Iterable[tuple[int, int]]:
+        return zip(state.isr, (written,) * len(state.isr), strict=True)
+
+    patches.set(reading, "_lived", lived)
+
+
 TOOLS = f"{ZOOKEEPER} tools"
 MUTANTS = tuple(
     Mutant(bug, what, world, laws, patch, first)
@@ -114,5 +122,7 @@ MUTANTS = tuple(
         ("own (Z7)", "settings are read, and not watched", TOOLS, ("Z7",), watches_no_settings, 0),
         ("own (seed 13)", "a new controller trusts who died and came back", ZOOKEEPER,
          ("S2", "S3", "S4", "S7", "S8", "S12"), trusts_who_died_unseen, 13),
+        ("own (unseen)", "a state vouches for a registration that its writer had not heard of", f"{ZOOKEEPER} unseen",
+         ("S2", "S3", "S4", "S7", "S8", "S12"), takes_a_state_for_newer_than_what_its_writer_knew, 2),
     )
 )  # fmt: skip
