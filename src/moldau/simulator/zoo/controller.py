@@ -8,9 +8,21 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from moldau.controller import asks, brokers, change, failures, isr, ledger, office, reassignment, selectors, topics
+from moldau.controller import (
+    asks,
+    brokers,
+    change,
+    failures,
+    isr,
+    ledger,
+    office,
+    reassignment,
+    replies,
+    selectors,
+    topics,
+)
 from moldau.controller.change import Standing, Wish
-from moldau.controller.facts import Soft
+from moldau.controller.facts import Decision, Soft
 from moldau.controller.selectors import Election
 from moldau.image import image as image_module
 from moldau.image.index import Index
@@ -313,6 +325,33 @@ def a_reelected_controller_keeps_its_old_image(patches: Patches) -> None:
     patches.set(office.Office, "take_office", takes)
 
 
+def a_deletion_is_answered_and_not_written(patches: Patches) -> None:
+    def forgetful(image: Any, soft: Any, ask: Any, facts: Any) -> Decision:
+        decision = ledger.decide(image, soft, ask, facts)
+        return replace(decision, records=[]) if isinstance(decision.reply, replies.TopicsDeleted) else decision
+
+    patches.set(office, "decide", forgetful)
+
+
+def a_creation_that_comes_again_is_answered_from_memory(patches: Patches) -> None:
+    """Lost or not: what was promised in an office before is not in the log that a new one decides on."""
+    real, take = office.Office.ask, office.Office._take
+    kept: dict[int, tuple[Any, dict[str, Any]]] = {}
+
+    def asked(self: Any, ask: Any, facts: Any) -> Any:
+        if self.working is None or not isinstance(ask, asks.CreateTopics):
+            return real(self, ask, facts)
+        memory = kept.setdefault(id(self), (self, {}))[1]
+        if repr(ask) in memory:
+            return take(self, Decision([], memory[repr(ask)]), facts)
+        answer = real(self, ask, facts)
+        if answer.records:
+            memory[repr(ask)] = self._waiting[-1].reply
+        return answer
+
+    patches.set(office.Office, "ask", asked)
+
+
 def _entry(bug: str, laws: str, patch: Any, machine: str = "controller", first: int = 0) -> Mutant:
     return Mutant(bug, patch.__name__.replace("_", " "), machine, tuple(laws.split()), patch, first)
 
@@ -352,4 +391,6 @@ MUTANTS = (
     _entry("KAFKA-4447", "C5", a_deposed_controller_goes_on, "office"),
     _entry("KAFKA-13104's kind", "L2", a_controller_resigns_and_leaves_callers_waiting, "office"),
     _entry("KAFKA-13100 KAFKA-5310", "C3", a_reelected_controller_keeps_its_old_image, "office"),
+    _entry("own (C13)", "C13", a_deletion_is_answered_and_not_written, "office"),
+    _entry("own (C13)", "C13", a_creation_that_comes_again_is_answered_from_memory, "office"),
 )

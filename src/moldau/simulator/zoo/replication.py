@@ -159,6 +159,14 @@ class IgnoresPosition(Partition):
         return super().fetch_answered(answer._replace(sent_from=self.position()))
 
 
+class AnswersWhatItHas(Partition):
+    """A produce with acks=all is answered when the leader itself has it."""
+
+    def acknowledged(self, next_offset: int) -> Code | None:
+        code = super().acknowledged(next_offset)
+        return Code.NONE if code is None and self._log.log_end_offset >= next_offset else code
+
+
 class ServesAnyEpoch(Partition):
     """A fetch is served whatever leader epoch it was sent under."""
 
@@ -302,6 +310,7 @@ MUTANTS = (
     _machine("KAFKA-13091", "L2 L3", WatermarkMovesOnFetchesOnly, first=54),
     _machine("KAFKA-7786", "S4 S12 S2 S3 S14 X7", HearsLateAnswers, first=204),
     _machine("KAFKA-7786's kind", "S4 S12 S2 S3 S14 X7", IgnoresPosition),
+    _machine("own (S1)", "S1", AnswersWhatItHas),
     _machine("KAFKA-15583", "S8 L3", ForgetsMinIsr),
     _machine("KAFKA-15221", "S10 S3", TrustsOldBrokerEpoch),
     _machine("KIP-841 KAFKA-13916", "S10 S3", LetsFencedIn),
