@@ -282,7 +282,7 @@ def a_leader_without_a_majority_resigns(history: History, seen: Sight) -> None:
     """R10: nobody still leads when a majority has not fetched for the fetch timeout (KAFKA-15489).
 
     While paused (until ``awake_ms``) it cannot. ``history.fetched_ms`` is written by the carrier of messages:
-    (leader, epoch, voter) -> when a fetch last arrived.
+    (leader, epoch, voter) -> when a fetch, or an ask for a piece of a snapshot, last arrived.
     """
     quorum = seen.quorum
     if quorum is None or not isinstance(quorum.role, Leader):

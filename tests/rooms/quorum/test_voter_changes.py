@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moldau.quorum import Leader
+from moldau.simulator.machines.voters_world import VoterWorld, voter
 from moldau.terms import Code
-from tests.rooms.quorum.voter_world import VoterWorld, voter
 
 EXAMPLES = int(os.environ.get("MOLDAU_EXAMPLES", "12"))
 SEEDS = range(int(os.environ.get("MOLDAU_SEEDS", "4")))

@@ -11,7 +11,7 @@ import pytest
 from moldau.simulator.machines.record import Broken, Record, law_id, verdict
 from moldau.simulator.machines.seeds import MACHINES, marks_of, run_seed
 
-SEEDS = {"quorum": 25, "replication": 120, "controller": 20, "office": 30, "groups": 40}
+SEEDS = {"quorum": 25, "voters": 25, "replication": 120, "controller": 20, "office": 30, "groups": 40}
 FOUND = {
     (
         "controller",

@@ -16,7 +16,7 @@ from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum import laws as room
 from moldau.quorum.laws import Entry, History, Sight
-from moldau.quorum.messages import FetchAsk
+from moldau.quorum.messages import FetchAsk, SnapshotAsk
 from moldau.quorum.state import ElectionState
 from moldau.simulator.looking import Eyes
 from moldau.simulator.machines.quorum_marks import marks
@@ -129,7 +129,8 @@ class QuorumLaws:
 
         def fed(event: on.Event) -> None:
             quorum = driver.quorum
-            if isinstance(event, on.Asked) and isinstance(event.ask, FetchAsk) and isinstance(quorum.role, Leader):
+            asks = FetchAsk | SnapshotAsk
+            if isinstance(event, on.Asked) and isinstance(event.ask, asks) and isinstance(quorum.role, Leader):
                 ask = event.ask
                 if ask.epoch == quorum.role.epoch:
                     self._history.fetched_ms[id, ask.epoch, ask.replica.id] = self._now_ms()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from moldau.quorum import Candidate, Follower, Leader, Prospective, Quorum, Resigned, Unattached
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
-from moldau.quorum.messages import EndAsk, FetchAnswer, FetchAsk, VoteAnswer, VoteAsk
+from moldau.quorum.messages import ChangeAnswer, EndAsk, FetchAnswer, FetchAsk, VoteAnswer, VoteAsk
 from moldau.terms import Code
 
 MARKS = frozenset(
@@ -57,7 +57,7 @@ def told(id: int, quorum: Quorum, event: on.Event | None) -> str:
 
 def marks(before: Quorum | None, after: Quorum, event: on.Event | None, effects: list[do.Effect]) -> set[str]:
     """The marks that one step hit."""
-    hit = set()
+    hit = _of_voters(before, after, effects)
     for effect in effects:
         match effect:
             case do.Truncate():
@@ -100,6 +100,28 @@ def _of_roles(before: Quorum, after: Quorum, event: on.Event) -> set[str]:
         role = before.role
         if not isinstance(role, Follower) or role.in_flight != event.ask.serial:
             hit.add("a late answer was dropped")
+    return hit
+
+
+def _of_voters(before: Quorum | None, after: Quorum, effects: list[do.Effect]) -> set[str]:
+    """Of changes of the voter set (KIP-853)."""
+    hit = set()
+    for effect in effects:
+        match effect:
+            case do.AppendVoters(_, _, voters) if before is not None:
+                more = len(voters.voters) - len(before.voters.voters)
+                hit.add("a voter was added" if more > 0 else "a voter was removed" if more else "a voter moved")
+                if not after.is_voter:
+                    hit.add("the leader removed itself")
+            case do.Truncate(end) if before is not None and before.voter_log.offset >= end:
+                hit.add("a set was taken back")
+            case do.InstallSnapshot() if before is not None and before.voters != after.voters:
+                hit.add("a snapshot said who votes")
+            case do.SendAnswer(_, ChangeAnswer(code=code)) if code is not Code.NONE:
+                hit.add("a change was refused")
+    led = before is not None and isinstance(before.role, Leader)
+    if led and isinstance(after.role, Resigned) and not after.is_voter:
+        hit.add("the removed leader resigned")
     return hit
 
 

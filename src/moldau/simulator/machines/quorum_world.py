@@ -34,7 +34,7 @@ from moldau.quorum import (
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.log_view import EpochStart
-from moldau.quorum.messages import BatchSpan, FetchAsk, SnapshotAnswer, VoteAnswer, VoteAsk
+from moldau.quorum.messages import BatchSpan, FetchAsk, SnapshotAnswer, SnapshotAsk, VoteAnswer, VoteAsk
 from moldau.simulator.machines.quorum_marks import marks, told
 from moldau.simulator.machines.record import Broken, Record
 from moldau.terms import Code
@@ -232,7 +232,8 @@ class World:
         if self.now < node.paused_until:
             self.after(node.paused_until - self.now, lambda: self.feed(id, event, node.life if life is None else life))
             return
-        if isinstance(event, on.Asked) and isinstance(event.ask, FetchAsk) and isinstance(node.quorum.role, Leader):
+        asks = FetchAsk | SnapshotAsk
+        if isinstance(event, on.Asked) and isinstance(event.ask, asks) and isinstance(node.quorum.role, Leader):
             ask = event.ask
             if ask.epoch == node.quorum.role.epoch:
                 self.history.fetched_ms[id, ask.epoch, ask.replica.id] = self.now

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from moldau.simulator.machines.record import Broken, Record, verdict
 
-MACHINES = ("quorum", "replication", "controller", "office", "groups")
+MACHINES = ("quorum", "voters", "replication", "controller", "office", "groups")
 
 
 class Outcome(NamedTuple):

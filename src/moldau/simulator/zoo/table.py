@@ -12,13 +12,14 @@ from os import cpu_count
 
 import click
 
-from moldau.simulator.zoo import controller, groups, quorum, replication, zookeeper
+from moldau.simulator.zoo import controller, groups, quorum, replication, voters, zookeeper
 from moldau.simulator.zoo.hunt import Hunted, hunted
 from moldau.simulator.zoo.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
     *replication.MUTANTS,
     *quorum.MUTANTS,
+    *voters.MUTANTS,
     *controller.MUTANTS,
     *groups.MUTANTS,
     *zookeeper.MUTANTS,
@@ -32,8 +33,7 @@ CHECKED = (
     *("Z1", "Z2", "Z3", "Z4", "Z5", "Z6", "Z7"),
     *("L1", "L2", "L3", "L5", "L7", "L8", "L9", "L11", "L12", "X7"),
 )
-"""The laws that the machines' worlds judge by, and Z1 to Z7 of whole clusters. R9 has its mutants beside the voters'
-world, in the quorum's tests."""
+"""The laws that the machines' worlds judge by, and Z1 to Z7 of whole clusters."""
 
 
 def _hunt(name: str, hunts: int, limit: int) -> Hunted:

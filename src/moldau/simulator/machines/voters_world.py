@@ -1,7 +1,7 @@
 """The quorum's world with voters that come and go: every node is a controller with a directory id, the first few vote.
 
-The rest knows nobody but a list of addresses, as a controller formatted without voters does. Read next:
-test_voter_changes.py.
+The rest knows nobody but a list of addresses, as a controller formatted without voters does. A disk may be replaced:
+then the node is another replica, under another directory id (KIP-853). Read next: voters_swarm.py.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from moldau.terms import Code
 OUTSIDE = -1
 
 
-def voter(id: int, port: int = 9093) -> Voter:
-    return Voter(ReplicaKey(id, bytes([id + 1]) * 16), (Endpoint("CONTROLLER", f"host{id}", port),))
+def voter(id: int, port: int = 9093, disk: int = 0) -> Voter:
+    """A voter as it is entered: on its first disk, or a later one."""
+    return Voter(ReplicaKey(id, bytes([id + 1 + 16 * disk]) * 16), (Endpoint("CONTROLLER", f"host{id}", port),))
 
 
 @dataclass
@@ -41,13 +42,23 @@ class VoterWorld(World):
         super().__post_init__()
         self.first = VoterSet(tuple(voter(id) for id in range(self.voters)))
         self.answers: list[Code] = []
+        self.disks: dict[int, int] = {}
+
+    def entry_of(self, id: int) -> Voter:
+        """A node as a voter, on the disk that it has now."""
+        return voter(id, disk=self.disks.get(id, 0))
+
+    def replace_disk(self, id: int) -> None:
+        """The node is dead, and its disk is gone; it starts from an empty one, formatted without voters."""
+        self.wipe(id)
+        self.disks[id] = self.disks.get(id, 0) + 1
 
     # --- voters in the log ---
 
     def voter_log(self, node: Node) -> VoterLog:
         """What a start reads from checkpoint, snapshots and log."""
         disk = node.disk
-        found = [VotersAt(-1, self.first)] if node.id < self.voters else []
+        found = [VotersAt(-1, self.first)] if node.id < self.voters and node.id not in self.disks else []
         last = max(disk.snapshots, default=0)
         if last:
             found += [VotersAt(last - 1, what) for _, what in disk.snapshots[last] if isinstance(what, VoterSet)][-1:]
@@ -68,7 +79,7 @@ class VoterWorld(World):
         node.disk.flushed = node.disk.end
         past = self.voter_log(node)
         blank = Quorum(
-            me=voter(id).key,
+            me=self.entry_of(id).key,
             voters=past.current,
             voter_log=past,
             role=Unattached(0),
@@ -92,7 +103,7 @@ class VoterWorld(World):
                 super()._execute(node, effect)
 
     def _serve(self, node: Node, token: Token, answer: Any, begin: int, end: int) -> None:
-        found = [(offset, node.disk.entry(offset)[1]) for offset in range(begin, min(end, begin + 8))]
+        found = [(offset, node.disk.entry(offset)[1]) for offset in range(begin, min(end, begin + self.fetch_batches))]
         voters = tuple(VotersAt(offset, what) for offset, what in found if isinstance(what, VoterSet))
         super()._serve(node, token, answer._replace(voters=voters), begin, end)
 
@@ -122,12 +133,15 @@ class VoterWorld(World):
     def add(self, id: int, timeout_ms: int = 5000) -> None:
         leader = self.leader()
         if leader is not None:
-            self.ask(leader, AddVoterAsk(voter(id), timeout_ms))
+            self.ask(leader, AddVoterAsk(self.entry_of(id), timeout_ms))
 
     def remove(self, id: int, timeout_ms: int = 5000) -> None:
         leader = self.leader()
         if leader is not None:
-            self.ask(leader, RemoveVoterAsk(voter(id).key, timeout_ms))
+            quorum = self.nodes[leader].quorum
+            assert quorum is not None
+            listed = quorum.voters.voter(id)
+            self.ask(leader, RemoveVoterAsk(self.entry_of(id).key if listed is None else listed.key, timeout_ms))
 
     def update(self, id: int, port: int) -> None:
         leader = self.leader()
