@@ -107,6 +107,15 @@ async def pause(tasks: Any, wait_ms: float) -> None:
         timer.cancel()
 
 
+async def turn(tasks: Any) -> None:
+    """Let the loop turn once, for everybody else."""
+    import asyncio
+
+    turned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    tasks.call_soon(lambda: None if turned.done() else turned.set_result(None))
+    await turned
+
+
 def is_elsewhere(answer: Any) -> bool:
     """Whether an answer says NOT_CONTROLLER, at its top or in its items; or that a voter change came to no leader."""
     if getattr(answer, "error_code", None) in (Code.NOT_CONTROLLER, Code.NOT_LEADER_OR_FOLLOWER):

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from moldau.broker.asking import turn
 from moldau.controller import asks
 from moldau.controller.facts import Facts, Settings
 from moldau.controller.migration import MigrationState
@@ -88,7 +89,7 @@ class ControllerOffice:
         answer = self._office.ask(ask, self._facts(ask))
         while answer.reply is None and answer.token is None:  # a part of it: others have their turn in between
             self._propose(answer)
-            await self._turn()
+            await turn(self._world.tasks)
             answer = self._office.ask(answer.then, self._facts())
         if answer.then is not None:
             self._go_on(answer.then)
@@ -124,12 +125,6 @@ class ControllerOffice:
             self.tell(ask)
 
         self._world.tasks.spawn(part(), "part of a decision")
-
-    def _turn(self) -> asyncio.Future[None]:
-        """Done when the loop has turned once."""
-        turned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._world.tasks.call_soon(lambda: None if turned.done() else turned.set_result(None))
-        return turned
 
     def _facts(self, ask: Any = None) -> Facts:
         observed: dict[int, int] = {}

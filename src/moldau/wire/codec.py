@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 from moldau.wire.schema import FIXED, Field, Message, Struct
@@ -59,6 +60,31 @@ def encode(message: Message, version: int, out: bytearray, cuts: Cuts | None) ->
         put = _encoder_for(type(message), version)
     put(message, out, cuts)
     return out
+
+
+class Packed:
+    """An array's structs, encoded one after the other before the message is: for an answer that is too much for one
+    turn of a loop. Stands for the list in a struct that ``packs``, for the message and version that it is made for."""
+
+    __slots__ = ("_put", "count", "data")
+
+    def __init__(self, element: type[Struct], message: type[Message], version: int) -> None:
+        self._put = _packer(element, version, version >= message.flexible)  # type: ignore[arg-type]  # a class has a hash
+        self.data = bytearray()
+        self.count = 0
+
+    def add(self, item: Struct) -> None:
+        """Encode one more."""
+        self._put(item, self.data, None)
+        self.count += 1
+
+    def __len__(self) -> int:
+        return self.count
+
+
+@cache
+def _packer(element: type[Struct], version: int, flexible: bool) -> Any:
+    return _encoder(element, version, flexible)
 
 
 def uvarint(view: Buffer, p: int) -> tuple[int, int]:
@@ -158,6 +184,7 @@ class _Source:
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
         self.flexible = flexible
+        self.packs = False
         self.lines: list[str] = []
         self.depth = 1
         self.env: dict[str, Any] = {"Malformed": Malformed, "uvarint": uvarint, "put_uvarint": put_uvarint}
@@ -315,6 +342,7 @@ def _encoder_for(cls: type[Struct], version: int) -> Any:
 
 def _encoder(cls: type[Struct], version: int, flexible: bool) -> Any:
     src = _Source(version, flexible)
+    src.packs = cls.packs
     for run in _runs(cls, version):
         if isinstance(run, list):
             layout = struct.Struct(">" + "".join(FIXED[f.type][0] for f in run))
@@ -405,6 +433,8 @@ def _encode_array(src: _Source, element: Any, value: str) -> None:
         src.depth -= 1
     else:
         encoder = src.bind("e", _encoder(element, src.version, src.flexible))
+        if src.packs:
+            src.add(f"if type(a) is {src.bind('K', Packed)}: o += a.data; a = ()")
         src.add(f"for x in a: {encoder}(x, o, c)")
 
 

@@ -123,6 +123,8 @@ class Struct:
 
     fields: ClassVar[tuple[Field, ...]] = ()
     flexible: ClassVar[int] = 32767
+    packs: ClassVar[bool] = False
+    """Whether its arrays of structs may be given encoded (``codec.Packed``)."""
 
     def __init_subclass__(cls) -> None:
         found = []

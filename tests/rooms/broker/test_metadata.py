@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from moldau.broker.api import k03_metadata, k60_describe_cluster
 from moldau.broker.node import Node
-from moldau.image import Image
+from moldau.image import Image, Partition
+from moldau.image.partition import to_record
 from moldau.image.registration import Broker, Endpoint
 from moldau.terms import Code
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest
+from moldau.wire.records.metadata import TopicRecord
 
 CONTEXT = SimpleNamespace(listener="PLAINTEXT", api_version=12, connection=SimpleNamespace(since_ms=0))
 
@@ -31,6 +37,17 @@ class Settings(dict[str, Any]):
         self.on_zookeeper = False
 
 
+class Turns:
+    """Counts how often the loop was given back."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def call_soon(self, act: Callable[[], None]) -> None:
+        self.count += 1
+        asyncio.get_running_loop().call_soon(act)
+
+
 def node(me: int, *brokers: Broker) -> Any:
     image = Image()
     image.brokers = {one.id: one for one in brokers}
@@ -40,7 +57,7 @@ def node(me: int, *brokers: Broker) -> Any:
         cluster_id="c",
         suspects_a_death=lambda: False,
         just_gone=SimpleNamespace(brokers=list),
-        world=SimpleNamespace(clock=SimpleNamespace(monotonic_ms=lambda: 0)),
+        world=SimpleNamespace(clock=SimpleNamespace(monotonic_ms=lambda: 0), tasks=Turns(), step=100),
     )
     fake.controller_shown = lambda live: Node.controller_shown(fake, live)
     return fake
@@ -73,3 +90,48 @@ def test_an_unknown_topic_id_is_answered_in_versions_whose_names_cannot_be_null(
     answer = k03_metadata.handle(node(1, broker(1)), asked, context)
     assert isinstance(answer, MetadataResponse)
     assert MetadataResponse.decode(answer.encode(10), 10).topics[0].error_code == Code.UNKNOWN_TOPIC_ID
+
+
+def full(me: int, *sizes: int) -> Any:
+    """A node that knows a topic of each size."""
+    fake = node(me, broker(0), broker(1, fenced=True), broker(2))
+    for at, size in enumerate(sizes):
+        id = (at + 1).to_bytes(16, "big")
+        fake.metadata.image.apply(TopicRecord(name=f"topic-{at}", topic_id=id))
+        for number in range(size):
+            replicas = (number % 3, (number + 1) % 3)
+            fake.metadata.image.apply(to_record(Partition(id, number, replicas, replicas[:1], leader=replicas[0])))
+    return fake
+
+
+def shown(fake: Any, request: MetadataRequest, version: int) -> bytes:
+    """The bytes of an answer, however many turns it takes."""
+    context = SimpleNamespace(**{**vars(CONTEXT), "api_version": version})
+    answer = k03_metadata.handle(fake, request, context)
+
+    async def waited() -> Any:
+        return answer if isinstance(answer, MetadataResponse) else await answer
+
+    return asyncio.run(waited()).encode(version)
+
+
+@pytest.mark.parametrize("version", [0, 1, 8, 9, 12, 13])
+def test_an_answer_in_turns_has_the_bytes_of_one_that_was_made_at_once(version: int) -> None:
+    asked = MetadataRequest.MetadataRequestTopic
+    named = [asked(name="topic-1"), asked(name="no-such-topic"), asked(name="topic-0")]
+    for topics in ([] if version == 0 else None, named):
+        request = MetadataRequest(topics=topics, include_topic_authorized_operations=version >= 8)
+        fake = full(2, 130, 7, 0)
+        fake.world.step = 10_000
+        whole = shown(fake, request, version)
+        assert not fake.world.tasks.count
+        fake.world.step = 20
+        assert shown(fake, request, version) == whole
+        assert fake.world.tasks.count == 7
+        assert len(MetadataResponse.decode(whole, version).topics) == 3
+
+
+def test_no_turn_shows_more_partitions_than_a_step_should_hold() -> None:
+    fake = full(2, 1_000, *[1] * 500)
+    shown(fake, MetadataRequest(topics=None), 12)
+    assert fake.world.tasks.count == 20

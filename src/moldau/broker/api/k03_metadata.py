@@ -4,19 +4,22 @@ All topics (null, or an empty list in version 0), by name, or by id (10+). An un
 the
 request and ``auto.create.topics.enable`` allow it; the answer then waits until it can name leaders, so that a client's
 first produce does not meet an error. Addresses are those of the listener that was asked. Offline replicas from 5 on.
+An answer of thousands of partitions is put together over many turns of the loop, each partition as it is then: epochs
+tell a client which of two answers is the newer one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 from moldau.broker.api.forwarding import seen
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from moldau.broker.asking import pause
+from moldau.broker.asking import pause, turn
 from moldau.broker.topics import create_automatically
 from moldau.image import Image, Partition, Topic
 from moldau.terms import NO_UUID, Code
+from moldau.wire.codec import Packed
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -24,6 +27,7 @@ SETTLED_MS = 1000
 """A client that asks on a connection older than this is not just starting: something has changed for it."""
 GLANCE_MS = 20
 Shown = MetadataResponse.MetadataResponseTopic
+ShownPartition = MetadataResponse.MetadataResponsePartition
 
 
 def handle(node: Any, request: MetadataRequest, context: Any) -> MetadataResponse | Awaitable[MetadataResponse]:
@@ -34,7 +38,9 @@ def handle(node: Any, request: MetadataRequest, context: Any) -> MetadataRespons
     missing = _to_create(node, request, context)
     if missing:
         return _create_first(node, request, context, missing)
-    return _answer(node, request, context)
+    if _is_long(node, request, context.api_version):
+        return _answer_in_turns(node, request, context, {})
+    return _answer(node, request, context, {})
 
 
 async def _settled(node: Any, request: MetadataRequest, context: Any, glance_ms: int) -> MetadataResponse:
@@ -48,7 +54,7 @@ async def _settled(node: Any, request: MetadataRequest, context: Any, glance_ms:
         await pause(node.world.tasks, glance_ms)
     await seen(node, lambda image: not node.suspects_a_death())
     missing = _to_create(node, request, context)
-    return await _create_first(node, request, context, missing) if missing else _answer(node, request, context)
+    return await _create_first(node, request, context, missing)
 
 
 def _to_create(node: Any, request: MetadataRequest, context: Any) -> list[str]:
@@ -61,17 +67,69 @@ def _to_create(node: Any, request: MetadataRequest, context: Any) -> list[str]:
 
 
 async def _create_first(node: Any, request: MetadataRequest, context: Any, names: list[str]) -> MetadataResponse:
-    refused = await create_automatically(node, names)
-    answer = _answer(node, request, context)
-    for topic in answer.topics:
-        if topic.name in refused:
-            topic.error_code = refused[topic.name]
+    """Create topics, if there are any to be created, and answer."""
+    refused = await create_automatically(node, names) if names else {}
+    if _is_long(node, request, context.api_version):
+        return await _answer_in_turns(node, request, context, refused)
+    return _answer(node, request, context, refused)
+
+
+def _wants_all(request: MetadataRequest, version: int) -> bool:
+    return request.topics is None or (version == 0 and not request.topics)
+
+
+def _is_long(node: Any, request: MetadataRequest, version: int) -> bool:
+    """Whether there is more to show than one step of the loop should hold."""
+    image: Image = node.metadata.image
+    if request.topics is None or _wants_all(request, version):
+        much = image.partition_count() + len(image.topics)
+    else:
+        topics = (image.topics.get(asked.topic_id) or image.topic(asked.name or "") for asked in request.topics)
+        much = sum(1 if topic is None else len(topic.partitions) for topic in topics)
+    return much > int(node.world.step)
+
+
+def _answer(node: Any, request: MetadataRequest, context: Any, refused: dict[str, Code]) -> MetadataResponse:
+    answer, hosts, live = _begin(node, request, context)
+    image: Image = node.metadata.image
+    for found in _found(image, request, context.api_version):
+        shown = _head(found, request, refused)
+        if isinstance(found, Topic):
+            shown.partitions = [_partition(p, live, hosts) for _, p in sorted(found.partitions.items())]
+        answer.topics.append(shown)
     return answer
 
 
-def _answer(node: Any, request: MetadataRequest, context: Any) -> MetadataResponse:
+async def _answer_in_turns(
+    node: Any, request: MetadataRequest, context: Any, refused: dict[str, Code]
+) -> MetadataResponse:
+    """The same, encoded bit by bit."""
+    answer, hosts, live = _begin(node, request, context)
     image: Image = node.metadata.image
-    hosts = {}
+    packed: Any = Packed(Shown, MetadataResponse, context.api_version)
+    told = 0
+    for found in _found(image, request, context.api_version):
+        shown = _head(found, request, refused)
+        if isinstance(found, Topic):
+            parts: Any = Packed(ShownPartition, MetadataResponse, context.api_version)
+            for number in sorted(found.partitions):
+                parts.add(_partition(found.partitions[number], live, hosts))
+                told += 1
+                if told % node.world.step == 0:
+                    await turn(node.world.tasks)
+            shown.partitions = parts
+        packed.add(shown)
+        told += 1
+        if told % node.world.step == 0:
+            await turn(node.world.tasks)
+    answer.topics = packed
+    return answer
+
+
+def _begin(node: Any, request: MetadataRequest, context: Any) -> tuple[MetadataResponse, dict[int, Any], set[int]]:
+    """An answer without topics, brokers' addresses, and who is not fenced."""
+    image: Image = node.metadata.image
+    hosts: dict[int, Any] = {}
     answer = MetadataResponse(cluster_id=node.cluster_id)
     for broker in (*image.live_brokers(), *node.just_gone.brokers()):
         endpoint = broker.endpoint(context.listener)
@@ -83,53 +141,56 @@ def _answer(node: Any, request: MetadataRequest, context: Any) -> MetadataRespon
                 )
             )
     answer.controller_id = node.controller_shown(hosts)
-    live = {broker.id for broker in image.brokers.values() if not broker.fenced}
-    if request.topics is None or (context.api_version == 0 and not request.topics):
-        answer.topics = [_topic(image, topic, live, hosts) for topic in image.topics.values()]
-    else:
-        answer.topics = [_asked(image, asked, live, hosts, context.api_version) for asked in request.topics]
-    if request.include_topic_authorized_operations:
-        for shown in answer.topics:
-            shown.topic_authorized_operations = TOPIC_OPERATIONS
     if request.include_cluster_authorized_operations:
         answer.cluster_authorized_operations = CLUSTER_OPERATIONS
-    return answer
+    return answer, hosts, {broker.id for broker in image.brokers.values() if not broker.fenced}
 
 
-def _asked(
-    image: Image, asked: MetadataRequest.MetadataRequestTopic, live: set[int], hosts: Any, version: int
-) -> Shown:
+def _found(image: Image, request: MetadataRequest, version: int) -> Iterator[Topic | Shown]:
+    """What was asked for, one by one: topics, and answers in place of those that are not there."""
+    if _wants_all(request, version):
+        yield from list(image.topics.values())
+    else:
+        for asked in request.topics or ():
+            yield _asked(image, asked, version)
+
+
+def _head(found: Topic | Shown, request: MetadataRequest, refused: dict[str, Code]) -> Shown:
+    """What is said of a topic besides its partitions."""
+    if isinstance(found, Topic):
+        shown = Shown(name=found.name, topic_id=found.id, is_internal=found.name in INTERNAL)
+    else:
+        shown = found
+    if request.include_topic_authorized_operations:
+        shown.topic_authorized_operations = TOPIC_OPERATIONS
+    if shown.name in refused:
+        shown.error_code = refused[shown.name]
+    return shown
+
+
+def _asked(image: Image, asked: MetadataRequest.MetadataRequestTopic, version: int) -> Topic | Shown:
     if asked.name is None or (version >= 10 and asked.topic_id != NO_UUID):
         topic = image.topics.get(asked.topic_id)
         if topic is None:
             code = Code.UNKNOWN_TOPIC_ID
             return Shown(error_code=code, name=(asked.name or "") if version < 12 else None, topic_id=asked.topic_id)
-        return _topic(image, topic, live, hosts)
+        return topic
     topic = image.topic(asked.name)
     if topic is None:
         from moldau.controller.topics import bad_name
 
         code = Code.INVALID_TOPIC_EXCEPTION if bad_name(asked.name) is not None else Code.UNKNOWN_TOPIC_OR_PARTITION
         return Shown(error_code=code, name=asked.name, is_internal=asked.name in INTERNAL)
-    return _topic(image, topic, live, hosts)
+    return topic
 
 
-def _topic(image: Image, topic: Topic, live: set[int], hosts: Any) -> Shown:
-    return Shown(
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=topic.name in INTERNAL,
-        partitions=[_partition(topic.partitions[number], live, hosts) for number in sorted(topic.partitions)],
-    )
-
-
-def _partition(partition: Partition, live: set[int], hosts: Any) -> MetadataResponse.MetadataResponsePartition:
+def _partition(partition: Partition, live: set[int], hosts: Any) -> ShownPartition:
     code, leader = Code.NONE, partition.leader
     if leader not in live:
         code, leader = Code.LEADER_NOT_AVAILABLE, -1
     elif leader not in hosts:
         code, leader = Code.LISTENER_NOT_FOUND, -1
-    return MetadataResponse.MetadataResponsePartition(
+    return ShownPartition(
         error_code=code,
         partition_index=partition.id,
         leader_id=leader,

@@ -25,6 +25,8 @@ class MetadataRequest(Message, key=3, versions=(0, 13), flexible=9):
 class MetadataResponse(Message, key=3, versions=(0, 13), flexible=9):
     """Answers Metadata."""
 
+    packs = True
+
     class MetadataResponseBroker(Struct):
         node_id: int = at(0, "int32")
         host: str = at(0, "string")
@@ -32,6 +34,8 @@ class MetadataResponse(Message, key=3, versions=(0, 13), flexible=9):
         rack: str | None = at(1, "string", null=1, default=None)
 
     class MetadataResponseTopic(Struct):
+        packs = True
+
         error_code: int = at(0, "int16")
         name: str | None = at(0, "string", null=12)
         topic_id: bytes = at(10, "uuid")
