@@ -17,6 +17,7 @@ from moldau.wire.frames import RequestHeader, read_request, read_request_header,
 from moldau.wire.messages.k18_api_versions import ApiVersionsResponse
 from moldau.wire.schema import Message
 
+PATIENCE_S = 120
 HANG_UP = object()
 SILENCE = object()
 
@@ -114,7 +115,7 @@ def run(scene: Callable[[World], Coroutine[Any, Any, None]], *, uvloop: bool = T
 
     async def play() -> None:
         world = real_world(loop, lambda name, error: failures.append((name, error)))
-        await asyncio.wait_for(scene(world), 30)
+        await asyncio.wait_for(scene(world), PATIENCE_S)
 
     try:
         loop.run_until_complete(play())

@@ -250,10 +250,10 @@ def in_thread(cluster: MiniCluster) -> Iterator[MiniCluster]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(cluster.start(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(cluster.start(), loop).result(60)
         yield cluster
-        asyncio.run_coroutine_threadsafe(cluster.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(cluster.stop(), loop).result(60)
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()

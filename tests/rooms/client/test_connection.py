@@ -164,41 +164,57 @@ def test_silence_ends_the_connection_and_all_who_wait_on_it():
     run(scene)
 
 
-def test_an_answered_request_does_not_time_out_later():
-    async def scene(world):
-        broker = await FakeBroker(echo).start()
-        connection = await connect(world, "127.0.0.1", broker.port)
-        await connection.ask(HeartbeatRequest(), timeout_ms=40)
-        later = connection.ask(HeartbeatRequest(generation_id=3), timeout_ms=10_000)
-        assert (await later).throttle_time_ms == 3
-        await asyncio.sleep(0.08)
-        assert not connection.closed
-        assert (await connection.ask(HeartbeatRequest(generation_id=4), timeout_ms=10_000)).throttle_time_ms == 4
-        connection.close()
-        await broker.stop()
+def with_patience(scene):
+    """For what is over soon after it was done in time: with more time, and again, until the machine was quick enough
+    to do it in time.
+    """
+    for timeout_ms in (40, 400, 4_000):
+        done = []
 
-    run(scene)
+        async def attempt(world, timeout_ms=timeout_ms, done=done):
+            broker = await FakeBroker(echo).start()
+            connection = await connect(world, "127.0.0.1", broker.port)
+            try:
+                await connection.ask(HeartbeatRequest(generation_id=1), timeout_ms=timeout_ms)
+            except RequestTimedOut:
+                pass
+            else:
+                await scene(world, broker, connection, timeout_ms)
+                done.append(True)
+            connection.close()
+            await broker.stop()
+
+        run(attempt)
+        if done:
+            return
+    raise AssertionError("4 s were not enough for one request")
+
+
+def test_an_answered_request_does_not_time_out_later():
+    async def scene(world, broker, connection, timeout_ms):
+        later = connection.ask(HeartbeatRequest(generation_id=3), timeout_ms=60_000)
+        assert (await later).throttle_time_ms == 3
+        await asyncio.sleep(2 * timeout_ms / 1000)
+        assert not connection.closed
+        assert (await connection.ask(HeartbeatRequest(generation_id=4), timeout_ms=60_000)).throttle_time_ms == 4
+
+    with_patience(scene)
 
 
 def test_a_patient_request_outlives_the_deadline_of_a_hasty_one():
-    async def scene(world):
+    async def scene(world, broker, connection, timeout_ms):
         gate = asyncio.get_running_loop().create_future()
 
         async def serve(message, header):
-            if message.generation_id == 2:
-                await gate
+            await gate
             return echo(message, header)
 
-        broker = await FakeBroker(serve).start()
-        connection = await connect(world, "127.0.0.1", broker.port)
-        await connection.ask(HeartbeatRequest(generation_id=1), timeout_ms=30)
-        patient = connection.ask(HeartbeatRequest(generation_id=2), timeout_ms=10_000)
-        world.tasks.call_later(60, lambda: gate.set_result(None))
+        broker.script = serve
+        patient = connection.ask(HeartbeatRequest(generation_id=2), timeout_ms=60_000)
+        world.tasks.call_later(2 * timeout_ms, lambda: gate.set_result(None))
         assert (await patient).throttle_time_ms == 2
-        connection.close()
-        await broker.stop()
 
-    run(scene)
+    with_patience(scene)
 
 
 @pytest.mark.parametrize("ours", [True, False])

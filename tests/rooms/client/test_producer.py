@@ -21,7 +21,7 @@ from moldau.wire import batch
 from moldau.wire.compression import Codec
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 
-QUICK = ClientOptions(api_timeout_ms=5_000, retry_backoff_ms=2, retry_backoff_max_ms=10)
+QUICK = ClientOptions(api_timeout_ms=60_000, retry_backoff_ms=2, retry_backoff_max_ms=10)
 
 
 def scene_with(nodes, topics, play, **options):
