@@ -67,7 +67,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture(scope="session")
 def live_cluster() -> Iterator[KafkaPeer]:
     """Three nodes on loopback, shared by the whole session: a test leaves them running and uses fresh names."""
-    quiet = {"auto.leader.rebalance.enable": "false"}  # nobody leads otherwise but because a test says so
+    # Nobody leads otherwise but because a test says so, or kills: not because a machine is slow.
+    quiet = {"auto.leader.rebalance.enable": "false", "broker.session.timeout.ms": 20_000}
     with SYSTEMS[os.environ.get("MOLDAU_LIVE_SYSTEM", "moldau")](nodes=3, properties=quiet) as cluster:
         yield cluster
 

@@ -15,28 +15,51 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonTopicPartition
 from kafka_peer import java_tool, wait_until
 
+from moldau.client.client import Node
+from moldau.client.sync import Cluster
+from moldau.wire.messages.k03_metadata import MetadataRequest
+
 Record = tuple[bytes, bytes]
 CODECS = ("gzip", "snappy", "lz4", "zstd")
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int = 1, rf: int = 3, **config: str) -> None:
-    """Create a topic and wait until every partition has a leader and all its replicas in sync."""
+    """Create a topic and wait until every broker says that each partition has a leader and all its replicas in sync."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     wish = NewTopic(topic, partitions, rf, config={key.replace("_", "."): value for key, value in config.items()})
-    admin.create_topics([wish])[topic].result(PATIENCE_S)
+    try:
+        admin.create_topics([wish])[topic].result(PATIENCE_S)
+    except KafkaException as error:  # done by a controller that could not say so any more: nobody else uses the name
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+    wait_led(bootstrap, topic, partitions, rf)
 
-    def ready() -> bool:
-        shown = admin.list_topics(topic, timeout=5).topics[topic].partitions.values()
-        return len(shown) == partitions and all(one.leader >= 0 and len(one.isrs) == rf for one in shown)
 
-    wait_until(ready, f"{topic} is led and in sync", PATIENCE_S)
+def wait_led(bootstrap: str, topic: str, partitions: int, rf: int = 3) -> None:
+    """Wait until every broker says that the topic has so many partitions, each with a leader and in sync; or none."""
+    with Cluster(bootstrap) as cluster:
+        for broker in cluster.brokers():
+            wait_until(
+                lambda broker=broker: _is_led(cluster, Node(broker), topic, partitions, rf),  # type: ignore[misc]
+                f"broker {broker} knows {partitions} partitions of {topic}, led and in sync",
+                PATIENCE_S,
+            )
+
+
+def _is_led(cluster: Cluster, broker: Node, topic: str, partitions: int, rf: int) -> bool:
+    request = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+    )
+    answer = cluster.run(cluster.client.ask(request, broker, codes=lambda response: ()))
+    shown = answer.topics[0].partitions
+    return len(shown) == partitions and all(one.leader_id >= 0 and len(one.isr_nodes) == rf for one in shown)
 
 
 def kcat() -> str:
@@ -107,7 +130,7 @@ def write_java(bootstrap: str, topic: str, records: Iterable[Record], codec: str
 
 def read_confluent(bootstrap: str, topic: str, count: int) -> list[Record]:
     with consumer_of(bootstrap, f"{topic}-reader") as consumer:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in partitions])
         return poll_records(consumer, count)
 
@@ -124,16 +147,24 @@ def consumer_of(bootstrap: str, group: str, **more: object) -> Iterator[Consumer
 
 
 def poll_records(consumer: Consumer, count: int) -> list[Record]:
-    """Poll until `count` records came (AssertionError after a minute)."""
-    came: list[Record] = []
+    """Poll until `count` records came (AssertionError after two minutes)."""
+    return [(message.key(), message.value()) for message in poll_messages(consumer, count)]
+
+
+def poll_messages(consumer: Consumer, count: int) -> list[Message]:
+    """Poll until `count` messages came. An error that comes in between is news, not an outcome: told if they do not."""
+    came: list[Message] = []
+    errors: list[str] = []
     deadline = time.monotonic() + PATIENCE_S
     while len(came) < count:
-        assert time.monotonic() < deadline, f"{len(came)} of {count} records came"
+        assert time.monotonic() < deadline, f"{len(came)} of {count} records came; {errors}"
         message = consumer.poll(0.2)
         if message is None:
             continue
-        assert message.error() is None, message.error()
-        came.append((message.key(), message.value()))
+        if message.error() is None:
+            came.append(message)
+        else:
+            errors.append(str(message.error()))
     return came
 
 

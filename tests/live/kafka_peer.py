@@ -91,7 +91,7 @@ def java_command(
 
 
 def java_tool(
-    name: str, *arguments: object, stdin: str = "", timeout_s: float = 90, check: bool = True, jars: Path = JARS
+    name: str, *arguments: object, stdin: str = "", timeout_s: float = 180, check: bool = True, jars: Path = JARS
 ) -> ToolRun:
     """Run one of Kafka's tools to its end. `check` turns a non-zero exit into an AssertionError with all it said."""
     command = java_command(name, arguments, jars=jars)
@@ -118,7 +118,7 @@ def free_port() -> int:
     return port
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 60, pause_s: float = 0.02) -> None:
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 120, pause_s: float = 0.02) -> None:
     """Ask again and again until the condition holds; TimeoutError names `what` was waited for."""
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -127,7 +127,7 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 60, 
         time.sleep(pause_s)
 
 
-def ask_cluster(port: int, timeout_s: float = 2) -> ClusterView:
+def ask_cluster(port: int, timeout_s: float = 10) -> ClusterView:
     """Ask the broker on a loopback port for Metadata version 1, no topics. OSError when it does not answer."""
     ask = struct.pack(">hhih5si", 3, 1, 7, 5, b"probe", 0)
     with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as line:
@@ -248,11 +248,11 @@ class KafkaPeer:
         return java_command("kafka.Kafka", [self.config_file(node_id)], NODE_FLAGS)
 
     def _format_node(self, node_id: int) -> None:
-        done = subprocess.run(self.format_command(node_id), capture_output=True, text=True, timeout=90, check=False)
+        done = subprocess.run(self.format_command(node_id), capture_output=True, text=True, timeout=180, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"formatting node {node_id} failed:\n{done.stdout}\n{done.stderr}")
 
-    def start(self, timeout_s: float = 90) -> KafkaPeer:
+    def start(self, timeout_s: float = 180) -> KafkaPeer:
         """Format what is not formatted, start every node that is down and wait until all see all."""
         self.format()
         for node_id in self.ports:
@@ -266,7 +266,7 @@ class KafkaPeer:
             return
         self._running[node_id] = spawn(self.node_command(node_id), self.log_file(node_id))
 
-    def wait_ready(self, timeout_s: float = 90) -> None:
+    def wait_ready(self, timeout_s: float = 180) -> None:
         """Until every running node names all running nodes as live brokers, and a controller."""
         wait_until(self._all_see_all, f"every node sees {sorted(self._running)}, logs in {self.folder}", timeout_s)
 
@@ -305,11 +305,11 @@ class KafkaPeer:
         """kill -9, as a power cut would; returns when the process is gone."""
         self._end(node_id, signal.SIGKILL)
 
-    def stop_node(self, node_id: int, timeout_s: float = 60) -> None:
+    def stop_node(self, node_id: int, timeout_s: float = 120) -> None:
         """SIGTERM: a controlled shutdown; kill -9 when it takes longer than the timeout."""
         self._end(node_id, signal.SIGTERM, timeout_s)
 
-    def _end(self, node_id: int, how: signal.Signals, timeout_s: float = 60) -> None:
+    def _end(self, node_id: int, how: signal.Signals, timeout_s: float = 120) -> None:
         process = self._running.pop(node_id)
         process.send_signal(how)
         try:

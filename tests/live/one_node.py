@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kafka_peer import ask_cluster, free_port, wait_until
 
-START_S = 60
+START_S = 120
 CLUSTER_ID = "bW9sZGF1LW5vZGUtdGVzdA"
 
 

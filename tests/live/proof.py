@@ -32,7 +32,7 @@ class Proof:
         self.flows("the topic is written to")
         return self
 
-    def flows(self, what: str, timeout_s: float = 60) -> None:
+    def flows(self, what: str, timeout_s: float = 120) -> None:
         """Wait until every partition has acknowledged something that was sent after this call."""
         now_ns = time.monotonic_ns()
         wait_until(lambda: self._load.acked_since(now_ns), f"writes go on: {what}", timeout_s)

@@ -43,7 +43,8 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 def member(bootstrap: str, group: str, topic: str, **more: Any) -> AIOKafkaConsumer:
-    options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "heartbeat_interval_ms": 200, **more}
+    options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "heartbeat_interval_ms": 200}
+    options |= {"session_timeout_ms": 30_000, **more}  # its own 10 s are less than a slow machine may take
     return AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=group, **options)
 
 
@@ -196,9 +197,13 @@ def test_configurations_and_records_are_administered(bootstrap_servers: str, fre
 
     async def work() -> None:
         async with started(AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin:
-            answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
-            entries = {entry[0]: entry[1] for entry in answers[0].resources[0][4]}
-            assert entries["retention.ms"] == "90000"
+
+            async def told() -> bool:
+                answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+                entries = {entry[0]: entry[1] for entry in answers[0].resources[0][4]}
+                return bool(entries.get("retention.ms") == "90000")
+
+            await until(told)
             await admin.delete_records({part: RecordsToDelete(before_offset=8)})
             shown = await admin.describe_cluster()
             assert len(shown["brokers"]) == 3

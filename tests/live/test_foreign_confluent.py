@@ -28,7 +28,15 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from foreign import PATIENCE_S, consumer_of, create_topic, poll_records, read_confluent, write_confluent
+from foreign import (
+    PATIENCE_S,
+    consumer_of,
+    create_topic,
+    poll_messages,
+    poll_records,
+    read_confluent,
+    write_confluent,
+)
 from kafka_peer import wait_until
 
 Fresh = Callable[[str], str]
@@ -58,7 +66,7 @@ def test_a_record_comes_back_with_its_key_headers_and_timestamp(bootstrap_server
 
     with consumer_of(bootstrap_servers, fresh("g")) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        first, second = consumer.consume(1, 30)[0], consumer.consume(1, 30)[0]
+        first, second = poll_messages(consumer, 2)
     assert (first.key(), first.value(), first.headers(), first.offset()) == (b"key", b"value", headers, 0)
     assert first.timestamp() == (TIMESTAMP_CREATE_TIME, 1_700_000_000_123)
     assert (second.key(), second.value(), second.offset()) == (b"tombstone", None, 1)
@@ -118,10 +126,10 @@ def test_offsets_are_found_by_time_and_at_both_ends(bootstrap_servers: str, fres
 
     with consumer_of(bootstrap_servers, fresh("g")) as consumer:
         asked = [TopicPartition(topic, 0, base + 41_500)]
-        assert [one.offset for one in consumer.offsets_for_times(asked, 30)] == [42]
-        late = consumer.offsets_for_times([TopicPartition(topic, 0, base + 1_000_000)], 30)
+        assert [one.offset for one in consumer.offsets_for_times(asked, PATIENCE_S)] == [42]
+        late = consumer.offsets_for_times([TopicPartition(topic, 0, base + 1_000_000)], PATIENCE_S)
         assert [one.offset for one in late] == [-1]  # librdkafka's OFFSET_END: nothing is that young
-        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), 30) == (0, 100)
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), PATIENCE_S) == (0, 100)
 
 
 def test_a_pattern_subscription_finds_topics_made_before_it(bootstrap_servers: str, fresh: Fresh) -> None:
@@ -138,11 +146,11 @@ def test_a_pattern_subscription_finds_topics_made_before_it(bootstrap_servers: s
 
 
 def test_the_cluster_describes_itself(bootstrap_servers: str, admin: AdminClient) -> None:
-    shown = admin.describe_cluster(request_timeout=30).result()
+    shown = admin.describe_cluster(request_timeout=PATIENCE_S).result()
 
     assert sorted(f"{node.host}:{node.port}" for node in shown.nodes) == sorted(bootstrap_servers.split(","))
     assert shown.controller.id in [node.id for node in shown.nodes]
-    assert shown.cluster_id == admin.list_topics(timeout=30).cluster_id
+    assert shown.cluster_id == admin.list_topics(timeout=PATIENCE_S).cluster_id
 
 
 def test_a_topic_is_described_grown_and_deleted(bootstrap_servers: str, admin: AdminClient, fresh: Fresh) -> None:
@@ -150,13 +158,15 @@ def test_a_topic_is_described_grown_and_deleted(bootstrap_servers: str, admin: A
     create_topic(bootstrap_servers, topic, partitions=2, rf=2)
 
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(PATIENCE_S)
-    wait_until(lambda: len(admin.list_topics(topic, timeout=5).topics[topic].partitions) == 5, "5 partitions")
-    partitions = admin.list_topics(topic, timeout=5).topics[topic].partitions
-    assert sorted(partitions) == [0, 1, 2, 3, 4]
-    assert {len(one.replicas) for one in partitions.values()} == {2}
+
+    def grown() -> bool:
+        partitions = admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
+        return sorted(partitions) == [0, 1, 2, 3, 4] and {len(one.replicas) for one in partitions.values()} == {2}
+
+    wait_until(grown, "5 partitions of two replicas")
 
     admin.delete_topics([topic])[topic].result(PATIENCE_S)
-    wait_until(lambda: topic not in admin.list_topics(timeout=5).topics, "the topic is gone")
+    wait_until(lambda: topic not in admin.list_topics(timeout=PATIENCE_S).topics, "the topic is gone")
 
 
 def test_impossible_topics_are_refused_with_the_right_error(
@@ -197,7 +207,7 @@ def test_a_topics_configuration_is_set_changed_and_reset(
         entry = admin.describe_configs([asked])[asked].result(PATIENCE_S)[name]
         return entry.value, entry.is_default
 
-    assert shown("retention.ms") == ("60000", False)
+    wait_until(lambda: shown("retention.ms") == ("60000", False), "retention is a minute")
     assert shown("cleanup.policy") == ("delete", True)
     alter("cleanup.policy", "compact", AlterConfigOpType.APPEND)
     wait_until(lambda: shown("cleanup.policy") == ("delete,compact", False), "the policy is both")
@@ -209,7 +219,7 @@ def test_a_topics_configuration_is_set_changed_and_reset(
 
 
 def test_a_brokers_configuration_is_described(admin: AdminClient) -> None:
-    node = admin.describe_cluster(request_timeout=30).result().nodes[0]
+    node = admin.describe_cluster(request_timeout=PATIENCE_S).result().nodes[0]
     asked = ConfigResource(ResourceType.BROKER, str(node.id))
 
     entries = admin.describe_configs([asked])[asked].result(PATIENCE_S)
@@ -250,6 +260,11 @@ def test_a_groups_offsets_are_listed_altered_and_deleted_with_it(
         return int(listed.topic_partitions[0].offset)
 
     assert committed() == 5
+    # A member that closes says so, and waits for no answer.
+    wait_until(
+        lambda: admin.describe_consumer_groups([group])[group].result(PATIENCE_S).state.name == "EMPTY",
+        "the member has left",
+    )
     wish = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 2)])
     admin.alter_consumer_group_offsets([wish])[group].result(PATIENCE_S)
     assert committed() == 2
@@ -265,5 +280,5 @@ def test_a_transactional_producer_is_told_no_instead_of_being_left_to_wait(
 ) -> None:
     producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": fresh("txn")})
     with pytest.raises(KafkaException) as refusal:
-        producer.init_transactions(60)
+        producer.init_transactions(PATIENCE_S)
     assert refusal.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -34,7 +34,7 @@ class Member:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "heartbeat.interval.ms": 200,
-            "session.timeout.ms": 10_000,
+            "session.timeout.ms": 45_000,  # no machine is so slow
         }
         self.consumer = Consumer({**base, **{key.replace("_", "."): value for key, value in more.items()}})
         self.assigned: list[list[int]] = []
@@ -124,7 +124,7 @@ def test_a_new_member_goes_on_where_the_group_committed(
     poll_until(lambda: len(second.came) == 10, "the ten that were not committed", second)
 
     assert second.came == list(range(20, 30))
-    committed = second.consumer.committed([TopicPartition(topic, 0)], 30)[0]
+    committed = second.consumer.committed([TopicPartition(topic, 0)], PATIENCE_S)[0]
     assert (committed.offset, committed.metadata) == (20, "after twenty")
 
 
@@ -176,14 +176,12 @@ def test_a_second_holder_of_a_static_name_fences_the_first(
 
     def listen() -> bool:
         message = first.consumer.poll(0.02)
-        if message is not None and message.error():
+        if message is not None and message.error() and "fenced" in message.error().str():
             fenced.append(message.error().str())
         return bool(fenced)
 
     second = join(group, topic, group_instance_id="one")
     poll_until(lambda: listen() and second.owns() == [0, 1], "the first is fenced", second)
-
-    assert "fenced" in fenced[0]
 
 
 def test_a_member_that_dies_is_replaced_after_its_session(
@@ -212,7 +210,7 @@ def test_one_that_left_the_group_cannot_commit_into_it(
     def members() -> int:
         return len(admin.describe_consumer_groups([group])[group].result(PATIENCE_S).members)
 
-    assert members() == 1
+    poll_until(lambda: members() == 1, "the coordinator says so", first)
     first.consumer.unsubscribe()
     poll_until(lambda: members() == 0, "the first has left", first)
     second = join(group, topic)
@@ -221,7 +219,7 @@ def test_one_that_left_the_group_cannot_commit_into_it(
 
     with pytest.raises(KafkaException):
         first.consumer.commit(offsets=[TopicPartition(topic, 0, 3)], asynchronous=False)
-    assert second.consumer.committed([TopicPartition(topic, 0)], 30)[0].offset == 7
+    assert second.consumer.committed([TopicPartition(topic, 0)], PATIENCE_S)[0].offset == 7
 
 
 def test_three_clients_of_different_make_share_one_group(

@@ -152,9 +152,12 @@ def test_a_topic_lives_from_creation_to_deletion(admin: KafkaAdminClient, fresh:
         admin.create_topics([NewTopic(fresh("wide"), 1, 9)])
 
     admin.create_partitions({topic: NewPartitions(4)})
-    wait_until(lambda: len(admin.describe_topics([topic])[0]["partitions"]) == 4, "4 partitions")
-    shown = admin.describe_topics([topic])[0]["partitions"]
-    assert [sorted(one["replica_nodes"]) for one in shown] == [[1, 2, 3]] * 4
+
+    def grown() -> bool:
+        shown = admin.describe_topics([topic])[0]["partitions"]
+        return [sorted(one["replica_nodes"]) for one in shown] == [[1, 2, 3]] * 4
+
+    wait_until(grown, "4 partitions")
 
     admin.delete_topics([topic])
     wait_until(lambda: topic not in admin.list_topics(), "the topic is gone")

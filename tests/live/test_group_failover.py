@@ -13,9 +13,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_peer import wait_until
 
 import moldau
+from moldau.cluster.cluster import NoLeader
 from moldau.groups import partition_for
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 GROUP = "survivors"
 
 
@@ -42,15 +43,18 @@ def consumer(cluster: moldau.Cluster, group: str, **more: object) -> Consumer:
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": 10_000,
+            "session.timeout.ms": 45_000,  # no machine is so slow
             **more,
         }
     )
 
 
 def coordinator(cluster: moldau.Cluster, group: str) -> int:
-    """The broker that coordinates a group now."""
-    return int(cluster.leader("__consumer_offsets", partition_for(group, 50)))
+    """The broker that coordinates a group now; -1 while there is none."""
+    try:
+        return int(cluster.leader("__consumer_offsets", partition_for(group, 50)))
+    except NoLeader:
+        return -1
 
 
 class Committing:
@@ -91,6 +95,7 @@ def test_an_acknowledged_offset_survives_coordinator_after_coordinator(cluster: 
 
     wait_until(lambda: commit(1), "a first commit")
     for _ in range(3):
+        wait_until(lambda: coordinator(cluster, GROUP) != -1, "a coordinator")
         victim = coordinator(cluster, GROUP)
         cluster.kill(victim)
         for _ in range(20):
@@ -129,6 +134,7 @@ def test_members_keep_their_partitions_when_the_coordinator_dies(cluster: moldau
 
     wait_until(shared, "two partitions each")
     rounds = len(assigned)
+    wait_until(lambda: coordinator(cluster, group) != -1, "the coordinator is known")
     victim = coordinator(cluster, group)
     cluster.kill(victim)
 

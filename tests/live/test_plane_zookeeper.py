@@ -24,8 +24,8 @@ from moldau.client.admin import ResourceType as Kind
 from moldau.terms import TopicPartition
 from moldau.zookeeper.session import Session
 
-SESSION_MS = 1_500
-WAIT_S = 30
+SESSION_MS = 4_000
+WAIT_S = 120
 PARTITIONS = 4
 _numbers = itertools.count()
 
@@ -57,6 +57,17 @@ def znode(cluster: Cluster, path: str) -> Any:
     return znodes.znode(cluster.spec.zookeeper, path)
 
 
+def named_as_in_zookeeper(cluster: Cluster) -> bool:
+    found = znode(cluster, "/controller")
+    return found is not None and cluster.controller() == found["brokerid"]
+
+
+def controller_of(cluster: Cluster) -> int:
+    """The controller, once brokers know of one."""
+    cluster.wait_until(lambda: cluster.controller() >= 0, "a controller", WAIT_S)
+    return cluster.controller()
+
+
 def test_a_group_reads_what_a_client_wrote(cluster: Cluster) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
     sent = {f"v{n}" for n in range(300)}
@@ -82,7 +93,7 @@ def test_a_group_reads_what_a_client_wrote(cluster: Cluster) -> None:
 
 
 def test_metadata_name_the_controller_that_zookeeper_names(cluster: Cluster) -> None:
-    assert cluster.controller() == znode(cluster, "/controller")["brokerid"]
+    wait_until(lambda: named_as_in_zookeeper(cluster), "brokers name the controller of ZooKeeper", WAIT_S)
     assert cluster.cluster_id == znode(cluster, "/cluster/id")["id"]
 
 
@@ -123,7 +134,7 @@ def _folders(cluster: Cluster, name: str) -> list[Path]:
 
 def test_nothing_is_lost_when_a_leader_is_killed(cluster: Cluster, topic: str) -> None:
     with Proof(cluster, topic, PARTITIONS) as load:
-        controller = cluster.controller()
+        controller = controller_of(cluster)
         victim = next(leader for number in range(PARTITIONS) if (leader := cluster.leader(topic, number)) != controller)
         cluster.kill(victim)
         load.flows("others lead")
@@ -134,26 +145,27 @@ def test_nothing_is_lost_when_a_leader_is_killed(cluster: Cluster, topic: str) -
 
 def test_nothing_is_lost_when_the_controller_is_killed(cluster: Cluster, topic: str) -> None:
     with Proof(cluster, topic, PARTITIONS) as load:
-        victim = cluster.controller()
+        victim = controller_of(cluster)
         cluster.kill(victim)
+        wait_until(lambda: (znode(cluster, "/controller") or {}).get("brokerid", victim) != victim, "another", WAIT_S)
         load.flows("another is controller, and others lead")
         cluster.restart(victim)
         cluster.wait_until_in_sync()
-        assert cluster.controller() != victim
         load.flows("it is back")
 
 
 def test_nothing_is_lost_when_sessions_expire(cluster: Cluster, topic: str) -> None:
     """A process that sleeps beyond its session wakes up without registration and without office."""
     with Proof(cluster, topic, PARTITIONS) as load:
-        victim = cluster.controller()
+        wait_until(lambda: named_as_in_zookeeper(cluster), "brokers name the controller of ZooKeeper", WAIT_S)
         before = znode(cluster, "/controller")
+        victim = before["brokerid"]
         cluster.pause(victim)
-        wait_until(lambda: (znode(cluster, "/controller") or before) != before, "another is controller", WAIT_S)
+        wait_until(lambda: (znode(cluster, "/controller") or before)["brokerid"] != victim, "another rules", WAIT_S)
         cluster.resume(victim)
         cluster.wait_until_in_sync()
         load.flows("it has registered again")
-        assert cluster.controller() == znode(cluster, "/controller")["brokerid"] != victim
+        wait_until(lambda: named_as_in_zookeeper(cluster), "brokers name the controller of ZooKeeper", WAIT_S)
 
 
 def test_nothing_is_lost_when_zookeeper_ends_sessions(cluster: Cluster, topic: str) -> None:
@@ -169,7 +181,7 @@ def test_nothing_is_lost_when_zookeeper_ends_sessions(cluster: Cluster, topic: s
         return found
 
     with Proof(cluster, topic, PARTITIONS) as load:
-        controller = f"/brokers/ids/{cluster.controller()}"
+        controller = f"/brokers/ids/{controller_of(cluster)}"
         follower = next(path for path in registrations if path != controller)
         for victims in ([follower], [controller], registrations):
             ended = {znodes.end_session(connect, path) for path in victims}

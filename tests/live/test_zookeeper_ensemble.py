@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka_peer import wait_until
 from kazoo.security import make_acl, make_digest_acl
 from one_node import moldau
 
@@ -27,8 +28,8 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnsemble]:
         yield ensemble
 
 
-def config(connect: str, connection_timeout_ms: int = 20_000) -> Ensemble:
-    return Ensemble(connect=connect, session_timeout_ms=10_000, connection_timeout_ms=connection_timeout_ms)
+def config(connect: str, connection_timeout_ms: int = 60_000) -> Ensemble:
+    return Ensemble(connect=connect, session_timeout_ms=60_000, connection_timeout_ms=connection_timeout_ms)
 
 
 async def patiently(session: Session, path: str) -> None:
@@ -42,6 +43,19 @@ async def patiently(session: Session, path: str) -> None:
             await asyncio.sleep(0.05)
 
 
+def leading(three: LocalEnsemble) -> int:
+    """The ensemble's leader, once a server says that it is."""
+    found: list[int | None] = [None]
+
+    def there() -> bool:
+        found[0] = three.leader()
+        return found[0] is not None
+
+    wait_until(there, "the ensemble has a leader")
+    assert found[0] is not None
+    return found[0]
+
+
 def test_the_leader_of_three_servers_dies_and_the_sessions_live(three: LocalEnsemble) -> None:
     async def play() -> None:
         sessions = [Session(config(three.connect + "/failover")) for _ in range(4)]
@@ -50,15 +64,14 @@ def test_the_leader_of_three_servers_dies_and_the_sessions_live(three: LocalEnse
         ids = [session.session_id for session in sessions]
         for n, session in enumerate(sessions):
             await session.create(f"/e{n}", b"", ephemeral=True)
-        leader = three.leader()
-        assert leader is not None
+        leader = await asyncio.to_thread(leading, three)
         await asyncio.to_thread(three.kill, leader)
         for n, session in enumerate(sessions):
-            await asyncio.wait_for(patiently(session, f"/after{n}"), 60)
+            await asyncio.wait_for(patiently(session, f"/after{n}"), 120)
         assert [session.session_id for session in sessions] == ids
         await sessions[0].sync()
         assert set(await sessions[0].children("/")) == {f"{what}{n}" for what in ("e", "after") for n in range(4)}
-        assert three.leader() not in (None, leader)
+        assert await asyncio.to_thread(leading, three) != leader
         await asyncio.to_thread(three.restart, leader)
         for session in sessions:
             await session.stop()
@@ -69,7 +82,7 @@ def test_the_leader_of_three_servers_dies_and_the_sessions_live(three: LocalEnse
 def test_a_folder_s_ensemble_is_found_and_stopped_by_another(tmp_path: Path) -> None:
     LocalEnsemble(tmp_path).start()
     other = LocalEnsemble(tmp_path)
-    assert other.leader() == 1
+    wait_until(lambda: other.leader() == 1, "it is found")
     other.stop()
     assert LocalEnsemble(tmp_path).leader() is None
 
@@ -82,8 +95,8 @@ def test_nobody_answers_is_said_with_names_and_time() -> None:
 
 
 def test_a_chroot_that_may_not_be_created_is_said(three: LocalEnsemble) -> None:
-    client = Client(three.connect, 10_000, lambda _: None)
-    client.start_async().wait(20)
+    client = Client(three.connect, 60_000, lambda _: None)
+    client.start_async().wait(60)
     client.mended()
     client.create("/locked", b"", acl=[make_acl("world", "anyone", read=True)])
     client.leave()
@@ -100,7 +113,7 @@ def node_that_fails(folder: Path, connect: str) -> str:
         "listeners": f"PLAINTEXT://{HOST}:{port}",
         "log.dirs": folder / "data",
         "zookeeper.connect": connect,
-        "zookeeper.connection.timeout.ms": 1_000 if ":1/" in connect else 20_000,
+        "zookeeper.connection.timeout.ms": 1_000 if ":1/" in connect else 60_000,
     }
     file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     said = moldau("node", file)
@@ -114,8 +127,8 @@ def test_a_node_ends_when_nobody_answers_and_says_whom_it_asked(tmp_path: Path) 
 
 
 def test_a_node_ends_when_a_digest_keeps_it_out_and_says_where(three: LocalEnsemble, tmp_path: Path) -> None:
-    client = Client(three.connect, 10_000, lambda _: None)
-    client.start_async().wait(20)
+    client = Client(three.connect, 60_000, lambda _: None)
+    client.start_async().wait(60)
     client.mended()
     client.add_auth("digest", "owner:secret")
     owner = [make_digest_acl("owner", "secret", all=True), make_acl("world", "anyone", read=True)]
@@ -170,8 +183,8 @@ def test_a_server_that_hangs_does_not_hold_up_who_leaves(tmp_path: Path) -> None
             session = Session(config(ensemble.connect))
             await session.start()
             os.kill(pid, signal.SIGSTOP)
-            # Two thirds of the session's time are what a silent server is waited for otherwise.
-            await asyncio.wait_for(session.stop(), 5)
+            # Two thirds of the session's time, 40 s, are what a silent server is waited for otherwise.
+            await asyncio.wait_for(session.stop(), 25)
 
         try:
             asyncio.run(play())

@@ -17,7 +17,7 @@ def in_zookeeper(connect: str, work: Callable[[Session], Awaitable[Any]]) -> Any
     """Something done to the znodes, as a tool does it. ``connect``: as zookeeper.connect has it."""
 
     async def session() -> Any:
-        zk = Session(Ensemble(connect=connect, session_timeout_ms=6_000, connection_timeout_ms=10_000))
+        zk = Session(Ensemble(connect=connect, session_timeout_ms=40_000, connection_timeout_ms=60_000))
         await zk.start()
         try:
             return await work(zk)

@@ -34,6 +34,10 @@ class ClusterError(Exception):
     """Something did not come about; the text says what, and which node said what last."""
 
 
+class NoLeader(ClusterError, LookupError):
+    """A partition has no leader, or is not there: whoever waits may ask again."""
+
+
 class Cluster:
     """Real brokers over TCP.
 
@@ -255,10 +259,10 @@ class Cluster:
         self.wait_until(lambda: self._led(name, partitions), f"topic {name} has leaders")
 
     def leader(self, topic: str, partition: int) -> int:
-        """The broker that leads a partition; ClusterError when none does."""
+        """The broker that leads a partition; NoLeader when none does."""
         leader = self._partition(topic, partition).leader
         if leader is None or leader < 0:
-            raise ClusterError(f"{topic}-{partition} has no leader")
+            raise NoLeader(f"{topic}-{partition} has no leader")
         return int(leader)
 
     def controller(self) -> int:
@@ -336,7 +340,7 @@ class Cluster:
     def _partition(self, topic: str, partition: int) -> Any:
         found = self.client().topics([topic]).get(topic)
         if found is None or partition not in found.partitions:
-            raise ClusterError(f"no partition {topic}-{partition}")
+            raise NoLeader(f"no partition {topic}-{partition}")
         return found.partitions[partition]
 
     def _led(self, name: str, partitions: int) -> bool:
@@ -368,7 +372,8 @@ class Cluster:
             spec.cluster_id = uuid_text(random.uuid())
         for id, roles in _roles(brokers, controllers if not spec.zookeeper else ALL_BROKERS):
             spec.nodes.append(NodeSpec(id, roles, str(self.folder / f"node-{id}")))
-        ports = iter(free_ports(2 * len(spec.nodes)))
+        given = [] if self.ensemble is None else [server.port for server in self.ensemble.servers]
+        ports = iter(free_ports(2 * len(spec.nodes), given))
         for n, node in enumerate(spec.nodes):
             if node.is_broker:
                 node.port = port + n if port else next(ports)

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -71,8 +72,10 @@ class ClusterSpec:
         return cls(nodes=nodes, **data)
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count: int, but: Collection[int] = ()) -> list[int]:
     """Ports that nobody holds right now, all different; OSError when there are not so many.
+
+    ``but``: who has been given these has not started yet.
 
     Below the range from which the kernel gives clients theirs: a port stays its node's while the node is down.
     """
@@ -80,6 +83,8 @@ def free_ports(count: int) -> list[int]:
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
         if len(ports) == count:
             return ports
+        if port in but:
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
