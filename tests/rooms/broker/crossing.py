@@ -23,16 +23,16 @@ from moldau.terms import uuid_text
 from moldau.zookeeper import laws, paths
 from moldau.zookeeper.survey import survey
 from moldau.zookeeper.znodes import cluster_id_json
+from tests.rooms.broker.zookeeper_nodes import node_state
 from tests.rooms.broker.zookeeper_server import Server
 
 COMMON = {
-    "replica.lag.time.max.ms": "1000",
+    "replica.lag.time.max.ms": "120000",  # no machine is so slow that it drops a follower that lives
     "offsets.topic.num.partitions": "2",
     "offsets.topic.replication.factor": "3",
     "controlled.shutdown.retry.backoff.ms": "1000",
-    "broker.session.timeout.ms": "3000",
     "controller.quorum.election.timeout.ms": "300",
-    "controller.quorum.fetch.timeout.ms": "800",
+    "controller.quorum.fetch.timeout.ms": "10000",
 }
 ZK, READY, QUORUM = "on ZooKeeper", "on ZooKeeper, to migrate", "on the quorum's plane"
 CONNECT = {"zookeeper.connect": "model:2181/kafka"}
@@ -42,8 +42,9 @@ MIGRATE = {"zookeeper.metadata.migration.enable": "true"}
 class Crossing:
     """Brokers 1 to 3 and controllers 101 to 103; who runs in which mode is the test's to say."""
 
-    def __init__(self, folder: Path, controllers: int = 1) -> None:
+    def __init__(self, folder: Path, controllers: int = 1, session_timeout_ms: int = 30_000) -> None:
         self.folder = folder
+        self.session_timeout_ms = session_timeout_ms
         self.server = Server()
         self.cluster_id = uuid_text(RealRandom().uuid())
         self.nodes: dict[int, Node] = {}
@@ -58,6 +59,7 @@ class Crossing:
     def settings(self, id: int, mode: str) -> dict[str, str]:
         quorum = {"controller.quorum.voters": self.voters, "controller.listener.names": "CONTROLLER"}
         own = {"log.dirs": str(self.folder / f"node-{id}"), **COMMON}
+        own["broker.session.timeout.ms"] = str(self.session_timeout_ms)
         if id in self.controllers:
             given = {"process.roles": "controller", "node.id": str(id), **quorum}
             given["listeners"] = f"CONTROLLER://127.0.0.1:{self.ports[id]}"
@@ -84,11 +86,11 @@ class Crossing:
         node = self.begin(id, mode)
         if id in self.controllers and not (self.folder / f"node-{id}" / "meta.properties").exists():
             format_storage(node.config, self.cluster_id, RealDisk(), RealRandom())
-        await asyncio.wait_for(node.start(), 20)
+        await asyncio.wait_for(node.start(), 60)
         return node
 
     async def stop(self, id: int) -> None:
-        await asyncio.wait_for(self.nodes.pop(id).stop(), 20)
+        await asyncio.wait_for(self.nodes.pop(id).stop(), 60)
 
     async def restart(self, id: int, mode: str) -> None:
         await self.stop(id)
@@ -101,6 +103,8 @@ class Crossing:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None):  # type: ignore[no-untyped-def]
+        if kind is not None:
+            print(self.report())
         for id in sorted(self.nodes):
             if id not in self.ended:
                 await self.stop(id)
@@ -111,6 +115,16 @@ class Crossing:
             assert not self.ended, self.ended
 
     # ---- looking
+
+    def report(self) -> str:
+        """For whoever reads of a failure: one line for each node, and what stands in ZooKeeper of the way."""
+        lines = [f"failures {self.failures}, ended {self.ended}, stage {self.stage()}"]
+        lines += [f"{path}: {self.server.znodes[path].data!r}" for path in MARKS if path in self.server.znodes]
+        for id, node in self.nodes.items():
+            lines.append(node_state(node))
+            if node.config.is_controller and node.plane is not None:
+                lines.append(f"  seat of {id}: leader and epoch {getattr(node.plane, 'leader', None)}")
+        return "\n".join(lines)
 
     @property
     def ruler(self) -> Node | None:

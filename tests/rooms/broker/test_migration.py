@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from moldau.client.admin import NewTopic, create_topics, delete_topics
 from moldau.controller.migration import MigrationState
 from moldau.terms.config_key import ConfigError
 from tests.rooms.broker.crossing import CONNECT, MARKS, MIGRATE, QUORUM, READY, ZK, Crossing
-from tests.rooms.broker.data_cluster import run, until
+from tests.rooms.broker.data_cluster import PATIENCE_S, run, until
 
 
 async def topic(crossing: Crossing, name: str) -> None:
@@ -34,11 +35,10 @@ async def no_topic(crossing: Crossing, name: str) -> None:
 
 
 async def lawful(crossing: Crossing) -> None:
-    for _ in range(1000):
-        if await crossing.laws_hold():
-            return
+    end = time.monotonic() + PATIENCE_S
+    while not await crossing.laws_hold():
+        assert time.monotonic() < end, "Z4, Z7: the znodes do not say what the controller knows"
         await asyncio.sleep(0.005)
-    raise AssertionError("Z4, Z7: the znodes do not say what the controller knows")
 
 
 async def migrated(crossing: Crossing) -> None:
@@ -97,9 +97,8 @@ def test_a_cluster_may_go_back_to_zookeeper_until_the_end(tmp_path: Path) -> Non
             await crossing.stop(101)
             for path in MARKS:
                 crossing.remove(path)
-            await until(lambda: crossing.ruler is not None, "a broker is controller again")
-            assert crossing.ruler is not None
-            assert crossing.ruler.config.node_id in crossing.brokers
+            ruler = await until(lambda: crossing.ruler, "a broker is controller again")
+            assert ruler.config.node_id in crossing.brokers
             await topic(crossing, "after")
             await until(crossing.in_sync)
             await lawful(crossing)
@@ -170,16 +169,13 @@ def test_a_quorum_that_loses_its_leader_or_zookeeper_makes_up_for_it(tmp_path: P
     async def scenario() -> None:
         async with Crossing(tmp_path, controllers=3) as crossing:
             await migrated(crossing)
-            first = crossing.ruler
-            assert first is not None
+            first = await until(lambda: crossing.ruler, "somebody rules")
             await crossing.stop(first.config.node_id)
             await until(lambda: crossing.stage() is Stage.BOTH, "another rules, and writes to both")
             await topic(crossing, "under-another")
-            ruler = crossing.ruler
-            assert ruler is not None
-            assert ruler.migration is not None
+            ruler = await until(lambda: crossing.stage() is Stage.BOTH and crossing.ruler, "somebody rules")
             session = ruler.migration.zk
-            session.suspend()  # type: ignore[attr-defined]
+            session.suspend()
             await topic(crossing, "without-zookeeper")
             assert "/brokers/topics/without-zookeeper" not in crossing.server.znodes
             crossing.server.expire(session.session_id)
@@ -238,7 +234,7 @@ def test_a_broker_that_goes_back_forgets_the_quorum_for_the_next_may_be_another(
 
 def test_it_is_not_finished_while_a_broker_is_on_zookeeper(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
-        async with Crossing(tmp_path) as crossing:
+        async with Crossing(tmp_path, session_timeout_ms=3000) as crossing:
             await topic(crossing, "t")
             await migrated(crossing)
             await crossing.restart(1, QUORUM)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,10 +19,11 @@ from moldau.ports.zookeeper import Check, Create, Set
 from moldau.runtime.world import real_world
 from moldau.zookeeper.reading import read
 from moldau.zookeeper.survey import survey
+from tests.rooms.broker.data_cluster import PATIENCE_S
 from tests.rooms.broker.zookeeper_server import Server
 
 SETTINGS = {
-    "replica.lag.time.max.ms": "1000",
+    "replica.lag.time.max.ms": "120000",  # no machine is so slow that it drops a follower that lives
     "offsets.topic.num.partitions": "2",
     "offsets.topic.replication.factor": "3",
     "controlled.shutdown.retry.backoff.ms": "1000",
@@ -57,7 +59,7 @@ class Nodes:
             }
         )
         node = self.nodes[id] = Node(config, self.world(), lambda code: self.ended.__setitem__(id, code))
-        await asyncio.wait_for(node.start(), 20)
+        await asyncio.wait_for(node.start(), 60)
         return node
 
     async def __aenter__(self) -> Nodes:
@@ -67,6 +69,8 @@ class Nodes:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None):  # type: ignore[no-untyped-def]
         if kind is None:
             await self.check_laws()
+        else:
+            print(self.state())
         for node in list(self.nodes.values()):
             if node.config.node_id not in self.ended:
                 await node.stop()
@@ -75,6 +79,16 @@ class Nodes:
         if kind is None:
             assert not self.failures, self.failures
             assert not self.ended, self.ended
+
+    def state(self) -> str:
+        """For whoever reads of a failure: one line for each node, and the znodes of the office."""
+        lines = [f"failures {self.failures}, ended {self.ended}"]
+        lines += [
+            f"{path}: {self.server.znodes[path].data!r}"
+            for path in ("/controller", "/controller_epoch")
+            if path in self.server.znodes
+        ]
+        return "\n".join([*lines, *map(node_state, self.nodes.values())])
 
     async def check_laws(self) -> None:
         """Z1, Z4: what a node writes of partitions is guarded twice. Z7: at rest the image is what a survey finds."""
@@ -85,14 +99,14 @@ class Nodes:
             assert checked or not states, f"Z1: written by whoever thinks that it is controller: {ops}"
         session_of_ours = self.server.open()
         await session_of_ours.start()
-        for _ in range(1000):
+        end = time.monotonic() + PATIENCE_S
+        while True:
             found = image_from(read(await survey(session_of_ours), lambda: bytes(16)).records)
             active = [n for n in self.nodes.values() if n.office is not None and n.office.active]
             if not active or _same(found, active[0].metadata.image):
                 break
+            assert time.monotonic() < end, f"Z7: the controller overlooked something\n{self.state()}"
             await asyncio.sleep(0.005)
-        else:
-            raise AssertionError("Z7: the controller overlooked something")
         await session_of_ours.stop()
 
     @property
@@ -123,6 +137,21 @@ class Nodes:
         """Whether every image says the same of brokers and partitions."""
         images = [node.metadata.image for node in self.nodes.values()]
         return all(_essence(image) == _essence(images[0]) for image in images)
+
+
+def node_state(node: Node) -> str:
+    """What a node is and knows, in one line."""
+    lifecycle, office, image = node.lifecycle, node.office, node.metadata.image
+    states = ", ".join(
+        f"{topic.name}-{p.id} led by {p.leader}, epoch {p.leader_epoch}, ISR {p.isr}"
+        for topic in list(image.topics.values())[:8]
+        for p in list(topic.partitions.values())[:3]
+    )
+    return (
+        f"node {node.config.node_id}: {None if lifecycle is None else lifecycle.stage.name},"
+        f" office {None if office is None or not office.active else office.epoch},"
+        f" live brokers {sorted(broker.id for broker in image.live_brokers())}, {len(image.topics)} topics: {states}"
+    )
 
 
 def _same(found: Any, image: Any) -> bool:
