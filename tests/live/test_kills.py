@@ -31,7 +31,7 @@ def test_nothing_acknowledged_suffers_from_two_kills(scenario: str, tmp_path: Pa
     judged = run_one(plan, tmp_path, open_system, print)
 
     print(table([judged]))
-    assert judged.verdict is Verdict.PASSED, problems([judged])
+    assert judged.verdict is Verdict.PASS, problems([judged])
 
 
 @pytest.mark.timeout(300)
@@ -42,7 +42,7 @@ def test_nothing_acknowledged_suffers_on_zookeeper_either(tmp_path: Path) -> Non
     judged = run_one(plan, tmp_path, partial(MoldauSystem, plane="zookeeper"), print)
 
     print(table([judged]))
-    assert judged.verdict is Verdict.PASSED, problems([judged])
+    assert judged.verdict is Verdict.PASS, problems([judged])
 
 
 @pytest.mark.timeout(300)

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.cluster.chaos import net
 from moldau.cluster.chaos.command import main
-from moldau.cluster.chaos.judging import ACKS_MIN, Outcome, Verdict, keep, longest_gap_s, report, strays, vacuous
+from moldau.cluster.chaos.judging import ACKS_MIN, Outcome, keep, longest_gap_s, report, strays, vacuous
 from moldau.cluster.chaos.net import INSIDE, CannotBreak
 from moldau.cluster.chaos.nets import NAMESPACES, Links, open_net
 from moldau.cluster.chaos.scenarios.disks import DAMAGES, Damage
@@ -16,6 +16,7 @@ from moldau.cluster.chaos.scenarios.links import both_ways
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
 from moldau.cluster.chaos.stage import PARTITIONS, Fault
 from moldau.cluster.chaos.volumes import Plain, Small
+from moldau.cluster.kills.judging import Verdict
 from moldau.history.checks import LOST, Anomaly
 from moldau.history.rows import INFO, OK, History, Send, read_lines
 
@@ -37,7 +38,7 @@ def outcome(anomalies: int = 0, doubts: int = 0) -> Outcome:
 def test_an_anomaly_beats_a_doubt_and_a_doubt_beats_success() -> None:
     verdicts = [outcome().verdict, outcome(doubts=1).verdict, outcome(1, 1).verdict]
     assert verdicts == [Verdict.PASS, Verdict.UNKNOWN, Verdict.FAIL]
-    assert [int(verdict) for verdict in verdicts] == [0, 2, 1]
+    assert [int(verdict) for verdict in verdicts] == [0, 3, 1]
 
 
 def test_a_run_with_a_fault_that_was_noticed_and_enough_acknowledgements_proves_something() -> None:

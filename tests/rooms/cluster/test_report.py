@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cluster.kills.command import main, worst_of
-from moldau.cluster.kills.judging import Judged, Verdict, keep
+from moldau.cluster.kills.command import main
+from moldau.cluster.kills.judging import Judged, Verdict, keep, worst_of
 from moldau.cluster.kills.killing import BOTH, CONTROLLER, LEADER, KillPlan, placement
 from moldau.cluster.kills.load import LoadPlan
 from moldau.cluster.kills.report import problems, table
@@ -25,12 +25,12 @@ def judged(anomalies: int = 0, doubts: int = 0) -> Judged:
 
 def test_an_anomaly_beats_a_doubt_and_a_doubt_beats_success() -> None:
     assert [judged().verdict, judged(doubts=1).verdict, judged(1, 1).verdict] == [
-        Verdict.PASSED, Verdict.UNKNOWN, Verdict.ANOMALY,
+        Verdict.PASS, Verdict.UNKNOWN, Verdict.FAIL,
     ]  # fmt: skip
-    assert worst_of([judged(), judged(doubts=1)]) is Verdict.UNKNOWN
-    assert worst_of([judged(doubts=1), judged(1)]) is Verdict.ANOMALY
-    assert worst_of([judged()]) is Verdict.PASSED
-    assert [int(verdict) for verdict in (Verdict.PASSED, Verdict.ANOMALY, Verdict.UNKNOWN)] == [0, 1, 3]
+    assert worst_of([judged().verdict, judged(doubts=1).verdict]) is Verdict.UNKNOWN
+    assert worst_of([judged(doubts=1).verdict, judged(1).verdict]) is Verdict.FAIL
+    assert worst_of([judged().verdict]) is Verdict.PASS
+    assert [int(verdict) for verdict in (Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN)] == [0, 1, 3]
 
 
 def test_the_table_counts_and_spans() -> None:
@@ -40,7 +40,7 @@ def test_the_table_counts_and_spans() -> None:
     assert rows["acknowledged"] == "1"
     assert rows["lost"] == "3"
     assert rows["duplicated"] == "0"
-    assert rows["verdict"] == "ANOMALY"
+    assert rows["verdict"] == "FAIL"
     assert "100 ms / 100 ms" in table([judged()])
 
 

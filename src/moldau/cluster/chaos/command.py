@@ -1,6 +1,6 @@
 """``python -m moldau.cluster.chaos N``: run a scenario against real nodes, and say what came of it.
 
-Exit codes: 0 passed, 1 an anomaly, 2 the run proves nothing (so does a wrong option). The seed is printed first.
+Exit codes: 0 passed, 1 an anomaly, 2 a wrong option, 3 the run proves nothing. The seed is printed first.
 History, timeline, nodes' logs and the report are kept in a folder; data only when the run did not pass, or with
 ``--keep``.
 Read next: ``judging.py``.
@@ -15,16 +15,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from moldau.cluster.chaos.judging import Outcome, Verdict, keep, play, report
+from moldau.cluster.chaos.judging import Outcome, keep, play, report
 from moldau.cluster.chaos.net import CannotBreak
 from moldau.cluster.chaos.nets import NETWORKS, open_net
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
 from moldau.cluster.chaos.stage import PROFILES, SAFE, Options, Stage
 from moldau.cluster.chaos.system import KAFKA, KINDS, MOLDAU, Rig, Wish, refuse
 from moldau.cluster.cluster import PLANES, QUORUM
+from moldau.cluster.kills.judging import Verdict, worst_of
 from moldau.history.rows import History
 
 MODULE = "moldau.cluster.chaos"
+_USAGE = 2
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -32,18 +34,18 @@ def main(arguments: Sequence[str]) -> int:
     asked = _parser().parse_args(arguments)
     if asked.list or not asked.scenario:
         print("\n".join(f"{number:3}  {scenario.sentence}" for number, scenario in SCENARIOS.items()))
-        return Verdict.PASS if asked.list else Verdict.UNKNOWN
+        return Verdict.PASS if asked.list else _USAGE
     problem = refuse(asked.system, asked.plane)
     if problem is not None:
         print(problem)
-        return Verdict.UNKNOWN
+        return _USAGE
     numbers = list(SCENARIOS) if asked.scenario == "all" else [int(asked.scenario)]
     seed = asked.seed if asked.seed is not None else random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}", flush=True)
     verdicts = [run(number, asked, seed) for number in numbers]
     if len(numbers) > 1:
         print(" ".join(f"{number}:{verdict.name}" for number, verdict in zip(numbers, verdicts, strict=True)))
-    return next((v for v in (Verdict.FAIL, Verdict.UNKNOWN) if v in verdicts), Verdict.PASS)
+    return worst_of(verdicts)
 
 
 def run(number: int, asked: argparse.Namespace, seed: int) -> Verdict:
@@ -73,6 +75,7 @@ def _played(folder: Path, asked: argparse.Namespace, options: Options, number: i
         net = open_net(scenario.links, asked.network)
     except CannotBreak as refusal:
         return nothing._replace(doubts=[str(refusal)])
+    print(f"the net: {net.words}", flush=True)
     try:
         rig = Rig(folder, Wish(asked.system, asked.plane, scenario.volume()), net)
     except CannotBreak as refusal:

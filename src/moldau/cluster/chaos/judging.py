@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from moldau.client.client import Refused, Unreachable
 from moldau.cluster.chaos.net import CannotBreak
 from moldau.cluster.chaos.stage import PARTITIONS, TOPIC, Fault, Stage
 from moldau.cluster.chaos.system import MOLDAU
-from moldau.cluster.kills.judging import check_disks
+from moldau.cluster.kills.judging import Verdict, check_disks, verdict_on
 from moldau.cluster.kills.killing import Seen, Stuck
 from moldau.cluster.kills.load import high_watermarks, read_all
 from moldau.cluster.kills.replicas import read_replica
@@ -32,14 +31,6 @@ _LEAVING = "-delete"
 """How both systems name a folder whose files wait for their end."""
 
 
-class Verdict(IntEnum):
-    """What a run says; the numbers are exit codes."""
-
-    PASS = 0
-    FAIL = 1
-    UNKNOWN = 2
-
-
 class Outcome(NamedTuple):
     """All that a run gave. ``again``: records that the client itself wrote once more, in a new producer epoch."""
 
@@ -52,9 +43,7 @@ class Outcome(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        if self.anomalies:
-            return Verdict.FAIL
-        return Verdict.UNKNOWN if self.doubts else Verdict.PASS
+        return verdict_on(self.anomalies, self.doubts)
 
 
 def play(stage: Stage, act: Callable[[Stage], None]) -> Outcome:

@@ -34,7 +34,9 @@ class CannotBreak(Exception):
 
 
 class Net(Protocol):
-    """Where nodes live, and what lies between them."""
+    """Where nodes live, and what lies between them; ``words`` say it."""
+
+    words: str
 
     def add(self, place: int) -> str:
         """Make a place for a node; its address."""
@@ -60,6 +62,8 @@ class Net(Protocol):
 
 class Namespaces:
     """Every place is a network namespace with one link to the hub, which is the namespace of this process."""
+
+    words = "a namespace for each node"
 
     def __init__(self) -> None:
         self._holders: dict[int, subprocess.Popen[bytes]] = {}
@@ -117,6 +121,8 @@ class Namespaces:
 
 class Flat:
     """All on loopback, where nothing can be cut."""
+
+    words = "loopback"
 
     def add(self, place: int) -> str:
         return HOST

@@ -24,6 +24,8 @@ _PROCESS = "moldau.cluster.chaos.proxy.process"
 class Proxied(Flat):
     """Loopback, with a front before each listener."""
 
+    words = "loopback, through the proxy"
+
     def __init__(self) -> None:
         super().__init__()
         if not TABLES[0].exists():

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from moldau.cluster.cluster import PLANES, QUORUM, Cluster
-from moldau.cluster.kills.judging import Judged, Verdict, judge, keep
+from moldau.cluster.kills.judging import Judged, Verdict, judge, keep, worst_of
 from moldau.cluster.kills.killing import SCENARIOS, KillPlan
 from moldau.cluster.kills.load import LoadPlan
 from moldau.cluster.kills.looking import Address, System
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str], open_system: Opener | None = None) -> int:
         judged.append(run_one(plan, folder, open_system, _say))
     print(table(judged))
     print(problems(judged), end="\n" if any(one.verdict for one in judged) else "")
-    worst = worst_of(judged)
+    worst = worst_of([one.verdict for one in judged])
     print(f"{worst.name}: {again}" + (f"; histories and nodes' folders are in {folder}" if worst else ""), flush=True)
     return int(worst)
 
@@ -101,17 +101,11 @@ def run_one(plan: KillPlan, folder: Path, open_system: Opener, say: Callable[[st
         judged = judge(system, plan, say)
     finally:
         system.close()
-    if judged.verdict is Verdict.PASSED:
+    if judged.verdict is Verdict.PASS:
         shutil.rmtree(nodes)
     else:
         keep(judged, folder)
     return judged
-
-
-def worst_of(judged: Sequence[Judged]) -> Verdict:
-    """An anomaly anywhere is an anomaly; else one unknown makes all unknown."""
-    verdicts = {one.verdict for one in judged}
-    return next((v for v in (Verdict.ANOMALY, Verdict.UNKNOWN) if v in verdicts), Verdict.PASSED)
 
 
 def _check_again(path: Path) -> int:
@@ -120,7 +114,7 @@ def _check_again(path: Path) -> int:
     for anomaly in found:
         print(f"{anomaly.kind}: {anomaly.text}")
     print(f"{len(found)} anomalies in {path}")
-    return 1 if found else 0
+    return Verdict.FAIL if found else Verdict.PASS
 
 
 def _parser() -> argparse.ArgumentParser:

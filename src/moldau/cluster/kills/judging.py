@@ -1,12 +1,12 @@
 """A scenario from start to verdict: run it, read it, stop the cluster, compare the replicas, and say what it means.
 
-``anomaly`` beats ``unknown`` beats ``passed``: a run that proves nothing never passes. Writes the history when there is
+FAIL beats UNKNOWN beats PASS: a run that proves nothing never passes. Writes the history when there is
 something to look into. Read next: ``killing.py`` (what is done), ``moldau.history`` (the rules), ``report.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -22,11 +22,23 @@ TROUBLE = "trouble"
 
 
 class Verdict(IntEnum):
-    """What a run says; the numbers are exit codes."""
+    """What a run says; the numbers are exit codes. 2 is a wrong option's."""
 
-    PASSED = 0
-    ANOMALY = 1
+    PASS = 0
+    FAIL = 1
     UNKNOWN = 3
+
+
+def verdict_on(anomalies: Sequence[Anomaly], doubts: Sequence[str]) -> Verdict:
+    """What a run says in which these were found."""
+    if anomalies:
+        return Verdict.FAIL
+    return Verdict.UNKNOWN if doubts else Verdict.PASS
+
+
+def worst_of(verdicts: Collection[Verdict]) -> Verdict:
+    """What several runs say together."""
+    return next((verdict for verdict in (Verdict.FAIL, Verdict.UNKNOWN) if verdict in verdicts), Verdict.PASS)
 
 
 class Judged(NamedTuple):
@@ -39,9 +51,7 @@ class Judged(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        if self.anomalies:
-            return Verdict.ANOMALY
-        return Verdict.UNKNOWN if self.doubts else Verdict.PASSED
+        return verdict_on(self.anomalies, self.doubts)
 
 
 def judge(system: System, plan: KillPlan, say: Callable[[str], None]) -> Judged:
