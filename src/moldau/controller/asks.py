@@ -218,20 +218,31 @@ class ElectionType(IntEnum):
 
 @value(kw_only=True)
 class ElectLeaders:
-    """``partitions``: (topic, partition); None asks for all that need it."""
+    """``partitions``: (topic, partition); None asks for all that need it. A later part of an ask for many begins at
+    number ``at``, and has what was ``told`` of those before; ``needed_only``: nothing is told of who needs none."""
 
     election_type: int
     partitions: tuple[tuple[str, int], ...] | None = None
+    needed_only: bool = False
+    at: int = 0
+    told: tuple[object, ...] = ()
 
 
-@value
+@value(kw_only=True)
 class RebalanceLeaders:
-    """The periodic look at imbalance (PE-1)."""
+    """The periodic look at imbalance (PE-1). A later part of it has what is ``left``, and the ``count`` so far."""
+
+    left: tuple[Key, ...] = ()
+    count: int = 0
+    more: bool = False
 
 
-@value
+@value(kw_only=True)
 class ElectUncleanLeaders:
-    """The periodic look at leaderless partitions of topics that allow an unclean election."""
+    """The periodic look at leaderless partitions of topics that allow an unclean election; parts as above."""
+
+    left: tuple[Key, ...] = ()
+    count: int = 0
 
 
 @value(kw_only=True)

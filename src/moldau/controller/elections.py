@@ -14,6 +14,7 @@ from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.replies import LeadersElected, Moved, Refused
 from moldau.image.partition import NO_LEADER, Key, Partition
 from moldau.terms import Code
+from moldau.terms.value import replace
 
 _PREFERRED = Wish(how=How.PREFERRED)
 _UNCLEAN = Wish(how=How.UNCLEAN)
@@ -26,16 +27,25 @@ def elect_leaders(view: View, ask: ElectLeaders) -> Decision:
     records: list[Any] = []
     results: list[tuple[str, int, Problem]] = []
     standing = Standing(view)
-    if ask.partitions is None:
-        keys = view.image.index.astray if ask.election_type == 0 else view.image.index.led.get(NO_LEADER, {})
-        named = sorted((view.image.topics[key[0]].name, key[1]) for key in keys)
-    else:
-        named = list(dict.fromkeys(ask.partitions))
-    for topic, number in named:
+    needed_only = ask.needed_only or ask.partitions is None
+    named = _needy(view, ask) if ask.partitions is None else ask.partitions
+    if not ask.at:
+        named = tuple(dict.fromkeys(named))
+    end = ask.at + view.settings.partitions_at_once
+    for topic, number in named[ask.at : end]:
         problem = _elect(standing, topic, number, ask.election_type, records)
-        if ask.partitions is not None or problem.code is not Code.ELECTION_NOT_NEEDED:
+        if not needed_only or problem.code is not Code.ELECTION_NOT_NEEDED:
             results.append((topic, number, problem))
-    return Decision(records, LeadersElected(partitions=tuple(results)))
+    told: tuple[Any, ...] = (*ask.told, *results)
+    if end < len(named):
+        return Decision(records, None, then=replace(ask, partitions=named, needed_only=needed_only, at=end, told=told))
+    return Decision(records, LeadersElected(partitions=told))
+
+
+def _needy(view: View, ask: ElectLeaders) -> tuple[tuple[str, int], ...]:
+    index, topics = view.image.index, view.image.topics
+    keys = index.astray if ask.election_type == ElectionType.PREFERRED else index.led.get(NO_LEADER, {})
+    return tuple((topics[key[0]].name, key[1]) for key in keys)
 
 
 def _elect(standing: Standing, topic: str, number: int, election_type: int, records: list[Any]) -> Problem:
@@ -62,24 +72,33 @@ def rebalance_leaders(view: View, ask: RebalanceLeaders) -> Decision:
     """For brokers that lead too few of the partitions that they should: give them back, at most so many in a pass."""
     if not view.settings.rebalance_enable:
         return Decision([], Moved(count=0))
-    astray: dict[int, list[Key]] = {}
-    for key in view.image.index.astray:
-        astray.setdefault(view.image.at(key).replicas[0], []).append(key)
-    records: list[Any] = []
+    picked, more = (ask.left, ask.more) if ask.left else _astray(view)
+    most = view.settings.partitions_at_once
     standing = Standing(view)
-    for broker_id in sorted(astray):
-        if not imbalanced(view, broker_id, len(astray[broker_id])):
-            continue
-        for key in sorted(astray[broker_id]):
-            if len(records) >= view.settings.max_elections:
-                return Decision(records, Moved(count=len(records), more=True))
-            partition = view.image.at(key)
-            if not _can_lead(standing, partition):
-                continue
+    records: list[Any] = []
+    for key in picked[:most]:
+        partition = view.image.partition(*key)
+        if partition is not None and _can_lead(standing, partition):
             record = change(partition, view.image.topics[key[0]].name, _PREFERRED, standing)
             if record is not None:
                 records.append(record)
-    return Decision(records, Moved(count=len(records)))
+    count = ask.count + len(records)
+    if len(picked) > most:
+        return Decision(records, None, then=RebalanceLeaders(left=picked[most:], count=count, more=more))
+    return Decision(records, Moved(count=count, more=more))
+
+
+def _astray(view: View) -> tuple[tuple[Key, ...], bool]:
+    """What one pass gives back, of all brokers that lead too little; and whether it is not everything."""
+    astray: dict[int, list[Key]] = {}
+    for key in view.image.index.astray:
+        astray.setdefault(view.image.at(key).replicas[0], []).append(key)
+    standing, most = Standing(view), view.settings.max_elections
+    picked: list[Key] = []
+    for broker_id in sorted(astray):
+        if imbalanced(view, broker_id, len(astray[broker_id])):
+            picked += [key for key in astray[broker_id] if _can_lead(standing, view.image.at(key))]
+    return tuple(picked[:most]), len(picked) > most
 
 
 def imbalanced(view: View, broker_id: int, astray: int) -> bool:
@@ -93,9 +112,15 @@ def _can_lead(standing: Standing, partition: Partition) -> bool:
 
 
 def elect_unclean_leaders(view: View, ask: ElectUncleanLeaders) -> Decision:
-    """Give leaderless partitions whose topics allow an unclean election a leader, at most so many in a pass."""
-    keys = sorted(
-        key for key in view.image.index.led.get(NO_LEADER, ()) if view.unclean(view.image.topics[key[0]].name)
+    """Give leaderless partitions whose topics allow an unclean election a leader. Each is looked at once: those that
+    nobody can lead keep none of the others from it."""
+    topics = view.image.topics
+    keys = ask.left or tuple(
+        key for key in view.image.index.led.get(NO_LEADER, ()) if view.unclean(topics[key[0]].name)
     )
-    records = failures.elect_leaderless(view, keys[: view.settings.max_elections])
-    return Decision(records, Moved(count=len(records), more=len(keys) > view.settings.max_elections))
+    most = view.settings.partitions_at_once
+    records = failures.elect_leaderless(view, (key for key in keys[:most] if view.image.partition(*key) is not None))
+    count = ask.count + len(records)
+    if len(keys) > most:
+        return Decision(records, None, then=ElectUncleanLeaders(left=keys[most:], count=count))
+    return Decision(records, Moved(count=count))

@@ -14,8 +14,11 @@ from moldau.controller.asks import (
     AssignReplicasToDirs,
     BrokerRefused,
     CreateTopics,
+    ElectLeaders,
+    ElectUncleanLeaders,
     IsrChange,
     NewTopic,
+    RebalanceLeaders,
     RegisterBroker,
     Restate,
     Tick,
@@ -25,6 +28,7 @@ from moldau.controller.facts import Decision
 from moldau.image import Partition
 from moldau.simulator.machines.controller_desk import CLUSTER_ID, Desk
 from moldau.terms import Code
+from moldau.wire.records.metadata import ConfigRecord
 
 WHOLE = 10_000
 WHEELS = {"a": [(0, 1, 2), (1, 2, 0), (2, 0, 1)], "b": [(1, 2), (0, 1), (1, 0)]}
@@ -260,3 +264,55 @@ def test_replicas_in_a_directory_that_failed_leave_in_parts_and_those_in_others_
     assert ends[0] == ends[1]
     assert max(desk.sizes) <= 5 < max(whole.sizes)
     assert not desk.office.soft.going
+
+
+def back_in_sync(desk: Sizes) -> None:
+    """Broker 1 was away, and is in every ISR again, leading nothing."""
+    refused(desk)
+    desk.beat(1)
+    for (name, number), p in by_name(desk).items():
+        if 1 in p.replicas:
+            desk.set_isr(name, number, *p.isr, *({1} - set(p.isr)))
+    desk.sizes.clear()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        ElectLeaders(election_type=0),
+        ElectLeaders(election_type=0, partitions=tuple((name, number) for name in "abc" for number in range(19))),
+        RebalanceLeaders(),
+    ],
+)
+def test_elections_for_many_in_parts_are_those_that_are_held_at_once(ask: Any) -> None:
+    whole, desk = full(40, WHOLE), full(40, 4)
+    replies = []
+    for each in (whole, desk):
+        back_in_sync(each)
+        replies.append(each.ask(ask))
+    assert replies[0] == replies[1]
+    assert standing(desk) == standing(whole)
+    assert len(desk.image.index.led[1]) > 8
+    assert max(whole.sizes) > 8
+    assert max(desk.sizes) <= 4
+
+
+def test_partitions_that_nobody_can_lead_keep_no_others_from_an_unclean_election() -> None:
+    desk = Sizes(3, partitions_at_once=4, elr=False)
+    desk.create("a", *[(0, 1)] * 20)
+    desk.create("b", *[(0, 2)] * 2)
+    for id in (2, 1, 0):
+        desk.ask(BrokerRefused(broker_id=id, broker_epoch=desk.broker(id).epoch))
+    desk.register(2, 1, previous_is_gone=True)
+    desk.beat(2)
+    assert len(desk.image.index.led[-1]) == 22
+    desk.ask(ElectUncleanLeaders())
+    assert len(desk.image.index.led[-1]) == 22
+    for name in "ab":
+        setting = ConfigRecord(resource_type=2, resource_name=name, name="unclean.leader.election.enable", value="true")
+        desk.image.apply(setting)
+    desk.office.lose_office()
+    desk.office.take_office(9, desk.image, desk.facts())
+    reply = desk.ask(ElectUncleanLeaders())
+    assert (reply.count, getattr(reply, "more", False)) == (2, False)
+    assert sorted(desk.image.index.led[2]) == [p.key for (name, _), p in sorted(by_name(desk).items()) if name == "b"]
