@@ -42,13 +42,15 @@ from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest
 
 TOPIC = "canary"
+NOBODY_IS_SLOW = {"broker.session.timeout.ms": "30000"}
+"""Sessions that a machine under load does not eat: leaders stay, and a request that is asked once finds them."""
 FRAME_BYTES_MAX = 100 << 20
 """socket.request.max.bytes by default."""
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[moldau.Cluster]:
-    with moldau.Cluster(brokers=3) as cluster:
+    with moldau.Cluster(brokers=3, config=NOBODY_IS_SLOW) as cluster:
         cluster.create_topic(TOPIC, partitions=1, replication_factor=3, config={"min.insync.replicas": "2"})
         write_confluent(cluster.bootstrap_servers, TOPIC, [(b"k", b"0")])
         yield cluster
@@ -147,7 +149,7 @@ def test_a_frame_that_is_none_ends_its_connection_and_no_other(cluster: moldau.C
     node = cluster.node(cluster.leader(TOPIC, 0))
     port = node.port if door == "broker" else node.controller_port
     bystander = SocketLine("127.0.0.1", port)
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as sock:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
         sock.sendall(FRAMES[what])
 
         assert hear(sock) == b""
@@ -200,7 +202,7 @@ def produce(cluster: moldau.Cluster, records: bytes | None, acks: int = -1, topi
     part = ProduceRequest.PartitionProduceData(index=index, records=records)
     request = ProduceRequest(
         acks=acks,
-        timeout_ms=10_000,
+        timeout_ms=60_000,
         topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[part])],
     )
     return ask(cluster, request, version=9).responses[0].partition_responses[0]
@@ -382,8 +384,15 @@ def test_a_bad_setting_is_refused_with_key_and_reason(
 
 
 def coordinator_ask(cluster: moldau.Cluster, group: str, request: Any, highest: int | None = None) -> Any:
-    """What a group's coordinator says at once, whatever it is."""
+    """What a group's coordinator says at once, whatever it is; once it has read what it coordinates."""
     where = Coordinator(CoordinatorKind.GROUP, group)
+    nobody = HeartbeatRequest(group_id=group, generation_id=0, member_id="nobody")
+
+    def ready() -> bool:
+        answer = drive(cluster.client().client.ask(nobody, where, codes=lambda _: ()))
+        return Code(answer.error_code) is Code.UNKNOWN_MEMBER_ID
+
+    cluster.wait_until(ready, "the coordinator knows its groups")
     return drive(cluster.client().client.ask(request, where, codes=lambda _: (), highest=highest))
 
 
@@ -437,7 +446,7 @@ def test_a_sequence_that_leaves_some_out_is_refused_and_one_that_repeats_is_answ
         data = batch.build([(0, None, b"v", [])], base_sequence=sequence, **(me | other))
         part = ProduceRequest.PartitionProduceData(index=0, records=data)
         topics = [ProduceRequest.TopicProduceData(name="sequences", partition_data=[part])]
-        request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=topics)
+        request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics)
         line = drive(cluster.client().client.line(cluster.leader("sequences", 0)))
 
         async def asked() -> Any:

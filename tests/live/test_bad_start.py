@@ -45,7 +45,7 @@ def write_and_read(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     errors: list[object] = []
     producer.produce(topic, b"still here", on_delivery=lambda error, _: errors.append(error))
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
     assert errors == [None]
     assert read_confluent(bootstrap, topic, 1)[0][1] == b"still here"
 
@@ -181,7 +181,7 @@ def test_a_node_that_waits_for_its_quorum_can_be_told_to_stop(node: Make) -> Non
     voters = f"{one.settings['controller.quorum.voters']},2@127.0.0.1:9,3@127.0.0.1:9"
     one.file.write_text(one.file.read_text().replace(str(one.settings["controller.quorum.voters"]), voters))
     one.format().launch()
-    wait_until(lambda: "starts as" in one.text, "it takes its seat", 60)
+    wait_until(lambda: "starts as" in one.text, "it takes its seat")
 
     assert one.stop() == 0
 
@@ -240,7 +240,7 @@ def test_a_second_node_with_the_id_of_a_living_one_is_refused_and_the_first_live
     assert code == 1
     assert "another live broker is registered under node.id 4" in text
     assert cluster.pid(4) == before
-    assert set(cluster.client().brokers()) == {1, 2, 3, 4}
+    cluster.wait_until(lambda: set(cluster.client().brokers()) == {1, 2, 3, 4}, "all live")
     assert cluster.client().brokers()[4].port == cluster.node(4).port
     write_and_read(cluster.bootstrap_servers, "of-the-first")
 
@@ -256,7 +256,7 @@ def test_a_node_of_another_cluster_is_refused(node: Make, cluster: moldau.Cluste
     assert code == 1
     assert "cluster" in text.lower()
     assert CLUSTER_ID in text
-    assert set(cluster.client().brokers()) == {1, 2, 3, 4}
+    cluster.wait_until(lambda: set(cluster.client().brokers()) == {1, 2, 3, 4}, "all live")
     assert (
         not (stranger.data / METADATA_FOLDER / "00000000000000000000.log").exists()
         or not (stranger.data / METADATA_FOLDER / "00000000000000000000.log").stat().st_size
