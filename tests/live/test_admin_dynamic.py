@@ -5,6 +5,8 @@ Each is looked up by what it does, not by what is described. Real processes, no 
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,7 +43,7 @@ def write(cluster: Cluster, topic: str, size: int = 100, key: bytes = b"k", stam
     part = ProduceRequest.PartitionProduceData(index=0, records=build([(stamp, key, bytes(size), ())]))
     id = cluster.client().topics([topic])[topic].topic_id
     wish = ProduceRequest.TopicProduceData(name=topic, topic_id=id, partition_data=[part])
-    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[wish])
+    request = ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=[wish])
     leader = Node(cluster.leader(topic, 0))
     answer = cluster.client().run(client.ask(request, leader, codes=lambda response: ()))
     return Code(answer.responses[0].partition_responses[0].error_code)
@@ -153,7 +155,44 @@ def test_an_unclean_election_is_made_as_soon_as_it_is_allowed(tmp_path: Path) ->
         cluster.wait_until(lambda: write(cluster, "risky") == Code.NONE, "the leader goes on alone")
         cluster.kill(first)
         cluster.restart(second)
-        assert (cluster.client().topics(["risky"])["risky"].partitions[0].leader or -1) < 0
+
+        def led() -> bool:
+            return (cluster.client().topics(["risky"])["risky"].partitions[0].leader or -1) >= 0
+
+        cluster.wait_until(lambda: not led(), "nobody leads")
         set(cluster, TOPIC, "risky", "unclean.leader.election.enable", "true")
         cluster.wait_until(lambda: cluster.leader("risky", 0) == second, "the stale one leads")
-        assert write(cluster, "risky") == Code.NONE
+        cluster.wait_until(lambda: write(cluster, "risky") == Code.NONE, "it takes writes")
+
+
+LINE = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] INFO (\[.*?\]) (.*) \(state\.change\.logger\)")
+
+
+def told_by(cluster: Cluster, node: int) -> tuple[list[str], list[str]]:
+    """What a node's state-change log and its twin say of its replica of told-0: leader or follower, each time."""
+    folder = Path(cluster.node(node).folder)
+    (text,), (twin,) = folder.rglob("state-change.log"), folder.rglob("state-change.jsonl")
+    lines = [LINE.fullmatch(line) for line in text.read_text().splitlines() if " told-0 " in line]
+    mine = [line[2].split()[0].lower() for line in lines if line is not None and line[1] == f"[Broker id={node}]"]
+    events = [json.loads(line) for line in twin.read_text().splitlines() if line.endswith("}")]
+    return mine, [one["role"] for one in events if one["event"] == "replica" and one["topic"] == "told"]
+
+
+def test_each_node_tells_in_its_state_change_log_and_in_the_twin_what_it_leads_and_follows(cluster: Cluster) -> None:
+    cluster.create_topic("told", replication_factor=3)
+    cluster.leader("told", 0)
+
+    def all_have_told() -> bool:
+        found = [told_by(cluster, node) for node in (1, 2, 3)]
+        firsts = sorted(text[0] for text, _ in found if text)
+        return all(text == twin for text, twin in found) and firsts == ["follower", "follower", "leader"]
+
+    cluster.wait_until(all_have_told, "each node tells the same in both")
+    made = "Changed partition told-0 from NewPartition to OnlinePartition with state LeaderAndIsr("
+
+    def the_controller_has() -> bool:
+        folders = [Path(cluster.node(node).folder) for node in (1, 2, 3)]
+        text = "".join(file.read_text() for folder in folders for file in folder.rglob("state-change.log"))
+        return re.search(rf"INFO \[Controller id=\d epoch=\d+\] {re.escape(made)}", text) is not None
+
+    cluster.wait_until(the_controller_has, "the controller tells what it decided")

@@ -1,7 +1,7 @@
 """state-change.log and its JSON twin: one line for every change of a broker, partition or replica (SL-1).
 
 The active controller writes what it decided and why; a broker writes what became of its own replicas. The words of the
-controller's lines are ``moldau.controller.state_change``'s, those of the brokers are Kafka's (2.x and later). Lines
+controller's lines are ``moldau.controller.state_change``'s, those of the brokers are Apache Kafka 4.3's. Lines
 go to a log joined, and a few hundred in a turn of the loop: a broker may die with ten thousand partitions.
 """
 
@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from moldau.controller.state_change import Author, StateChange, state_changes
-from moldau.image import Delta, Image, Partition
+from moldau.image import NO_LEADER, Delta, Image, Partition
+from moldau.terms import uuid_text
 
 TEXT = logging.getLogger("state.change.logger")
 TWIN = logging.getLogger("state.change.json")
@@ -73,43 +74,81 @@ class StateLog:
 
     def carried_out(self, image: Image, delta: Delta) -> None:
         """What a batch made of this broker's replicas."""
-        if not _is_kept(TEXT):
+        if not (_is_kept(TEXT) or _is_kept(TWIN)):
             return
-        leading: list[Changed] = []
-        following: list[Changed] = []
+        led: list[Changed] = []
+        followed: list[Changed] = []
         for topic, _, before, after in delta.partition_changes(image):
             if after is None or self._me not in after.replicas:
                 continue
             if before is not None and before.leader_epoch == after.leader_epoch:
                 continue
-            (leading if after.leader == self._me else following).append((topic, before, after))
+            (led if after.leader == self._me else followed).append((topic, before, after))
         lines: list[str] = []
-        for role, changed in (("leader", leading), ("follower", following)):
+        twins: list[str] = []
+        now_ms = self._node.world.clock.wall_ms()
+        for role, changed in (("leader", led), ("follower", followed)):
             if changed:
                 lines.append(f"[Broker id={self._me}] Transitioning {len(changed)} partition(s) to local {role}s.")
-                say = self._leader if role == "leader" else self._follower
-                lines += [say(*one) for one in changed]
+            for one in changed:
+                end, high = self._log_of(one[2])
+                lines.append(f"[Broker id={self._me}] {_SAY[role](one, end, high)}")
+                twins.append(_JSON.encode({"time_ms": now_ms, "node": self._me, **_facts(role, one, end, high)}))
         _write(TEXT, lines)
+        _write(TWIN, twins)
 
-    def _leader(self, topic: str, before: Partition | None, after: Partition) -> str:
-        replica = self._node.replicas.by_key.get(after.key)
-        start = replica.machine.epoch_start if replica is not None else -1
+    def _log_of(self, partition: Partition) -> tuple[int, int]:
+        """Where this broker's log of it ends, or its epoch begins if it leads, and its high watermark; -1: no log."""
+        replica = self._node.replicas.by_key.get(partition.key)
+        if replica is None:
+            return -1, -1
+        machine = replica.machine
         return (
-            f"[Broker id={self._me}] Leader {topic}-{after.id} starts at leader epoch {after.leader_epoch} from offset"
-            f" {start} with partition epoch {after.partition_epoch}, ISR {list(after.isr)}, adding replicas"
-            f" {list(after.adding)} and removing replicas {list(after.removing)}. {_previous(before)}"
-        )
+            machine.epoch_start if partition.leader == self._me else replica.log.log_end_offset
+        ), machine.high_watermark
 
-    def _follower(self, topic: str, before: Partition | None, after: Partition) -> str:
-        return (
-            f"[Broker id={self._me}] Follower {topic}-{after.id} starts at leader epoch {after.leader_epoch} with"
-            f" partition epoch {after.partition_epoch}. Current leader is {after.leader}. {_previous(before)}"
-        )
+
+def _leader(changed: Changed, start: int, high: int) -> str:
+    topic, before, after = changed
+    return (
+        f"Leader {topic}-{after.id} with topic id {uuid_text(after.topic_id)} starts at leader epoch"
+        f" {after.leader_epoch} from offset {start} with partition epoch {after.partition_epoch},"
+        f" high watermark {high}, ISR {_ids(after.isr)}, adding replicas {_ids(after.adding)}"
+        f" and removing replicas {_ids(after.removing)} . {_previous(before)}"
+    )
+
+
+def _follower(changed: Changed, end: int, high: int) -> str:
+    topic, before, after = changed
+    return (
+        f"Follower {topic}-{after.id} starts at leader epoch {after.leader_epoch} from offset {end}"
+        f" with partition epoch {after.partition_epoch} and high watermark {high}."
+        f" Current leader is {after.leader}. {_previous(before)}"
+    )
+
+
+_SAY = {"leader": _leader, "follower": _follower}
 
 
 def _previous(before: Partition | None) -> str:
-    leader, epoch = (None, -1) if before is None else (before.leader, before.leader_epoch)
+    leader, epoch = ("None", -1) if before is None else (f"Some({before.leader})", before.leader_epoch)
     return f"Previous leader {leader} and previous leader epoch was {epoch}."
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return f"[{','.join(map(str, brokers))}]"
+
+
+def _facts(role: str, changed: Changed, offset: int, high: int) -> dict[str, Any]:
+    """The same as a JSON line has it."""
+    topic, before, after = changed
+    return {
+        "event": "replica", "role": role, "topic": topic, "topicId": uuid_text(after.topic_id), "partition": after.id,
+        "leader": after.leader, "leaderEpoch": after.leader_epoch, "partitionEpoch": after.partition_epoch,
+        "isr": list(after.isr), "offset": offset, "highWatermark": high,
+        "previousLeader": NO_LEADER if before is None else before.leader,
+        "previousLeaderEpoch": -1 if before is None else before.leader_epoch,
+    }  # fmt: skip
 
 
 def _is_kept(log: logging.Logger) -> bool:

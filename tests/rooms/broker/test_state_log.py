@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,10 +13,14 @@ import pytest
 
 from moldau.broker import state_log
 from moldau.broker.state_log import AT_ONCE, TEXT, TWIN, StateLog
+from moldau.client.admin import NewTopic, create_topics
 from moldau.controller.asks import BrokerRefused, DeleteTopics
 from moldau.controller.state_change import StateChange
 from moldau.image import Delta, Image
 from moldau.simulator.machines.controller_desk import Desk
+from moldau.terms import uuid_text
+from tests.rooms.broker.data_cluster import run, until
+from tests.rooms.broker.zookeeper_nodes import Nodes
 
 PARTITIONS = 2 * AT_ONCE + 50
 
@@ -122,3 +127,77 @@ def test_what_nobody_keeps_is_not_put_into_words(monkeypatch: pytest.MonkeyPatch
     log.carried_out(Image(), Delta())
     for log_ in (TEXT, TWIN):
         log_.manager._clear_cache()  # type: ignore[attr-defined]
+
+
+def test_a_broker_tells_in_kafkas_words_what_it_leads_and_follows_and_says_the_same_in_json(
+    heard: dict[str, Lines],
+) -> None:
+    """Golden lines: the texts of Apache Kafka 4.3.1, written here from what its classes hold."""
+    desk = Desk(3)
+    desk.create("foo", (1, 0), (0, 1), (2, 1))
+    replicas = {
+        desk.partition("foo", number).key: SimpleNamespace(
+            machine=SimpleNamespace(epoch_start=40 + number, high_watermark=30 + number),
+            log=SimpleNamespace(log_end_offset=50 + number),
+        )
+        for number in (0, 1)
+    }
+    one = node([])
+    one.config.node_id, one.replicas = 1, SimpleNamespace(by_key=replicas)
+    log = StateLog(one)
+    log.carried_out(desk.image, desk.delta)
+    id = uuid_text(desk.image.topic("foo").id)
+    assert heard["text"].lines == [
+        "[Broker id=1] Transitioning 1 partition(s) to local leaders.",
+        f"[Broker id=1] Leader foo-0 with topic id {id} starts at leader epoch 0 from offset 40 with partition epoch 0,"
+        " high watermark 30, ISR [1,0], adding replicas [] and removing replicas [] . Previous leader None and previous"
+        " leader epoch was -1.",
+        "[Broker id=1] Transitioning 2 partition(s) to local followers.",
+        "[Broker id=1] Follower foo-1 starts at leader epoch 0 from offset 51 with partition epoch 0 and high watermark"
+        " 31. Current leader is 0. Previous leader None and previous leader epoch was -1.",
+        "[Broker id=1] Follower foo-2 starts at leader epoch 0 from offset -1 with partition epoch 0 and high watermark"
+        " -1. Current leader is 2. Previous leader None and previous leader epoch was -1.",
+    ]
+    told = [json.loads(line) for line in heard["twin"].lines]
+    assert [(each["event"], each["role"], each["partition"], each["offset"]) for each in told] == [
+        ("replica", "leader", 0, 40),
+        ("replica", "follower", 1, 51),
+        ("replica", "follower", 2, -1),
+    ]
+    assert {(each["node"], each["time_ms"], each["topicId"]) for each in told} == {(1, 5, id)}
+    desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
+    log.carried_out(desk.image, desk.delta)
+    assert heard["text"].lines[-1].endswith("Previous leader Some(0) and previous leader epoch was 0.")
+    assert "Leader foo-1 with" in heard["text"].lines[-1]
+    assert json.loads(heard["twin"].lines[-1])["previousLeader"] == 0
+
+
+def test_on_the_zookeeper_plane_controller_and_brokers_write_the_same_lines(
+    heard: dict[str, Lines], tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            client = nodes.client()
+            made = await create_topics(client, [NewTopic(name="t", partitions=1, replication_factor=2)])
+            assert made["t"].code == 0
+            await until(nodes.agree, "both brokers know the topic")
+            await until(lambda: sum(" t-0 " in line for line in heard["text"].lines) >= 4, "all have told")
+            leader = nodes.controller.image.at((nodes.controller.image.topic("t").id, 0)).leader
+            client.close()
+            lines = [line for line in heard["text"].lines if " t-0 " in line]
+            by = f"[Controller id={nodes.controller.config.node_id} epoch=1] Changed partition t-0"
+            decided = [line for line in lines if line.startswith("[Controller")]
+            assert decided[0].startswith(
+                f"{by} state from NonExistentPartition to NewPartition with assigned replicas "
+            )
+            assert decided[1].startswith(f"{by} from NewPartition to OnlinePartition with state LeaderAndIsr(leader=")
+            follower = 3 - leader
+            assert any(line.startswith(f"[Broker id={leader}] Leader t-0 with topic id ") for line in lines)
+            assert any(
+                line.startswith(f"[Broker id={follower}] Follower t-0 starts at leader epoch 0") for line in lines
+            )
+            told = [json.loads(line) for line in heard["twin"].lines]
+            of_replicas = {(one["node"], one["role"]) for one in told if one["event"] == "replica"}
+            assert {(leader, "leader"), (follower, "follower")} <= of_replicas
+
+    run(scenario)
