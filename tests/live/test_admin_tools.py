@@ -37,6 +37,11 @@ def settings(bootstrap: str, kind: str, name: str | None) -> str:
     return tool("kafka-configs", bootstrap, "--describe", "--entity-type", kind, *which).stdout
 
 
+def throttled(bootstrap: str, topic: str, broker: str) -> bool:
+    """Whether a throttle is set on the topic or the broker."""
+    return "throttled" in settings(bootstrap, "topics", topic) + settings(bootstrap, "brokers", broker)
+
+
 def move_file(folder: Path, **targets: list[int]) -> Path:
     """The JSON file of a reassignment: topic-partition (with a dash) to its new replicas."""
     moves = [
@@ -56,10 +61,14 @@ def fill(bootstrap: str, topic: str, megabytes: int) -> None:
 def test_topics_are_placed_by_hand_grown_by_hand_and_described_by_trouble(bootstrap_servers: str, fresh: Fresh) -> None:
     topic = fresh("hand")
     tool("kafka-topics", bootstrap_servers, "--create", "--topic", topic, "--replica-assignment", "2:3,3:1")
-    assert [one["Replicas"] for one in partitions(bootstrap_servers, topic)] == ["2,3", "3,1"]
+
+    def placed() -> list[str]:
+        return [one["Replicas"] for one in partitions(bootstrap_servers, topic)]
+
+    wait_until(lambda: placed() == ["2,3", "3,1"], "replicas are where they were put", pause_s=0.1)
     grow = ("--alter", "--topic", topic, "--partitions", 3, "--replica-assignment", "2:3,3:1,1:2")
     tool("kafka-topics", bootstrap_servers, *grow)
-    assert [one["Replicas"] for one in partitions(bootstrap_servers, topic)] == ["2,3", "3,1", "1,2"]
+    wait_until(lambda: placed() == ["2,3", "3,1", "1,2"], "there is a third", pause_s=0.1)
     fewer = tool("kafka-topics", bootstrap_servers, "--alter", "--topic", topic, "--partitions", 2, check=False)
     assert fewer.status != 0
     assert "would not be an increase" in fewer.stdout + fewer.stderr
@@ -92,10 +101,15 @@ def test_a_generated_reassignment_is_executed_verified_and_its_throttle_removed(
 
     wait_until(lambda: "is still in progress" not in verified(), "the moves are completed", pause_s=0.1)
     wanted = {one["partition"]: set(map(str, one["replicas"])) for one in proposal["partitions"]}
-    for one in partitions(bootstrap_servers, topic):
-        assert set(one["Replicas"].split(",")) == set(one["Isr"].split(",")) == wanted[int(one["Partition"])]
-    assert "throttled" not in settings(bootstrap_servers, "topics", topic)
-    assert "throttled" not in settings(bootstrap_servers, "brokers", "2")
+
+    def moved() -> bool:
+        return all(
+            set(one["Replicas"].split(",")) == set(one["Isr"].split(",")) == wanted[int(one["Partition"])]
+            for one in partitions(bootstrap_servers, topic)
+        )
+
+    wait_until(moved, "replicas are where they were sent", pause_s=0.1)
+    wait_until(lambda: not throttled(bootstrap_servers, topic, "2"), "the throttle is gone", pause_s=0.1)
     assert len(read_confluent(bootstrap_servers, topic, 20)) == 20
 
 
@@ -105,8 +119,11 @@ def test_a_throttled_move_is_listed_speeded_up_and_done(bootstrap_servers: str, 
     fill(bootstrap_servers, topic, 5)
     what = ("--reassignment-json-file", move_file(tmp_path, **{f"{topic}-0": [3, 1]}))
     tool("kafka-reassign-partitions", bootstrap_servers, *what, "--execute", "--throttle", 1000)
-    assert "follower.replication.throttled.replicas=0:3" in settings(bootstrap_servers, "topics", topic)
-    assert "leader.replication.throttled.rate=1000" in settings(bootstrap_servers, "brokers", "1")
+    follower, leader = "follower.replication.throttled.replicas=0:3", "leader.replication.throttled.rate=1000"
+    wait_until(
+        lambda: follower in settings(bootstrap_servers, "topics", topic), "the replica is throttled", pause_s=0.1
+    )
+    wait_until(lambda: leader in settings(bootstrap_servers, "brokers", "1"), "and the leader", pause_s=0.1)
 
     listed = tool("kafka-reassign-partitions", bootstrap_servers, "--list").stdout
     assert re.search(rf"{topic}-0: replicas: \S+\. *adding: 3\. *removing: 2\.", listed)
@@ -121,7 +138,7 @@ def test_a_throttled_move_is_listed_speeded_up_and_done(bootstrap_servers: str, 
 
     wait_until(done, "the move is completed", pause_s=0.1)
     assert "No partition reassignments found" in tool("kafka-reassign-partitions", bootstrap_servers, "--list").stdout
-    assert "throttled" not in settings(bootstrap_servers, "topics", topic) + settings(bootstrap_servers, "brokers", "1")
+    wait_until(lambda: not throttled(bootstrap_servers, topic, "1"), "the throttle is gone", pause_s=0.1)
 
 
 def test_a_move_is_cancelled_and_nothing_of_it_stays(
@@ -132,16 +149,20 @@ def test_a_move_is_cancelled_and_nothing_of_it_stays(
     fill(bootstrap_servers, topic, 5)
     what = ("--reassignment-json-file", move_file(tmp_path, **{f"{topic}-0": [3, 1]}))
     tool("kafka-reassign-partitions", bootstrap_servers, *what, "--execute", "--throttle", 1000)
-    assert (live_cluster.data_dir(3) / f"{topic}-0").exists()
+    wait_until((live_cluster.data_dir(3) / f"{topic}-0").exists, "broker 3 has begun")
 
     said = tool("kafka-reassign-partitions", bootstrap_servers, *what, "--cancel").stdout
 
     assert f"Successfully cancelled partition reassignment for: {topic}-0" in said
-    (line,) = partitions(bootstrap_servers, topic)
-    assert (line["Replicas"], line["Isr"]) == ("1,2", "1,2")
+
+    def as_before() -> bool:
+        (line,) = partitions(bootstrap_servers, topic)
+        return (line["Replicas"], sorted(line["Isr"].split(","))) == ("1,2", ["1", "2"])
+
+    wait_until(as_before, "replicas are those of before", pause_s=0.1)
     gone = live_cluster.data_dir(3) / f"{topic}-0"
     wait_until(lambda: not gone.exists(), "the copy is gone")
-    assert "throttled" not in settings(bootstrap_servers, "topics", topic) + settings(bootstrap_servers, "brokers", "1")
+    wait_until(lambda: not throttled(bootstrap_servers, topic, "1"), "the throttle is gone", pause_s=0.1)
     again = tool("kafka-reassign-partitions", bootstrap_servers, *what, "--cancel")
     assert "None of the specified partition moves are active" in again.stdout
 
@@ -195,9 +216,13 @@ def test_leaders_are_elected_by_file_and_for_all(
     said = tool("kafka-leader-election", bootstrap_servers, "--election-type", "preferred", "--path-to-json-file", one)
 
     assert f"{topic}-0" in said.stdout
-    assert partitions(bootstrap_servers, topic)[0]["Leader"] == "3"
+
+    def leaders() -> list[str]:
+        return [each["Leader"] for each in partitions(bootstrap_servers, topic)]
+
+    wait_until(lambda: leaders()[0] == "3", "the first is led as preferred", pause_s=0.1)
     tool("kafka-leader-election", bootstrap_servers, "--election-type", "preferred", "--all-topic-partitions")
-    assert [each["Leader"] for each in partitions(bootstrap_servers, topic)] == ["3", "3"]
+    wait_until(lambda: leaders() == ["3", "3"], "both are", pause_s=0.1)
     which = ("--election-type", "unclean", "--topic", topic, "--partition", 0)
     said = tool("kafka-leader-election", bootstrap_servers, *which)
     assert "Valid replica already elected" in said.stdout
@@ -283,7 +308,8 @@ def test_brokers_are_set_by_default_and_each_for_itself(bootstrap_servers: str) 
         return settings(bootstrap_servers, "brokers", "2")
 
     wait_until(lambda: f"{key}=13000" in shown(), "broker 2 has its own", pause_s=0.1)
-    assert re.search(rf"DYNAMIC_BROKER_CONFIG:{key}=13000, DYNAMIC_DEFAULT_BROKER_CONFIG:{key}=14000", shown())
+    both = f"DYNAMIC_BROKER_CONFIG:{key}=13000, DYNAMIC_DEFAULT_BROKER_CONFIG:{key}=14000"
+    wait_until(lambda: both in shown(), "its own goes before the default", pause_s=0.1)
     tool("kafka-configs", bootstrap_servers, *alter, "--entity-name", 2, "--delete-config", key)
     tool("kafka-configs", bootstrap_servers, *alter, "--entity-default", "--delete-config", key)
     wait_until(lambda: key not in shown(), "broker 2 has the default", pause_s=0.1)

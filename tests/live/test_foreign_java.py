@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from foreign import create_topic, read_confluent, read_java, write_confluent, write_java
+from foreign import create_topic, read_confluent, read_java, wait_led, write_confluent, write_java
 from kafka_peer import KafkaPeer, ToolRun, java_tool, start_java_tool, wait_until
 
 Fresh = Callable[[str], str]
@@ -43,7 +43,13 @@ def test_a_topic_lives_from_creation_to_deletion(bootstrap_servers: str, fresh: 
     assert "already exists" in again.stdout + again.stderr
 
     tool("kafka-topics", bootstrap_servers, "--alter", "--topic", topic, "--partitions", 3)
-    said = tool("kafka-topics", bootstrap_servers, "--describe", "--topic", topic).stdout
+
+    def shown() -> str:
+        return tool("kafka-topics", bootstrap_servers, "--describe", "--topic", topic).stdout
+
+    wait_until(lambda: "PartitionCount: 3" in shown(), "there is a third partition", pause_s=0.2)
+    wait_led(bootstrap_servers, topic, 3)
+    said = shown()
     assert re.search(r"PartitionCount: 3\s+ReplicationFactor: 3\s+Configs: .*retention\.ms=60000", said)
     for number, line in enumerate(described(said)):
         assert int(line["Partition"]) == number
@@ -51,7 +57,7 @@ def test_a_topic_lives_from_creation_to_deletion(bootstrap_servers: str, fresh: 
         assert line["Leader"].strip() == line["Replicas"].split(",")[0]
 
     tool("kafka-topics", bootstrap_servers, "--delete", "--topic", topic)
-    assert topic not in tool("kafka-topics", bootstrap_servers, "--list").stdout.split()
+    wait_until(lambda: topic not in tool("kafka-topics", bootstrap_servers, "--list").stdout.split(), "it is gone")
 
 
 def test_what_its_console_producer_writes_its_console_consumer_reads(bootstrap_servers: str, fresh: Fresh) -> None:
@@ -157,8 +163,12 @@ def test_replicas_move_where_the_reassignment_says(bootstrap_servers: str, fresh
         return "is completed" in said
 
     wait_until(done, "the move is completed", pause_s=0.2)
-    line = described(tool("kafka-topics", bootstrap_servers, "--describe", "--topic", topic).stdout)[0]
-    assert (line["Replicas"].strip(), sorted(line["Isr"].strip().split(","))) == ("3,1", ["1", "3"])
+
+    def moved() -> bool:
+        line = described(tool("kafka-topics", bootstrap_servers, "--describe", "--topic", topic).stdout)[0]
+        return (line["Replicas"].strip(), sorted(line["Isr"].strip().split(","))) == ("3,1", ["1", "3"])
+
+    wait_until(moved, "replicas are where they were sent", pause_s=0.2)
     assert len(read_confluent(bootstrap_servers, topic, 100)) == 100
 
 
@@ -191,10 +201,14 @@ def test_replicas_are_verified_to_hold_the_same(bootstrap_servers: str, fresh: F
 
     with start_java_tool("kafka-replica-verification", *where) as running:
         assert running.stdout is not None
-        said = [line for line, _ in zip(running.stdout, range(3), strict=False)]
+        said: list[str] = []
+        for line in running.stdout:
+            said.append(line)
+            if "max lag is 0" in line or len(said) == 100:
+                break
         running.kill()  # it would go on for ever
 
-    assert "max lag is 0" in said[-1]
+    assert "max lag is 0" in said[-1], said
 
 
 def test_its_dump_tool_reads_the_log_on_disk(live_cluster: KafkaPeer, bootstrap_servers: str, fresh: Fresh) -> None:
