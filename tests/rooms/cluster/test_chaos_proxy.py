@@ -18,6 +18,7 @@ from moldau.cluster.chaos.net import INSIDE, CannotBreak, Flat
 from moldau.cluster.chaos.nets import NAMESPACES, PROXY, Links, open_net
 from moldau.cluster.chaos.proxied import Proxied
 from moldau.cluster.chaos.proxy import sources
+from moldau.cluster.chaos.proxy.fronts import Around, Front
 from moldau.cluster.chaos.proxy.links import End, Link, Pipe, Weather
 from moldau.cluster.chaos.proxy.sources import CLIENTS, MARK, Sources, inode_of
 from moldau.cluster.nodes import HOST, free_ports
@@ -256,6 +257,25 @@ def test_a_dead_nodes_front_refuses_before_its_connections_break_and_listens_whe
             assert refused(place)
     with echo(port):
         until(lambda: not refused(place))
+
+
+def test_a_front_refuses_as_soon_as_a_link_has_broken_at_a_dead_nodes_end() -> None:
+    async def run() -> None:
+        here, there = ((HOST, port) for port in free_ports(2))
+        server = await asyncio.start_server(lambda *_: None, *there)
+        front = Front(SERVER, here, there, Around(Sources("nobody")))
+        watch = asyncio.create_task(front.watch())
+        async with asyncio.timeout(PATIENCE_S):
+            while await asyncio.to_thread(refused, here):
+                pass
+        front.looked()
+        assert not refused(here)
+        server.close()
+        front.looked()
+        assert refused(here)
+        watch.cancel()
+
+    asyncio.run(run())
 
 
 def test_a_death_is_not_told_to_whoever_is_cut_off(proxy: Proxied) -> None:

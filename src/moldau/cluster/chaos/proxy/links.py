@@ -62,14 +62,12 @@ class Pipe:
         self._link, self._way = link, way
         self._waiting: deque[tuple[float, bytes | End]] = deque()
         self._size = 0
-        self._due_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def push(self, what: bytes | End) -> None:
         """Take what came in."""
-        loop = asyncio.get_running_loop()
-        self._due_s = max(self._due_s, loop.time() + self._link.weather.delays_s.get(self._way, 0.0))
-        self._waiting.append((self._due_s, what))
+        due_s = asyncio.get_running_loop().time() + self._link.weather.delays_s.get(self._way, 0.0)
+        self._waiting.append((due_s, what))
         self._size += len(what) if isinstance(what, bytes) else 0
         self.pump()
 
@@ -192,8 +190,6 @@ class Link:
 
     def reset(self) -> None:
         """Break both ends at once; what was under way is lost."""
-        for pipe in (self._there, self._back):
-            pipe.drop()
         for transport in list(self._transports.values()):
             reset(transport)
 
