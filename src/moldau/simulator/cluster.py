@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from moldau.broker.config import load
-from moldau.broker.formatting import format_storage
+from moldau.broker.formatting import format_storage, initial_controllers, read_meta
 from moldau.broker.node import Node
 from moldau.ports import World
 from moldau.simulator.disk import SimDisk
@@ -23,7 +23,7 @@ from moldau.simulator.loop import Owner, SimLoop
 from moldau.simulator.net import SimNet, Wires
 from moldau.simulator.plan import BROKER, CONTROLLER, Plan
 from moldau.simulator.ports import Machine, SimClock, SimRandom, SimTasks
-from moldau.terms import TopicPartition, uuid_text
+from moldau.terms import NO_UUID, TopicPartition, uuid_text
 
 PORT, CONTROLLER_PORT = 9092, 9093
 CLIENTS = "client"
@@ -58,6 +58,8 @@ class SimCluster:
         self.dice = self.stream("nodes")
         self.loop = SimLoop(self.stream("order"))
         self.story: list[str] = []
+        self.directories: dict[int, bytes] = {}
+        """Of each node's metadata log (KIP-853)."""
         self.unclean: set[TopicPartition] = set()
         """Partitions that had an unclean election, which somebody allowed: there records may be gone."""
         self._hash = hashlib.sha256()
@@ -73,11 +75,16 @@ class SimCluster:
         self._format()
 
     def _format(self) -> None:
-        cluster_id = uuid_text(SimRandom(self.dice).uuid())
-        for seat in self.seats.values():
-            format_storage(load(self._properties(seat)), cluster_id, seat.disk, SimRandom(self.dice))
+        chance = SimRandom(self.dice)
+        cluster_id = uuid_text(chance.uuid())
+        members = [(id, f"n{id}", CONTROLLER_PORT, chance.uuid()) for id in self.plan.first_voters]
+        for id, seat in self.seats.items():
+            config = load(self._properties(seat))
+            voters = initial_controllers(members, config) if id in self.plan.first_voters else None
+            format_storage(config, cluster_id, seat.disk, chance, voters=voters)
             for folder in ("/", *self.folders):
                 seat.disk.sync_dir(folder)
+            self.directories[id] = read_meta(config.metadata_dir, seat.disk).directory_id or NO_UUID
 
     def stream(self, name: str) -> random.Random:
         """Dice for one concern, from the run's seed."""
@@ -244,9 +251,17 @@ class SimCluster:
         with suppress(Exception):
             self.loop.close()
 
+    def _quorum(self) -> list[str]:
+        """How a node finds the quorum."""
+        hosts = [(id, f"n{id}:{CONTROLLER_PORT}") for id in self.plan.controllers]
+        if not self.plan.first_voters:
+            return ["controller.quorum.voters=" + ",".join(f"{id}@{host}" for id, host in hosts)]
+        joins = "true" if self.plan.joins else "false"
+        servers = ",".join(host for _, host in hosts)
+        return [f"controller.quorum.bootstrap.servers={servers}", f"controller.quorum.auto.join.enable={joins}"]
+
     def _properties(self, seat: Seat) -> str:
         roles = self.plan.seats[seat.id]
-        voters = ",".join(f"{id}@n{id}:{CONTROLLER_PORT}" for id in self.plan.voters)
         listeners = []
         if roles != CONTROLLER:
             listeners.append(f"PLAINTEXT://{seat.host}:{PORT}")
@@ -256,7 +271,7 @@ class SimCluster:
             (
                 f"process.roles={roles}",
                 f"node.id={seat.id}",
-                f"controller.quorum.voters={voters}",
+                *self._quorum(),
                 f"listeners={','.join(listeners)}",
                 "controller.listener.names=CONTROLLER",
                 "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 
 from moldau.simulator import decay
 from moldau.simulator.cluster import CLIENTS, Seat, SimCluster
+from moldau.simulator.laws.quorum import driver_of
 from moldau.simulator.looking import Eyes
 from moldau.simulator.net import Link
 
@@ -113,6 +114,15 @@ class Chaos:
         return all({*p.isr, *p.elr} - gone or not p.isr + p.elr for _, _, p in self.eyes.partitions()) and all(
             set(one.isr) - gone for one in asked if one is not None
         )
+
+    def has_majority_without(self, id: int) -> bool:
+        """The atlas for a node that stays dead: every voter set that may count yet has a majority of the others."""
+        if not self.plan.first_voters:
+            return True  # three controllers, of whom any one may go
+        drivers = [driver for _, node in self.eyes.nodes() if (driver := driver_of(node)) is not None]
+        logs = [driver.quorum.voter_log for driver in drivers]
+        sets = [set(found.ids) for log in logs for found in (log.current, log.before)]
+        return all(2 * len(ids - {id}) > len(ids) for ids in sets if ids)
 
     def crashable(self, *, loses: bool) -> Seat | None:
         """A victim that the atlas lets crash; it is noted as crashed."""

@@ -46,6 +46,8 @@ MARKS = frozenset(
         "quorum: a pre-vote was refused: the leader is heard",
         "quorum: a snapshot was installed",
         "quorum: a vote was refused",
+        "quorum: a voter was added",
+        "quorum: a voter was removed",
         "quorum: check quorum resigned",
         "quorum: histories parted",
         "quorum: leadership was given up",

@@ -11,15 +11,17 @@ from typing import Any
 from moldau.client.admin import (
     Election,
     NewTopic,
+    add_voter,
     create_topics,
     delete_topics,
     elect_leaders,
     reassign,
+    remove_voter,
 )
 from moldau.client.client import CONTROLLER
 from moldau.client.view import code_of
 from moldau.controller.facts import ELR_FEATURE
-from moldau.simulator.cluster import SimCluster
+from moldau.simulator.cluster import CONTROLLER_PORT, SimCluster
 from moldau.simulator.load import TROUBLE, Actor
 from moldau.simulator.looking import Eyes
 from moldau.terms import Code, TopicPartition
@@ -44,6 +46,8 @@ class Administrator(Actor):
         deeds = [self._make, self._make, self._delete, self._move, self._move, self._elect]
         if any(topic.unclean for topic in self.cluster.plan.topics):
             deeds += [self._elect_unclean] * 2
+        if self.cluster.plan.first_voters:
+            deeds += [self._add_voter] * 2 + [self._remove_voter] * 2
         while self.going:
             await asyncio.sleep(self.dice.choice((0.1, 0.5, 2.0)))
             if self.going:
@@ -116,6 +120,23 @@ class Administrator(Actor):
         self.cluster.tell("admin elects leaders for risky, even unclean ones")
         try:
             await elect_leaders(self.client, where, Election.UNCLEAN)
+        except TROUBLE:
+            return
+
+    async def _add_voter(self) -> None:
+        id = self.dice.choice(self.cluster.plan.controllers)
+        self.cluster.tell(f"admin adds n{id} to the voters")
+        where = [("CONTROLLER", f"n{id}", CONTROLLER_PORT)]
+        try:
+            await add_voter(self.client, id, self.cluster.directories[id], where, timeout_ms=5_000)
+        except TROUBLE:
+            return
+
+    async def _remove_voter(self) -> None:
+        id = self.dice.choice(self.cluster.plan.controllers)
+        self.cluster.tell(f"admin removes n{id} from the voters")
+        try:
+            await remove_voter(self.client, id, self.cluster.directories[id])
         except TROUBLE:
             return
 

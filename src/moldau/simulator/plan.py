@@ -41,7 +41,9 @@ class TopicPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One run. ``seats`` has each node's roles; ``span_s`` is how long troubles go on, ``at_once`` how many overlap.
-    ``elr``: whether the cluster keeps eligible leader replicas (KIP-966).
+    ``elr``: whether the cluster keeps eligible leader replicas (KIP-966). ``first_voters``: controllers that the quorum
+    begins with, where voters may change (KIP-853); empty where they are set by hand, and ``joins`` where they add
+    themselves.
     """
 
     seed: int
@@ -63,10 +65,17 @@ class Plan:
     weather: Weather
     drift: float
     elr: bool = False
+    first_voters: tuple[int, ...] = ()
+    joins: bool = False
+
+    @property
+    def controllers(self) -> list[int]:
+        return [id for id, roles in self.seats.items() if roles != BROKER]
 
     @property
     def voters(self) -> list[int]:
-        return [id for id, roles in self.seats.items() if roles != BROKER]
+        """Those that vote when all begins."""
+        return list(self.first_voters) or self.controllers
 
     @property
     def brokers(self) -> list[int]:
@@ -81,8 +90,9 @@ class Plan:
             for one in self.topics
         )
         kept = "" if self.elr else "no "
+        voters = f"voters {', '.join(map(str, self.first_voters))}, who change; " if self.first_voters else ""
         return (
-            f"nodes: {shape}; {self.log_dirs} log dirs; {kept}eligible leader replicas\ntopics: {topics}\n"
+            f"nodes: {shape}; {voters}{self.log_dirs} log dirs; {kept}eligible leader replicas\ntopics: {topics}\n"
             f"troubles: {', '.join(self.faults)}, up to {self.at_once} at once, for {self.span_s:.0f} s; "
             f"then {'a core heals' if self.core_only else 'all heal'}"
         )
@@ -136,6 +146,7 @@ def _settings(dice: random.Random, flush: bool) -> dict[str, str]:
         "replica.fetch.wait.max.ms": str(dice.choice((50, 500))),
         "replica.high.watermark.checkpoint.interval.ms": str(dice.choice((200, 5_000))),
         "metadata.log.max.record.bytes.between.snapshots": str(dice.choice((500, 5_000, 20_971_520))),
+        "metadata.max.retention.bytes": "2000",  # what is cut must be had from snapshots
         "internal.metadata.log.segment.bytes": str(dice.choice((1_000, 20_000, 1_000_000))),
         "log.segment.bytes": str(1 << 20),
         "log.index.interval.bytes": str(dice.choice((0, 500, 4_096))),

@@ -1,7 +1,7 @@
 """What a seed stands for on the quorum's plane: plan.py's draw, and what only this plane has, by dice of its own.
 
-Clusters that keep no eligible leader replicas; a topic for which somebody allows unclean elections. Read next:
-faults.py, laws/data.py.
+Clusters that keep no eligible leader replicas; a topic for which somebody allows unclean elections; controllers that
+are added to the voters and removed. Read next: faults.py, laws/data.py, meddling.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from moldau.simulator.plan import Plan, TopicPlan, draw
+from moldau.simulator.plan import BOTH, BROKER, CONTROLLER, Plan, TopicPlan, draw
 
 
 def draw_quorum(seed: int, scene: str | None = None) -> Plan:
@@ -18,7 +18,18 @@ def draw_quorum(seed: int, scene: str | None = None) -> Plan:
     dice = random.Random(f"quorum plan {seed}")
     elr = dice.random() >= 0.25
     risky = _risky(dice, plan)
-    return replace(plan, elr=elr, topics=(*plan.topics, *risky))
+    plan = replace(plan, elr=elr, topics=(*plan.topics, *risky))
+    return _with_changing_voters(dice, plan) if dice.random() < 0.3 else plan
+
+
+def _with_changing_voters(dice: random.Random, plan: Plan) -> Plan:
+    """Of three or four controllers all vote at first, or all but one, or one alone."""
+    seats = dict(plan.seats)
+    if seats.get(4) == BROKER and CONTROLLER not in seats.values():
+        seats[4] = BOTH
+    controllers = [id for id, roles in seats.items() if roles != BROKER]
+    some = dice.choice((len(controllers), len(controllers) - 1, 1))
+    return replace(plan, seats=seats, first_voters=tuple(controllers[:some]), joins=dice.random() < 0.3)
 
 
 def _risky(dice: random.Random, plan: Plan) -> tuple[TopicPlan, ...]:

@@ -190,7 +190,9 @@ class Run:
         spare = [
             id
             for id in everybody
-            if self.chaos.lossy <= {id} and all(set(p.isr) - {id} for _, _, p in self.eyes.partitions())
+            if self.chaos.lossy <= {id}
+            and all(set(p.isr) - {id} for _, _, p in self.eyes.partitions())
+            and self.chaos.has_majority_without(id)
         ]
         if not spare:
             return everybody

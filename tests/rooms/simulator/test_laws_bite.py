@@ -14,7 +14,7 @@ from moldau.simulator.laws import rest
 from moldau.simulator.laws.data import DataLaws, Past
 from moldau.simulator.laws.quorum import QuorumLaws
 from moldau.simulator.run import simulate
-from moldau.simulator.zoo import controller, quorum
+from moldau.simulator.zoo import controller, quorum, voters
 from moldau.simulator.zoo.mutant import Patches
 from moldau.storage import recovery, segment
 from moldau.terms import Code, TopicPartition
@@ -46,8 +46,10 @@ def no_checksum_is_looked_at(patches: Patches) -> None:
             ("C4:", "back from a crash", "R6:"),
         ),
         (314, "rot", (no_checksum_is_looked_at,), ("S4:",)),
+        (45, "moves", (voters.leads_on_though_removed,), ("R9:",)),
+        (1, "kill", (controller.unclean_elections_are_not_told,), ("is not told",)),
     ],
-    ids=["R7 R10", "C12", "C4 S11 R6", "rot"],
+    ids=["R7 R10", "C12", "C4 S11 R6", "rot", "R9", "C11"],
 )
 def test_a_mistake_in_real_nodes_breaks_the_law_that_is_about_it(
     seed: int, scene: str, mutants: tuple[Callable[[Patches], None], ...], laws: tuple[str, ...]

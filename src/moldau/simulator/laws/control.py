@@ -104,7 +104,12 @@ class ControlLaws:
         for id, node in self._eyes.nodes():
             images.setdefault(image_hash(node.metadata.image), []).append(f"n{id}@{node.metadata.offset}")
         wrong = [] if len(images) <= 1 else [f"C3: nodes at rest have different images: {list(images.values())}"]
-        return wrong + self._who_rules()
+        return wrong + self._who_rules() + self._who_votes()
+
+    def _who_votes(self) -> list[str]:
+        """R9: at rest all nodes that live count by the same voters."""
+        told = {id: driver_of(node).quorum.voters.ids for id, node in self._eyes.nodes()}
+        return [] if len(set(told.values())) <= 1 else [f"R9: voters by node, when all is quiet: {told}"]
 
     def _who_rules(self) -> list[str]:
         """L8: at rest one controller rules, and all nodes that live follow it, in one epoch."""

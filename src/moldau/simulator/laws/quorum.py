@@ -30,7 +30,6 @@ JUDGES: tuple[Callable[[History, Sight], None], ...] = (
     room.a_leader_holds_all_that_is_committed,
     room.committed_is_the_same_everywhere,
     room.the_exposed_high_watermark_never_goes_back,
-    room.a_majority_has_flushed_what_is_committed,
     room.observers_never_vote,
 )
 AT_EACH_STEP: tuple[Callable[[History, Sight], None], ...] = (
@@ -110,7 +109,10 @@ class QuorumLaws:
         persisted = driver.deeds.files.read_election()
         self._persisted[id] = persisted.epoch
         entry = _entries(driver.deeds.log)
-        self._ask(JUDGES, Sight(id, quorum, persisted, quorum.log.flushed, entry, {}, effects, now_ms, 0))
+        sight = Sight(id, quorum, persisted, quorum.log.flushed, entry, {}, effects, now_ms, 0)
+        self._ask(JUDGES, sight)
+        # By which voters a commit was counted was noted when it was made: they may be others by now.
+        self._ask((room.a_majority_has_flushed_what_is_committed,), sight._replace(effects=[]))
         self._epochs_rise()
 
     def _ask(self, judges: Iterable[Callable[[History, Sight], None]], sight: Sight) -> None:
@@ -148,6 +150,10 @@ class QuorumLaws:
     def _step(self, id: int, quorum: Quorum, cause: tuple[Quorum, on.Event], effects: list[do.Effect]) -> None:
         before, event = cause
         self.marks |= {f"quorum: {mark}" for mark in marks(before, quorum, event, effects)}
+        counted = [one for one in effects if isinstance(one, do.Commit | do.AppendVoters)]
+        if isinstance(before.role, Leader) and any(isinstance(one, do.Commit) for one in counted):
+            changed_after = isinstance(counted[-1], do.AppendVoters)
+            self._history.counted = (quorum.voter_log.before if changed_after else quorum.voters).ids
         if effects:
             self._ask(AT_EACH_STEP, Sight(id, quorum, _NOTHING, 0, _no_entry, {}, effects, self._now_ms(), 0))
 
