@@ -10,7 +10,7 @@ import asyncio
 import functools
 import inspect
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from moldau.image import Image
 from moldau.quorum import Endpoint
 from moldau.runtime.world import real_world
 from moldau.storage.checkpoints import MetaProperties
+from moldau.terms import Code
 from moldau.wire.records.metadata import TopicRecord
 
 CLUSTER = "Z5vVXEQ4SKqk8vTQ4jAHSg"
@@ -183,6 +184,7 @@ class SeatedQuorum:
         assert driver is not None
         driver._over = True
         seat.plane._driver = None
+        seat.world.tasks._threads.shutdown()  # type: ignore[attr-defined]  # no thread writes into the next life's files
         for future in list(seat.inflight):
             if not future.done():
                 future.set_exception(ConnectionResetError("the peer is gone"))
@@ -237,6 +239,14 @@ class SeatedQuorum:
 
     async def leader(self) -> Seat:
         return await self.until(self.active, "an active leader")  # type: ignore[no-any-return]
+
+    async def asked(self, ask: Callable[[QuorumPlane], Awaitable[Any]]) -> Code:
+        """What the leader says, or its successor when it went before it had an answer."""
+        while True:
+            code: Code = (await ask((await self.leader()).plane)).code
+            if code is not Code.NOT_LEADER_OR_FOLLOWER:
+                return code
+            await asyncio.sleep(0.002)
 
     async def write(self, *names: str) -> int:
         """Propose topics at the leader, and again at its successor when it goes, until they are committed; the offset

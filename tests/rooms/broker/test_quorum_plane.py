@@ -111,7 +111,7 @@ async def test_a_proposal_under_an_old_epoch_is_refused(tmp_path: Path) -> None:
     assert epoch is not None
     leader.plane.resign()
     await quorum.until(lambda: leader.listener.active != epoch, "the leader to resign")
-    assert leader.plane.propose([], epoch) is None
+    assert leader.plane.propose([TopicRecord(name="late", topic_id=bytes([1]) * 16)], epoch) is None
     await quorum.until(
         lambda: (seat := quorum.active()) is not None and (seat.listener.active or 0) > epoch, "the next leader"
     )
@@ -178,22 +178,24 @@ async def test_another_cluster_is_refused(tmp_path: Path) -> None:
 async def test_the_leader_describes_the_quorum(tmp_path: Path) -> None:
     quorum = SeatedQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3, 4)
-    offset = await quorum.write("a")
-    leader = await quorum.leader()
+    await quorum.write("a")
     topic = DescribeQuorumRequest.TopicData(
         topic_name="__cluster_metadata", partitions=[DescribeQuorumRequest.PartitionData()]
     )
     request = DescribeQuorumRequest(topics=[topic])
 
     def caught_up() -> Any:
+        leader = quorum.active()
+        if leader is None:
+            return None
         part = leader.plane.handle(request, 2).topics[0].partitions[0]
         ends = [one.log_end_offset for one in (*part.current_voters, *part.observers)]
-        return part if ends == [offset + 1] * 4 else None
+        return (leader, part) if ends == [leader.plane.next_offset] * 4 else None
 
-    part = await quorum.until(caught_up, "all to be at the leader's end")
+    leader, part = await quorum.until(caught_up, "all to be at the leader's end")
     assert [one.replica_id for one in part.current_voters] == [1, 2, 3]
     assert [one.replica_id for one in part.observers] == [4]
-    assert part.high_watermark == offset + 1
+    assert part.high_watermark == leader.plane.next_offset
     assert all(abs(one.last_caught_up_timestamp - time.time() * 1000) < 60_000 for one in part.current_voters)
     unknown = DescribeQuorumRequest(
         topics=[DescribeQuorumRequest.TopicData(topic_name="x", partitions=[DescribeQuorumRequest.PartitionData()])]
@@ -216,7 +218,9 @@ async def test_an_observer_finds_the_voters_by_asking(tmp_path: Path) -> None:
     seat.config.voters = {}
     seat.config.bootstrap_controllers = (("host", 9), ("host", 1), ("host", 2), ("host", 3))
     await seat.plane.start()
-    await quorum.until(lambda: seat.listener.names == ["a"], "the observer to learn of a")
+    await quorum.until(
+        lambda: seat.listener.names == ["a"] and seat.plane.leader[0] is not None, "the observer to learn of a"
+    )
     leader, _ = seat.plane.leader
     assert seat.plane.voters() == {leader: ("host", leader)}, "voters set by hand stand in no log: the leader is known"
     await quorum.stop()
