@@ -91,8 +91,9 @@ class DataSide:
         (F14)."""
         log.error("log directory %s is offline: %s", dir.path, dir.offline)
         config = self._node.config
-        # On the ZooKeeper plane no registration names directories: the broker goes, and all of it fails over.
-        if not self.log_dirs.online or dir.path == config.metadata_dir or config.on_zookeeper:
+        # A controller of the quorum knows directories by registrations only, which a broker of the other plane has not.
+        last = config.migrates if config.on_zookeeper else dir.path == config.metadata_dir
+        if not self.log_dirs.online or last:
             self._node.failed("log directories", DirOffline(dir.path, dir.offline))
             return
         # Not at once: whoever ran into the failure is still in the middle of something.
@@ -101,10 +102,10 @@ class DataSide:
         self._world.tasks.call_later(timeout_ms, lambda: self._insist(dir))
 
     def _retire(self, dir: LogDir) -> None:
-        """Its replicas lead and follow no more, and the controller hears of it with the next beat, which is now."""
+        """Its replicas lead and follow no more, and the controller hears of it."""
         self.replicas.failed(DirOffline(dir.path, dir.offline))
         if self._node.lifecycle is not None:
-            self._node.lifecycle.beat_now()
+            self._node.lifecycle.directory_failed()
 
     def _insist(self, dir: LogDir) -> None:
         """The controller must know by now: as long as it does not, it lets us lead what we have lost (KIP-858)."""

@@ -59,6 +59,10 @@ class Lifecycle:
         self._node.metadata.subscribe(lambda image, delta: self.beat_now() if self.stage is not Stage.RUNNING else None)
         self._task = self._world.tasks.spawn(self._live(), "lifecycle")
 
+    def directory_failed(self) -> None:
+        """The next beat says so, and is now (KIP-858)."""
+        self.beat_now()
+
     def beat_now(self) -> None:
         """Something changed that a beat would tell or learn."""
         self._wake.set()

@@ -361,6 +361,15 @@ class Replicas:
                 self.act(replica, replica.machine.fail())
                 replica.changed()
 
+    def is_offline(self, key: Key) -> bool:
+        """Whether a replica cannot be had here, for its directory has failed."""
+        replica = self.by_key.get(key)
+        return key in self.unreachable if replica is None else replica.log.dir.offline is not None
+
+    def offline_keys(self) -> list[Key]:
+        """All such replicas."""
+        return [*self.unreachable, *(key for key, one in self.by_key.items() if one.log.dir.offline is not None)]
+
     # ---- appends
 
     def append(self, replica: Replica, records: Buffer, acks: int, *, internal: bool = False) -> Appended:

@@ -100,7 +100,7 @@ def assign_directories(view: View, ask: AssignReplicasToDirs) -> Decision:
     results: list[tuple[bytes, Key, Code]] = []
     done: set[Key] = set()
     for directory, keys in ask.directories.items():
-        online = directory in broker.log_dirs
+        online = broker.has_online_dir(directory)
         standing = Standing(view, leaving=frozenset() if online else frozenset({broker.id}))
         for key in keys:
             code = Code.INVALID_REQUEST if key in done else _not_there(view, key, broker.id)

@@ -32,15 +32,16 @@ SETTINGS = {
 
 
 class Nodes:
-    """Nodes 1 to n on one model of ZooKeeper."""
+    """Nodes 1 to n on one model of ZooKeeper, each with as many log directories."""
 
-    def __init__(self, folder: Path, count: int = 3) -> None:
+    def __init__(self, folder: Path, count: int = 3, *, dirs: int = 1) -> None:
         self.folder = folder
         self.server = Server()
         self.failures: list[Any] = []
         self.ended: dict[int, int] = {}
         self.nodes: dict[int, Node] = {}
         self.count = count
+        self.dirs = dirs
         self._world: World | None = None
 
     def world(self) -> World:
@@ -55,7 +56,7 @@ class Nodes:
             | {
                 "broker.id": str(id),
                 "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-                "log.dirs": str(self.folder / f"node-{id}"),
+                "log.dirs": ",".join(str(self.folder / f"node-{id}{'-more' * n}") for n in range(self.dirs)),
             }
         )
         node = self.nodes[id] = Node(config, self.world(), lambda code: self.ended.__setitem__(id, code))

@@ -74,9 +74,10 @@ class AdminZnodes:
                     log.warning("topic %s is not deleted: %s", each.name, each.problem.message)
         for name in names:
             if not self._plane.channels.is_deleting(name):
-                await self._remove(paths.delete_topic(name))
+                await self.remove(paths.delete_topic(name))
 
-    async def _remove(self, path: str, version: int = -1) -> None:
+    async def remove(self, path: str, version: int = -1) -> None:
+        """Take a request or a note away that has been heeded."""
         await self._write(Delete(path=path, version=version))
 
     async def _write(self, op: Op) -> None:
@@ -107,7 +108,7 @@ class AdminZnodes:
             wishes = parse_reassignment(data)
         except BadZnode as error:
             log.error("no replica is moved: %s", error)
-            await self._remove(path, stat.version)
+            await self.remove(path, stat.version)
             return
         fresh = {tp: replicas for tp, replicas in wishes.items() if self._asked.get(tp) != replicas}
         refused = await self._ask_moves(fresh) if fresh else set()
@@ -118,7 +119,7 @@ class AdminZnodes:
         if left == wishes:
             return
         if not left:
-            await self._remove(path, stat.version)
+            await self.remove(path, stat.version)
             return
         await self._write(Set(path=path, data=reassignment_json(left), version=stat.version))
 
@@ -161,7 +162,7 @@ class AdminZnodes:
             return
         except BadZnode as error:
             log.error("no leader is elected: %s", error)
-            await self._remove(path)
+            await self.remove(path)
             return
         reply = await self._node.office.ask(
             asks.ElectLeaders(
@@ -170,7 +171,7 @@ class AdminZnodes:
             )
         )
         if not isinstance(reply, Refused):
-            await self._remove(path, stat.version)
+            await self.remove(path, stat.version)
 
     # ---- ISRs that leaders wrote themselves
 
@@ -186,7 +187,7 @@ class AdminZnodes:
                 log.warning("a note is not understood: %s", error)
         overtaken = await self._overtaken(told)
         for path in notes:
-            await self._remove(path)
+            await self.remove(path)
         if overtaken:
             self._plane.deposed(f"leaders wrote states of {len(overtaken)} partition(s); everything is read anew")
 

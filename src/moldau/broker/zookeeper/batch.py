@@ -13,6 +13,7 @@ from typing import Any
 
 from moldau.image import Broker, Delta, Image, Partition
 from moldau.image.delta import PartitionDelta
+from moldau.image.partition import LOST
 from moldau.terms.value import value
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
@@ -75,9 +76,9 @@ def requests(image: Image, delta: Delta, sender: Sender) -> dict[int, list[Messa
             continue
         # Who is alive comes first: a leader that still believes in a dead follower lets its watermark wait for it.
         messages: list[Message] = [_update_metadata(broker, shown, live, sender)]
-        roles = [c for c in changes if c.after is not None and broker.id in c.after.replicas]
-        if roles:
-            messages.append(_leader_and_isr(image, broker, roles, sender))
+        changed = [c for c in changes if c.after is not None and broker.id in c.after.replicas]
+        if changed:
+            messages.append(_leader_and_isr(image, broker, changed, sender))
         stops = [c for c in changes if c.before is not None and _leaves(c, broker.id)]
         if stops:
             messages.append(_stop_replica(broker, stops, sender))
@@ -90,10 +91,15 @@ def full(image: Image, broker: Broker, sender: Sender) -> list[Message]:
     all_of_it = (p for topic in image.topics.values() for p in topic.partitions.values())
     metadata = _update_metadata(broker, _shown(image, all_of_it, sender), live_brokers(image), sender)
     metadata.type = FULL
+    all_roles = roles(image, broker, sender)
+    all_roles.type = FULL
+    return [metadata, all_roles]
+
+
+def roles(image: Image, broker: Broker, sender: Sender) -> LeaderAndIsrRequest:
+    """What a broker leads and follows, all of it."""
     here = [PartitionDelta(image.topics[p.topic_id].name, p.key, p, p) for p in image.partitions_on_broker(broker.id)]
-    roles = _leader_and_isr(image, broker, sorted(here, key=lambda c: (c.topic, c.key)), sender)
-    roles.type = FULL
-    return [metadata, roles]
+    return _leader_and_isr(image, broker, sorted(here, key=lambda c: (c.topic, c.key)), sender)
 
 
 def live_brokers(image: Image) -> list[UpdateMetadataRequest.UpdateMetadataBroker]:
@@ -140,7 +146,7 @@ def _shown(image: Image, partitions: Iterable[Partition], sender: Sender) -> lis
                 isr=list(p.isr),
                 zk_version=p.partition_epoch,
                 replicas=list(p.replicas),
-                offline_replicas=[r for r in p.replicas if r not in live],
+                offline_replicas=[r for r in p.replicas if r not in live or p.directory(r) == LOST],
             )
         )
     return list(states.values())

@@ -16,12 +16,17 @@ from typing import Any
 from moldau.broker.asking import pause
 from moldau.broker.peers import Link
 from moldau.broker.zookeeper import batch
+from moldau.broker.zookeeper.directories import said
 from moldau.image import Broker, Delta, Image
+from moldau.image.partition import Key
 from moldau.terms import Code
+from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.schema import Message
 
 log = logging.getLogger("moldau.controller")
+
+Heard = Callable[[Broker, Message, Any], object]
 
 RETRY_MS = 20
 RETRY_MAX_MS = 1_000
@@ -30,11 +35,11 @@ RETRY_MAX_MS = 1_000
 class Channel:
     """The way to one broker in one of its lives. ``read``: the offset up to which it has been told everything."""
 
-    def __init__(self, node: Any, broker: Broker, settled: Callable[[], object]) -> None:
+    def __init__(self, node: Any, broker: Broker, heard: Heard) -> None:
         where = broker.endpoint(node.config.inter_broker_listener)
         assert where is not None, f"broker {broker.id} has no address"
         self._node = node
-        self._settled = settled
+        self._heard = heard
         self.broker = broker
         self.queue: deque[Message] = deque()
         self.queued = -1
@@ -66,31 +71,31 @@ class Channel:
                 self._news.clear()
                 await self._news.wait()
             message = self.queue[0]
-            if await self._once(message):
+            answer = await self._once(message)
+            if answer is not None:
                 self.queue.popleft()
                 wait_ms = RETRY_MS
                 if not self.queue:
                     self.read = self.queued
-                if isinstance(message, StopReplicaRequest):
-                    self._settled()
+                self._heard(self.broker, message, answer)
             else:
                 self._node.office.probe(self.broker.id)
                 await pause(self._node.world.tasks, wait_ms)
                 wait_ms = min(wait_ms * 2, RETRY_MAX_MS)
 
-    async def _once(self, message: Message) -> bool:
-        """Whether the message needs no repetition."""
+    async def _once(self, message: Message) -> Any:
+        """The answer; None when the message must be repeated."""
         try:
             answer = await self._link.ask(message, self._node.config["controller.socket.timeout.ms"])
         except OSError as error:
             log.debug("broker %d: %s", self.broker.id, error)
-            return False
+            return None
         code = Code(answer.error_code)
         if code is Code.STALE_BROKER_EPOCH:
-            return False  # it has not yet heard of its own registration; another life of it gets another channel
+            return None  # it has not yet heard of its own registration; another life of it gets another channel
         if code is not Code.NONE:
             log.warning("broker %d answers %s with %s", self.broker.id, type(message).__name__, code.name)
-        return True
+        return answer
 
 
 class Channels:
@@ -103,6 +108,8 @@ class Channels:
         self._open: dict[int, Channel] = {}
         self.settled: list[Callable[[], object]] = []
         """Called whenever a StopReplica was answered."""
+        self.answered: list[Callable[[int, int, dict[Key, Code]], object]] = []
+        """Called with broker, broker epoch and a code for each partition whenever a LeaderAndIsr was answered."""
 
     def open(self, controller_epoch: int, offset: int) -> None:
         """Take office: every live broker is told everything, before any decision is made (FO-1)."""
@@ -144,12 +151,24 @@ class Channels:
     def _channel(self, broker: Broker) -> Channel:
         channel = self._open.get(broker.id)
         if channel is None:
-            channel = self._open[broker.id] = Channel(self._node, broker, self._stop_answered)
+            channel = self._open[broker.id] = Channel(self._node, broker, self._heard)
         return channel
 
-    def _stop_answered(self) -> None:
-        for listener in self.settled:
-            listener()
+    def _heard(self, broker: Broker, message: Message, answer: Any) -> None:
+        if isinstance(message, StopReplicaRequest):
+            for listener in self.settled:
+                listener()
+        elif isinstance(message, LeaderAndIsrRequest) and not answer.error_code and self.answered:
+            codes = said(message, answer)
+            for told in self.answered:
+                told(broker.id, broker.epoch, codes)
+
+    def roles_again(self, broker_id: int) -> None:
+        """Tell a broker its roles, so that it answers which of them it can have; nothing without a channel to it."""
+        channel, sender = self._open.get(broker_id), self._sender
+        if channel is not None and sender is not None:
+            image = self._node.metadata.image
+            channel.say([batch.roles(image, channel.broker, sender)], image.offset)
 
     def readers(self) -> dict[int, int]:
         """Broker id -> offset up to which it has been told everything."""

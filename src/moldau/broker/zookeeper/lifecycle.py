@@ -43,6 +43,10 @@ class ZooKeeperLifecycle:
     def beat_now(self) -> None:
         """Nobody waits for beats here."""
 
+    def directory_failed(self) -> None:
+        """Have the controller hear of it."""
+        self._node.world.tasks.spawn(self._node.plane.watching.directories.tell(), "a failed directory")
+
     # ---- the session
 
     async def register(self, zk: Any) -> None:

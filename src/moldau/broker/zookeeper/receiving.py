@@ -57,9 +57,8 @@ class Receiving:
             if request.type == FULL and self._cluster_known:
                 self.complete = True
             node.lifecycle.heard()
-            lost = node.replicas.unreachable
             return Code.NONE, [
-                (name, id, number, Code.KAFKA_STORAGE_ERROR if (id, number) in lost else code)
+                (name, id, number, Code.KAFKA_STORAGE_ERROR if node.replicas.is_offline((id, number)) else code)
                 for name, id, number, code in codes
             ]
 

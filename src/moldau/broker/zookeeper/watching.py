@@ -14,6 +14,7 @@ from typing import Any
 
 from moldau.broker.asking import pause
 from moldau.broker.zookeeper.admin_znodes import AdminZnodes
+from moldau.broker.zookeeper.directories import Directories
 from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks
 from moldau.controller.replies import Refused
@@ -49,7 +50,13 @@ class Watching:
         self._watched: set[str] = set()
         self._touched: set[str] = set()
         self.admin = AdminZnodes(node, plane, self.mark)
-        self._looks: dict[str, Look] = {"brokers": self._brokers, "topics": self._topics, **self.admin.looks}
+        self.directories = Directories(node, plane, self.mark)
+        self._looks: dict[str, Look] = {
+            "brokers": self._brokers,
+            "topics": self._topics,
+            **self.admin.looks,
+            **self.directories.looks,
+        }
 
     def open(self) -> None:
         """Look at everything, and from then on at what changes."""

@@ -14,7 +14,7 @@ from moldau.broker.lifecycle import Stage
 from moldau.broker.node import Node
 from moldau.controller.laws import Watch
 from moldau.image import Delta, Image
-from moldau.ports.zookeeper import Check, Create, Op, Set
+from moldau.ports.zookeeper import Check, Create, Delete, Op, Set
 from moldau.simulator.cluster_zookeeper import CHROOT
 from moldau.simulator.looking_zookeeper import ZnodeEyes, plane_of, survey_of
 from moldau.simulator.zookeeper_servers import Change
@@ -32,6 +32,8 @@ RULED = tuple(
     )
 )  # fmt: skip
 """What only a controller writes, among nodes."""
+DIRECTORIES = f"{CHROOT}{paths.LOG_DIR_EVENTS}/"
+"""What every broker writes, and a controller removes."""
 FIRST = {CHROOT + path for path in paths.PERSISTENT}
 REST_LOOK_S = 0.5
 WHAT = ("brokers", "partitions", "settings")
@@ -67,6 +69,7 @@ class ZooKeeperLaws:
     def _ruled(self, session: int, ops: Sequence[Op]) -> None:
         """Z1: only under a check of the controller epoch; Z6, C5: only in the session that holds the office."""
         written = [op for op in ops if not isinstance(op, Check) and op.path.startswith(RULED) and op.path not in FIRST]
+        written += [op for op in ops if isinstance(op, Delete) and op.path.startswith(DIRECTORIES)]
         if not written:
             return
         what = f"{type(written[0]).__name__} of {written[0].path}"
@@ -185,10 +188,13 @@ class ZooKeeperLaws:
         controller = self._eyes.controller
         if controller is None:
             return ["L8: nobody, or more than one, holds the office"]
-        broken = []
+        tree = self._eyes.ensemble.tree
+        broken = [
+            f"Z7: {path} is still there: nobody heeded it" for path in tree.znodes if path.startswith(DIRECTORIES)
+        ]
         for law in LAWS:
             try:
-                law(controller.metadata.image, survey_of(self._eyes.ensemble.tree))
+                law(controller.metadata.image, survey_of(tree))
             except AssertionError as error:
                 broken.append(f"{'Z4' if law is LAWS[0] else 'Z7'}: {error}".partition("\n")[0])
         truth = _essence(self._eyes.image)

@@ -1,0 +1,114 @@
+"""A log directory that fails on the ZooKeeper plane (KIP-112): who notices leaves a note, and its replicas go offline.
+
+The broker writes /log_dir_event_notification/log_dir_event_N. The controller tells that broker its roles again, and its
+answer says which replicas it cannot have; so says its answer to any controller that takes office, and nothing about it
+needs to stand in ZooKeeper. A controller asks its own disks. What becomes of the partitions is the controller's
+decision, as on the quorum's plane (KIP-858): such a replica is in directory LOST. Source: KIP-112; Kafka 3.9's znodes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from moldau.controller import asks
+from moldau.image.partition import LOST, UNASSIGNED, Key
+from moldau.ports.zookeeper import SessionExpired, ZooKeeperError
+from moldau.terms import Code
+from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from moldau.zookeeper import paths
+from moldau.zookeeper.notes import LogDirEvent, log_dir_event_json, parse_log_dir_event
+from moldau.zookeeper.payload import BadZnode
+
+log = logging.getLogger("moldau.controller")
+
+AT_ONCE = 100
+"""Replicas in one ask: no step of the loop holds more."""
+
+
+def said(request: LeaderAndIsrRequest, answer: LeaderAndIsrResponse) -> dict[Key, Code]:
+    """What a broker answered about each partition."""
+    ids = {topic.topic_name: bytes(topic.topic_id) for topic in request.topic_states}
+    found = {(ids[one.topic_name], one.partition_index): Code(one.error_code) for one in answer.partition_errors}
+    for topic in answer.topics:
+        for one in topic.partition_errors:
+            found[bytes(topic.topic_id), one.partition_index] = Code(one.error_code)
+    return found
+
+
+class Directories:
+    """One node's: as a broker it tells, as the controller it heeds. ``mark`` has the notes looked at again."""
+
+    def __init__(self, node: Any, plane: Any, mark: Callable[[str], None]) -> None:
+        self._node = node
+        self._plane = plane
+        self._mark = mark
+        self.looks: dict[str, Callable[[], Awaitable[object]]] = {"directories": self._notes}
+        plane.channels.answered.append(self._note)
+
+    # ---- the broker
+
+    async def tell(self) -> None:
+        """A directory of ours has failed. When the session ends meanwhile, whoever hears of the next one is told."""
+        if self._plane.office_epoch is not None:
+            self._mark("directories")
+        note = log_dir_event_json(LogDirEvent(self._node.config.node_id))
+        try:
+            await self._plane.patiently(lambda: self._plane.zk.create(paths.NEW_LOG_DIR_EVENT, note, sequential=True))
+        except SessionExpired:
+            log.info("a failed directory is told of in the next session")
+        except ZooKeeperError as error:
+            log.error("nobody can be told of a failed directory: %s", error)
+
+    # ---- the controller
+
+    async def _notes(self) -> None:
+        names = await self._plane.zk.children(paths.LOG_DIR_EVENTS, lambda happened, path: self._mark("directories"))
+        notes = [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]
+        brokers: dict[int, None] = {}
+        for path, found in zip(notes, await self._plane.zk.get_many(notes), strict=True):
+            try:
+                if found is not None:
+                    brokers[parse_log_dir_event(path, found[0]).broker_id] = None
+            except BadZnode as error:
+                log.warning("a note is not understood: %s", error)
+        for id in brokers:
+            log.info("broker %d has lost a log directory", id)
+            self._plane.channels.roles_again(id)
+        self._own()
+        for path in notes:
+            await self._plane.watching.admin.remove(path)
+
+    def _own(self) -> None:
+        """The controller is told nothing: it looks at its own replicas."""
+        node = self._node
+        known = node.metadata.image.brokers.get(node.config.node_id)
+        if known is not None and not known.fenced:
+            self._note(known.id, known.epoch, dict.fromkeys(node.replicas.offline_keys(), Code.KAFKA_STORAGE_ERROR))
+
+    def _note(self, broker_id: int, broker_epoch: int, codes: Mapping[Key, Code]) -> None:
+        """A broker's answer to its roles: which replicas it cannot have, and which it has again."""
+        image = self._node.metadata.image
+        lost, found = [], []
+        for key, code in codes.items():
+            partition = image.partition(*key)
+            if partition is None or broker_id not in partition.replicas:
+                continue
+            was_lost = partition.directory(broker_id) == LOST
+            if code is Code.KAFKA_STORAGE_ERROR and not was_lost:
+                lost.append(key)
+            elif code is Code.NONE and was_lost:
+                found.append(key)
+        if lost:
+            log.warning("broker %d has %d replica(s) in log directories that failed", broker_id, len(lost))
+        self._ask(broker_id, broker_epoch, LOST, lost)
+        self._ask(broker_id, broker_epoch, UNASSIGNED, found)
+
+    def _ask(self, broker_id: int, broker_epoch: int, directory: bytes, keys: Iterable[Key]) -> None:
+        left = sorted(keys)
+        for at in range(0, len(left), AT_ONCE):
+            some = {directory: tuple(left[at : at + AT_ONCE])}
+            self._node.office.tell(
+                asks.AssignReplicasToDirs(broker_id=broker_id, broker_epoch=broker_epoch, directories=some)
+            )
