@@ -61,7 +61,7 @@ def kill_controller_while(cluster: Cluster, act: Callable[[], None], dice: rando
     acting.start()
     time.sleep(dice.random() * within_s)  # the instant is what is random here
     cluster.kill(controller)
-    acting.join(120)
+    acting.join(200)
     assert not acting.is_alive()
     return controller
 
@@ -112,6 +112,8 @@ def test_topics_are_created_wholly_or_not_at_all_when_the_controller_dies(cluste
             for name in names:
                 wish = NewTopic(name=name, partitions=5, replication_factor=3)
                 outcome = own.run(create_topics(own.client, [wish]))[name]
+                while outcome.code == Code.REQUEST_TIMED_OUT:
+                    outcome = own.run(create_topics(own.client, [wish]))[name]
                 if outcome.code == Code.NONE:
                     acknowledged.append(name)
                 else:  # done by the controller that died before it could say so
@@ -120,10 +122,13 @@ def test_topics_are_created_wholly_or_not_at_all_when_the_controller_dies(cluste
     dead = kill_controller_while(cluster, act, random.Random(seed), 0.8)
     cluster.restart(dead)
     cluster.wait_until_in_sync()
-    topics = cluster.client().topics(names)
-    assert set(topics) == set(names)
-    assert all(len(topic.partitions) == 5 for topic in topics.values())
-    assert len(acknowledged) >= len(names) - 1
+
+    def all_there() -> bool:
+        topics = cluster.client().topics(names)
+        return set(topics) == set(names) and all(len(topic.partitions) == 5 for topic in topics.values())
+
+    cluster.wait_until(all_there, "each is there, and whole")
+    assert len(acknowledged) >= len(names) - 5, "one for the kill; a slow machine may change controllers more often"
     wait_without_strays(cluster)
 
 
@@ -139,15 +144,17 @@ def test_deleted_topics_stay_deleted_when_the_controller_dies(cluster: Cluster, 
         with sync.Cluster(cluster.bootstrap_servers) as own:
             for name in names:
                 outcome = own.run(delete_topics(own.client, [name]))[name]
+                while outcome.code == Code.REQUEST_TIMED_OUT:
+                    outcome = own.run(delete_topics(own.client, [name]))[name]
                 assert outcome.code in (Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION), outcome
 
     dead = kill_controller_while(cluster, act, random.Random(seed), 0.6)
-    assert not set(cluster.client().topics()) & set(names)
+    cluster.wait_until(lambda: not set(cluster.client().topics()) & set(names), "they are gone")
     assert all(one.code == Code.NONE for one in create(cluster, names[:5]).values()), "the names are free again"
     cluster.restart(dead)
     cluster.wait_until_in_sync()
+    cluster.wait_until(lambda: set(cluster.client().topics(names)) == set(names[:5]), "the five are there")
     again = cluster.client().topics(names)
-    assert set(again) == set(names[:5])
     assert all(again[name].topic_id != before[name] for name in again)
     fill(cluster, names[0], 3)
     wait_without_strays(cluster)
@@ -233,9 +240,9 @@ def test_a_deletion_goes_on_after_the_brokers_themselves_are_killed(cluster: Clu
     create(cluster, ["short"])
     cluster.wait_until_in_sync()
     fill(cluster, "short", 3)
-    delete(cluster, ["short"])
+    assert delete(cluster, ["short"])["short"].code == Code.NONE
     for id in list(cluster.alive()):
         cluster.kill(id)
     cluster.start()
-    assert "short" not in cluster.client().topics()
+    cluster.wait_until(lambda: "short" not in cluster.client().topics(), "it is gone")
     wait_without_strays(cluster)

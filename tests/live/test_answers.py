@@ -30,7 +30,7 @@ from moldau.wire.schema import Field, Message, Struct
 TOPIC = "answered"
 NOBODY = 99
 """A broker, or voter, that is not there."""
-PATIENCE_S = 20
+PATIENCE_S = 60
 AT_CONTROLLER = frozenset({7, 56, 67})
 """What on the ZooKeeper plane goes to the controller; what it sends itself (4, 5, 6) goes to the other broker."""
 FROM_CONTROLLER = frozenset({4, 5, 6})

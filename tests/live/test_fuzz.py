@@ -22,7 +22,7 @@ from moldau.wire.frames import read_response_body, request_frame
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.schema import Message
 
-ANSWER_S = 10
+ANSWER_S = 60
 PATIENCE_S = 0.1
 
 
