@@ -1,0 +1,66 @@
+"""What simulated seeds of the ZooKeeper plane once found, each in its smallest form."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.broker.lifecycle import Stage
+from moldau.broker.zookeeper.receiving import Receiving
+from moldau.ports.zookeeper import ConnectionLoss, Stat
+from tests.rooms.broker.data_cluster import run, until
+from tests.rooms.broker.zookeeper_nodes import Nodes
+
+
+class Lagging:
+    """A server that shows broker 2's earlier registration until it has caught up; ``away``: it cannot."""
+
+    def __init__(self, *, away: bool = False) -> None:
+        self.away = away
+        self.czxid = 10
+
+    async def sync(self) -> None:
+        if self.away:
+            raise ConnectionLoss("/")
+        self.czxid = 20
+
+    async def exists(self, path: str) -> Stat:
+        assert path == "/brokers/ids/2"
+        return Stat(self.czxid, self.czxid, 0, 7)
+
+
+def told(zk: Lagging) -> tuple[dict[int, int], bool]:
+    """Epochs as broker 1 looks them up, and whether it knows that it has to look again."""
+    node: Any = SimpleNamespace(config=SimpleNamespace(node_id=1), lifecycle=SimpleNamespace(epoch=5))
+    receiving = Receiving(node, SimpleNamespace(zk=zk))
+    return asyncio.run(receiving._epochs([1, 2])), receiving._blind
+
+
+@pytest.mark.parametrize(("away", "epoch"), [(False, 20), (True, 10)])
+def test_the_epoch_of_a_broker_is_not_taken_from_a_server_that_lags(away: bool, epoch: int) -> None:
+    """Seed 29: with the epoch of an earlier life the broker joined no ISR any more (KIP-903)."""
+    assert told(Lagging(away=away)) == ({1: 5, 2: epoch}, away)
+
+
+def test_who_leaves_the_office_serves_by_nothing_that_it_read_there(tmp_path: Path) -> None:
+    """Seed 37: elected and deposed before it had decided anything, it took what it had read for what it was told."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            node = nodes.controller
+            assert node.lifecycle is not None
+            plane: Any = node.plane
+            assert plane.receiving.complete
+            plane.deposed("of a test")
+            assert not plane.receiving.complete
+            node.lifecycle.stage = Stage.FENCED  # as one is that has just registered
+            node.lifecycle.heard()
+            assert node.lifecycle.stage is Stage.FENCED
+            await until(lambda: nodes.offices == [2], "it is elected again")
+            await until(lambda: node.lifecycle.stage is Stage.RUNNING, "and serves")  # type: ignore[union-attr]
+
+    run(scenario)
