@@ -63,7 +63,7 @@ chaos: setup  ## one scenario of real faults, by number (SCENARIO=all ARGS="--se
 sim: setup  ## simulate 2,000 seeds of the machines and 200 of whole clusters (ARGS="--first 9000 --nodes 0")
 	$(PY) -m moldau.simulator.campaign $(ARGS)
 
-zoo: setup  ## hunt the known mistakes: which law catches each, after how many seeds (ARGS="--only KAFKA-7128")
+zoo: setup  ## hunt the known mistakes: which law catches each, after how many seeds (ARGS="--only KAFKA-7128"; ARGS=--laws)
 	$(PY) -m moldau.simulator.zoo.table $(ARGS)
 
 bench: setup jars  ## Moldau against Apache Kafka on this machine

@@ -12,8 +12,11 @@ from typing import Any
 
 from moldau.controller.asks import AlterPartition, ElectionType, ElectLeaders, Heartbeat, RegisterBroker
 from moldau.controller.facts import Facts, Settings, Soft, View
+from moldau.controller.state_change import Author, state_changes
+from moldau.controller.states import PARTITION_MOVES, PartitionState, state_of
 from moldau.image import NO_LEADER, Delta, Image, Partition, Recovery, image_from, image_hash, snapshot_records
 from moldau.image.delta import PartitionDelta
+from moldau.terms.ids import uuid_bytes
 from moldau.terms.named import NamedTuple
 
 
@@ -99,6 +102,23 @@ def c3_same_log_same_state(step: Step) -> None:
     assert image_hash(again) == image_hash(step.after), "the snapshot rebuilds another image"
     for name in again.index.LOOK_UPS:
         assert getattr(again.index, name) == getattr(step.after.index, name), f"look-up {name} is wrong"
+
+
+def c6_states_move_by_the_table(step: Step) -> None:
+    """C6: what is told of each partition leads from the state it had to the one it has, by the table's moves only."""
+    if all(state_of(before) is state_of(after) for _, _, before, after in step.changes):
+        return  # every state leads to itself; words for thousands of ISR changes would cost more than all other laws
+    at = {key: state_of(before) for _, key, before, _ in step.changes}
+    for event in state_changes(step.delta, step.after, Author(0, 0)):
+        told = event.facts
+        if told["event"] == "partition":
+            key = uuid_bytes(told["topicId"]), told["partition"]
+            was, now = PartitionState(told["from"]), PartitionState(told["to"])
+            assert was is at[key], f"partition {key} is told to leave {was.value}, and is {at[key].value}"
+            assert now in PARTITION_MOVES[was], f"partition {key} goes from {was.value} to {now.value}"
+            at[key] = now
+    for _, key, _, after in step.changes:
+        assert at[key] is state_of(after), f"partition {key} is {state_of(after).value}, and was told {at[key].value}"
 
 
 def c7_one_incarnation(step: Step) -> None:
@@ -224,6 +244,7 @@ LAWS: tuple[Law, ...] = (
     c1_epochs_never_go_back,
     c2_partitions_are_well_formed,
     c3_same_log_same_state,
+    c6_states_move_by_the_table,
     c7_one_incarnation,
     c8_deleted_topics_stay_deleted,
     c10_reassignment_goes_through_the_union,

@@ -19,11 +19,13 @@ from moldau.controller import (
     reassignment,
     replies,
     selectors,
+    state_change,
     topics,
 )
 from moldau.controller.change import Standing, Wish
 from moldau.controller.facts import Decision, Soft
 from moldau.controller.selectors import Election
+from moldau.controller.states import PartitionState, path
 from moldau.image import image as image_module
 from moldau.image.index import Index
 from moldau.image.partition import Partition, merged
@@ -352,6 +354,14 @@ def a_creation_that_comes_again_is_answered_from_memory(patches: Patches) -> Non
     patches.set(office.Office, "ask", asked)
 
 
+def a_deleted_partition_was_never_offline(patches: Patches) -> None:
+    patches.set(
+        state_change,
+        "path",
+        lambda before, after: [after] if after is PartitionState.NON_EXISTENT else path(before, after),
+    )
+
+
 def _entry(bug: str, laws: str, patch: Any, machine: str = "controller", first: int = 0) -> Mutant:
     return Mutant(bug, patch.__name__.replace("_", " "), machine, tuple(laws.split()), patch, first)
 
@@ -384,6 +394,7 @@ MUTANTS = (
     _entry("KAFKA-7837's kind", "L1 C2", an_unfenced_broker_elects_nobody),
     _entry("own (C1)", "C1", a_partition_changes_twice_in_a_decision),
     _entry("KAFKA-13083", "C2", new_partitions_count_the_fenced_in),
+    _entry("own (C6)", "C6", a_deleted_partition_was_never_offline),
     _entry("KAFKA-14616's kind", "C8", a_name_made_again_is_the_old_topic),
     _entry("KAFKA-12403's kind", "C3", a_lookup_is_not_kept),
     _entry("KAFKA-9089", "C4 C13", a_reply_leaves_before_its_commit, "office"),

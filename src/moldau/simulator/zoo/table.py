@@ -12,7 +12,7 @@ from os import cpu_count
 
 import click
 
-from moldau.simulator.zoo import controller, groups, quorum, replication, voters, zookeeper
+from moldau.simulator.zoo import controller, groups, law_table, quorum, replication, voters, zookeeper
 from moldau.simulator.zoo.hunt import Hunted, hunted
 from moldau.simulator.zoo.mutant import Mutant
 
@@ -28,12 +28,12 @@ _BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 CHECKED = (
     *("S1", "S2", "S3", "S4", "S7", "S8", "S9", "S10", "S11", "S12", "S13", "S14", "S18"),
-    *("C1", "C2", "C3", "C4", "C5", "C7", "C8", "C10", "C11", "C12", "C13"),
+    *("C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13"),
     *("R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10"),
     *("Z1", "Z2", "Z3", "Z4", "Z5", "Z6", "Z7"),
     *("L1", "L2", "L3", "L5", "L7", "L8", "L9", "L11", "L12", "X7"),
 )
-"""The laws that the machines' worlds judge by, and Z1 to Z7 of whole clusters."""
+"""The laws that the machines' worlds judge by, and C9 and Z1 to Z7 of whole clusters."""
 
 
 def _hunt(name: str, hunts: int, limit: int) -> Hunted:
@@ -64,8 +64,12 @@ def wrong(one: Hunted) -> bool:
 @click.option("--limit", default=2500, show_default=True, help="Seeds after which a hunt is given up.")
 @click.option("--only", default="", help="Only mutants whose bug, name or machine contains this.")
 @click.option("--processes", default=min(2, cpu_count() or 1), show_default=True)
-def zoo(hunts: int, limit: int, only: str, processes: int) -> None:
+@click.option("--laws", is_flag=True, help="Hunt nothing: show each law, who judges it, and the mutants named for it.")
+def zoo(hunts: int, limit: int, only: str, processes: int, laws: bool) -> None:
     """Hunt the known mistakes."""
+    if laws:
+        print(law_table.table(MUTANTS), end="")
+        return
     chosen = [one for one in MUTANTS if only in (one.machine,) or only in one.bug or only in one.name]
     done: dict[str, Hunted] = {}
     with ProcessPoolExecutor(processes) as pool:

@@ -18,6 +18,7 @@ from moldau.broker.zookeeper.settings import ZnodeSettings
 from moldau.ports.zookeeper import BadVersion, Check, NodeExists, NoNode, Set
 from moldau.simulator.scenes import ZOOKEEPER
 from moldau.simulator.zoo.mutant import Mutant, Patches
+from moldau.storage.log_dirs import LogDirs
 from moldau.terms import Code
 from moldau.zookeeper import paths, reading, writing
 from moldau.zookeeper.znodes import BrokerZnode, ControllerZnode, StateZnode, controller_epoch_text, controller_json
@@ -102,6 +103,10 @@ def takes_a_state_for_newer_than_what_its_writer_knew(patches: Patches) -> None:
     patches.set(reading, "_lived", lived)
 
 
+def forgets_a_log_and_leaves_its_folder(patches: Patches) -> None:
+    patches.set(LogDirs, "delete", lambda self, partition, now_ms: self.logs.pop(partition, None))
+
+
 TOOLS = f"{ZOOKEEPER} tools"
 MUTANTS = tuple(
     Mutant(bug, what, world, laws, patch, first)
@@ -120,6 +125,8 @@ MUTANTS = tuple(
         ("KAFKA-9307's kind", "a broker serves on when its session is over", ZOOKEEPER, ("Z6", "Z3"),
          serves_on_without_its_session, 1),
         ("own (Z7)", "settings are read, and not watched", TOOLS, ("Z7",), watches_no_settings, 0),
+        ("KAFKA-14616's kind", "a deleted topic's folders stay", ZOOKEEPER, ("C9",),
+         forgets_a_log_and_leaves_its_folder, 0),
         ("own (seed 13)", "a new controller trusts who died and came back", ZOOKEEPER,
          ("S2", "S3", "S4", "S7", "S8", "S12"), trusts_who_died_unseen, 13),
         ("own (unseen)", "a state vouches for a registration that its writer had not heard of", f"{ZOOKEEPER} unseen",
