@@ -94,6 +94,7 @@ def test_topics_are_made_described_changed_and_deleted(cluster: Cluster, fresh: 
     wait_until(lambda: not cluster.topics([name]), "the topic is gone")
 
 
+@pytest.mark.of_quorum("it has none to tell of")
 def test_a_cluster_tells_its_brokers_its_quorum_and_its_log_dirs(cluster: Cluster, live_cluster: KafkaPeer) -> None:
     def voters() -> set[int]:
         outcome, quorum = cluster.run(admin.describe_quorum(cluster.client))
