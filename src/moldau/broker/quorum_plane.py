@@ -17,6 +17,7 @@ from moldau.broker.quorum.describing import describe
 from moldau.broker.quorum.driver import Driver
 from moldau.broker.quorum.membership import Membership
 from moldau.broker.quorum.requests import NotForUs, to_ask
+from moldau.broker.quorum.retention import Retention
 from moldau.broker.quorum.settings import SeatSettings
 from moldau.image import snapshot_records
 from moldau.ports import PlaneEvents
@@ -102,6 +103,7 @@ class QuorumPlane:
             snapshot_fetch_bytes=config["controller.quorum.fetch.snapshot.max.bytes"],
             snapshot_bytes=config["metadata.log.max.record.bytes.between.snapshots"],
             snapshot_interval_ms=config["metadata.log.max.snapshot.interval.ms"],
+            retention=Retention(config["metadata.max.retention.bytes"], config["metadata.max.retention.ms"]),
             segment_bytes=config["internal.metadata.log.segment.bytes"] or config["metadata.log.segment.bytes"],
         )
 

@@ -61,9 +61,11 @@ class Flushed(NamedTuple):
 
 
 class SnapshotTaken(NamedTuple):
-    """The state machine's own snapshot is on disk."""
+    """The state machine's own snapshot is on disk; the log may begin at ``begin``, where an older one ends (at the one
+    before it, when not said)."""
 
     snapshot: OffsetAndEpoch
+    begin: int | None = None
 
 
 class Resign(NamedTuple):

@@ -182,7 +182,7 @@ def _failed(turn: Turn, peer: int, ask: Ask, *, dead: bool) -> None:
 
 
 def _snapshot_taken(turn: Turn, event: on.SnapshotTaken) -> None:
-    """Note our own snapshot; the log may start where the one before it ends (a little behind needs no snapshot)."""
+    """Note our own snapshot; the log may start where an older one ends (who is a little behind needs no snapshot)."""
     quorum, snapshot = turn.quorum, event.snapshot
     newest = quorum.log.snapshot
     if newest is not None and snapshot.offset <= newest.offset:
@@ -192,10 +192,13 @@ def _snapshot_taken(turn: Turn, event: on.SnapshotTaken) -> None:
     )
     assert snapshot.epoch == quorum.log.epoch_at(snapshot.offset), f"{snapshot} is not a prefix of this log"
     log = quorum.log.with_snapshot(snapshot)
-    if newest is not None and newest.offset > log.start:
-        log = log.trimmed(newest.offset)
-        turn.say(do.Trim(newest.offset))
-        turn.put(voter_log=quorum.voter_log.trimmed(newest.offset))
+    begin = newest.offset if newest is not None and event.begin is None else event.begin or 0
+    if newest is not None and begin > log.start:
+        ends = [older.offset for older in quorum.log.snapshots]
+        assert begin in ends, f"the log cannot begin at {begin}: snapshots end at {ends} (law R7)"
+        log = log.trimmed(begin)
+        turn.say(do.Trim(begin))
+        turn.put(voter_log=quorum.voter_log.trimmed(begin))
     turn.put(log=log)
 
 

@@ -36,6 +36,8 @@ DEFAULTS = {
     "metadata.log.max.record.bytes.between.snapshots": 20_971_520,
     "metadata.log.max.snapshot.interval.ms": 3_600_000,
     "metadata.log.segment.bytes": 1 << 30,
+    "metadata.max.retention.bytes": 104_857_600,
+    "metadata.max.retention.ms": 604_800_000,
     "internal.metadata.log.segment.bytes": None,
     "controller.quorum.auto.join.enable": False,
 }

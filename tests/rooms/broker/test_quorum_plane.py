@@ -118,9 +118,10 @@ async def test_a_proposal_under_an_old_epoch_is_refused(tmp_path: Path) -> None:
     await quorum.stop()
 
 
+@pytest.mark.parametrize("limit", [{"metadata_max_retention_bytes": 4000}, {"metadata_max_retention_ms": 0}])
 @on_loop
-async def test_a_late_starter_loads_a_snapshot_and_the_log_is_bounded(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3), metadata_log_max_record_bytes_between_snapshots=2000)
+async def test_a_late_starter_loads_a_snapshot_and_the_log_is_bounded(tmp_path: Path, limit: dict[str, int]) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3), metadata_log_max_record_bytes_between_snapshots=2000, **limit)
     await quorum.start(1, 2)
     names = [f"topic-{number}" for number in range(200)]
     for name in names:
@@ -146,6 +147,22 @@ async def test_a_late_starter_loads_a_snapshot_and_the_log_is_bounded(tmp_path: 
     await quorum.start(1, 2, 3, 4)
     await quorum.write("again")
     await quorum.until(lambda: known([*names, "after", "again"]), "all names everywhere")
+    await quorum.stop()
+
+
+@on_loop
+async def test_within_its_retention_the_log_stays_and_a_late_starter_reads_it_all(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3), metadata_log_max_record_bytes_between_snapshots=2000)
+    await quorum.start(1, 2)
+    names = [f"topic-{number}" for number in range(120)]
+    for name in names:
+        await quorum.write(name)
+    folder = tmp_path / "1" / "__cluster_metadata-0"
+    await quorum.until(lambda: len(list(folder.glob("*.checkpoint"))) > 2, "snapshots that stay")
+    assert all(seat.plane._driver.quorum.log.start == 0 for seat in quorum.seats.values() if seat.plane._driver)
+    await quorum.start(3)
+    await names_everywhere(quorum, names)
+    assert not any(told.startswith("snapshot") for told in quorum.seats[3].listener.told)
     await quorum.stop()
 
 

@@ -16,6 +16,7 @@ from moldau.broker.quorum.batches import leader_change, snapshot, voter_change, 
 from moldau.broker.quorum.delivery import READ_BYTES, Delivery
 from moldau.broker.quorum.files import QuorumFiles
 from moldau.broker.quorum.requests import TOPIC_ID
+from moldau.broker.quorum.retention import first_kept
 from moldau.broker.quorum.settings import SeatSettings
 from moldau.quorum import ElectionState, LogView, OffsetAndEpoch, Quorum, Unattached, VoterLog, VotersAt
 from moldau.quorum import effects as do
@@ -245,7 +246,9 @@ class Deeds:
         finally:
             self._snapshotting = False
         if point.offset >= self.log.log_start_offset:
-            self._driver.feed(on.SnapshotTaken(point))
+            snapshots = self._driver.quorum.log.snapshots
+            begin = first_kept(self._settings.retention, self.log, self.files, snapshots, self._world.clock.wall_ms())
+            self._driver.feed(on.SnapshotTaken(point, begin))
             self.log.roll(now_ms=wall_ms)  # whole segments are removed, so let them end with snapshots
 
     def _trim(self, begin: int) -> None:

@@ -15,9 +15,12 @@ from moldau.broker.quorum.batches import is_whole
 from moldau.ports import Disk
 from moldau.quorum import ElectionState, OffsetAndEpoch, ReplicaKey
 from moldau.terms import NO_UUID, uuid_bytes, uuid_text
+from moldau.wire.batch import headers
 
 QUORUM_STATE = "quorum-state"
 PART = ".part"
+HEAD_BYTES = 4096
+"""Enough of a snapshot for its first batch, which has its header only."""
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
 
 
@@ -96,6 +99,11 @@ class QuorumFiles:
 
     def snapshot_size(self, point: OffsetAndEpoch) -> int:
         return self._disk.size(self.snapshot_path(point))
+
+    def snapshot_ms(self, point: OffsetAndEpoch) -> int:
+        """When a snapshot was taken, on the wall clock: its first batch says."""
+        _, first = next(headers(self.read_piece(point, 0, HEAD_BYTES)))
+        return first.max_timestamp
 
     def read_piece(self, point: OffsetAndEpoch, position: int, size: int) -> bytes:
         file = self._disk.open(self.snapshot_path(point))

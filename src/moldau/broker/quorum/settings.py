@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from moldau.broker.quorum.retention import Retention
 from moldau.ports import PlaneEvents, World
 from moldau.quorum import Endpoint, ReplicaKey, Timing, VoterSet
 from moldau.terms.value import value
@@ -48,4 +49,5 @@ class SeatSettings:
     snapshot_fetch_bytes: int = 1 << 20  # controller.quorum.fetch.snapshot.max.bytes
     snapshot_bytes: int = 20_971_520  # metadata.log.max.record.bytes.between.snapshots
     snapshot_interval_ms: int = 3_600_000  # metadata.log.max.snapshot.interval.ms
+    retention: Retention = Retention()
     segment_bytes: int = 1 << 30  # metadata.log.segment.bytes

@@ -404,8 +404,10 @@ class World:
             return
         newest = max(node.disk.snapshots, default=0)
         base = node.disk.snapshots.get(newest, [])
+        older = sorted(node.disk.snapshots)
         node.disk.snapshots[end] = base + [node.disk.entry(offset) for offset in range(newest, end)]
-        self.feed(node.id, on.SnapshotTaken(OffsetAndEpoch(end, node.disk.entry(end - 1)[0])), life)
+        begin = older[end % len(older)] if older and end % 2 else None
+        self.feed(node.id, on.SnapshotTaken(OffsetAndEpoch(end, node.disk.entry(end - 1)[0]), begin), life)
 
     # --- network ---
 
