@@ -21,7 +21,7 @@ from moldau.simulator.machines.seeds import MACHINES, marks_of, run_seed
 from moldau.simulator.marks import MARKS
 from moldau.simulator.scenes import QUORUM, ZOOKEEPER
 
-SHARES = {"quorum": 16, "voters": 9, "replication": 34, "controller": 11, "office": 14, "groups": 16}
+SHARES = {"quorum": 17, "voters": 6, "replication": 35, "controller": 11, "office": 15, "groups": 16}
 """Of every hundred machine seeds. The cheap worlds, and those whose rare mutants hide well, get more."""
 NODES, ZNODES = "nodes", "nodes on ZooKeeper"
 PLANES = {NODES: QUORUM, ZNODES: ZOOKEEPER}
