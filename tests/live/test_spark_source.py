@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
-from foreign import create_topic
+from foreign import PATIENCE_S, create_topic, wait_led
 from kafka_peer import KafkaPeer, wait_until
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +45,7 @@ class Topic:
         producer = Producer({"bootstrap.servers": self.bootstrap, "compression.type": codec, "linger.ms": 5})
         for number in values:
             producer.produce(self.name, b"%d" % number, key=b"k%d" % number, **how)
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
 
     def batch(self, **options: str) -> DataFrame:
         return self.spark.read.format("moldau").options(subscribe=self.name, **options).load()
@@ -70,7 +70,7 @@ def run(rows: DataFrame, checkpoint: Path, each: Callable[[DataFrame, int], None
         rows.writeStream.option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True).foreachBatch(each).start()
     )  # fmt: skip
-    query.awaitTermination(120)
+    query.awaitTermination(240)
     return query
 
 
@@ -150,7 +150,7 @@ def test_a_first_batch_that_failed_is_read_again_from_where_it_was_planned(topic
     wait_until(pin.exists, "the first positions are pinned")
     topic.write(range(50, 60))
     with pytest.raises(StreamingQueryException, match="the first batch fails"):
-        query.awaitTermination(60)
+        query.awaitTermination(240)
     topic.write(range(60, 70))
     found: list[int] = []
     run(topic.stream(**options), tmp_path / "checkpoint", lambda rows, _: found.extend(numbers(rows)))
@@ -160,7 +160,7 @@ def test_a_first_batch_that_failed_is_read_again_from_where_it_was_planned(topic
 def test_a_stream_from_latest_without_a_pin_is_refused_with_the_ways_out(topic):
     stream = topic.stream(startingOffsets="latest").writeStream.format("noop")
     with pytest.raises(StreamingQueryException, match="initialOffsetsLocation is missing"):
-        stream.start().awaitTermination(60)
+        stream.start().awaitTermination(240)
 
 
 def test_limits_shape_the_batches_of_available_now(topic, tmp_path):
@@ -188,12 +188,13 @@ def test_partitions_that_are_added_are_read_and_a_recreated_topic_stops_the_stre
     topic.write(range(10))
     go()
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.create_partitions([NewPartitions(topic.name, 3)])[topic.name].result(60)
+    admin.create_partitions([NewPartitions(topic.name, 3)])[topic.name].result(PATIENCE_S)
+    wait_led(bootstrap_servers, topic.name, 3)
     topic.write(range(10, 20), partition=2)
     go()
     assert sorted(found) == list(range(20))
-    admin.delete_topics([topic.name])[topic.name].result(60)
-    wait_until(lambda: topic.name not in admin.list_topics(timeout=5).topics, "the topic is gone")
+    admin.delete_topics([topic.name])[topic.name].result(PATIENCE_S)
+    wait_led(bootstrap_servers, topic.name, 0)  # it is gone
     create_topic(bootstrap_servers, topic.name, 3)
     topic.write(range(100, 200))
     with pytest.raises(StreamingQueryException, match="the topic was deleted and made anew"):
@@ -208,7 +209,7 @@ def test_aborted_transactions_are_not_seen_by_a_reader_of_committed_records(spar
     with KafkaPeer(nodes=1) as peer:
         topic = Topic(spark, peer.bootstrap_servers, fresh("spark"), replicas=1)
         producer = Producer({"bootstrap.servers": peer.bootstrap_servers, "transactional.id": topic.name})
-        producer.init_transactions(60)
+        producer.init_transactions(120)
         for turn in range(4):
             producer.begin_transaction()
             for number in range(turn * 10, turn * 10 + 10):
@@ -247,12 +248,13 @@ def test_a_stream_that_repeats_a_batch_into_a_topic_is_read_once(topic, tmp_path
             topic.stream(columns="value,partition").writeStream.format("moldau").option("topic", target.name)
             .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
         )  # fmt: skip
-        query.awaitTermination(120)
+        query.awaitTermination(240)
 
     with pytest.raises(StreamingQueryException, match=r"names partition 1 of .*, which has 1"):
         write()
     admin = AdminClient({"bootstrap.servers": topic.bootstrap})
-    admin.create_partitions([NewPartitions(target.name, 2)])[target.name].result(60)
+    admin.create_partitions([NewPartitions(target.name, 2)])[target.name].result(PATIENCE_S)
+    wait_led(topic.bootstrap, target.name, 2)
     write()
     everything = target.batch(includeHeaders="true")
     assert sorted(set(numbers(everything))) == list(range(200))
