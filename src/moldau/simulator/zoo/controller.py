@@ -261,7 +261,7 @@ def a_name_made_again_is_the_old_topic(patches: Patches) -> None:
 
 
 def a_lookup_is_not_kept(patches: Patches) -> None:
-    patches.set(Index, "_relead", lambda self, before, after: None)
+    patches.set(Index, "_relead", lambda self, key, before, after: None)
 
 
 def a_reply_leaves_before_its_commit(patches: Patches) -> None:
