@@ -90,7 +90,8 @@ class Door:
         """An answer is ready: count how it went, and how long it took if that is timed."""
         if began_ms is not None:
             stats.took(self.now_ms() - began_ms)
-        stats.answered(response)
+        if stats.tells:
+            stats.answered(response)
 
     def accept(self) -> Connection:
         return Connection(self)
@@ -277,7 +278,8 @@ class Connection(asyncio.BufferedProtocol):
             ready = None
             if isinstance(result, Message):  # inside: an answer that this version cannot hold is the handler's failure
                 ready = response_frame(result, header.api_version, header.correlation_id)
-                door.answered(stats, began_ms, result)
+                if began_ms is not None or stats.tells:
+                    door.answered(stats, began_ms, result)
         except Exception as error:
             door.node.handler_failed(header, error)
             raise Malformed(f"request {header.api_key} v{header.api_version} failed: {error!r}") from error

@@ -62,14 +62,15 @@ class TopicTraffic:
 class ApiStats:
     """Requests of one API: how many, how they went by the code of the whole answer, and how long they took."""
 
-    __slots__ = ("_earlier", "_later", "_later_ms", "_tells", "buckets", "errors", "name", "requests", "total_ms")
+    __slots__ = ("_earlier", "_later", "_later_ms", "buckets", "errors", "name", "requests", "tells", "total_ms")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.requests = self.total_ms = 0
         self.buckets = [0] * (len(UP_TO_MS) + 1)
         self.errors: Counter[int] = Counter()
-        self._tells: bool | None = None
+        self.tells = True
+        """Whether answers have a code of their own, as far as is known."""
         self._earlier = self._later = tuple(self.buckets)
         self._later_ms = 0
 
@@ -84,11 +85,12 @@ class ApiStats:
         self.buckets[bisect_left(UP_TO_MS, ms)] += 1
 
     def answered(self, response: Any) -> None:
-        """One more answer is ready."""
-        if self._tells is None:
-            self._tells = hasattr(response, "error_code")
-        if self._tells and response.error_code:
-            self.errors[response.error_code] += 1
+        """One more answer is ready; not asked for where answers have no code of their own."""
+        code = getattr(response, "error_code", None)
+        if code is None:
+            self.tells = False
+        elif code:
+            self.errors[code] += 1
 
     def quantiles(self, now_ms: int, *shares: float) -> list[float]:
         """For each share the time in which that part of the latest answers was ready, as its bucket's upper bound."""
