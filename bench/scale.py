@@ -70,6 +70,7 @@ class Rooms:
         self.end = 0
         self.epochs: dict[int, int] = {}
         self.steps: list[float] = []
+        self.predecessor: Office | None = None
         self.carry(self.office.take_office(1, self.image, self.facts()))
         for id in range(REPLICAS):
             self.join(id)
@@ -127,9 +128,12 @@ class Rooms:
             self.beat(1, want_shut_down=True)
 
     def failover(self) -> None:
+        """On another node: what the predecessor had is given back over there."""
+        successor = Office(Settings(cluster_id=CLUSTER_ID))
         began = time.thread_time()
-        self.office.take_office(2, self.image, self.facts())
+        successor.take_office(2, self.other, self.facts())
         self.steps.append(time.thread_time() - began)
+        self.predecessor, self.office = self.office, successor
 
     def measure(self) -> Iterator[Row]:
         deeds: dict[str, Callable[[], None]] = {
