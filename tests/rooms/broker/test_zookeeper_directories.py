@@ -77,7 +77,7 @@ def test_a_broker_that_loses_one_of_two_directories_serves_what_is_in_the_other(
             await until(lambda: without(nodes, id, lost), "others lead what it cannot have")
             await until(lambda: not notes(nodes), "the note is gone")
             await until(lambda: sorted(marked(nodes, id)) == sorted(lost), "the controller knows why")
-            assert in_sync(nodes, kept)
+            await until(lambda: in_sync(nodes, kept), "what is in the other directory is in sync")
             assert node.lifecycle is not None
             assert node.lifecycle.stage is Stage.RUNNING
 
@@ -103,7 +103,7 @@ def test_a_controller_that_loses_a_directory_hears_of_it_too(tmp_path: Path) -> 
             lost, kept = fail_one(node)
             await until(lambda: without(nodes, node.config.node_id, lost), "others lead what it cannot have")
             await until(lambda: not notes(nodes), "the note is gone")
-            assert in_sync(nodes, kept)
+            await until(lambda: in_sync(nodes, kept), "what is in the other directory is in sync")
             assert nodes.controller is node
 
     run(scenario)
