@@ -130,6 +130,6 @@ MUTANTS = tuple(
         ("own (seed 13)", "a new controller trusts who died and came back", ZOOKEEPER,
          ("S2", "S3", "S4", "S7", "S8", "S12"), trusts_who_died_unseen, 13),
         ("own (unseen)", "a state vouches for a registration that its writer had not heard of", f"{ZOOKEEPER} unseen",
-         ("S2", "S3", "S4", "S7", "S8", "S12"), takes_a_state_for_newer_than_what_its_writer_knew, 2),
+         ("S2", "S3", "S4", "S7", "S8", "S12"), takes_a_state_for_newer_than_what_its_writer_knew, 11),
     )
 )  # fmt: skip
