@@ -11,6 +11,7 @@ import pytest
 
 from moldau.broker.lifecycle import Stage
 from moldau.broker.zookeeper.receiving import Receiving
+from moldau.broker.zookeeper.settings import ZnodeSettings
 from moldau.ports.zookeeper import ConnectionLoss, Stat
 from tests.rooms.broker.data_cluster import run, until
 from tests.rooms.broker.zookeeper_nodes import Nodes
@@ -44,6 +45,24 @@ def told(zk: Lagging) -> tuple[dict[int, int], bool]:
 def test_the_epoch_of_a_broker_is_not_taken_from_a_server_that_lags(away: bool, epoch: int) -> None:
     """Seed 29: with the epoch of an earlier life the broker joined no ISR any more (KIP-903)."""
     assert told(Lagging(away=away)) == ({1: 5, 2: epoch}, away)
+
+
+def test_settings_of_a_new_topic_are_not_asked_of_a_server_that_lags() -> None:
+    """Seed 700031: it had not made their znode yet, and no note tells of settings that a topic is made with."""
+    zk: Any = Lagging()
+
+    async def get_many(wanted: list[str]) -> list[Any]:
+        assert wanted == ["/config/topics/t"]
+        stands = (b'{"version":1,"config":{"retention.ms":"7"}}', Stat(20, 20, 0, 0))
+        return [stands if zk.czxid == 20 else None]
+
+    async def patiently(call: Any) -> Any:
+        return await call()
+
+    zk.get_many = get_many
+    settings = ZnodeSettings(SimpleNamespace(), SimpleNamespace(zk=zk, patiently=patiently, office_epoch=None))
+    (record,) = asyncio.run(settings.of_topics(["t"]))
+    assert (record.resource_name, record.name, record.value) == ("t", "retention.ms", "7")
 
 
 def test_who_leaves_the_office_serves_by_nothing_that_it_read_there(tmp_path: Path) -> None:

@@ -61,8 +61,13 @@ class ZnodeSettings:
     async def of_topics(self, names: Iterable[str]) -> list[Any]:
         """Records of all settings that topics have; a topic that is new here may have been made with some."""
         entities = [f"topics/{paths.sanitized(name)}" for name in names]
+
+        async def read() -> dict[str, dict[str, str]]:
+            await self._plane.zk.sync()  # a server that lags has not made them yet, and no note tells of them later
+            return await self._read(entities)
+
         try:
-            found = await self._plane.patiently(lambda: self._read(entities))
+            found = await self._plane.patiently(read)
         except ZooKeeperError as error:
             log.debug("settings of new topics are not known: %s", error)
             return []  # the next session reads all of them
