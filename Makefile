@@ -46,7 +46,7 @@ ON_ZOOKEEPER := confluent kafka_python aiokafka kcat groups
 test: check jars  ## everything that CI runs
 	$(PY) -m moldau.simulator.campaign
 	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(ON_ZOOKEEPER:%=tests/live/test_foreign_%.py)
-	$(PYTEST) tests --ignore tests/tidy
+	$(PYTEST) --hypothesis-profile=landing tests --ignore tests/tidy
 
 test-zookeeper: setup jars  ## the live suite with its shared cluster on the ZooKeeper plane
 	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) $(ARGS) $(shell grep -lE 'bootstrap_servers: str|live_cluster' tests/live/test_*.py)
