@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from moldau.broker.lifecycle import Stage
+from moldau.broker.zookeeper import batch
+from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.receiving import Receiving
 from moldau.broker.zookeeper.settings import ZnodeSettings
 from moldau.ports.zookeeper import ConnectionLoss, Stat
@@ -63,6 +65,29 @@ def test_settings_of_a_new_topic_are_not_asked_of_a_server_that_lags() -> None:
     settings = ZnodeSettings(SimpleNamespace(), SimpleNamespace(zk=zk, patiently=patiently, office_epoch=None))
     (record,) = asyncio.run(settings.of_topics(["t"]))
     assert (record.resource_name, record.name, record.value) == ("t", "retention.ms", "7")
+
+
+@pytest.mark.parametrize("alive", [[], [SimpleNamespace(id=1, epoch=8)]])
+def test_who_waits_for_a_broker_s_word_hears_that_it_is_gone(alive: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 800000: a tool's wish to delete stayed, as its last StopReplica was owed by a broker that died (Z7)."""
+    node: Any = SimpleNamespace(
+        config=SimpleNamespace(node_id=1, inter_broker_listener="IN"), metadata=SimpleNamespace()
+    )
+    node.metadata.image = image = SimpleNamespace(offset=3)
+    channels = Channels(node)
+    closed: list[str] = []
+    fresh = SimpleNamespace(broker=SimpleNamespace(id=1, epoch=8), say=lambda messages, offset: None)
+    monkeypatch.setattr(batch, "reachable", lambda image, sender: alive)
+    monkeypatch.setattr(batch, "requests", lambda image, delta, sender: {})
+    monkeypatch.setattr(batch, "full", lambda image, broker, sender: [])
+    monkeypatch.setattr("moldau.broker.zookeeper.channels.Channel", lambda *about: fresh)
+    channels._sender = SimpleNamespace()  # type: ignore[assignment]
+    channels._open = {1: SimpleNamespace(broker=SimpleNamespace(id=1, epoch=7), close=lambda: closed.append("7"))}  # type: ignore[dict-item]
+    channels.settled.append(lambda: closed.append("told"))
+    channels.carry(image, SimpleNamespace())  # type: ignore[arg-type]
+    assert closed == ["7", "told"]
+    channels.carry(image, SimpleNamespace())  # type: ignore[arg-type]
+    assert closed == ["7", "told"]
 
 
 def test_who_leaves_the_office_serves_by_nothing_that_it_read_there(tmp_path: Path) -> None:

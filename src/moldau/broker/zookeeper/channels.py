@@ -107,7 +107,7 @@ class Channels:
         self._sender: batch.Sender | None = None
         self._open: dict[int, Channel] = {}
         self.settled: list[Callable[[], object]] = []
-        """Called whenever a StopReplica was answered."""
+        """Called whenever a StopReplica was answered, or cannot be any more."""
         self.answered: list[Callable[[int, int, dict[Key, Code]], object]] = []
         """Called with broker, broker epoch and a code for each partition whenever a LeaderAndIsr was answered."""
 
@@ -142,6 +142,7 @@ class Channels:
             if id not in live or live[id].epoch != channel.broker.epoch:
                 channel.close()
                 del self._open[id]
+                self._settle()  # who is gone answers nothing any more: what waited for its word waits no longer
         told = batch.requests(image, delta, sender)
         for id, broker in live.items():
             fresh = id not in self._open
@@ -156,12 +157,15 @@ class Channels:
 
     def _heard(self, broker: Broker, message: Message, answer: Any) -> None:
         if isinstance(message, StopReplicaRequest):
-            for listener in self.settled:
-                listener()
+            self._settle()
         elif isinstance(message, LeaderAndIsrRequest) and not answer.error_code and self.answered:
             codes = said(message, answer)
             for told in self.answered:
                 told(broker.id, broker.epoch, codes)
+
+    def _settle(self) -> None:
+        for listener in self.settled:
+            listener()
 
     def roles_again(self, broker_id: int) -> None:
         """Tell a broker its roles, so that it answers which of them it can have; nothing without a channel to it."""
