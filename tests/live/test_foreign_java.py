@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from foreign import create_topic, read_confluent, read_java, wait_led, write_confluent, write_java
 from kafka_peer import KafkaPeer, ToolRun, java_tool, start_java_tool, wait_until
 
@@ -182,12 +183,16 @@ def test_the_preferred_leader_is_elected_when_asked(bootstrap_servers: str, fres
     assert "Valid replica already elected" in said.stdout or "Successfully completed" in said.stdout
 
 
-def test_the_cluster_tells_its_id_its_versions_and_its_quorum(bootstrap_servers: str) -> None:
+def test_the_cluster_tells_its_id_and_its_versions(bootstrap_servers: str) -> None:
     versions = tool("kafka-broker-api-versions", bootstrap_servers).stdout
     assert versions.count("Produce(0): ") == 3
     assert versions.count("Fetch(1): ") == 3
     named = java_tool("kafka-cluster", "cluster-id", "--bootstrap-server", bootstrap_servers).stdout
     assert re.search(r"Cluster ID: \S{22}\n", named)
+
+
+@pytest.mark.of_quorum("there is none to describe")
+def test_the_cluster_tells_its_quorum(bootstrap_servers: str) -> None:
     quorum = tool("kafka-metadata-quorum", bootstrap_servers, "describe", "--status").stdout
     assert re.search(r"LeaderId:\s+[123]\n", quorum)
     assert re.search(r"HighWatermark:\s+\d+\n", quorum)

@@ -19,12 +19,14 @@ import click
 
 from moldau.simulator.machines.seeds import MACHINES, marks_of, run_seed
 from moldau.simulator.marks import MARKS
+from moldau.simulator.marks_zookeeper import ZOOKEEPER_MARKS
 from moldau.simulator.scenes import QUORUM, ZOOKEEPER
 
 SHARES = {"quorum": 17, "voters": 6, "replication": 35, "controller": 11, "office": 15, "groups": 16}
 """Of every hundred machine seeds. The cheap worlds, and those whose rare mutants hide well, get more."""
 NODES, ZNODES = "nodes", "nodes on ZooKeeper"
 PLANES = {NODES: QUORUM, ZNODES: ZOOKEEPER}
+OF_CLUSTERS = {NODES: MARKS, ZNODES: ZOOKEEPER_MARKS}
 ZOOKEEPER_SHARE = 0.3
 """Of the seeds of whole clusters, those that run on the ZooKeeper plane."""
 CHUNK = 2
@@ -133,8 +135,8 @@ def table(rows: dict[str, Sum]) -> str:
 
 
 def missed(rows: dict[str, Sum]) -> dict[str, list[str]]:
-    """Coverage marks that nothing hit, by row. The ZooKeeper plane has none."""
-    wanted = {what: MARKS if what == NODES else marks_of(what) for what in rows if what != ZNODES}
+    """Coverage marks that nothing hit, by row."""
+    wanted = {what: OF_CLUSTERS[what] if what in PLANES else marks_of(what) for what in rows}
     every = {what: sorted(marks - rows[what].marks) for what, marks in wanted.items()}
     return {what: marks for what, marks in every.items() if marks}
 

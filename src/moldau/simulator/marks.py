@@ -2,7 +2,7 @@
 
 Production code knows nothing of them, so they cost nothing there. A mark that a whole campaign of seeds never hits
 means that the weather no longer reaches that corner: the campaign fails and names it. Notes and judges nothing else.
-Read next: campaign.py; machines/quorum_marks.py has those of the quorum, which are noted here too.
+Read next: campaign.py; marks_zookeeper.py has those of the other plane, machines/quorum_marks.py those of the quorum.
 """
 
 from __future__ import annotations
@@ -63,18 +63,24 @@ class Marks:
 
     def __init__(self, eyes: Eyes) -> None:
         self.hit: set[str] = set()
+        self._eyes = eyes
         self._nodes: dict[int, Any] = {}
         eyes.listeners.append(self.heard)
 
-    def heard(self, id: int, node: Node, delta: Delta, is_news: bool) -> None:
-        """A node applied a committed batch; of a new life everything is followed from here on."""
+    def heard(self, id: int, node: Node | None, delta: Delta, is_news: bool) -> None:
+        """A committed batch: a node applied it, or, on the ZooKeeper plane, the znodes themselves tell."""
+        if node is not None:
+            self.noted(id, node)
+        if is_news:
+            for _, _, before, after in delta.partition_changes(self._eyes.image):
+                if before is not None and after is not None:
+                    self._changed(before, after)
+
+    def noted(self, id: int, node: Node) -> None:
+        """A node applied something; of a new life everything is followed from here on."""
         if self._nodes.get(id) is not node and node.replicas is not None:
             self._nodes[id] = node
             self._follow(node)
-        if is_news:
-            for _, _, before, after in delta.partition_changes(node.metadata.image):
-                if before is not None and after is not None:
-                    self._changed(before, after)
 
     def _changed(self, before: Partition, after: Partition) -> None:
         if after.leader != before.leader and after.leader != NO_LEADER and after.leader in before.elr:

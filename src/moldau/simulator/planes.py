@@ -15,6 +15,7 @@ from moldau.simulator.laws.zookeeper import ZooKeeperLaws
 from moldau.simulator.looking import Eyes
 from moldau.simulator.looking_zookeeper import ZnodeEyes
 from moldau.simulator.marks import Marks
+from moldau.simulator.marks_zookeeper import ZooKeeperMarks
 from moldau.simulator.plan import Plan
 from moldau.simulator.plan_quorum import draw_quorum
 from moldau.simulator.plan_zookeeper import draw_zookeeper
@@ -44,8 +45,8 @@ def parts_of(plan: Plan) -> Parts:
     if plan.plane == ZOOKEEPER:
         cluster = ZooKeeperCluster(plan)
         sight = ZnodeEyes(cluster)
-        laws = ZooKeeperLaws(sight)
-        return Parts(cluster, sight, ZooKeeperChaos(cluster, sight), laws, laws, set)
+        laws, noting = ZooKeeperLaws(sight), ZooKeeperMarks(sight)
+        return Parts(cluster, sight, ZooKeeperChaos(cluster, sight), laws, laws, lambda: noting.hit)
     nodes = SimCluster(plan)
     eyes = Eyes(nodes)
     control, quorum = ControlLaws(eyes), QuorumLaws(eyes)

@@ -9,6 +9,7 @@ from moldau.simulator.campaign import NODES, PLANES, ZNODES, Chunk, Sum, chunks,
 from moldau.simulator.machines.replication_world import World
 from moldau.simulator.machines.seeds import MACHINES
 from moldau.simulator.marks import MARKS
+from moldau.simulator.marks_zookeeper import ZOOKEEPER_MARKS
 from moldau.simulator.zoo.mutant import Patches
 from moldau.simulator.zoo.replication import TruncatesToWatermark
 
@@ -33,7 +34,8 @@ def test_what_a_chunk_came_to_is_told() -> None:
 def test_marks_that_whole_clusters_never_hit_are_named() -> None:
     assert missed({NODES: Sum(marks=set(MARKS))}) == {}
     assert missed({NODES: Sum(marks=MARKS - {"a replica was cut"})}) == {NODES: ["a replica was cut"]}
-    assert missed({ZNODES: Sum()}) == {}
+    assert missed({ZNODES: Sum(marks=set(ZOOKEEPER_MARKS))}) == {}
+    assert missed({ZNODES: Sum()}) == {ZNODES: sorted(ZOOKEEPER_MARKS)}
 
 
 def test_a_broken_law_ends_in_the_command_that_repeats_it() -> None:

@@ -1,0 +1,124 @@
+"""Coverage marks of the ZooKeeper plane: which rare corners of sessions, offices and notes a run has been in.
+
+Read off from outside: in the servers, as a transaction is made or refused, and at each broker's door, as a controller's
+request is answered. Judges nothing. Read next: marks.py, whose marks of replicas and elections count here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from moldau.broker.node import Node
+from moldau.ports.zookeeper import BadVersion, NodeExists, Op
+from moldau.simulator.cluster_zookeeper import CHROOT
+from moldau.simulator.looking_zookeeper import ZnodeEyes, plane_of
+from moldau.simulator.marks import Marks
+from moldau.simulator.zookeeper_servers import Change
+from moldau.terms import Code
+from moldau.zookeeper import paths
+
+REFUSALS = {
+    Code.STALE_CONTROLLER_EPOCH: "zookeeper: an older controller was refused",
+    Code.STALE_BROKER_EPOCH: "zookeeper: a request to an earlier life was refused",
+}
+"""What a broker answers a controller -> the mark."""
+
+NOTES = {
+    f"{CHROOT}{paths.DELETE_TOPICS}/": "zookeeper: a tool was heeded",
+    f"{CHROOT}{paths.LOG_DIR_EVENTS}/": "zookeeper: a failed directory was told",
+    CHROOT + paths.PREFERRED_ELECTION: "zookeeper: a tool was heeded",
+    CHROOT + paths.REASSIGN_PARTITIONS: "zookeeper: a tool was heeded",
+}
+"""Requests that vanish when somebody has heeded them -> the mark."""
+
+ZOOKEEPER_MARKS = frozenset(
+    {
+        "a leader was deposed",
+        "a move ended",
+        "a replica was cut",
+        "an ISR grew again",
+        "groups were loaded",
+        "nobody could lead",
+        "zookeeper: a broker registered again",
+        "zookeeper: a request to an earlier life was refused",
+        "zookeeper: a session of a living process ended",
+        "zookeeper: a tool was heeded",
+        "zookeeper: an older registration stood in the way",
+        "zookeeper: two stood for the office",
+    }
+)
+"""What sixty seeds hit many times over; the rest is noted, and missed by no campaign."""
+
+
+class ZooKeeperMarks(Marks):
+    """``hit``: the marks of a run so far."""
+
+    def __init__(self, eyes: ZnodeEyes) -> None:
+        super().__init__(eyes)
+        self._ensemble = eyes.ensemble
+        self._registered: set[tuple[str, Any]] = set()
+        self._doors: set[Node] = set()
+        eyes.births.append(self._born)
+        eyes.ensemble.witnesses.append(self._committed)
+        self._commit = eyes.ensemble.commit
+        eyes.ensemble.commit = self._tried  # type: ignore[method-assign]
+
+    # ---- in the servers
+
+    def _tried(self, session_id: int, ops: Sequence[Op]) -> list[Any]:
+        """A transaction, noted where its condition no longer held."""
+        try:
+            return self._commit(session_id, ops)
+        except NodeExists as error:
+            if error.path == CHROOT + paths.CONTROLLER:
+                self.hit.add("zookeeper: two stood for the office")
+            elif error.path.startswith(f"{CHROOT}{paths.BROKER_IDS}/"):
+                self.hit.add("zookeeper: an older registration stood in the way")
+            raise
+        except BadVersion as error:
+            if error.path == CHROOT + paths.CONTROLLER_EPOCH:
+                self.hit.add("zookeeper: a deposed controller's write was refused")
+            elif error.path.endswith("/state"):
+                self.hit.add("zookeeper: a state had changed meanwhile")
+            raise
+
+    def _committed(self, session: int, ops: Sequence[Op], changes: Sequence[Change]) -> None:
+        for change in changes:
+            if change.data is None:
+                self.hit |= {mark for path, mark in NOTES.items() if change.path.startswith(path)}
+            if change.owner and change.path.startswith(CHROOT + paths.BROKER_IDS):
+                self._presence(session, change)
+
+    def _presence(self, session: int, change: Change) -> None:
+        owner = self._ensemble.opened[change.owner].owner
+        if change.new:
+            who = change.path, owner
+            if who in self._registered:
+                self.hit.add("zookeeper: a broker registered again")
+            self._registered.add(who)
+        elif change.data is None and not session and owner is not None and owner.alive:
+            self.hit.add("zookeeper: a session of a living process ended")
+
+    # ---- at each node
+
+    def _born(self, id: int, node: Node) -> None:
+        node.metadata.watch(lambda image, delta: self._lives(id, node))
+
+    def _lives(self, id: int, node: Node) -> None:
+        self.noted(id, node)
+        if node not in self._doors and plane_of(node) is not None:
+            self._doors.add(node)
+            receiving = plane_of(node).receiving
+            for name in ("leader_and_isr", "update_metadata", "stop_replica"):
+                setattr(receiving, name, self._answered(getattr(receiving, name)))
+
+    def _answered(self, real: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        async def answered(request: Any) -> Any:
+            answer = await real(request)
+            code = answer[0] if isinstance(answer, tuple) else answer
+            if code in REFUSALS:
+                self.hit.add(REFUSALS[code])
+            return answer
+
+        return answered
