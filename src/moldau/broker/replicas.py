@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from errno import ENOSPC
 from itertools import islice
 from typing import Any
@@ -27,7 +27,7 @@ from moldau.broker.throttles import Throttles
 from moldau.broker.topic_configs import TopicConfigs
 from moldau.broker.traffic import TopicTraffic
 from moldau.broker.waiting_room import Promise, WaitingRoom
-from moldau.image import Delta, Image
+from moldau.image import Delta, Image, PartitionDelta
 from moldau.image import Partition as Assigned
 from moldau.image.partition import LOST
 from moldau.ports import Handle
@@ -46,7 +46,9 @@ log = logging.getLogger("moldau.replicas")
 SWEPT_AT_ONCE = 250
 """Replicas a sweep looks at before it lets the loop turn."""
 OPENED_AT_ONCE = 4
-"""Replicas opened or removed in one step: each touches the disk, which takes as long as telling many others."""
+"""Replicas opened in one step: each touches the disk, which takes as long as telling many others."""
+REMOVED_AT_ONCE = 50
+"""Replicas removed in one step: each is renamed on the disk, and one sync is for all of them."""
 
 
 class Replicas:
@@ -153,15 +155,9 @@ class Replicas:
             if before is not None and broker != self.me:
                 self._forget_lost_disks(broker, before.log_dirs)
         changes = delta.partition_changes(image)
+        yield from self._remove_in_turns(changes)
         step, spent = self.around.world.step, 0
         much = max(step // OPENED_AT_ONCE, 1)
-        for change in changes:
-            if change.after is None or self.me not in change.after.replicas:
-                spent += much if change.key in self.by_key else 1
-                self._remove(change.key, deleted=change.after is None)
-                if spent >= step:
-                    spent = 0
-                    yield
         for change in changes:
             if self._stopped:
                 return
@@ -263,12 +259,30 @@ class Replicas:
             self.act(replica, machine.fail())
         return replica
 
-    def _remove(self, key: Key, *, deleted: bool) -> None:
+    def _remove_in_turns(self, changes: Sequence[PartitionDelta]) -> Iterator[None]:
+        """Give up the replicas that are no longer to be here."""
+        step, spent = self.around.world.step, 0
+        much = max(step // REMOVED_AT_ONCE, 1)
+        gone: list[TopicPartition] = []
+        for change in changes:
+            if change.after is None or self.me not in change.after.replicas:
+                spent += much if change.key in self.by_key else 1
+                removed = self._remove(change.key, deleted=change.after is None)
+                if removed is not None:
+                    gone.append(removed)
+                if spent >= step:
+                    self._delete(gone)
+                    gone, spent = [], 0
+                    yield
+        self._delete(gone)
+
+    def _remove(self, key: Key, *, deleted: bool) -> TopicPartition | None:
+        """The partition whose log the caller deletes in this very turn; None if no replica was here."""
         self.unreachable.pop(key, None)
         self.placements.forget(key)
         replica = self.by_key.pop(key, None)
         if replica is None:
-            return
+            return None
         partition = replica.partition
         self.by_partition.pop(partition, None)
         if deleted:
@@ -276,8 +290,11 @@ class Replicas:
             self.traffic.forget(partition.topic)
         self.act(replica, replica.machine.remove())
         replica.changed()
+        return partition
+
+    def _delete(self, partitions: Sequence[TopicPartition]) -> None:
         try:
-            self.logs.delete(partition, self._clock.wall_ms())
+            self.logs.delete_all(partitions, self._clock.wall_ms())
         except LogError as error:
             self.failed(error)
 

@@ -142,6 +142,14 @@ class LogDir:
                 self.on_offline(self)
         return DirOffline(self.path, error)
 
+    def sync_names(self) -> None:
+        """Make the names in it durable, if any has changed since they were; DirOffline when that fails."""
+        changes = self.names.changes
+        if self.names.dirty and self.offline is None:
+            with self.watch:
+                self.disk.sync_dir(self.path)
+            self.names.synced = max(self.names.synced, changes)
+
     def ensure_online(self) -> None:
         """DirOffline when the directory has failed."""
         if self.offline is not None:

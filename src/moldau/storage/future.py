@@ -115,6 +115,7 @@ class Futures:
         if log.recovery_point > into.recovery_point:  # what was durable stays durable
             into.flush(now_ms=now_ms)
         self._dirs.give_up(log, future.unique, now_ms)
+        log.dir.sync_names()  # before the other name: a power cut must not leave two logs under one
         del self.logs[partition]
         self._dirs.logs[partition] = into
         self._take_place(future)
@@ -145,6 +146,7 @@ class Futures:
     def _remove(self, future: Future, now_ms: int) -> None:
         # Not under the unique part that it shares with its log's: a start would take that for half a swap.
         self._dirs.give_up(future.log, future.unique[::-1] + "0", now_ms)
+        future.log.dir.sync_names()
 
 
 def _belongs(copy: Log, log: Log) -> bool:

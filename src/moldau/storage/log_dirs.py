@@ -7,7 +7,7 @@ task or timer: the broker calls the passes. A directory that fails is offline an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from moldau.ports import Disk, Random
@@ -226,18 +226,43 @@ class LogDirs:
         self._add(log)
         return log
 
-    def delete(self, partition: TopicPartition, now_ms: int, *, stray: bool = False) -> None:
-        """Take a log away: its folder gets another name now and goes after file.delete.delay.ms.
+    def delete(self, partition: TopicPartition, now_ms: int) -> None:
+        """Take a log away: its folder gets another name now and goes after file.delete.delay.ms."""
+        self.delete_all((partition,), now_ms)
 
-        A ``stray`` (a folder the cluster's metadata does not know) is only set aside, for an operator to look at.
+    def delete_all(
+        self, partitions: Iterable[TopicPartition], now_ms: int, *, strays: Container[TopicPartition] = ()
+    ) -> None:
+        """Take many logs away, with one sync of each directory for all of them (a sync takes as long as 40 renames).
+
+        Of a power cut in the middle some come back, as they would have if it had come before: their topic ids tell.
+        ``strays`` are only set aside, for an operator to look at. DirOffline when a directory fails; the logs in the
+        others have gone all the same.
         """
-        self.futures.drop(partition, now_ms)  # first: a future alone would be taken for half a swap
-        log = self.logs.pop(partition)
-        unique = self._random.uuid().hex() if self._random is not None else f"{now_ms:032x}"
-        self.give_up(log, unique, now_ms, stray=stray)
+        failed: DirOffline | None = None
+        for partition in partitions:
+            try:
+                self.futures.drop(partition, now_ms)  # first: a future alone would be taken for half a swap
+            except DirOffline as error:
+                failed = error
+            log = self.logs.pop(partition)
+            unique = self._random.uuid().hex() if self._random is not None else f"{now_ms:032x}"
+            try:
+                self.give_up(log, unique, now_ms, stray=partition in strays)
+            except DirOffline as error:
+                failed = error
+        for dir in self.online:
+            try:
+                dir.sync_names()
+            except DirOffline as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
     def give_up(self, log: Log, unique: str, now_ms: int, *, stray: bool = False) -> None:
-        """Rename the folder of a log that is in use no more; ``unique`` makes its new name."""
+        """Rename the folder of a log that is in use no more; ``unique`` makes its new name. Durable once the names of
+        its directory are synced.
+        """
         dir, partition = log.dir, log.partition
         for segment in log.segments:
             segment.drop()
@@ -245,11 +270,9 @@ class LogDirs:
         path = f"{dir.path}/{names.doomed_folder(partition, unique, suffix)}"
         if dir.offline is not None:
             return
-        try:
+        with dir.watch:
             self.disk.rename(log.folder.path, path)
-            self.disk.sync_dir(dir.path)
-        except OSError as error:
-            raise dir.fail(error) from error
+        dir.names.touch()
         log.folder.path = path
         if stray:
             self.strays.append(path)
@@ -278,9 +301,9 @@ class LogDirs:
                             log.folder.say_topic(topic_id)
                 else:
                     strays.append(partition)
-        for partition in strays:
-            with suppress(DirOffline):  # whoever listens to ``on_offline`` knows; other directories are looked through
-                self.delete(partition, now_ms, stray=self.logs[partition].topic_id is None)
+        nameless = {partition for partition in strays if self.logs[partition].topic_id is None}
+        with suppress(DirOffline):  # whoever listens to ``on_offline`` knows; other directories are looked through
+            self.delete_all(strays, now_ms, strays=nameless)
         return strays
 
     # -- passes: each returns soon, and the broker calls them by its clock ------------------------------------------

@@ -113,6 +113,28 @@ def test_a_log_of_an_earlier_topic_of_the_name_makes_room_at_the_start(tmp_path:
     run(work)
 
 
+def test_a_topic_of_many_partitions_goes_with_few_syncs(tmp_path: Path) -> None:
+    """A sync takes as long as the renames of forty folders, and the loop stands still meanwhile."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=120)
+            replicas = cluster.brokers[0].replicas
+            disk = cluster.brokers[0].world.disk
+            synced: list[str] = []
+            sync_dir = disk.sync_dir
+            disk.sync_dir = lambda path: (synced.append(path), sync_dir(path))
+            cluster.commit(records.RemoveTopicRecord(topic_id=TOPIC_ID))
+            assert not replicas.by_key
+            assert not replicas.logs.logs
+            assert synced == [str(tmp_path / "broker-0")] * 3
+            left = [path.name for path in (tmp_path / "broker-0").iterdir() if path.name.startswith(TOPIC)]
+            assert len(left) == 120
+            assert all(name.endswith("-delete") for name in left)
+
+    run(work)
+
+
 def test_a_failed_disk_takes_its_replicas_and_no_others(tmp_path: Path) -> None:
     async def work() -> None:
         dirs = f"{tmp_path}/one,{tmp_path}/two"

@@ -450,6 +450,64 @@ def test_a_log_deleted_around_its_flush_does_not_take_the_directory_with_it(when
     assert dirs.online
 
 
+def syncs(disk: FaultyDisk, path: str) -> int:
+    """How often the names in a directory were made durable so far."""
+    return sum(step.partition(" ")[2] == f"sync_dir {path}" for step in disk.log)
+
+
+def test_many_logs_go_with_one_sync_of_each_directory() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk, "/a", "/b")
+    many = [TopicPartition("t", number) for number in range(300)]
+    for partition in many:
+        dirs.create(partition, TOPIC_ID, SMALL)
+    before = syncs(disk, "/a"), syncs(disk, "/b")
+    dirs.delete_all(many, 0)
+    assert (syncs(disk, "/a"), syncs(disk, "/b")) == (before[0] + 1, before[1] + 1)
+    assert not dirs.logs
+    assert not loaded(disk.power_cut(seed=1), "/a", "/b").logs, "they are gone for good when the call returns"
+    dirs.delete_all((), 0)
+    assert (syncs(disk, "/a"), syncs(disk, "/b")) == (before[0] + 1, before[1] + 1), "nothing new to make durable"
+
+
+def test_a_power_cut_while_many_logs_go_leaves_each_as_it_was_or_gone() -> None:
+    """What came back belongs to no partition, or to one of another topic id, and goes at the start."""
+    many = [TopicPartition("t", number) for number in range(12)]
+    came_back = 0
+    for seed in range(40):
+        disk = FaultyDisk()
+        dirs = loaded(disk)
+        for partition in many:
+            log = dirs.create(partition, TOPIC_ID, SMALL)
+            log.append_leader(batch(), 0, 0)
+            log.flush()
+        disk.crash_at = disk.steps + 1 + seed % len(many)
+        with pytest.raises(Crash):
+            dirs.delete_all(many, 0)
+        again = loaded(disk.power_cut(seed))
+        came_back += len(again.logs)
+        assert all((log.topic_id, log.log_end_offset) == (TOPIC_ID, 3) for log in again.logs.values())
+        left = dict.fromkeys(again.logs, OTHER_ID)
+        assert set(again.remove_strays(left, 0)) == set(left)
+        assert not again.logs
+        assert not again.strays
+    assert came_back, "no cut came while there was something to lose"
+
+
+def test_a_failed_directory_does_not_keep_the_logs_of_others() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk, "/a", "/b")
+    many = [TopicPartition("t", number) for number in range(6)]
+    for partition in many:
+        dirs.create(partition, TOPIC_ID, SMALL)
+    disk.fail_at = disk.steps + 2
+    with pytest.raises(DirOffline):
+        dirs.delete_all(many, 0)
+    assert [dir.path for dir in dirs.offline] == ["/a"]
+    assert not dirs.logs
+    assert sum(name.endswith("-delete") for name in disk.list_dir("/b")) == 3
+
+
 def test_idle_files_are_closed_to_open_others() -> None:
     disk = FaultyDisk()
     dirs = LogDirs(disk, ["/d"], open_files=3)
