@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.broker.api import CONTROLLER, handler
+from moldau.ports.rare import UNREACHED_CONTROLLER
 from moldau.terms import Code
 from moldau.wire.schema import Message
 
@@ -52,6 +53,8 @@ class Asking:
         leader, _ = node.plane.leader
         if leader is None:
             raise ConnectionError("no active controller is known")
+        if (rare := node.world.rare) is not None and rare(UNREACHED_CONTROLLER):
+            raise ConnectionError("the controller is not reached")
         if leader == node.config.node_id and node.office is not None:
             answer = handler(message.api_key, CONTROLLER)(node, message, LocalContext(message))
             return await answer if inspect.isawaitable(answer) else answer

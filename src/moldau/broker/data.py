@@ -20,6 +20,7 @@ from moldau.broker.formatting import METADATA_FOLDER, FormatRefused
 from moldau.broker.replicas import Replicas
 from moldau.broker.surroundings import Surroundings
 from moldau.client.connection import connect
+from moldau.ports.rare import LATE_CHECKPOINT, LATE_FLUSH
 from moldau.storage.errors import DirOffline, LogError
 from moldau.storage.folder import LogDir
 from moldau.storage.log_dirs import LogDirs
@@ -144,6 +145,8 @@ class DataSide:
         self._world.tasks.spawn(again(), name)
 
     async def _flush(self) -> None:
+        if (rare := self._world.rare) is not None and rare(LATE_FLUSH):
+            return
         for partition_log, flush in self.log_dirs.flushes_due(self._world.clock.wall_ms()):
             await self._world.tasks.off_loop(flush.run)
             try:
@@ -152,6 +155,8 @@ class DataSide:
                 self.replicas.failed(error)
 
     async def _checkpoint(self) -> None:
+        if (rare := self._world.rare) is not None and rare(LATE_CHECKPOINT):
+            return
         for checkpoint in self.log_dirs.checkpoints_due():
             await self._world.tasks.off_loop(checkpoint.run)
             self.log_dirs.end_checkpoint(checkpoint)

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from moldau.broker.surroundings import Surroundings
+from moldau.ports.rare import LATE_ISR, UNHEARD_ISR
 from moldau.replication.effects import AlterIsr, Effects
 from moldau.replication.facts import IsrAnswer
 from moldau.terms import Code
@@ -49,8 +50,10 @@ class IsrRequests:
         self._asks.clear()
 
     async def _talk(self) -> None:
-        wait_ms = 0
+        wait_ms, rare = 0, self._around.world.rare
         while self._asks and not self._closed:
+            if rare is not None and rare(LATE_ISR):
+                wait_ms = RETRY_MAX_MS
             if wait_ms:
                 await self._pause(wait_ms)
             asks = dict(islice(self._asks.items(), self._around.world.step))
@@ -74,6 +77,8 @@ class IsrRequests:
     async def _send(self, asks: Asks) -> dict[tuple[bytes, int], IsrAnswer]:
         try:
             response: AlterPartitionResponse = await self._around.ask_controller(self._request(asks))
+            if (rare := self._around.world.rare) is not None and rare(UNHEARD_ISR):
+                raise ConnectionError("the answer is lost")
         except OSError:
             return {}
         if response.error_code != Code.NONE:

@@ -14,6 +14,7 @@ import logging
 from typing import Any
 
 from moldau.controller.features import SUPPORTED
+from moldau.ports.rare import LATE_BEAT, UNHEARD_REGISTRATION
 from moldau.terms import Code
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -113,6 +114,8 @@ class Lifecycle:
             else:
                 wait_ms = self._node.config["broker.heartbeat.interval.ms"] if self._settled(answer) else 2 * RETRY_MS
             await self._pause(wait_ms)
+            if (rare := self._world.rare) is not None and rare(LATE_BEAT):
+                await self._pause(self._node.config["broker.heartbeat.interval.ms"])
         self.stage = Stage.GONE
 
     async def _pause(self, wait_ms: float) -> None:
@@ -179,6 +182,8 @@ class Lifecycle:
         while True:
             try:
                 answer: BrokerRegistrationResponse = await self._node.asking.once(self._request())
+                if (rare := self._world.rare) is not None and rare(UNHEARD_REGISTRATION):
+                    raise ConnectionError("the answer is lost")
                 if answer.error_code == Code.NONE:
                     self.epoch = answer.broker_epoch
                     self.stage = Stage.FENCED if self.stage is not Stage.LEAVING else self.stage

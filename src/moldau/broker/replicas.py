@@ -31,6 +31,7 @@ from moldau.image import Delta, Image, PartitionDelta
 from moldau.image import Partition as Assigned
 from moldau.image.partition import LOST
 from moldau.ports import Handle
+from moldau.ports.rare import EARLY_ROLL
 from moldau.replication import effects as deeds
 from moldau.replication.effects import Effects
 from moldau.replication.facts import Assignment
@@ -396,6 +397,9 @@ class Replicas:
         if code is not Code.NONE:
             return Appended(code)
         try:
+            # Not a coordinator's log: what is rolled there is compacted soon, and worlds compare logs batch by batch.
+            if not internal and (rare := self.around.world.rare) is not None and rare(EARLY_ROLL):
+                replica.log.roll(now_ms=self._clock.wall_ms())
             appended = replica.log.append_leader(
                 records, machine.leader_epoch, self._clock.wall_ms(), internal=internal
             )

@@ -22,6 +22,7 @@ from moldau.broker.connection_limits import ConnectionLimits
 from moldau.broker.traffic import ApiStats, RequestStats
 from moldau.broker.waiting_room import Waiter
 from moldau.ports import Transport, World
+from moldau.ports.rare import CLOSED_CONNECTION
 from moldau.wire.codec import Malformed
 from moldau.wire.frames import RequestHeader, read_request, read_request_header, response_frame
 from moldau.wire.schema import Message
@@ -364,6 +365,8 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(out[0])
         else:
             transport.writelines(out)
+        if (rare := self.door.world.rare) is not None and rare(CLOSED_CONNECTION):
+            transport.close()
 
     def _regulate(self) -> None:
         wanted = not (self._stalled or self._held) and len(self._slots) <= UNANSWERED_MAX

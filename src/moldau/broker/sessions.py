@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.readings import Asked, Data, Reader
 from moldau.ports import Clock, Random
+from moldau.ports.rare import LOST_SESSION
 from moldau.terms import Code
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
@@ -70,6 +71,10 @@ class Sessions:
             reader.name(request.topics, by_id)
             return reader
         session = self._by_id.get(request.session_id)
+        if (rare := self._replicas.around.world.rare) is not None and session is not None and rare(LOST_SESSION):
+            del self._by_id[request.session_id]
+            session.close()
+            session = None
         if session is None:
             return Code.FETCH_SESSION_ID_NOT_FOUND
         if session.by_id != by_id:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moldau.ports.disk import Disk
 from moldau.ports.net import Net
+from moldau.ports.rare import Rare
 from moldau.ports.time import Clock, Random, Tasks
 from moldau.ports.zookeeper import OpenZooKeeper
 from moldau.terms.value import value
@@ -20,5 +21,7 @@ class World:
     tasks: Tasks
     zookeeper: OpenZooKeeper | None = None
     """Makes a session's port, not yet started; None where there is no ZooKeeper to be had."""
+    rare: Rare | None = None
+    """Says now and then that a rare way is taken; None in production: never."""
     step: int = 100
     """How many partitions, or records of the metadata log, one step of the loop should hold: under 5 ms of work."""

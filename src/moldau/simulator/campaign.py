@@ -20,6 +20,7 @@ import click
 from moldau.simulator.machines.seeds import MACHINES, marks_of, run_seed
 from moldau.simulator.marks import MARKS
 from moldau.simulator.marks_zookeeper import ZOOKEEPER_MARKS
+from moldau.simulator.rare import MARKS as RARE
 from moldau.simulator.scenes import QUORUM, ZOOKEEPER
 
 SHARES = {"quorum": 17, "voters": 6, "replication": 35, "controller": 11, "office": 15, "groups": 16}
@@ -135,9 +136,11 @@ def table(rows: dict[str, Sum]) -> str:
 
 
 def missed(rows: dict[str, Sum]) -> dict[str, list[str]]:
-    """Coverage marks that nothing hit, by row."""
+    """Coverage marks that nothing hit, by row; the rare ways of production code are wanted of both planes together."""
     wanted = {what: OF_CLUSTERS[what] if what in PLANES else marks_of(what) for what in rows}
     every = {what: sorted(marks - rows[what].marks) for what, marks in wanted.items()}
+    if all(plane in rows for plane in PLANES):
+        every["both planes"] = sorted(RARE.difference(*(rows[plane].marks for plane in PLANES)))
     return {what: marks for what, marks in every.items() if marks}
 
 

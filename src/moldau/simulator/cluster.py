@@ -23,6 +23,7 @@ from moldau.simulator.loop import Owner, SimLoop
 from moldau.simulator.net import SimNet, Wires
 from moldau.simulator.plan import BROKER, CONTROLLER, Plan
 from moldau.simulator.ports import Machine, SimClock, SimRandom, SimTasks
+from moldau.simulator.rare import Chances
 from moldau.terms import NO_UUID, TopicPartition, uuid_text
 
 PORT, CONTROLLER_PORT = 9092, 9093
@@ -56,6 +57,7 @@ class SimCluster:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.dice = self.stream("nodes")
+        self.rare = Chances(self.stream("rare")) if plan.rare else None
         self.loop = SimLoop(self.stream("order"))
         self.story: list[str] = []
         self.directories: dict[int, bytes] = {}
@@ -135,6 +137,7 @@ class SimCluster:
             disk=disk,
             net=SimNet(self.wires, host, owner),
             tasks=SimTasks(self.loop, self.dice, Machine(disk, clock), failed),
+            rare=self.rare,
             step=1 + self.plan.seed % 4,
         )
 

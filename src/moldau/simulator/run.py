@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moldau.client.admin import NewTopic, create_topics
@@ -50,6 +50,7 @@ class Outcome:
     plan: str = ""
     timeline: list[str] = field(default_factory=list)
     marks: set[str] = field(default_factory=set)
+    rare: dict[str, int] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -57,14 +58,14 @@ class Outcome:
         return "broken" if self.broken else "unknown" if self.doubts else "passed"
 
 
-def simulate(seed: int, scene: str | None = None, plane: str = QUORUM) -> Outcome:
-    """Run one seed; ``scene`` allows one kind of trouble only.
+def simulate(seed: int, scene: str | None = None, plane: str = QUORUM, *, rare: bool = True) -> Outcome:
+    """Run one seed; ``scene`` allows one kind of trouble only, ``rare`` rare ways of production code.
 
     A RuntimeWarning breaks the run: a coroutine that nobody awaits is work that somebody believes to be done (X7).
     """
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", RuntimeWarning)
-        outcome = _simulate(plan_of(seed, scene, plane))
+        outcome = _simulate(replace(plan_of(seed, scene, plane), rare=rare))
         gc.collect()  # only what is collected is warned of
     outcome.broken += sorted({f"X7: {one.message}" for one in warned if one.category is RuntimeWarning})
     return outcome
@@ -81,8 +82,8 @@ def _simulate(plan: Plan, *, hasty: bool = False) -> Outcome:
 
 
 def first_broken(seed: int, scene: str | None, plane: str) -> str | None:
-    """Run one seed until a law does not hold; which."""
-    broken = _simulate(plan_of(seed, scene, plane), hasty=True).broken
+    """Run one seed, without rare ways, until a law does not hold; which."""
+    broken = _simulate(replace(plan_of(seed, scene, plane), rare=False), hasty=True).broken
     return broken[0] if broken else None
 
 
@@ -281,9 +282,10 @@ class Run:
             virtual_s=cluster.loop.time(),
             steps=cluster.loop.steps,
             troubles=self.chaos.done,
-            plan=self.plan.text(),
+            plan=self.plan.text() + ("" if cluster.rare is None else cluster.rare.text()),
             timeline=self.timeline.lines(),
-            marks=self.marks(),
+            marks=self.marks() | (set() if cluster.rare is None else cluster.rare.marks),
+            rare={} if cluster.rare is None else cluster.rare.taken,
         )
         cluster.loop.after_turn = None
         cluster.close()

@@ -15,6 +15,7 @@ from moldau.broker.leaders import leader_of
 from moldau.broker.replica import Replica
 from moldau.broker.waiting_room import Promise
 from moldau.image import Image
+from moldau.ports.rare import REFUSED_PRODUCE
 from moldau.storage import Appended
 from moldau.terms import Code
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, read_header
@@ -29,7 +30,7 @@ Slot = ProduceResponse.PartitionProduceResponse
 def handle(node: Any, request: ProduceRequest, context: Any) -> ProduceResponse | Awaitable[Any] | None:
     """Append, and answer now, later or not at all."""
     acks, version = request.acks, context.api_version
-    replicas = node.replicas
+    replicas, rare = node.replicas, node.world.rare
     response = ProduceResponse()
     promise: Promise | None = None
     failed = False
@@ -40,6 +41,8 @@ def handle(node: Any, request: ProduceRequest, context: Any) -> ProduceResponse 
             slot = Slot(index=part.index, base_offset=-1)
             shown.partition_responses.append(slot)
             replica = _replica(replicas, data, part.index, version, context)
+            if rare is not None and rare(REFUSED_PRODUCE):
+                replica = Code.NOT_LEADER_OR_FOLLOWER
             appended = _append(replicas, replica, part.records, acks)
             if appended.code is not Code.NONE:
                 failed = True

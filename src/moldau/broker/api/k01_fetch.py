@@ -13,6 +13,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from moldau.broker.readings import Terms
+from moldau.ports.rare import EMPTY_FETCH, SHORT_FETCH
 from moldau.terms import Code
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
@@ -27,14 +28,17 @@ def handle(node: Any, request: FetchRequest, context: Any) -> FetchResponse | Aw
     reader = node.replicas.sessions.open(request, version, follower=replica_id >= 0)
     if isinstance(reader, Code):
         return FetchResponse(error_code=reader)
-    max_bytes = request.max_bytes
+    max_bytes, max_wait_ms = request.max_bytes, request.max_wait_ms
     if replica_id < 0:
         max_bytes = min(max_bytes, node.config["fetch.max.bytes"])
+    if (rare := node.world.rare) is not None:
+        max_bytes = 1 if rare(SHORT_FETCH) else max_bytes
+        max_wait_ms = 0 if rare(EMPTY_FETCH) else max_wait_ms
     terms = Terms(
         version,
         replica_id,
         broker_epoch,
-        request.max_wait_ms,
+        max_wait_ms,
         request.min_bytes,
         max_bytes,
         request.isolation_level == READ_COMMITTED,

@@ -13,6 +13,7 @@ from typing import Any
 
 from moldau.broker.topics import OFFSETS, create_automatically
 from moldau.groups import partition_for
+from moldau.ports.rare import UNKNOWN_COORDINATOR
 from moldau.terms import Code
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -58,6 +59,8 @@ def _find(node: Any, kind: int, key: str, listener: str) -> Coordinator:
         return _none(key, code, text)
     image = node.metadata.image
     topic = image.topic(OFFSETS)
+    if (rare := node.world.rare) is not None and rare(UNKNOWN_COORDINATOR):
+        topic = None
     if topic is not None:
         leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
         broker = image.brokers.get(leader)

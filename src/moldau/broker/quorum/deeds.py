@@ -18,6 +18,7 @@ from moldau.broker.quorum.files import QuorumFiles
 from moldau.broker.quorum.requests import TOPIC_ID
 from moldau.broker.quorum.retention import first_kept
 from moldau.broker.quorum.settings import SeatSettings
+from moldau.ports.rare import EARLY_SNAPSHOT, SHORT_METADATA, SHORT_PIECE
 from moldau.quorum import ElectionState, LogView, OffsetAndEpoch, Quorum, Unattached, VoterLog, VotersAt
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from moldau.broker.quorum.driver import Driver
 
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
+SHORT_PIECE_BYTES = 50
 
 
 class Deeds:
@@ -146,7 +148,9 @@ class Deeds:
             case do.SendAnswer(token, answer):
                 self._answer(token, answer)
             case do.ServeRecords(token, answer, begin, end):
-                data = self.log.read(begin, token[1], up_to=end)
+                rare = self._world.rare
+                length = 1 if rare is not None and rare(SHORT_METADATA) else token[1]
+                data = self.log.read(begin, length, up_to=end)
                 self._answer(token, answer._replace(data=data))
             case do.ServeSnapshot(token, answer):
                 self._serve_snapshot(token, answer)
@@ -210,7 +214,9 @@ class Deeds:
         if answer.position >= size:
             self._answer(token, answer._replace(code=Code.POSITION_OUT_OF_RANGE, size=size))
             return
-        data = self.files.read_piece(answer.snapshot, answer.position, token[1])
+        rare = self._world.rare
+        length = min(token[1], SHORT_PIECE_BYTES) if rare is not None and rare(SHORT_PIECE) else token[1]
+        data = self.files.read_piece(answer.snapshot, answer.position, length)
         self._answer(token, answer._replace(size=size, length=len(data), data=data))
 
     async def _install(self, point: OffsetAndEpoch) -> None:
@@ -226,6 +232,8 @@ class Deeds:
         settings, delivery = self._settings, self.delivery
         now_ms = self._world.clock.monotonic_ms()
         old = delivery.bytes_since_snapshot > 0 and now_ms - self._snapshot_ms >= settings.snapshot_interval_ms > 0
+        if (rare := self._world.rare) is not None and delivery.bytes_since_snapshot > 0:
+            old |= rare(EARLY_SNAPSHOT)
         if (delivery.bytes_since_snapshot >= settings.snapshot_bytes or old) and not self._snapshotting:
             self._snapshotting = True
             delivery.bytes_since_snapshot = 0

@@ -13,11 +13,14 @@ from typing import Any
 
 from moldau.broker.quorum.batches import Decided, decided
 from moldau.ports import PlaneEvents, World
+from moldau.ports.rare import LATE_DELIVERY
 from moldau.quorum import OffsetAndEpoch
 from moldau.storage import Log
 from moldau.terms.named import NamedTuple
 
 READ_BYTES = 1 << 20
+LATE_MS = 200
+"""How late what is told late is told."""
 
 
 class _Told(NamedTuple):
@@ -43,6 +46,7 @@ class Delivery:
         self._listeners = tuple(listeners)
         self._tasks = world.tasks
         self._at_once = world.step
+        self._rare = world.rare
         self._failed = failed
         self._proposed: deque[Decided] = deque()
         self._read: Iterator[Decided] | None = None
@@ -81,7 +85,10 @@ class Delivery:
         self._due.append(told)
         if not self._busy:
             self._busy = True
-            self._go_on()
+            if (rare := self._rare) is not None and rare(LATE_DELIVERY):
+                self._tasks.call_later(LATE_MS, self._later)
+            else:
+                self._go_on()
 
     def _go_on(self) -> None:
         left = self._at_once

@@ -19,6 +19,7 @@ from moldau.broker.zookeeper import batch
 from moldau.broker.zookeeper.directories import said
 from moldau.image import Broker, Delta, Image
 from moldau.image.partition import Key
+from moldau.ports.rare import UNHEARD_ANSWER
 from moldau.terms import Code
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
@@ -89,6 +90,8 @@ class Channel:
             answer = await self._link.ask(message, self._node.config["controller.socket.timeout.ms"])
         except OSError as error:
             log.debug("broker %d: %s", self.broker.id, error)
+            return None
+        if (rare := self._node.world.rare) is not None and rare(UNHEARD_ANSWER):
             return None
         code = Code(answer.error_code)
         if code is Code.STALE_BROKER_EPOCH:
