@@ -42,3 +42,10 @@ def test_what_clients_send_again_over_broken_connections_is_there_once(tmp_path:
 
     assert status == 0, said
     assert "they connect again after" in said
+
+
+@pytest.mark.timeout(400)
+def test_a_leader_that_is_killed_on_the_zookeeper_plane_takes_nothing_acknowledged_with_it(tmp_path: Path) -> None:
+    status, said = chaos(tmp_path, "2", "--plane", "zookeeper", "--rounds", "1", "--seed", "11")
+
+    assert status == 0, said
