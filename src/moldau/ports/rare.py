@@ -71,7 +71,7 @@ WAYS: Mapping[str, tuple[str, str]] = {
         "broker/quorum/deeds.py",
         "a fetch of the metadata log brings one batch: sizes are limits (KIP-595)",
     ),
-    SHORT_PIECE: ("broker/quorum/deeds.py", "a piece of a snapshot is a few bytes long: sizes are limits (KIP-630)"),
+    SHORT_PIECE: ("broker/quorum/deeds.py", "a piece of a snapshot is a kilobyte long: sizes are limits (KIP-630)"),
     UNHEARD_ANSWER: (
         "broker/zookeeper/channels.py",
         "the answer of a broker is lost, the request repeated: all of them may be",

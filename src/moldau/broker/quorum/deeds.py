@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from moldau.broker.quorum.driver import Driver
 
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
-SHORT_PIECE_BYTES = 50
+SHORT_PIECE_BYTES = 1_000
+"""Enough for what a snapshot begins with: who fetches it takes the voters from the first piece alone (KIP-853)."""
 
 
 class Deeds:
