@@ -266,6 +266,12 @@ class NodeConfig:
             raise ConfigError(
                 f"Invalid value {self[least]} for configuration {least}: at most {most} ({self[most]}) is expected"
             )
+        least, most = "connection.failed.authentication.delay.ms", "connections.max.idle.ms"
+        if 0 <= self[most] <= self[least]:
+            raise ConfigError(
+                f"Invalid value {self[most]} for configuration {most}: more than {least} ({self[least]}) is expected,"
+                " or below 0 for no limit"
+            )
         if self.migrates:
             self._check_migration()
         if self.on_zookeeper:

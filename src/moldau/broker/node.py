@@ -21,6 +21,7 @@ from moldau.broker.connection_limits import ConnectionLimits
 from moldau.broker.data import DataSide
 from moldau.broker.dynamic import DynamicConfig
 from moldau.broker.formatting import FormatRefused, read_meta
+from moldau.broker.idle import IdleSweep
 from moldau.broker.just_gone import JustGone
 from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
 from moldau.broker.metadata import Metadata
@@ -179,6 +180,7 @@ class Node:
         )
         if not is_controllers and (one.name != self.config.inter_broker_listener or self._has_one_listener):
             door.limits = self.limits
+        door.idle = IdleSweep(self.world, door.connections, self.config["connections.max.idle.ms"])
         host = one.host or LOOPBACK
         if not one.host:
             log.info("listener %s names no host: it binds %s only (write 0.0.0.0 for all interfaces)", one.name, host)

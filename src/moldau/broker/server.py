@@ -19,6 +19,7 @@ from typing import Any
 
 from moldau.broker.api import ANSWERS, Answer, Handler, handler
 from moldau.broker.connection_limits import ConnectionLimits
+from moldau.broker.idle import IdleSweep
 from moldau.broker.traffic import ApiStats, RequestStats
 from moldau.broker.waiting_room import Waiter
 from moldau.ports import Transport, World
@@ -78,6 +79,7 @@ class Door:
         self.closing = False
         self.closed_hooks: list[Callable[[Connection], None]] = []
         self.limits: ConnectionLimits | None = None
+        self.idle: IdleSweep | None = None
         self.early: frozenset[int] | None = None
         """The only requests that are handled before ``admit``; None: all are."""
         self._waiting: list[Connection] = []
@@ -121,6 +123,8 @@ class Door:
     def close(self) -> None:
         """Refuse new work and cut every connection."""
         self.closing = True
+        if self.idle is not None:
+            self.idle.stop()
         for connection in list(self.connections):
             connection.close()
 
@@ -133,6 +137,8 @@ class Connection(asyncio.BufferedProtocol):
         self.peer: Any = None
         self.since_ms = door.world.clock.monotonic_ms()
         """When it was made, on the monotonic clock."""
+        self.heard = True
+        """Something came since ``IdleSweep`` last looked."""
         self._transport: Transport | None = None
         self._buffer = bytearray(BUFFER_BYTES)
         self._view = memoryview(self._buffer)
@@ -188,6 +194,17 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    @property
+    def waits(self) -> bool:
+        """Whether it is not for the client to speak: an answer is due, or there is no room for its request yet."""
+        return bool(self._slots) or self._held
+
+    def expire(self, idle_ms: int) -> None:
+        """Nothing was said for that long. What the client has not taken by now it does not want."""
+        log.debug("closing the connection of %s on %s, idle for %d ms", self.peer, self.door.listener, idle_ms)
+        if self._transport is not None:
+            self._transport.abort()
+
     def eof_received(self) -> bool | None:
         return None
 
@@ -204,6 +221,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._end += nbytes
+        self.heard = True
         if self._held:
             return
         self._busy = True

@@ -136,7 +136,8 @@ NETWORK = table(
     _int("max.connections.per.ip", default=INT_MAX, low=0, doc="Connections a node takes from one address."),
     _text("max.connections.per.ip.overrides", default="", doc="Exceptions to max.connections.per.ip, as host:count."),
     _int("max.connection.creation.rate", default=INT_MAX, low=0, doc="New connections a second, at most."),
-    _long("connections.max.idle.ms", default=600_000, doc="A connection idle for this long is closed."),
+    _long("connections.max.idle.ms", default=600_000,
+          doc="A connection whose client says nothing for this long, and waits for nothing, is closed; below 0 never."),
     _int("request.timeout.ms", default=30_000, importance=HIGH, doc="Patience of a request that this node sends."),
 )
 
@@ -306,7 +307,7 @@ SECURITY = table(
 # fmt: on
 
 _NOT_LOOKED_AT = frozenset((
-    "compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "connections.max.idle.ms",
+    "compression.gzip.level", "compression.lz4.level", "compression.zstd.level",
     "controller.quorum.append.linger.ms", "internal.metadata.max.batch.size.in.bytes",
     "log.flush.start.offset.checkpoint.interval.ms", "log.initial.task.delay.ms", "log.preallocate",
     "metadata.log.segment.ms", "offsets.load.buffer.size", "producer.id.expiration.check.interval.ms",
