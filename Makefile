@@ -40,12 +40,14 @@ check: setup  ## ruff, mypy, import contracts, tidy budgets
 jars: setup  ## Apache Kafka's jars through Maven, for the peer and the Java clients
 	@sh bench/jars/get.sh
 
-# Each client library and their groups, on the other plane too; `make test-zookeeper` is all that can run there.
-ON_ZOOKEEPER := confluent kafka_python aiokafka kcat groups
+# The clients on the other plane too; `make test-zookeeper` is all that can run there. Its kills, chaos, demo and
+# migration are tests of their own among the rest.
+ON_ZOOKEEPER := client foreign_aiokafka foreign_codecs foreign_confluent foreign_groups foreign_java \
+	foreign_kafka_python foreign_kcat admin_bad_input admin_commands admin_tools
 
 test: check jars  ## everything that CI runs
 	$(PY) -m moldau.simulator.campaign
-	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(ON_ZOOKEEPER:%=tests/live/test_foreign_%.py)
+	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(ON_ZOOKEEPER:%=tests/live/test_%.py)
 	$(PYTEST) --hypothesis-profile=landing tests --ignore tests/tidy
 
 test-zookeeper: setup jars  ## the live suite with its shared cluster on the ZooKeeper plane

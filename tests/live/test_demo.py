@@ -20,9 +20,10 @@ from moldau.admin.demo.pipeline import Pipeline
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def test_the_demo_kills_a_broker_and_balances_its_books(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "moldau.admin.demo", "--folder", str(tmp_path), "--flights", "20000"]
-    command += ["--seconds", "8"]
+@pytest.mark.parametrize(("plane", "count"), [("quorum", 20000), ("zookeeper", 8000)])
+def test_the_demo_kills_a_broker_and_balances_its_books(plane: str, count: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "moldau.admin.demo", "--folder", str(tmp_path), "--flights", str(count)]
+    command += ["--seconds", "8", "--plane", plane]
     done = subprocess.run(command, capture_output=True, text=True, timeout=340, check=False)
     told = done.stdout + done.stderr
     assert done.returncode == 0, told
