@@ -183,8 +183,6 @@ def snapshot_answered(turn: Turn, peer: int, ask: SnapshotAsk, answer: SnapshotA
         turn.carry(retry_at_ms=turn.at.now_ms + turn.timing.retry_backoff_ms)
         return
     turn.say(do.WriteChunk(loading.snapshot, loading.position, answer.data))
-    if loading.position == 0:
-        loading = replace(loading, voters=answer.voters)
     position = loading.position + answer.length
     if position < answer.size:
         turn.carry(loading=replace(loading, position=position))
@@ -194,8 +192,8 @@ def snapshot_answered(turn: Turn, peer: int, ask: SnapshotAsk, answer: SnapshotA
     log = turn.quorum.log.replaced_by(loading.snapshot)
     turn.put(log=log, high_watermark=max(turn.quorum.high_watermark, log.end))
     turn.truncated_voters(0)
-    if loading.voters is not None:
-        turn.appended_voters(log.end - 1, loading.voters)
+    if answer.voters is not None:
+        turn.appended_voters(log.end - 1, answer.voters)
 
 
 def fetch_failed(turn: Turn, peer: int, ask: FetchAsk | SnapshotAsk, *, dead: bool) -> None:

@@ -111,8 +111,8 @@ class SnapshotAsk(NamedTuple):
 
 
 class SnapshotAnswer(NamedTuple):
-    """``length`` bytes of ``data`` from ``position`` of a snapshot of ``size`` bytes; the first piece of a snapshot has
-    its voter set, if there is one."""
+    """``length`` bytes of ``data`` from ``position`` of a snapshot of ``size`` bytes; the last piece comes with the
+    voter set of the snapshot, if it has one."""
 
     code: Code
     epoch: int

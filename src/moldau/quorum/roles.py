@@ -12,7 +12,7 @@ from typing import Any
 
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import ChangeAsk, FetchAsk
-from moldau.quorum.voters import ReplicaKey, VoterSet
+from moldau.quorum.voters import ReplicaKey
 from moldau.terms import NO_UUID
 from moldau.terms.value import field, value
 
@@ -117,11 +117,10 @@ class Leader:
 
 @value
 class Loading:
-    """A snapshot under way: the next byte wanted, and its voter set."""
+    """A snapshot under way, and the next byte wanted."""
 
     snapshot: OffsetAndEpoch
     position: int = 0
-    voters: VoterSet | None = None
 
 
 @value

@@ -93,6 +93,26 @@ async def test_a_controller_joins_by_itself_and_again_with_another_disk(tmp_path
 
 
 @on_loop
+async def test_who_fetches_a_snapshot_in_tiny_pieces_learns_the_voters_in_it(tmp_path: Path) -> None:
+    """Simulated seed 47: a first piece that ended within the voters left a node without a list of them (R9)."""
+    tiny = {"controller_quorum_fetch_snapshot_max_bytes": 50, "metadata_log_max_record_bytes_between_snapshots": 2000}
+    quorum = SeatedQuorum(tmp_path, (1, 2), metadata_max_retention_bytes=4000, **tiny)
+    for id in (1, 2):
+        formatted(tmp_path / str(id), voters(1, 2))
+        await seated(quorum, id)
+    names = [f"topic-{number}" for number in range(100)]
+    for name in names:
+        await quorum.write(name)
+    cut = [seat.plane._driver for seat in quorum.seats.values() if seat.plane._driver]
+    await quorum.until(lambda: all(driver.quorum.log.start > 0 for driver in cut), "logs that were cut")
+    late = await joining(quorum, 3)
+    await quorum.until(lambda: sorted(late.listener.names) == sorted(names), "3 to learn all names")
+    assert late.listener.told[0].startswith("snapshot")
+    assert all_count_by(quorum, voters(1, 2))
+    await quorum.stop()
+
+
+@on_loop
 async def test_a_wish_of_another_cluster_is_refused(tmp_path: Path) -> None:
     quorum = SeatedQuorum(tmp_path, (1,))
     formatted(tmp_path / "1", voters(1))

@@ -168,8 +168,7 @@ def to_answer(ask: Ask, response: Any) -> Answer:
             known = part.current_leader
             point = OffsetAndEpoch(part.snapshot_id.end_offset, part.snapshot_id.epoch)
             data = bytes(part.unaligned_records or b"")
-            voters = voters_in(data) if part.position == 0 and code is Code.NONE else []
-            where = (part.size, part.position, len(data), data, voters[-1].voters if voters else None)
+            where = (part.size, part.position, len(data), data)
             return SnapshotAnswer(code, known.leader_epoch, _leader(known.leader_id), point, *where)
 
 

@@ -23,6 +23,7 @@ from moldau.quorum import ElectionState, LogView, OffsetAndEpoch, Quorum, Unatta
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.log_view import EpochStart
+from moldau.quorum.messages import Answer, SnapshotAnswer
 from moldau.storage import Log, LogConfig, open_alone
 from moldau.storage.names import METADATA_TOPIC
 from moldau.terms import Code, TopicPartition
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from moldau.broker.quorum.driver import Driver
 
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
-SHORT_PIECE_BYTES = 1_000
-"""Enough for what a snapshot begins with: who fetches it takes the voters from the first piece alone (KIP-853)."""
+SHORT_PIECE_BYTES = 50
+HEAD_BYTES = 1 << 16
+"""Enough for what a snapshot begins with, its voters (KIP-853)."""
 
 
 class Deeds:
@@ -219,6 +221,19 @@ class Deeds:
         length = min(token[1], SHORT_PIECE_BYTES) if rare is not None and rare(SHORT_PIECE) else token[1]
         data = self.files.read_piece(answer.snapshot, answer.position, length)
         self._answer(token, answer._replace(size=size, length=len(data), data=data))
+
+    def with_voters(self, answer: Answer) -> Answer:
+        """An answer; the last piece of a snapshot with the voters of the whole, however short its pieces were."""
+        if not isinstance(answer, SnapshotAnswer) or answer.code is not Code.NONE:
+            return answer
+        if answer.position + answer.length < answer.size:
+            return answer
+        head = answer.data
+        if answer.position > 0:
+            held = self.files.fetched(answer.snapshot, min(answer.position, HEAD_BYTES))
+            head = held + head if answer.position < HEAD_BYTES else held
+        found = voters_in(head)
+        return answer._replace(voters=found[-1].voters if found else None)
 
     async def _install(self, point: OffsetAndEpoch) -> None:
         await self._world.tasks.off_loop(lambda: self.files.freeze(point))

@@ -122,6 +122,14 @@ class QuorumFiles:
         finally:
             file.close()
 
+    def fetched(self, point: OffsetAndEpoch, size: int) -> bytes:
+        """The first ``size`` bytes of a snapshot that is being fetched."""
+        file = self._disk.open(self.snapshot_path(point) + PART)
+        try:
+            return file.pread(size, 0)
+        finally:
+            file.close()
+
     def write_part(self, point: OffsetAndEpoch, batches: Iterable[bytes]) -> None:
         """A whole snapshot, still under its temporary name; may run off the loop."""
         file = self._disk.open(self.snapshot_path(point) + PART, create=True)

@@ -110,14 +110,14 @@ class VoterWorld(World):
     def _serve_snapshot(self, node: Node, token: Token, answer: SnapshotAnswer) -> None:
         held = node.disk.snapshots[answer.snapshot.offset]
         found = [what for _, what in held if isinstance(what, VoterSet)]
-        self.voters_served = found[-1] if found and answer.position == 0 else None
+        self.voters_served = found[-1] if found else None
         super()._serve_snapshot(node, token, answer)
 
     def _reply(self, node: Node, token: Token, answer: Any) -> None:
         if token.node == OUTSIDE:
             self.answers.append(answer.code)
             return
-        if isinstance(answer, SnapshotAnswer) and answer.code is Code.NONE and answer.position == 0:
+        if isinstance(answer, SnapshotAnswer) and answer.code is Code.NONE:
             answer = answer._replace(voters=self.voters_served)
         super()._reply(node, token, answer)
 
