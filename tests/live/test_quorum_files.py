@@ -17,7 +17,8 @@ async def written(folder: Path) -> None:
     await quorum.start(1)
     for number in range(60):
         await quorum.write(f"topic-{number}")
-    await quorum.until(lambda: list((folder / "1/__cluster_metadata-0").glob("*.checkpoint")))
+    snapshots = folder / "1/__cluster_metadata-0"
+    await quorum.until(lambda: list(snapshots.glob("*.checkpoint")), "a snapshot")
     await quorum.stop()
 
 
