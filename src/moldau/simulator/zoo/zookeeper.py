@@ -104,7 +104,11 @@ def takes_a_state_for_newer_than_what_its_writer_knew(patches: Patches) -> None:
 
 
 def forgets_a_log_and_leaves_its_folder(patches: Patches) -> None:
-    patches.set(LogDirs, "delete", lambda self, partition, now_ms: self.logs.pop(partition, None))
+    def delete_all(self: Any, partitions: Iterable[Any], now_ms: int, *, strays: Any = ()) -> None:
+        for partition in partitions:
+            self.logs.pop(partition, None)
+
+    patches.set(LogDirs, "delete_all", delete_all)
 
 
 TOOLS = f"{ZOOKEEPER} tools"
