@@ -181,7 +181,8 @@ class SimZooKeeper:
         session = self._session = self.ensemble.open(self._config.session_timeout_ms / 1000)
         self._connect(server, session)
         await self._enter_root()
-        self._say(Link.CONNECTED)
+        if self.wire is not None:  # else it broke while the last answer was on its way, and comes back by itself
+            self._say(Link.CONNECTED)
         self._ping(session)
 
     async def _enter_root(self) -> None:

@@ -132,6 +132,28 @@ def test_a_cut_link_suspends_and_a_long_one_ends_the_session() -> None:
         scene.run(play())
 
 
+def test_a_connection_that_breaks_as_it_is_opened_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It told that it stood after it had told that it broke, and nobody mended it (seed 60 of whole clusters)."""
+    scene = Scene()
+    told: list[Link] = []
+    entered = SimZooKeeper._enter_root
+
+    async def enters_and_breaks(self: SimZooKeeper) -> None:
+        await entered(self)
+        self.broken()
+
+    async def play() -> None:
+        session = SimZooKeeper(scene.ensemble, CONFIG)
+        session.on_link(told.append)
+        monkeypatch.setattr(SimZooKeeper, "_enter_root", enters_and_breaks)
+        await session.start()
+        await asyncio.sleep(3)
+        await session.create("/a")
+        assert told == [Link.SUSPENDED, Link.CONNECTED]
+
+    scene.run(play())
+
+
 def test_nobody_answers_is_a_connection_loss_in_time() -> None:
     scene = Scene()
 
