@@ -9,7 +9,6 @@ Read next: tests/live/conftest.py (fixtures), bench/run.py (the measurements).
 
 from __future__ import annotations
 
-import base64
 import shutil
 import signal
 import socket
@@ -17,13 +16,14 @@ import struct
 import subprocess
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from moldau.cluster.nodes import free_ports
+from moldau.runtime.world import RealRandom
+from moldau.terms.ids import uuid_text
 
 KAFKA_VERSION = "4.3.1"
 ALL_JARS = Path(__file__).resolve().parents[2] / ".jars"
@@ -194,7 +194,7 @@ class KafkaPeer:
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-peer-")) if folder is None else folder
         self.folder.mkdir(parents=True, exist_ok=True)
         self.ports = {node_id: (free_port(), free_port()) for node_id in range(1, nodes + 1)}
-        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.cluster_id = uuid_text(RealRandom().uuid())  # none reads as an option
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         for node_id in self.ports:
             self.config_file(node_id).parent.mkdir(exist_ok=True)

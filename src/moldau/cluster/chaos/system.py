@@ -7,12 +7,10 @@ Read next: ``stage.py``.
 
 from __future__ import annotations
 
-import base64
 import os
 import signal
 import subprocess
 import sys
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +22,8 @@ from moldau.cluster.ensemble import LocalEnsemble, java
 from moldau.cluster.kills.looking import Address
 from moldau.cluster.nodes import NodeSpec as Node
 from moldau.cluster.nodes import is_alive, last_words, wait_gone
+from moldau.runtime.world import RealRandom
+from moldau.terms.ids import uuid_text
 
 MOLDAU, KAFKA = "moldau", "kafka"
 KINDS = (MOLDAU, KAFKA)
@@ -75,7 +75,7 @@ class Rig:
         self.ensemble = self._zookeeper() if wish.plane == ZOOKEEPER else None
         servers = self.ensemble.servers if self.ensemble is not None else ()
         self._connect = ",".join("{}:{}".format(*self._front(ZOOKEEPER_PLACE, server.port)) for server in servers)
-        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.cluster_id = uuid_text(RealRandom().uuid())
         for node in self.nodes.values():
             text = "".join(f"{key}={value}\n" for key, value in (self._properties(node) | SETTINGS).items())
             node.properties.write_text(text)
