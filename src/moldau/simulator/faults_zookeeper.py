@@ -78,9 +78,9 @@ class ZooKeeperChaos(Chaos):
             return False
         rules = ruling[0]
         self.busy.add(rules.id)
-        if (seat := self.crashable(loses=True)) is not None:
+        if (seat := self.crashable(loses=not self.plan.flush)) is not None:
             await self._bounce(seat, rules)
-            await self._lose_another(office.owner)
+            await self._lose_another(office.owner, seat)
         self.busy.discard(rules.id)
         return seat is not None
 
@@ -108,9 +108,9 @@ class ZooKeeperChaos(Chaos):
         znode = self.ensemble.tree.znodes.get(CHROOT + paths.broker(id))
         return None if znode is None else znode.born
 
-    async def _lose_another(self, session: int) -> None:
+    async def _lose_another(self, session: int, bounced: Seat) -> None:
         """A broker that does not rule dies, the controller says so in every state, and its session ends."""
-        free = [one for one in self.cluster.alive if one.id not in self.busy | self.lossy]
+        free = [one for one in self.cluster.alive if one.id not in self.busy | self.lossy | {bounced.id}]
         other = next((one for one in free if self.may_crash(one.id)), None)
         if other is not None:
             self.busy.add(other.id)

@@ -1,0 +1,66 @@
+"""What the simulator takes for survivable: who may crash, and who may lose something, given who already has."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from moldau.simulator.cluster import SimCluster
+from moldau.simulator.faults import Chaos
+from moldau.simulator.loop import Owner
+from moldau.simulator.plan import draw
+
+
+class OnePartition:
+    """Eyes that see a partition of three replicas, all in sync, and no ISR on its way."""
+
+    def partitions(self) -> list[tuple[str, object, SimpleNamespace]]:
+        return [("safe-0", None, SimpleNamespace(replicas=(1, 2, 3), isr=(1, 2, 3), elr=()))]
+
+    def replicas(self) -> dict[object, dict[int, object]]:
+        return {}
+
+
+def hand(*, flush: bool) -> Chaos:
+    plan = next(plan for plan in map(draw, range(50)) if len(plan.seats) == 3)
+    cluster = SimCluster(replace(plan, flush=flush))  # nobody was started: nobody catches up by itself
+    return Chaos(cluster, OnePartition())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("flush", [False, True], ids=["not synced", "synced"])
+def test_no_bit_turns_where_all_others_have_crashed(flush: bool) -> None:
+    chaos = hand(flush=flush)
+    chaos.crashed = {1}
+    assert chaos.may_lose(2)
+    chaos.crashed = {1, 3}
+    assert not chaos.may_lose(2)
+
+
+@pytest.mark.parametrize("flush", [False, True], ids=["not synced", "synced"])
+def test_while_a_bit_has_turned_the_last_who_is_whole_does_not_crash(flush: bool) -> None:
+    chaos = hand(flush=flush)
+    chaos.crashed, chaos.lossy = {1, 2}, {2}
+    assert not chaos.may_crash(3)
+    assert not chaos.may_lose(3)
+    chaos.crashed = {2}
+    assert chaos.may_crash(3)
+
+
+@pytest.mark.parametrize("scene", ["power", "disk-full"])
+@pytest.mark.parametrize(("flush", "most"), [(False, 1), (True, 3)], ids=["not synced", "synced"])
+def test_any_number_may_lose_what_was_not_synced_where_all_is_synced_before_it_counts(
+    scene: str, flush: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chaos = hand(flush=flush)
+    killed: list[int] = []
+    monkeypatch.setattr(chaos.cluster, "kill", lambda id, power=None: killed.append(id))
+    monkeypatch.setattr(chaos, "come_back", lambda seat: None)  # each stays in its trouble
+    chaos.going = False  # and nobody waits for anything
+    for seat in chaos.cluster.seats.values():
+        seat.owner = Owner(seat.host)
+    done = [asyncio.run(chaos.trouble(scene)) for _ in range(3)]
+    assert sum(done) == len(killed) == most
+    assert chaos.lossy == (set() if flush else set(killed))
