@@ -45,10 +45,11 @@ jars: setup  ## Apache Kafka's jars through Maven, for the peer and the Java cli
 ON_ZOOKEEPER := client foreign_aiokafka foreign_codecs foreign_confluent foreign_groups foreign_java \
 	foreign_kafka_python foreign_kcat admin_bad_input admin_commands admin_tools
 
+# One process takes all that is live, another the rooms; who ends first helps with the rooms that are left.
 test: check jars  ## everything that CI runs
 	$(PY) -m moldau.simulator.campaign
 	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(ON_ZOOKEEPER:%=tests/live/test_%.py)
-	$(PYTEST) --hypothesis-profile=landing tests --ignore tests/tidy
+	$(PYTEST) --hypothesis-profile=landing -n 2 --dist loadgroup tests --ignore tests/tidy
 
 test-zookeeper: setup jars  ## the live suite with its shared cluster on the ZooKeeper plane
 	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) $(ARGS) $(shell grep -lE 'bootstrap_servers: str|live_cluster' tests/live/test_*.py)
