@@ -275,6 +275,8 @@ class Replicas:
                     self._delete(gone)
                     gone, spent = [], 0
                     yield
+                    if self._stopped:
+                        return
         self._delete(gone)
 
     def _remove(self, key: Key, *, deleted: bool) -> TopicPartition | None:

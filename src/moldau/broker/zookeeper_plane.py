@@ -21,6 +21,7 @@ from moldau.broker.zookeeper.presenting import Presenting
 from moldau.broker.zookeeper.receiving import Receiving
 from moldau.broker.zookeeper.registration import deregister
 from moldau.broker.zookeeper.settings import ZnodeSettings
+from moldau.broker.zookeeper.telling import Telling
 from moldau.broker.zookeeper.watching import Watching
 from moldau.broker.zookeeper.writer import Writer
 from moldau.controller import asks
@@ -43,7 +44,7 @@ class ZooKeeperPlane:
     def __init__(self, node: Any, zk: ZooKeeper, listeners: Sequence[PlaneEvents]) -> None:
         self._node = node
         self._world = node.world
-        self._listeners = listeners
+        self.telling = Telling(listeners, node.world.tasks)
         self.zk = zk
         self.office_epoch: int | None = None
         self._next = 0
@@ -220,14 +221,12 @@ class ZooKeeperPlane:
         if self._link is Link.LOST:
             raise SessionExpired("/controller")
         self._next += 1
-        for listener in self._listeners:
-            listener.load_snapshot(found.records, self._next - 1, won.epoch)
+        self.telling.event(lambda listener: listener.load_snapshot(found.records, self._next - 1, won.epoch))
         self.receiving.complete = True
         self.office_epoch = won.epoch
         self.writer.open(won.epoch, won.epoch_version, found.standing)
         self.channels.open(won.epoch, self._next - 1)
-        for listener in self._listeners:
-            listener.became_active(won.epoch)
+        self.telling.event(lambda listener: listener.became_active(won.epoch))
         node.lifecycle.heard()
         node.office.tell(asks.TakeStock(dead=found.dead, back=found.back))
         self.watching.open()
@@ -241,8 +240,7 @@ class ZooKeeperPlane:
         self.watching.close()
         self.writer.close()
         self.channels.close()
-        for listener in self._listeners:
-            listener.lost_active()
+        self.telling.event(lambda listener: listener.lost_active())
 
     def denied(self, offset: int, why: str) -> None:
         """What was proposed up to ``offset`` may not be written. Whoever asked for it is told, and everything is read
@@ -275,19 +273,19 @@ class ZooKeeperPlane:
         """See ``ControlPlane.resign``."""
         self.deposed("it resigns")
 
-    def deliver(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+    async def deliver(self, records: Sequence[Any], offset: int, epoch: int) -> None:
         """The writer's word that records are in the znodes."""
-        for listener in self._listeners:
-            for _ in listener.committed(records, offset, epoch) or ():
-                pass  # at once: who fed us goes on when it is done
+        await self.telling.free()
+        await self.telling.committed(records, offset, epoch)
 
     # ---- what the node asks
 
-    def feed(self, records: Sequence[Any]) -> None:
-        """What another controller decided, told by a request, or what stands in a znode of settings."""
+    async def feed(self, records: Sequence[Any]) -> None:
+        """What another controller decided, told by a request, or what stands in a znode of settings. Returns when it is
+        carried out; begins at once, so be ``telling.free`` before you look at the image."""
         if records:
             self._next += len(records)
-            self.deliver(records, self._next - 1, self.receiving.controller_epoch)
+            await self.telling.committed(records, self._next - 1, self.receiving.controller_epoch)
 
     @property
     def leader(self) -> tuple[int | None, int]:

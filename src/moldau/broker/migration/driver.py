@@ -206,7 +206,7 @@ class Migration:
 
     # ---- what the writer asks of a plane
 
-    def deliver(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+    async def deliver(self, records: Sequence[Any], offset: int, epoch: int) -> None:
         """ZooKeeper holds everything up to an offset."""
         if self.state.stage is Stage.COMPARE and offset >= self._comparing:
             self.feed(stages.Compared())

@@ -88,7 +88,8 @@ class Receiving:
                 return refusal, []
             node = self._node
             records, codes = translation.stop_replica(node.metadata.image, node.config.node_id, request)
-            self._plane.feed(records)
+            if (refusal := await self._apply(request, records)) is not None:
+                return refusal, []
             return Code.NONE, codes
 
     # ---- fences
@@ -152,17 +153,20 @@ class Receiving:
             async with self._order:
                 image = self._node.metadata.image
                 epochs = await self._epochs([broker.id for broker in image.live_brokers() if broker.epoch < 0])
-                self._plane.feed(translation.with_epochs(image, epochs))
+                await self._plane.telling.free()
+                await self._plane.feed(translation.with_epochs(self._node.metadata.image, epochs))
                 if not self._blind:
                     break
             await pause(self._node.world.tasks, RETRY_MS)
         self._looking = False
 
     async def _apply(self, request: Request, records: list[Any]) -> Code | None:
-        """Feed records, and the settings of topics that are new here; or why not: ZooKeeper was asked meanwhile."""
+        """Feed records, and the settings of topics that are new here; or why not: ZooKeeper was asked meanwhile, and
+        carrying it out took its turns. A session that ended in one of these has been told nothing."""
         new = [record.name for record in records if isinstance(record, TopicRecord)]
         settings = await self._plane.settings.of_topics(new) if new else []
-        refusal = self._refusal(request)
-        if refusal is None:
-            self._plane.feed([*records, *settings])
-        return refusal
+        await self._plane.telling.free()
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
+        await self._plane.feed([*records, *settings])
+        return self._refusal(request)

@@ -50,7 +50,7 @@ class ZnodeSettings:
             except (NoNode, NoAuth) as error:
                 log.debug("no settings of %s: %s", folder, error)
                 continue
-            self._take(await self._read([f"{folder}/{name}" for name in names]))
+            await self._take(await self._read([f"{folder}/{name}" for name in names]))
         self._task = self._node.world.tasks.spawn(self._follow(), "settings in znodes")
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class ZnodeSettings:
                 log.warning("a note is not understood: %s", error)
         while self._plane.office_epoch is not None and not self._plane.writer.idle:
             await pause(self._node.world.tasks, 2)  # most notes at the controller are its own, told by what it commits
-        self._take(await self._read(list(entities)))
+        await self._take(await self._read(list(entities)))
         if self._plane.office_epoch is not None:
             self._node.world.tasks.spawn(self._sweep(all_paths), "removal of old notes")
 
@@ -128,13 +128,14 @@ class ZnodeSettings:
                 self._plane.writer.standing.saw(paths.config(entity), one[0])
         return settings
 
-    def _take(self, found: dict[str, dict[str, str]]) -> None:
+    async def _take(self, found: dict[str, dict[str, str]]) -> None:
+        await self._plane.telling.free()
         image: Image = self._node.metadata.image
         records = [record for entity, settings in found.items() for record in differences(image, entity, settings)]
         if not records:
             return
         if self._plane.office_epoch is None:
-            self._plane.feed(records)
+            await self._plane.feed(records)
             return
         changes: dict[tuple[int, str], list[tuple[str, int, str | None]]] = {}
         for record in records:

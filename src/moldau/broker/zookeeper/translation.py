@@ -229,7 +229,8 @@ def _brokers(image: Image, request: UpdateMetadataRequest, epochs: Mapping[int, 
 
 def with_epochs(image: Image, epochs: Mapping[int, int]) -> list[Any]:
     """Records that give live brokers their epochs, now that they are known."""
-    found = ((image.brokers[id], epoch) for id, epoch in epochs.items() if epoch >= 0 and not image.brokers[id].fenced)
+    known = ((image.brokers.get(id), epoch) for id, epoch in epochs.items() if epoch >= 0)
+    found = ((broker, epoch) for broker, epoch in known if broker is not None and not broker.fenced)
     return [broker_record(b._replace(epoch=epoch, incarnation_id=incarnation(epoch))) for b, epoch in found]
 
 

@@ -112,8 +112,9 @@ class Writer:
             if (ops or self._seal is None) and not await self._commit(ops):
                 return
             for _ in range(count):
-                done = self._queue.popleft()
-                self._plane.deliver(done.records, done.offset, self._epoch)
+                done = self._queue[0]
+                await self._plane.deliver(done.records, done.offset, self._epoch)
+                self._queue.popleft()
 
     def _next(self) -> tuple[int, list[Op]]:
         """As many proposals as go into one transaction, one at least."""
