@@ -1,10 +1,11 @@
-"""What many partitions cost Moldau: ``python -m bench.scale [--rooms 1000,10000,100000] [--processes 1000,10000]``.
+"""What many partitions cost: ``python -m bench.scale [--rooms 1000,..] [--simulated 1000,..] [--processes 1000,..]``.
 
-In rooms (one process, no network, no disk: the controller's decisions, the records' bytes, two nodes' images) there are
-a hundred thousand partitions; in real processes, three combined nodes on this machine, ten thousand. For each size: how
-long it takes, for each partition, how large the largest step of a loop was, and how much memory there is. Rooms are
-timed in processor time, so that a busy machine counts little. Writes bench/results/scale-DATE.json and its own table in
-docs/performance.md. Read next: bench/timed_node.py (steps), bench/controller.py (against Apache Kafka).
+In rooms (one process, no network, no disk: the controller's decisions, the records' bytes, two nodes' images) and on
+three simulated brokers (whole nodes, virtual time) there are a hundred thousand partitions; in real processes, three
+combined nodes on this machine, ten thousand. For each size: how long it takes, for each partition, how large the
+largest step of a loop was, and how much memory there is. Rooms and simulated brokers are timed in processor time, so
+that a busy machine counts little. Writes bench/results/scale-DATE.json and its own table in docs/performance.md.
+Read next: bench/simulated.py, bench/timed_node.py (steps), bench/controller.py (against Apache Kafka).
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.controller import REPLICAS, Sizes, Stand, wait
 from bench.report import DOCS, machine_line
 from bench.run import machine
+from bench.simulated import simulated
 from bench.systems import MoldauPeer, resident_bytes
 from moldau.broker.quorum.batches import decided, proposal
 from moldau.controller.asks import BrokerRefused, CreateTopics, Heartbeat, NewTopic, RegisterBroker
@@ -36,6 +39,7 @@ from moldau.terms import Code
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- scale:begin -->", "<!-- scale:end -->"
+PLACES = ("rooms", "simulated", "processes")
 IN_A_TOPIC = 1_000
 CLUSTER_ID = "a-cluster-of-the-bench"
 
@@ -110,7 +114,7 @@ class Rooms:
         self.epochs[id] = self.image.brokers[id].epoch
         self.beat(id)
 
-    def beat(self, id: int, **wish: bool) -> Any:
+    def beat(self, id: int, **wish: Any) -> Any:
         return self.ask(Heartbeat(broker_id=id, broker_epoch=self.epochs[id], metadata_offset=self.end, **wish))
 
     def create(self) -> None:
@@ -156,6 +160,29 @@ def rooms(partitions: int) -> list[Row]:
     """Measure in this process, which does nothing else."""
     collect_seldom()  # as a node does
     return list(Rooms(partitions).measure())
+
+
+# ---- on simulated brokers
+
+
+def on_simulated_brokers(partitions: int) -> Iterator[Row]:
+    """In a process of its own, which ends with it; each row as soon as there is one."""
+    here, there = Pipe(duplex=False)
+    alone = get_context("spawn").Process(target=_simulate, args=(partitions, there))
+    alone.start()
+    there.close()
+    try:
+        while True:
+            deed = here.recv()
+            yield Row("simulated", deed.deed, partitions, *deed[1:])
+    except EOFError:
+        alone.join()
+    if alone.exitcode:
+        raise RuntimeError(f"the simulation of {partitions} partitions failed: {alone.exitcode}")
+
+
+def _simulate(partitions: int, there: Connection) -> None:
+    simulated(partitions, IN_A_TOPIC, there.send)
 
 
 # ---- in processes
@@ -237,7 +264,7 @@ def table(rows: list[Row]) -> str:
         "| where | what | partitions | s | us a partition | largest step, ms | memory, MiB |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for row in sorted(rows, key=lambda row: (row.where != "rooms", row.deed)):
+    for row in sorted(rows, key=lambda row: (PLACES.index(row.where), row.deed)):
         lines.append(
             f"| {row.where} | {row.deed} | {row.partitions:,} | {row.seconds:.3g} | {row.each_us:.3g} |"
             f" {row.largest_step_ms:.3g} | {row.memory_mib:.3g} |"
@@ -254,11 +281,13 @@ def write_docs(result: dict[str, Any], rows: list[Row]) -> None:
     page.write_text(before + "\n".join([BEGIN, line, "", table(rows), END]) + rest.partition(END)[2])
 
 
-def measured(in_rooms: list[int], in_processes: list[int]) -> Iterator[Row]:
+def measured(in_rooms: list[int], in_simulation: list[int], in_processes: list[int]) -> Iterator[Row]:
     """Each row as soon as there is one."""
     for partitions in in_rooms:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
             yield from alone.submit(rooms, partitions).result()
+    for partitions in in_simulation:
+        yield from on_simulated_brokers(partitions)
     for partitions in in_processes:
         with WatchedPeer(nodes=3) as peer:
             processes = Processes(peer, partitions)
@@ -273,11 +302,12 @@ def sizes(text: str) -> list[int]:
 def main() -> int:
     ask = argparse.ArgumentParser(description="Measure what many partitions cost.")
     ask.add_argument("--rooms", type=sizes, default=[1_000, 10_000, 100_000], help="thousands, comma separated")
+    ask.add_argument("--simulated", type=sizes, default=[1_000, 10_000, 100_000], help="thousands, comma separated")
     ask.add_argument("--processes", type=sizes, default=[1_000, 10_000], help="hundreds, comma separated")
     ask.add_argument("--no-docs", action="store_true", help="leave docs/performance.md and bench/results as they are")
     wish = ask.parse_args()
     rows: list[Row] = []
-    for row in measured(wish.rooms, wish.processes):
+    for row in measured(wish.rooms, wish.simulated, wish.processes):
         rows.append(row)
         print(f"{row.where} {row.partitions:,} {row.deed}: {row.seconds:.3g} s; {row.step}", flush=True)
     print(table(rows))

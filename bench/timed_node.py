@@ -33,12 +33,12 @@ def watch(path: str) -> None:
         if took_ms >= STEP_MS:
             used_ms = (time.thread_time() - used) * 1000
             line = {"at_s": time.monotonic(), "took_ms": round(took_ms, 2), "used_ms": round(used_ms, 2)}
-            out.write(json.dumps({**line, "what": _named(handle)}) + "\n")
+            out.write(json.dumps({**line, "what": named(handle)}) + "\n")
 
-    events.Handle._run = timed  # type: ignore[method-assign]
+    events.Handle._run = timed  # type: ignore[method-assign,assignment]
 
 
-def _named(handle: Any) -> str:
+def named(handle: Any) -> str:
     """A callback in words: a task by its coroutine, anything else by its function."""
     callback = handle._callback
     task = getattr(callback, "__self__", None) if callback is not None else None

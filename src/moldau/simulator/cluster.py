@@ -138,7 +138,7 @@ class SimCluster:
             net=SimNet(self.wires, host, owner),
             tasks=SimTasks(self.loop, self.dice, Machine(disk, clock), failed),
             rare=self.rare,
-            step=1 + self.plan.seed % 4,
+            step=1 + self.plan.seed % 4 if self.plan.step is None else self.plan.step,
         )
 
     # ---- what befalls nodes

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from moldau.simulator.loop import OWNER, Owner
 
@@ -21,6 +21,8 @@ SECTOR = 512
 
 class Inode:
     """A file: the cache's bytes, the durable bytes, the changes between (offset, bytes) or (size, None)."""
+
+    __slots__ = ("data", "durable", "mtime_ms", "pending")
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -120,9 +122,9 @@ class SimDisk:
         self.slowness = 1.0
         self.beside = False  # work off the loop is under way
         self.stalls: list[Owner] | None = None
-        self._names: dict[str, Inode | None] = {"/": None}  # a directory is None
+        self._names = Tree()
         self._durable: dict[str, Inode | None] = {"/": None}
-        self._unsynced: list[tuple[str, Inode | None, bool]] = []  # (path, what, whether it is there)
+        self._unsynced = Unsynced()
         self._locks: set[str] = set()
 
     # ---- what befalls it
@@ -134,11 +136,11 @@ class SimDisk:
     def power_cut(self, dice: random.Random) -> None:
         """The machine is gone, and with it what was never synced, save a drawn part."""
         self.kill()
-        for path, inode, there in self._unsynced[: dice.randint(0, len(self._unsynced))]:
+        changes, self._unsynced = self._unsynced.all, Unsynced()
+        for path, inode, there in changes[: dice.randint(0, len(changes))]:
             _name(self._durable, path, inode, there)
-        self._unsynced.clear()
-        self._names = dict(self._durable)
-        for kept in dict.fromkeys(inode for inode in self._names.values() if inode is not None):
+        self._names = Tree(self._durable)
+        for kept in dict.fromkeys(inode for inode in self._durable.values() if inode is not None):
             kept.lose(dice)
 
     def check(self, what: str, path: str) -> None:
@@ -158,7 +160,7 @@ class SimDisk:
 
     def files(self, under: str) -> list[str]:
         """Paths of all files under a directory, in order."""
-        return sorted(path for path, inode in self._names.items() if inode is not None and path.startswith(under))
+        return sorted(path for path, inode in self._names.all.items() if inode is not None and path.startswith(under))
 
     def rot(self, path: str, at: int) -> None:
         """A bit turns."""
@@ -172,7 +174,7 @@ class SimDisk:
     # ---- the port
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
-        inode = self._names.get(path)
+        inode = self._names.all.get(path)
         if inode is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
@@ -184,7 +186,7 @@ class SimDisk:
         return SimFile(self, inode, path)
 
     def exists(self, path: str) -> bool:
-        return path in self._names
+        return path in self._names.all
 
     def size(self, path: str) -> int:
         return len(self._file(path).data)
@@ -195,48 +197,42 @@ class SimDisk:
     def list_dir(self, path: str) -> list[str]:
         if not self.is_dir(path):
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
-        return sorted(name.rpartition("/")[2] for name in self._names if name != "/" and _parent(name) == path)
+        return sorted(name.rpartition("/")[2] for name in self._names.inside.get(path, ()))
 
     def is_dir(self, path: str) -> bool:
-        return path in self._names and self._names[path] is None
+        return path in self._names.all and self._names.all[path] is None
 
     def make_dirs(self, path: str) -> None:
         self.check("grow", path)
-        if path in self._names:
+        if path in self._names.all:
             return
         self.make_dirs(_parent(path))
         self._set(path, None)
 
     def rename(self, source: str, target: str) -> None:
         self.check("write", source)
-        if source not in self._names:
+        if source not in self._names.all:
             raise FileNotFoundError(errno.ENOENT, "no such file", source)
-        for path in [p for p in self._names if p == source or p.startswith(source + "/")]:
-            inode = self._names[path]
+        for path in self._names.under(source):
+            inode = self._names.all[path]
             # The new name first: a cut between the two leaves the file under one of its names, or both.
             self._set(target + path[len(source) :], inode)
             self._set(path, inode, there=False)
 
     def remove(self, path: str) -> None:
         self.check("write", path)
-        if path in self._names:
-            self._set(path, self._names[path], there=False)
+        if path in self._names.all:
+            self._set(path, self._names.all[path], there=False)
 
     def remove_tree(self, path: str) -> None:
         self.check("write", path)
-        for one in sorted((p for p in self._names if p == path or p.startswith(path + "/")), reverse=True):
-            self._set(one, self._names[one], there=False)
+        for one in sorted(self._names.under(path), reverse=True):
+            self._set(one, self._names.all[one], there=False)
 
     def sync_dir(self, path: str) -> None:
         self.check("sync", path)
-        rest = []
-        for change in self._unsynced:
-            # A directory's own creation is journaled with what is inside it.
-            if _parent(change[0]) == path or path.startswith(change[0] + "/") or change[0] == path:
-                _name(self._durable, *change)
-            else:
-                rest.append(change)
-        self._unsynced = rest
+        for change in self._unsynced.take(path):
+            _name(self._durable, *change)
 
     def read(self, path: str) -> bytes:
         self.check("read", path)
@@ -262,7 +258,7 @@ class SimDisk:
         return True
 
     def _file(self, path: str) -> Inode:
-        inode = self._names.get(path)
+        inode = self._names.all.get(path)
         if inode is None:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
         return inode
@@ -272,8 +268,8 @@ class SimDisk:
             raise FileNotFoundError(errno.ENOENT, "no such directory", _parent(path))
 
     def _set(self, path: str, inode: Inode | None, *, there: bool = True) -> None:
-        _name(self._names, path, inode, there)
-        self._unsynced.append((path, inode, there))
+        self._names.set(path, inode, there)
+        self._unsynced.add((path, inode, there))
 
 
 def _name(names: dict[str, Inode | None], path: str, inode: Inode | None, there: bool) -> None:
@@ -285,3 +281,75 @@ def _name(names: dict[str, Inode | None], path: str, inode: Inode | None, there:
 
 def _parent(path: str) -> str:
     return path.rpartition("/")[0] or "/"
+
+
+class Tree:
+    """``all`` names with what they stand for (None: a directory), and what is ``inside`` each directory, in the order
+    in which it came: a folder of a hundred thousand must not be looked through for one name."""
+
+    def __init__(self, names: Mapping[str, Inode | None] | None = None) -> None:
+        self.all: dict[str, Inode | None] = {}
+        self.inside: dict[str, dict[str, None]] = {}
+        for path, inode in ({"/": None} if names is None else names).items():
+            self.set(path, inode, there=True)
+
+    def set(self, path: str, inode: Inode | None, there: bool) -> None:
+        _name(self.all, path, inode, there)
+        if path != "/":
+            siblings = self.inside.setdefault(_parent(path), {})
+            if there:
+                siblings[path] = None
+            else:
+                siblings.pop(path, None)
+                if not siblings:
+                    del self.inside[_parent(path)]
+
+    def under(self, path: str) -> list[str]:
+        """It, if it is there, and all that is inside."""
+        found = [path] if path in self.all else []
+        for one in self.inside.get(path, ()):
+            found += self.under(one)
+        return found
+
+
+Change = tuple[str, Inode | None, bool]
+"""(path, what, whether it is there): a name came or went."""
+
+
+class Unsynced:
+    """Names that changed and are not durable, in order, found by their directory and by themselves."""
+
+    def __init__(self) -> None:
+        self._changes: dict[int, Change] = {}
+        self._inside: dict[str, dict[int, None]] = {}
+        self._of: dict[str, dict[int, None]] = {}
+        self._count = 0
+
+    @property
+    def all(self) -> list[Change]:
+        return list(self._changes.values())
+
+    def add(self, change: Change) -> None:
+        self._count += 1
+        self._changes[self._count] = change
+        self._inside.setdefault(_parent(change[0]), {})[self._count] = None
+        self._of.setdefault(change[0], {})[self._count] = None
+
+    def take(self, directory: str) -> list[Change]:
+        """What a sync of a directory makes durable: what is in it, and, journaled with that, its own creation and that
+        of all it lies in."""
+        found = list(self._inside.get(directory, ()))
+        path = directory
+        while path != "/":
+            found += self._of.get(path, ())
+            path = _parent(path)
+        return [self._take(number) for number in sorted(found)]
+
+    def _take(self, number: int) -> Change:
+        change = self._changes.pop(number)
+        for table, key in ((self._inside, _parent(change[0])), (self._of, change[0])):
+            numbers = table[key]
+            del numbers[number]
+            if not numbers:
+                del table[key]
+        return change

@@ -43,7 +43,8 @@ class Plan:
     """One run. ``seats`` has each node's roles; ``span_s`` is how long troubles go on, ``at_once`` how many overlap.
     ``elr``: whether the cluster keeps eligible leader replicas (KIP-966). ``first_voters``: controllers that the quorum
     begins with, where voters may change (KIP-853); empty where they are set by hand, and ``joins`` where they add
-    themselves. ``rare``: whether production code is told to take rare ways now and then (rare.py).
+    themselves. ``rare``: whether production code is told to take rare ways now and then (rare.py). ``step``: how much
+    one step of a node's loop holds; None: little, by the seed.
     """
 
     seed: int
@@ -68,6 +69,7 @@ class Plan:
     first_voters: tuple[int, ...] = ()
     joins: bool = False
     rare: bool = True
+    step: int | None = None
 
     @property
     def controllers(self) -> list[int]:

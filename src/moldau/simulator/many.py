@@ -1,0 +1,230 @@
+"""Three whole brokers with as many partitions as one likes: they are created, nodes die, leave, come back.
+
+Nothing is drawn but ids and delays: no faults, no rare ways, steps as long as in production. After each deed every
+partition must be led by a living broker and followed by all others; ``wrong`` says what is not so. Virtual time: a deed
+costs only work, which ``bench/scale.py`` measures. Read next: cluster.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from moldau.broker.node import Node
+from moldau.client.admin import NewTopic, create_topics, elect_leaders
+from moldau.image import Image
+from moldau.replication.roles import Role
+from moldau.simulator.cluster import SimCluster
+from moldau.simulator.load import TROUBLE, Actor
+from moldau.simulator.plan import BOTH, CALM, Plan
+from moldau.simulator.scenes import QUORUM
+from moldau.terms import Code
+
+BROKERS = (1, 2, 3)
+LIMIT_S = 600.0
+"""Virtual seconds that any of it may take."""
+AFTER = "after"
+"""The topic that the next controller creates."""
+
+
+class ManyPartitions:
+    """``partitions`` in topics of ``in_a_topic``, each on all three brokers. Every deed is one call of ``run``."""
+
+    def __init__(self, partitions: int, in_a_topic: int = 1_000, *, step: int = 100) -> None:
+        self.partitions, self.in_a_topic = partitions, in_a_topic
+        self.cluster = SimCluster(_plan(step))
+        self.client = Actor(self.cluster, "administrator")
+        self._before: Standing | None = None
+
+    def run(self, deed: Callable[[], Any]) -> Any:
+        """Live through a deed; TimeoutError says what did not come about."""
+        return self.cluster.loop.run_until_complete(deed())
+
+    def close(self) -> None:
+        """The end of all of them."""
+        self.cluster.close()
+
+    # ---- what befalls them
+
+    async def start(self) -> None:
+        for id in BROKERS:
+            self.cluster.start(id)
+        await self._until(lambda: "" if all(seat.serves for seat in self._seats()) else "not all serve", alive=3)
+
+    async def create(self) -> None:
+        """One request a topic, one after the other."""
+        for number in range(self.partitions // self.in_a_topic):
+            await self._create(f"many-{number:03}", self.in_a_topic)
+        await self._until(self.wrong, alive=3)
+
+    async def death(self) -> int:
+        """kill -9 of a broker that is not the controller; which."""
+        dead = next(id for id in BROKERS if id != self.controller)
+        self.cluster.kill(dead)
+        await self._until(self.wrong, alive=2)
+        return dead
+
+    async def shutdown(self) -> int:
+        """A broker that is not the controller leaves in order; which."""
+        leaver = next(id for id in BROKERS if id != self.controller)
+        self.cluster.stop(leaver)
+        await self._until(self.wrong, alive=2)
+        return leaver
+
+    async def failover(self) -> int:
+        """kill -9 of the controller, until the next one has created a topic; which. ``settle`` waits for the rest."""
+        dead = self.controller
+        assert dead is not None
+        self._before = Standing(self._nodes(), dead)
+        self.cluster.kill(dead)
+        await self._create(AFTER, 1)
+        return dead
+
+    async def settle(self) -> None:
+        """Until all is as it must be with who is alive."""
+        await self._until(self.wrong, alive=len(self.cluster.alive))
+
+    async def come_back(self, id: int) -> None:
+        """Start a node again, until it is in every ISR."""
+        self.cluster.start(id)
+        await self._until(self.wrong, alive=3)
+
+    async def spread(self) -> None:
+        """Every broker leads its third again."""
+        await self.client.begin(elect_leaders(self.client.client, None))
+        await self._until(lambda: self.wrong() or self._astray(), alive=3)
+
+    async def _create(self, name: str, partitions: int) -> None:
+        replicas = len(self.cluster.alive)
+        topic = NewTopic(name=name, partitions=partitions, replication_factor=replicas)
+        for _ in range(100):
+            try:
+                code = (await self.client.begin(create_topics(self.client.client, [topic])))[name].code
+            except TROUBLE:
+                continue
+            if code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+                return
+        raise TimeoutError(f"{name} is not created")
+
+    async def _until(self, what: Callable[[], str], *, alive: int) -> None:
+        if not await self.cluster.until(lambda: len(self.cluster.alive) == alive and not what(), LIMIT_S):
+            raise TimeoutError(f"not within {LIMIT_S:g} s of the simulation: {what()}")
+
+    # ---- what there is
+
+    @property
+    def controller(self) -> int | None:
+        """Who rules."""
+        return next((id for id, node in self._nodes() if node.office is not None and node.office.active), None)
+
+    def _seats(self) -> Iterator[Any]:
+        return iter(self.cluster.alive)
+
+    def _nodes(self) -> Iterator[tuple[int, Node]]:
+        return ((seat.id, seat.node) for seat in self.cluster.alive if seat.node is not None)
+
+    def wrong(self) -> str:
+        """The first thing that is not as it must be; empty when all is."""
+        nodes = dict(self._nodes())
+        broken = [*self.cluster.broken, *self.cluster.loop.failures]
+        if broken:
+            return broken[0]
+        images = {id: node.metadata.image for id, node in nodes.items()}
+        for id, image in images.items():
+            if image.partition_count() < self.partitions:
+                return f"n{id} knows {image.partition_count()} partitions"
+            if any(image.index.led.get(other) for other in (-1, *BROKERS) if other not in nodes):
+                return f"n{id} sees partitions that nobody alive leads"
+        return next((wrong for id, node in nodes.items() if (wrong := _astray_on(id, node, set(nodes)))), "")
+
+    def _astray(self) -> str:
+        image = next(self._nodes())[1].metadata.image
+        return f"{len(image.index.astray)} partitions are not led by whom they should" if image.index.astray else ""
+
+    def rebuilt(self) -> list[str]:
+        """What the survivors of a failover made anew; empty when nothing."""
+        assert self._before is not None, "there was no failover"
+        return self._before.rebuilt(dict(self._nodes()))
+
+
+def _astray_on(id: int, node: Node, alive: set[int]) -> str:
+    """Which partition one broker does not lead or follow as its image says, or whose followers have not all come."""
+    image, by_key = node.metadata.image, node.replicas.by_key
+    for key in image.index.assigned.get(id, ()):
+        said, replica = image.at(key), by_key.get(key)
+        machine = None if replica is None else replica.machine
+        if (
+            machine is None
+            or machine.leader_epoch != said.leader_epoch
+            or machine.partition_epoch != said.partition_epoch
+        ):
+            return f"n{id} has not heard of {key[1]} of {image.topics[key[0]].name}"
+        if set(said.isr) != alive & set(said.replicas):
+            return f"the ISR of {replica.partition} is {said.isr}"
+        if said.leader != id:
+            continue
+        if machine.role is not Role.LEADER:
+            return f"n{id} does not lead {replica.partition}"
+        if not all(machine.followers[other].fetched for other in said.isr if other != id):
+            return f"not all that are in sync fetch {replica.partition} from n{id}"
+    return ""
+
+
+class Standing:
+    """What the survivors of a controller's death hold, to be compared with what they hold when another one rules."""
+
+    def __init__(self, nodes: Iterator[tuple[int, Node]], dead: int) -> None:
+        self._images: dict[int, Image] = {}
+        self._logs: dict[int, dict[Any, Any]] = {}
+        self._offsets: dict[int, int] = {}
+        self._touched = 0
+        for id, node in nodes:
+            if id != dead:
+                self._images[id] = image = node.metadata.image
+                self._logs[id] = {key: replica.log for key, replica in node.replicas.by_key.items()}
+                self._offsets[id] = node.metadata.offset
+                self._touched = len(image.index.in_sync.get(dead, ()))
+
+    def rebuilt(self, nodes: dict[int, Node]) -> list[str]:
+        """Another image, log or replica than before; more records than one for each partition the dead took part in."""
+        found = []
+        for id, before in self._images.items():
+            node = nodes[id]
+            if node.metadata.image is not before:
+                found.append(f"n{id} has built its image anew")
+            anew = sum(node.replicas.by_key[key].log is not log for key, log in self._logs[id].items())
+            if anew:
+                found.append(f"n{id} has opened {anew} logs again")
+            records = node.metadata.offset - self._offsets[id]
+            if records > self._touched + OTHER_RECORDS:
+                found.append(f"{records} records were written for {self._touched} partitions of the dead")
+        return found
+
+
+OTHER_RECORDS = 20
+"""Of a failover: a new epoch, the dead broker's fencing in parts, a topic, somebody who registers, no-ops."""
+
+
+def _plan(step: int) -> Plan:
+    return Plan(
+        seed=1,
+        plane=QUORUM,
+        scene=None,
+        seats=dict.fromkeys(BROKERS, BOTH),
+        settings={},
+        log_dirs=1,
+        topics=(),
+        flush=False,
+        faults=(),
+        at_once=0,
+        pause_s=0,
+        span_s=0,
+        core_only=False,
+        members=0,
+        delivery_timeout_ms=120_000,
+        session_timeout_ms=10_000,
+        weather=CALM,
+        drift=0.0,
+        rare=False,
+        step=step,
+    )
