@@ -92,9 +92,8 @@ class DataSide:
         (F14)."""
         log.error("log directory %s is offline: %s", dir.path, dir.offline)
         config = self._node.config
-        # A controller of the quorum knows directories by registrations only, which a broker of the other plane has not.
-        last = config.migrates if config.on_zookeeper else dir.path == config.metadata_dir
-        if not self.log_dirs.online or last:
+        holds_metadata = not config.on_zookeeper and dir.path == config.metadata_dir
+        if not self.log_dirs.online or holds_metadata:
             self._node.failed("log directories", DirOffline(dir.path, dir.offline))
             return
         # Not at once: whoever ran into the failure is still in the middle of something.

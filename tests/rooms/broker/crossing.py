@@ -42,8 +42,10 @@ MIGRATE = {"zookeeper.metadata.migration.enable": "true"}
 class Crossing:
     """Brokers 1 to 3 and controllers 101 to 103; who runs in which mode is the test's to say."""
 
-    def __init__(self, folder: Path, controllers: int = 1, session_timeout_ms: int = 30_000) -> None:
+    def __init__(self, folder: Path, controllers: int = 1, session_timeout_ms: int = 30_000, *, dirs: int = 1) -> None:
+        """``dirs``: log directories of each broker."""
         self.folder = folder
+        self.dirs = dirs
         self.session_timeout_ms = session_timeout_ms
         self.server = Server()
         self.cluster_id = uuid_text(RealRandom().uuid())
@@ -64,6 +66,7 @@ class Crossing:
             given = {"process.roles": "controller", "node.id": str(id), **quorum}
             given["listeners"] = f"CONTROLLER://127.0.0.1:{self.ports[id]}"
             return own | given | (CONNECT | MIGRATE if mode == READY else {})
+        own["log.dirs"] = ",".join(str(self.folder / f"node-{id}{'-more' * n}") for n in range(self.dirs))
         own["listeners"] = f"PLAINTEXT://127.0.0.1:{self.ports[id]}"
         if mode == QUORUM:
             return own | quorum | {"process.roles": "broker", "node.id": str(id)}

@@ -6,14 +6,17 @@ import asyncio
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from moldau.broker.config import NodeConfig
+from moldau.broker.lifecycle import Stage as LifecycleStage
 from moldau.broker.migration.stages import Stage
-from moldau.broker.node import StartRefused
+from moldau.broker.node import Node, StartRefused
 from moldau.client.admin import NewTopic, create_topics, delete_topics
 from moldau.controller.migration import MigrationState
+from moldau.image.partition import LOST
 from moldau.terms.config_key import ConfigError
 from tests.rooms.broker.crossing import CONNECT, MARKS, MIGRATE, QUORUM, READY, ZK, Crossing
 from tests.rooms.broker.data_cluster import PATIENCE_S, run, until
@@ -182,6 +185,51 @@ def test_a_quorum_that_loses_its_leader_or_zookeeper_makes_up_for_it(tmp_path: P
             await lawful(crossing)
             await until(crossing.in_sync)
             assert "/brokers/topics/without-zookeeper" in crossing.server.znodes
+
+    run(scenario)
+
+
+def fail_one(node: Node) -> list[int]:
+    """Have one of two directories of a broker fail; the partitions in it."""
+    assert node.data is not None
+    here = {tp.partition: one.dir for tp, one in node.data.log_dirs.logs.items() if tp.topic == "t"}
+    victim = here[0]
+    victim.fail(OSError(5, "Input/output error"))
+    lost = [number for number, dir in here.items() if dir is victim]
+    assert 0 < len(lost) < len(here), "both directories hold something"
+    return lost
+
+
+def test_a_broker_that_takes_part_loses_no_more_than_the_directory_that_fails(tmp_path: Path) -> None:
+    """KIP-112 on ZooKeeper, KIP-858 on the quorum's plane; in between its note reaches a controller of the quorum."""
+
+    async def scenario() -> None:
+        async with Crossing(tmp_path, dirs=2) as crossing:
+            await topic(crossing, "t")
+            await migrated(crossing)
+            node = crossing.nodes[2]
+            lost = fail_one(node)
+
+            def partitions() -> dict[int, Any]:
+                known = crossing.nodes[101].metadata.image.topic("t")
+                assert known is not None
+                return dict(known.partitions)
+
+            def others_lead() -> bool:
+                return all(p.leader not in (2, -1) and 2 not in p.isr for n, p in partitions().items() if n in lost)
+
+            await until(others_lead, "others lead what it cannot have")
+            assert sorted(n for n, p in partitions().items() if p.directory(2) == LOST) == sorted(lost)
+            assert all(2 in p.isr for n, p in partitions().items() if n not in lost)
+            left = "/log_dir_event_notification/"
+            await until(lambda: not [p for p in crossing.server.znodes if p.startswith(left)], "the note is gone")
+            assert node.lifecycle is not None
+            assert node.lifecycle.stage is LifecycleStage.RUNNING
+            await lawful(crossing)
+
+            await crossing.restart(2, READY)
+            await until(crossing.in_sync, "it has all of them again")
+            await until(lambda: all(p.directory(2) != LOST for p in partitions().values()), "the controller knows")
 
     run(scenario)
 

@@ -19,11 +19,12 @@ from moldau.broker.migration.claiming import Claim, NotOurs, claim, mark
 from moldau.broker.migration.mode import ZooKeeperMode, controllers_missing
 from moldau.broker.migration.stages import Deed, Event, Stage, State, step
 from moldau.broker.zookeeper.channels import Channels
+from moldau.broker.zookeeper.directories import Directories
 from moldau.broker.zookeeper.writer import Writer
 from moldau.controller import asks
 from moldau.controller.migration import MigrationState
 from moldau.controller.replies import Refused
-from moldau.ports.zookeeper import Check, Link, Op, Set, ZooKeeper, ZooKeeperError
+from moldau.ports.zookeeper import BadVersion, Check, Delete, Link, NoNode, Op, Set, ZooKeeper, ZooKeeperError
 from moldau.wire.records.metadata import FeatureLevelRecord, RegisterBrokerRecord
 from moldau.zookeeper import paths
 from moldau.zookeeper.catching_up import catch_up
@@ -56,7 +57,8 @@ class Migration:
         self._link_news = asyncio.Event()
         self.channels = Channels(node, to_migrating=True)
         self.writer = Writer(node, self, self._seal)
-        self.mode = ZooKeeperMode(node, zk, self.channels.readers)
+        self._directories = Directories(node, zk, self.channels, self._remove)
+        self.mode = ZooKeeperMode(node, zk, self.channels, self._heed)
         node.metadata.watch(self.channels.carry)
         zk.on_link(self._linked)
 
@@ -203,6 +205,23 @@ class Migration:
 
     def _seal(self, offset: int) -> Sequence[Op]:
         return [Set(path=paths.MIGRATION, data=mark(self._node.config.node_id, self._quorum_epoch, offset))]
+
+    # ---- what brokers in ZooKeeper mode leave there
+
+    async def _heed(self) -> None:
+        """Log directories that failed; nobody but who writes to ZooKeeper takes these notes away (law Z1)."""
+        if self.state.stage is Stage.BOTH:
+            await self._directories.heed()
+
+    async def _remove(self, path: str) -> None:
+        guard = self.writer.guard
+        if guard is None:
+            return
+        try:
+            await self.zk.multi([guard, Delete(path=path)])
+        except (NoNode, BadVersion) as error:
+            if error.path == guard.path:
+                self.deposed("another controller has been elected since")
 
     # ---- what the writer asks of a plane
 

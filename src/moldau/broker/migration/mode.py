@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks
 from moldau.controller.replies import Refused
 from moldau.image import Broker
-from moldau.ports.zookeeper import NoNode, ZooKeeperError
+from moldau.ports.zookeeper import NoNode, ZooKeeper, ZooKeeperError
 from moldau.terms import Code
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from moldau.zookeeper import paths
@@ -29,14 +29,16 @@ BEAT_MS = 500
 
 
 class ZooKeeperMode:
-    """All brokers in that mode. ``told``: broker -> offset up to which it was told everything."""
+    """All brokers in that mode. ``channels``: how they are told. ``heed``: looks at what they left in ZooKeeper."""
 
-    def __init__(self, node: Any, zk: Any, told: Any) -> None:
+    def __init__(self, node: Any, zk: ZooKeeper, channels: Any, heed: Callable[[], Awaitable[object]]) -> None:
         self._node = node
         self._zk = zk
-        self._told = told
+        self._channels = channels
+        self._heed = heed
         self._news = asyncio.Event()
         self._task: Any = None
+        self._armed_in = 0
         self.seen: dict[int, tuple[BrokerZnode, int]] | None = None
         """Broker -> its znode and the epoch of its registration; None until ZooKeeper has answered."""
 
@@ -56,6 +58,7 @@ class ZooKeeperMode:
             self._news.clear()
             try:
                 await self.look()
+                await self._heed()
             except ZooKeeperError as error:
                 log.debug("no look at the registrations: %s", error)  # as they were last, then
             await self._beat()
@@ -65,7 +68,7 @@ class ZooKeeperMode:
 
     async def look(self) -> None:
         """See who is registered in ZooKeeper; whoever was and is not any more is fenced (LI-3)."""
-        names = await self._zk.children(paths.BROKER_IDS, lambda happened, path: self._news.set())
+        names = await self._registered()
         ids = [int(name) for name in names if name.isascii() and name.isdigit()]
         seen = {}
         for id, found in zip(ids, await self._zk.get_many([paths.broker(id) for id in ids]), strict=True):
@@ -80,6 +83,21 @@ class ZooKeeperMode:
             log.info("brokers %s are not registered in ZooKeeper any more", [id for id, _ in gone])
             await self._node.office.ask(asks.BrokersGone(brokers=gone))
 
+    async def _registered(self) -> list[str]:
+        """With one watch at a time: it is looked twice a second, and every watch stays until something happens."""
+        if self._armed_in == (session := self._zk.session_id):
+            return await self._zk.children(paths.BROKER_IDS)
+        self._armed_in = session
+        try:
+            return await self._zk.children(paths.BROKER_IDS, self._came_or_went)
+        except ZooKeeperError:
+            self._armed_in = 0
+            raise
+
+    def _came_or_went(self, happened: object, path: str) -> None:
+        self._armed_in = 0
+        self._news.set()
+
     def _all(self) -> list[Broker]:
         return [broker for broker in self._node.metadata.image.brokers.values() if broker.is_migrating]
 
@@ -88,7 +106,7 @@ class ZooKeeperMode:
         return self.seen is None or (broker.id in self.seen and self.seen[broker.id][1] == broker.epoch)
 
     async def _beat(self) -> None:
-        read = self._told()
+        read = self._channels.readers()
         for broker in self._all():
             if not self._is(broker):
                 continue

@@ -3,7 +3,8 @@
 The broker writes /log_dir_event_notification/log_dir_event_N. The controller tells that broker its roles again, and its
 answer says which replicas it cannot have; so says its answer to any controller that takes office, and nothing about it
 needs to stand in ZooKeeper. A controller asks its own disks. What becomes of the partitions is the controller's
-decision, as on the quorum's plane (KIP-858): such a replica is in directory LOST. Source: KIP-112; Kafka 3.9's znodes.
+decision, as on the quorum's plane (KIP-858): such a replica is in directory LOST. While a cluster migrates the quorum's
+controller heeds the notes (``migration/mode.py``). Source: KIP-112; Kafka 3.9's znodes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from moldau.controller import asks
 from moldau.image.partition import LOST, UNASSIGNED, Key
-from moldau.ports.zookeeper import SessionExpired, ZooKeeperError
+from moldau.ports.zookeeper import SessionExpired, Watch, ZooKeeper, ZooKeeperError
 from moldau.terms import Code
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from moldau.zookeeper import paths
@@ -37,37 +38,34 @@ def said(request: LeaderAndIsrRequest, answer: LeaderAndIsrResponse) -> dict[Key
     return found
 
 
+async def tell(plane: Any, broker_id: int) -> None:
+    """A directory of this broker's has failed. When the session ends meanwhile, whoever hears of the next one is told
+    by the answer to its roles."""
+    note = log_dir_event_json(LogDirEvent(broker_id))
+    try:
+        await plane.patiently(lambda: plane.zk.create(paths.NEW_LOG_DIR_EVENT, note, sequential=True))
+    except SessionExpired:
+        log.info("a failed directory is told of in the next session")
+    except ZooKeeperError as error:
+        log.error("nobody can be told of a failed directory: %s", error)
+
+
 class Directories:
-    """One node's: as a broker it tells, as the controller it heeds. ``mark`` has the notes looked at again."""
+    """A controller's ear, on either plane. ``remove`` takes a note away, as the controller that we think we are."""
 
-    def __init__(self, node: Any, plane: Any, mark: Callable[[str], None]) -> None:
+    def __init__(self, node: Any, zk: ZooKeeper, channels: Any, remove: Callable[[str], Awaitable[object]]) -> None:
         self._node = node
-        self._plane = plane
-        self._mark = mark
-        self.looks: dict[str, Callable[[], Awaitable[object]]] = {"directories": self._notes}
-        plane.channels.answered.append(self._note)
+        self._zk = zk
+        self._channels = channels
+        self._remove = remove
+        channels.answered.append(self._note)
 
-    # ---- the broker
-
-    async def tell(self) -> None:
-        """A directory of ours has failed. When the session ends meanwhile, whoever hears of the next one is told."""
-        if self._plane.office_epoch is not None:
-            self._mark("directories")
-        note = log_dir_event_json(LogDirEvent(self._node.config.node_id))
-        try:
-            await self._plane.patiently(lambda: self._plane.zk.create(paths.NEW_LOG_DIR_EVENT, note, sequential=True))
-        except SessionExpired:
-            log.info("a failed directory is told of in the next session")
-        except ZooKeeperError as error:
-            log.error("nobody can be told of a failed directory: %s", error)
-
-    # ---- the controller
-
-    async def _notes(self) -> None:
-        names = await self._plane.zk.children(paths.LOG_DIR_EVENTS, lambda happened, path: self._mark("directories"))
+    async def heed(self, watch: Watch | None = None) -> None:
+        """Have whoever left a note say what it cannot have, and take the notes away."""
+        names = await self._zk.children(paths.LOG_DIR_EVENTS, watch)
         notes = [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]
         brokers: dict[int, None] = {}
-        for path, found in zip(notes, await self._plane.zk.get_many(notes), strict=True):
+        for path, found in zip(notes, await self._zk.get_many(notes), strict=True):
             try:
                 if found is not None:
                     brokers[parse_log_dir_event(path, found[0]).broker_id] = None
@@ -75,12 +73,11 @@ class Directories:
                 log.warning("a note is not understood: %s", error)
         for id in brokers:
             log.info("broker %d has lost a log directory", id)
-            self._plane.channels.roles_again(id)
-        self._own()
+            self._channels.roles_again(id)
         for path in notes:
-            await self._plane.watching.admin.remove(path)
+            await self._remove(path)
 
-    def _own(self) -> None:
+    def own(self) -> None:
         """The controller is told nothing: it looks at its own replicas."""
         node = self._node
         known = node.metadata.image.brokers.get(node.config.node_id)

@@ -13,6 +13,7 @@ from typing import Any
 
 from moldau.broker.asking import pause
 from moldau.broker.lifecycle import Stage
+from moldau.broker.zookeeper.directories import tell
 from moldau.broker.zookeeper.registration import register
 from moldau.terms import Code
 from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest
@@ -45,7 +46,10 @@ class ZooKeeperLifecycle:
 
     def directory_failed(self) -> None:
         """Have the controller hear of it."""
-        self._node.world.tasks.spawn(self._node.plane.watching.directories.tell(), "a failed directory")
+        plane = self._node.plane
+        if plane.office_epoch is not None:
+            plane.watching.mark("directories")
+        self._node.world.tasks.spawn(tell(plane, self._node.config.node_id), "a failed directory")
 
     # ---- the session
 

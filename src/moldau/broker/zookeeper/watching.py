@@ -50,12 +50,12 @@ class Watching:
         self._watched: set[str] = set()
         self._touched: set[str] = set()
         self.admin = AdminZnodes(node, plane, self.mark)
-        self.directories = Directories(node, plane, self.mark)
+        self._directories = Directories(node, plane.zk, plane.channels, self.admin.remove)
         self._looks: dict[str, Look] = {
             "brokers": self._brokers,
             "topics": self._topics,
             **self.admin.looks,
-            **self.directories.looks,
+            "directories": self._failed_directories,
         }
 
     def open(self) -> None:
@@ -157,6 +157,12 @@ class Watching:
         if isinstance(reply, Refused):
             log.info("%s: %s %s", type(ask).__name__, reply.code.name, reply.message or "")
         return reply
+
+    # ---- log directories (KIP-112)
+
+    async def _failed_directories(self) -> None:
+        self._directories.own()
+        await self._directories.heed(lambda happened, path: self.mark("directories"))
 
     # ---- topics (LI-1, LI-2)
 
