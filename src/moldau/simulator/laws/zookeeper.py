@@ -157,16 +157,17 @@ class ZooKeeperLaws:
 
     def _judged(self, id: int, node: Node, real: Callable[[Any], Any]) -> Callable[[Any], Any]:
         async def judged(request: Any) -> Any:
+            known = plane_of(node).receiving.controller_epoch  # one that it has won itself, too
             answer = await real(request)
             if (answer[0] if isinstance(answer, tuple) else answer) is Code.NONE:
-                self._obeyed(id, node, request)
+                self._obeyed(id, node, request, known)
             return answer
 
         return judged
 
-    def _obeyed(self, id: int, node: Node, request: Any) -> None:
+    def _obeyed(self, id: int, node: Node, request: Any, known: int) -> None:
         """Z3: nothing is done for an older controller, or for another life of this broker."""
-        what, newest = type(request).__name__, self._guarded[node]
+        what, newest = type(request).__name__, max(self._guarded[node], known)
         if request.controller_epoch < newest:
             self._breaks(f"Z3: n{id} obeys {what} of controller epoch {request.controller_epoch} after {newest}")
         self._guarded[node] = max(newest, request.controller_epoch)

@@ -65,6 +65,20 @@ def obeys_what_was_said_to_an_earlier_life(patches: Patches) -> None:
     patches.set(Receiving, "_refusal", refusal)
 
 
+def obeys_a_deposed_controller(patches: Patches) -> None:
+    def refusal(self: Any, request: Any) -> Code | None:
+        office_epoch = self._plane.office_epoch
+        if office_epoch is not None and request.controller_epoch <= office_epoch:  # it still rules by its own word
+            return Code.STALE_CONTROLLER_EPOCH
+        own = self._node.lifecycle
+        if not own.registered or 0 <= request.broker_epoch < own.epoch:
+            return Code.STALE_BROKER_EPOCH
+        self.saw(request.controller_epoch)
+        return None
+
+    patches.set(Receiving, "_refusal", refusal)
+
+
 def sets_states_whatever_they_were(patches: Patches) -> None:
     def unconditional(*, path: str, data: bytes, version: int = -1) -> Set:
         return Set(path=path, data=data)
@@ -123,6 +137,8 @@ MUTANTS = tuple(
          is_elected_before_the_epoch_is, 0),
         ("KIP-380", "a broker obeys what was said to an earlier life of it", ZOOKEEPER, ("Z3",),
          obeys_what_was_said_to_an_earlier_life, 2),
+        ("KAFKA-1188", "a broker obeys a controller that is deposed, but where it rules itself",
+         f"{ZOOKEEPER} expire-controller", ("Z3", "Z6"), obeys_a_deposed_controller, 19),
         ("own (Z4)", "states are set whatever they were", ZOOKEEPER, ("Z4",), sets_states_whatever_they_were, 0),
         ("own (Z5)", "who resigns removes /controller whoever holds it", f"{ZOOKEEPER} stop", ("Z5",),
          resigns_for_others, 0),
