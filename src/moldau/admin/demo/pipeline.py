@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 300.0
+"""A process that ends is noticed at once; this is for machines on which Spark takes its time."""
 FINISH_TIMEOUT_S = 180.0
 
 
