@@ -59,7 +59,7 @@ class Watch:
             real(handle)
             self._note(time.thread_time() - began, f"{owner.name} {what}")
 
-        events.Handle._run = timed  # type: ignore[method-assign]
+        events.Handle._run = timed  # type: ignore[method-assign,assignment]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["SYSTEMS", "TITLES", "KafkaPeer", "cpu_seconds", "resident_bytes"]
+__all__ = ["SYSTEMS", "TITLES", "KafkaPeer", "MoldauPeer", "cpu_seconds", "resident_bytes"]
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "live"))

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -149,7 +149,7 @@ def consumer_of(bootstrap: str, group: str, **more: object) -> Iterator[Consumer
 
 def poll_records(consumer: Consumer, count: int) -> list[Record]:
     """Poll until `count` records came (AssertionError after two minutes)."""
-    return [(message.key(), message.value()) for message in poll_messages(consumer, count)]
+    return cast(list[Record], [(message.key(), message.value()) for message in poll_messages(consumer, count)])
 
 
 def poll_messages(consumer: Consumer, count: int) -> list[Message]:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from moldau.cluster.nodes import free_ports
 from moldau.runtime.world import RealRandom
@@ -118,7 +118,7 @@ def free_port() -> int:
     return port
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 120, pause_s: float = 0.02) -> None:
+def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 120, pause_s: float = 0.02) -> None:
     """Ask again and again until the condition holds; TimeoutError names `what` was waited for."""
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -201,7 +201,7 @@ class KafkaPeer:
             lines = server_properties(node_id, self.ports, self.data_dir(node_id), properties or {})
             self.config_file(node_id).write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
-    def __enter__(self) -> KafkaPeer:
+    def __enter__(self) -> Self:
         try:
             return self.start()
         except BaseException:
@@ -252,7 +252,7 @@ class KafkaPeer:
         if done.returncode != 0:
             raise RuntimeError(f"formatting node {node_id} failed:\n{done.stdout}\n{done.stderr}")
 
-    def start(self, timeout_s: float = 180) -> KafkaPeer:
+    def start(self, timeout_s: float = 180) -> Self:
         """Format what is not formatted, start every node that is down and wait until all see all."""
         self.format()
         for node_id in self.ports:

@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +93,12 @@ def wait_without_strays(cluster: Cluster) -> None:
             if node in partition.replicas
         }
 
+    def as_assigned(node: int) -> bool:
+        return on_disk(cluster, node) == assigned(node)
+
     for node in cluster.alive():
         try:
-            cluster.wait_until(lambda node=node: on_disk(cluster, node) == assigned(node), f"broker {node}", 60)
+            cluster.wait_until(partial(as_assigned, node), f"broker {node}", 60)
         except ClusterError:
             found, wanted = on_disk(cluster, node).items(), assigned(node).items()
             strays, missing = sorted(found - wanted), sorted(wanted - found)

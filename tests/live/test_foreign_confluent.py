@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import (
@@ -58,7 +59,7 @@ def test_a_record_comes_back_with_its_key_headers_and_timestamp(bootstrap_server
     topic = fresh("whole")
     create_topic(bootstrap_servers, topic)
     producer = Producer({"bootstrap.servers": bootstrap_servers})
-    headers = [("who", b"me"), ("who", b"again"), ("empty", b""), ("none", None)]
+    headers: list[tuple[str, str | bytes | None]] = [("who", b"me"), ("who", b"again"), ("empty", b""), ("none", None)]
 
     producer.produce(topic, b"value", b"key", headers=headers, timestamp=1_700_000_000_123)
     producer.produce(topic, None, b"tombstone")
@@ -103,7 +104,7 @@ def test_an_idempotent_producer_writes_once_and_in_order(bootstrap_servers: str,
 def test_a_record_of_almost_a_megabyte_passes_and_a_larger_one_is_refused(bootstrap_servers: str, fresh: Fresh) -> None:
     topic = fresh("large")
     create_topic(bootstrap_servers, topic)
-    refused: list[KafkaError] = []
+    refused: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": bootstrap_servers, "message.max.bytes": 8_000_000})
 
     producer.produce(topic, b"a" * 1_040_000)
@@ -111,7 +112,7 @@ def test_a_record_of_almost_a_megabyte_passes_and_a_larger_one_is_refused(bootst
     producer.produce(topic, b"b" * 3_000_000, on_delivery=lambda error, _: refused.append(error))
     producer.flush(PATIENCE_S)
 
-    assert [error.code() for error in refused] == [KafkaError.MSG_SIZE_TOO_LARGE]
+    assert [error and error.code() for error in refused] == [KafkaError.MSG_SIZE_TOO_LARGE]
     assert [len(value) for _, value in read_confluent(bootstrap_servers, topic, 1)] == [1_040_000]
 
 
@@ -175,7 +176,7 @@ def test_impossible_topics_are_refused_with_the_right_error(
     topic = fresh("taken")
     create_topic(bootstrap_servers, topic)
 
-    def create(name: str, partitions: int = 1, rf: int = 1, **more: object) -> object:
+    def create(name: str, partitions: int = 1, rf: int = 1, **more: Any) -> object:
         return admin.create_topics([NewTopic(name, partitions, rf, **more)])[name].result(PATIENCE_S)
 
     def shrink() -> object:

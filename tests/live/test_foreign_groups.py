@@ -51,7 +51,7 @@ class Member:
     def poll(self) -> None:
         message = self.consumer.poll(0.02)
         if message is not None and not message.error():
-            self.came.append(int(message.value()))
+            self.came.append(int(message.value() or b""))
 
     def owns(self) -> list[int]:
         return sorted(one.partition for one in self.consumer.assignment())
@@ -176,8 +176,8 @@ def test_a_second_holder_of_a_static_name_fences_the_first(
 
     def listen() -> bool:
         message = first.consumer.poll(0.02)
-        if message is not None and message.error() and "fenced" in message.error().str():
-            fenced.append(message.error().str())
+        if message is not None and (error := message.error()) and "fenced" in error.str():
+            fenced.append(error.str())
         return bool(fenced)
 
     second = join(group, topic, group_instance_id="one")

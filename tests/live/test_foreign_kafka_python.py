@@ -37,9 +37,7 @@ def poll_values(consumer: KafkaConsumer, count: int) -> list[bytes]:
 def member(bootstrap: str, group: str, topic: str, **more: object) -> contextlib.closing[KafkaConsumer]:
     """A member of a group, to be used in a with statement."""
     options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "heartbeat_interval_ms": 200, **more}
-    return contextlib.closing(
-        KafkaConsumer(topic, bootstrap_servers=bootstrap.split(","), group_id=group, **options)  # type: ignore[arg-type]
-    )
+    return contextlib.closing(KafkaConsumer(topic, bootstrap_servers=bootstrap.split(","), group_id=group, **options))
 
 
 def test_a_record_comes_back_with_its_key_headers_and_timestamp(bootstrap_servers: str, fresh: Fresh) -> None:

@@ -10,6 +10,7 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -105,13 +106,13 @@ def produce(cluster: moldau.Cluster, numbers: range) -> list[int]:
         {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "message.timeout.ms": 150_000}
     )
 
-    def answered(number: int, error: object) -> None:
+    def answered(number: int, error: object, _: object) -> None:
         if error is None:
             acked.append(number)
 
     for number in numbers:
         value = str(number).encode() + b" " + os.urandom(VALUE_BYTES)
-        producer.produce(TOPIC, value, on_delivery=lambda error, _, number=number: answered(number, error))
+        producer.produce(TOPIC, value, on_delivery=partial(answered, number))
     assert producer.flush(170) == 0
     return acked
 

@@ -6,6 +6,7 @@ Runs a cluster of its own, because it kills nodes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -57,6 +58,11 @@ def coordinator(cluster: moldau.Cluster, group: str) -> int:
         return -1
 
 
+def moved(cluster: moldau.Cluster, group: str, victim: int) -> bool:
+    """Whether a group's coordinator is another broker than `victim`."""
+    return coordinator(cluster, group) not in (victim, -1)
+
+
 class Committing:
     """Commits whose outcome is polled for: nothing interrupts a synchronous commit of librdkafka, however long."""
 
@@ -73,7 +79,7 @@ class Committing:
 
         def known() -> bool:
             message = member.poll(0.01)  # an error is news of a broker that died, not the outcome
-            assert message is None or message.error() is not None, f"nothing was produced, and {message.value()} came"
+            assert message is None or message.error() is not None, f"nothing was produced, and {message.value()!r} came"
             return bool(self.outcomes)
 
         try:
@@ -102,7 +108,7 @@ def test_an_acknowledged_offset_survives_coordinator_after_coordinator(cluster: 
             offset += 1
             if commit(offset):
                 acknowledged = offset
-        wait_until(lambda victim=victim: coordinator(cluster, GROUP) not in (victim, -1), "another coordinator")
+        wait_until(partial(moved, cluster, GROUP, victim), "another coordinator")
         reader = consumer(cluster, GROUP)
         found = reader.committed([TopicPartition("work", 0)], timeout=PATIENCE_S)[0].offset
         reader.close()
@@ -121,8 +127,12 @@ def test_members_keep_their_partitions_when_the_coordinator_dies(cluster: moldau
     members = [
         consumer(cluster, group, on_commit=committing.note, **settings, **{"client.id": f"m{n}"}) for n in range(2)
     ]
+
+    def note(n: int, _: Consumer, parts: list[TopicPartition]) -> None:
+        assigned.append(f"{n}: {len(parts)}")
+
     for n, member in enumerate(members):
-        member.subscribe(["work"], on_assign=lambda _, parts, n=n: assigned.append(f"{n}: {len(parts)}"))
+        member.subscribe(["work"], on_assign=partial(note, n))
 
     def poll() -> None:
         for member in members:
@@ -163,8 +173,8 @@ def test_members_read_everything_once_through_a_restart_of_every_broker(cluster:
 
     def read_up_to(count: int) -> bool:
         message = member.poll(0.05)
-        if message is not None and message.error() is None and message.value() is not None:
-            came.add(int(message.value()))
+        if message is not None and message.error() is None and (value := message.value()) is not None:
+            came.add(int(value))
         return len(came) >= count
 
     for turn, broker in enumerate((1, 2, 3), start=1):
@@ -172,7 +182,7 @@ def test_members_read_everything_once_through_a_restart_of_every_broker(cluster:
             producer.produce("work", str(n).encode())
         assert producer.flush(PATIENCE_S) == 0
         cluster.kill(broker)
-        wait_until(lambda turn=turn: read_up_to(turn * total // 3), f"records of turn {turn}")
+        wait_until(partial(read_up_to, turn * total // 3), f"records of turn {turn}")
         cluster.restart(broker)
         cluster.wait_until_in_sync()
     assert came == set(range(total))

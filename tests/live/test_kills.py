@@ -63,7 +63,7 @@ def test_records_that_only_the_leader_has_acknowledged_are_lost_with_it_and_told
             os.kill(system.pid(node), signal.SIGSTOP)
         for _ in range(2):  # what comes first answers a fetch that waited: it may survive in a follower's socket
             paused_ns = time.monotonic_ns()
-            run.wait(lambda since_ns=paused_ns: load.acked_since(since_ns), "the leader acknowledges on its own")
+            run.wait(partial(load.acked_since, paused_ns), "the leader acknowledges on its own")
         system.kill(leader)
         killed_ns = time.monotonic_ns()
         for node in followers:

@@ -6,6 +6,7 @@ import datetime
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -20,6 +21,7 @@ from moldau.spark import session
 from moldau.spark.sink import once
 from moldau.spark.tables import Table, Totals, key_of
 
+Fresh = Callable[[str], str]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -40,7 +42,7 @@ class Topic:
         self.spark, self.bootstrap, self.name = spark, bootstrap, name
         create_topic(bootstrap, name, partitions, replicas)
 
-    def write(self, values: range, **how: object) -> None:
+    def write(self, values: range, **how: Any) -> None:
         codec = str(how.pop("codec", "none"))
         producer = Producer({"bootstrap.servers": self.bootstrap, "compression.type": codec, "linger.ms": 5})
         for number in values:
@@ -56,7 +58,7 @@ class Topic:
 
 
 @pytest.fixture
-def topic(spark: SparkSession, bootstrap_servers: str, fresh: Callable[[str], str]) -> Topic:
+def topic(spark: SparkSession, bootstrap_servers: str, fresh: Fresh) -> Topic:
     return Topic(spark, bootstrap_servers, fresh("spark"))
 
 
@@ -74,7 +76,7 @@ def run(rows: DataFrame, checkpoint: Path, each: Callable[[DataFrame, int], None
     return query
 
 
-def test_a_batch_read_equals_what_was_produced_with_every_codec_and_headers(topic):
+def test_a_batch_read_equals_what_was_produced_with_every_codec_and_headers(topic: Topic) -> None:
     for turn, codec in enumerate(CODECS):
         topic.write(
             range(turn * 100, turn * 100 + 100), codec=codec, headers=[("codec", codec.encode()), ("none", None)]
@@ -94,7 +96,7 @@ def test_a_batch_read_equals_what_was_produced_with_every_codec_and_headers(topi
         assert offsets == list(range(len(offsets)))
 
 
-def test_bounds_columns_and_splitting_of_a_batch_read(topic):
+def test_bounds_columns_and_splitting_of_a_batch_read(topic: Topic) -> None:
     topic.write(range(1000), partition=0)
     bounds = {
         "startingOffsets": json.dumps({topic.name: {"0": 100, "1": -2}}),
@@ -106,7 +108,7 @@ def test_bounds_columns_and_splitting_of_a_batch_read(topic):
     assert numbers(rows) == list(range(100, 900))
 
 
-def test_a_failed_batch_is_repeated_and_the_table_has_every_row_once(topic, tmp_path):
+def test_a_failed_batch_is_repeated_and_the_table_has_every_row_once(topic: Topic, tmp_path: Path) -> None:
     """Crashes where it hurts: after the table's commit and before Spark's, and before either."""
     table, totals = Table(tmp_path / "table"), Totals(tmp_path / "totals", keys=["topic"], sums=["count"])
     crash = {2: "after", 3: "before"}
@@ -137,7 +139,7 @@ def test_a_failed_batch_is_repeated_and_the_table_has_every_row_once(topic, tmp_
     assert totals.read().to_pylist() == [{"topic": topic.name, "count": 1200}]
 
 
-def test_a_first_batch_that_failed_is_read_again_from_where_it_was_planned(topic, tmp_path):
+def test_a_first_batch_that_failed_is_read_again_from_where_it_was_planned(topic: Topic, tmp_path: Path) -> None:
     pin = tmp_path / "checkpoint" / "initial-offsets.json"
     options = {"startingOffsets": "latest", "initialOffsetsLocation": str(pin)}
     topic.write(range(50))
@@ -157,13 +159,13 @@ def test_a_first_batch_that_failed_is_read_again_from_where_it_was_planned(topic
     assert sorted(found) == list(range(50, 70))
 
 
-def test_a_stream_from_latest_without_a_pin_is_refused_with_the_ways_out(topic):
+def test_a_stream_from_latest_without_a_pin_is_refused_with_the_ways_out(topic: Topic) -> None:
     stream = topic.stream(startingOffsets="latest").writeStream.format("noop")
     with pytest.raises(StreamingQueryException, match="initialOffsetsLocation is missing"):
         stream.start().awaitTermination(240)
 
 
-def test_limits_shape_the_batches_of_available_now(topic, tmp_path):
+def test_limits_shape_the_batches_of_available_now(topic: Topic, tmp_path: Path) -> None:
     topic.write(range(1000), partition=0)
     topic.write(range(1000, 1100), partition=1)
     sizes: list[int] = []
@@ -179,7 +181,9 @@ def test_limits_shape_the_batches_of_available_now(topic, tmp_path):
     assert 2 <= len(sizes) <= 12
 
 
-def test_partitions_that_are_added_are_read_and_a_recreated_topic_stops_the_stream(topic, tmp_path, bootstrap_servers):
+def test_partitions_that_are_added_are_read_and_a_recreated_topic_stops_the_stream(
+    topic: Topic, tmp_path: Path, bootstrap_servers: str
+) -> None:
     found: list[int] = []
 
     def go(**options: str) -> None:
@@ -204,7 +208,7 @@ def test_partitions_that_are_added_are_read_and_a_recreated_topic_stops_the_stre
     assert sorted(found) == list(range(100, 200))
 
 
-def test_aborted_transactions_are_not_seen_by_a_reader_of_committed_records(spark, fresh):
+def test_aborted_transactions_are_not_seen_by_a_reader_of_committed_records(spark: SparkSession, fresh: Fresh) -> None:
     """Written and read on Apache Kafka, where the source is at home as well."""
     with KafkaPeer(nodes=1) as peer:
         topic = Topic(spark, peer.bootstrap_servers, fresh("spark"), replicas=1)
@@ -225,7 +229,7 @@ def test_aborted_transactions_are_not_seen_by_a_reader_of_committed_records(spar
         assert numbers(topic.batch(**there)) == list(range(40))
 
 
-def test_a_batch_written_to_a_topic_is_read_back(topic):
+def test_a_batch_written_to_a_topic_is_read_back(topic: Topic) -> None:
     rows = topic.spark.range(1000).selectExpr(
         "concat('k', id) AS key", "cast(id AS string) AS value",
         "array(named_struct('key', 'source', 'value', cast('spark' AS binary))) AS headers",
@@ -237,7 +241,7 @@ def test_a_batch_written_to_a_topic_is_read_back(topic):
     assert all(row.key == b"k" + row.value and row.headers[0].value == b"spark" for row in found)
 
 
-def test_a_stream_that_repeats_a_batch_into_a_topic_is_read_once(topic, tmp_path, fresh):
+def test_a_stream_that_repeats_a_batch_into_a_topic_is_read_once(topic: Topic, tmp_path: Path, fresh: Fresh) -> None:
     """The target has one partition too few the first time, when part of the batch is in it already."""
     target = Topic(topic.spark, topic.bootstrap, fresh("target"), partitions=1)
     topic.write(range(100), partition=0)

@@ -110,7 +110,7 @@ def test_a_log_changes_hands_between_kafka_and_moldau(tmp_path: Path) -> None:
         log = dirs.logs[T]
         assert (log.log_end_offset, log.recovery_point, log.topic_id) == (2000, 2000, topic_id)
         assert len(log.producers) == 1
-        more = [(NOW, None, b"moldau %d" % number, []) for number in range(10)]
+        more = [(NOW, None, b"moldau %d" % number, ()) for number in range(10)]
         assert log.append_leader(bytearray(build(more)), 1, NOW).first_offset == 2000
         log.high_watermark = log.log_end_offset
         dirs.close(dirs.previous_broker_epoch)

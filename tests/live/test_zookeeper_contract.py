@@ -26,6 +26,7 @@ from moldau.ports.zookeeper import (
     NodeExists,
     NoNode,
     NotEmpty,
+    Op,
     SessionExpired,
     Set,
     ZooKeeper,
@@ -247,7 +248,7 @@ async def what_one_transaction_wrote_bears_one_id(world: Any) -> None:
     zk: ZooKeeper = await world.open()
     await zk.create("/a")
     await zk.create("/c")
-    written = [Set(path="/a", data=b"1"), Create(path="/b"), Set(path="/b", data=b"2"), Create(path="/b/d")]
+    written: list[Op] = [Set(path="/a", data=b"1"), Create(path="/b"), Set(path="/b", data=b"2"), Create(path="/b/d")]
     await zk.multi(written)
     a, b, d, c = (stat for _, stat in [await zk.get(path) for path in ("/a", "/b", "/b/d", "/c")])
     assert a.mzxid == b.mzxid == d.mzxid == b.czxid > c.mzxid

@@ -15,7 +15,7 @@ from one_node import moldau
 
 from moldau.cluster.ensemble import LocalEnsemble
 from moldau.cluster.nodes import HOST, free_ports
-from moldau.ports.zookeeper import ConnectionLoss, Ensemble, NoAuth
+from moldau.ports.zookeeper import ConnectionLoss, Ensemble, NoAuth, Stat
 from moldau.zookeeper.link import Client, ReadMany
 from moldau.zookeeper.session import Session
 
@@ -162,7 +162,7 @@ def test_servers_that_do_not_know_many_reads_in_one_are_asked_one_by_one(
         await session.start()
         for n in range(3):
             await session.create(f"/n{n}", str(n).encode())
-        found = []
+        found: list[tuple[bytes, Stat] | None] = []
         while not found:
             try:
                 found = await session.get_many(["/n0", "/none", "/n2"])

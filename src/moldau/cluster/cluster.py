@@ -15,10 +15,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.cluster.ensemble import LocalEnsemble, NoEnsemble
 from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, free_ports, is_alive, last_words, launch, send, wait_gone
+
+if TYPE_CHECKING:
+    from moldau.client import sync
 
 START_TIMEOUT_S = 60.0
 COMBINED = "combined"
@@ -76,7 +79,7 @@ class Cluster:
         self._temporary = data is None
         self.folder = Path(tempfile.mkdtemp(prefix="moldau-")) if data is None else Path(data)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._client: Any = None
+        self._client: sync.Cluster | None = None
         try:
             self.spec = ClusterSpec.load(self.folder)
             new = False
@@ -225,8 +228,8 @@ class Cluster:
 
     # ---- looking and waiting
 
-    def client(self) -> Any:
-        """A blocking client of this cluster (``moldau.client.sync.Cluster``), kept until the cluster stops."""
+    def client(self) -> sync.Cluster:
+        """A blocking client of this cluster, kept until the cluster stops."""
         if self._client is None:
             from moldau.client import sync
 

@@ -209,13 +209,13 @@ class SeatedQuorum:
         answer = seat.plane.handle(request, version)
         if inspect.isawaitable(answer):
             future = asyncio.ensure_future(answer)
-            seat.inflight.add(future)  # type: ignore[arg-type]
+            seat.inflight.add(future)
             try:
                 answer = await asyncio.wait_for(future, timeout_ms / 1000)
             except TimeoutError:
                 raise ConnectionError("no answer in time") from None
             finally:
-                seat.inflight.discard(future)  # type: ignore[arg-type]
+                seat.inflight.discard(future)
         return RESPONSES[type(message)].decode(answer.encode(version), version)
 
     # ---- questions

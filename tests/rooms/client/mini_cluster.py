@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from fake_broker import ALL_VERSIONS, FakeBroker
-
 from moldau.terms import Code, TopicPartition
 from moldau.wire import batch
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
@@ -24,6 +22,7 @@ from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest, OffsetCo
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.rooms.client.fake_broker import ALL_VERSIONS, FakeBroker
 
 Mischief = Callable[[int, Any, Callable[[], Any]], Any]
 """Gets node id, request and what would answer it; None lets things take their course."""

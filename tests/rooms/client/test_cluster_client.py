@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from fake_broker import ALL_VERSIONS, HANG_UP, run
-from mini_cluster import MiniCluster
 
 from moldau.client import groups, reading, writing
 from moldau.client.admin import NewTopic, create_topics
@@ -23,6 +21,8 @@ from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorResponse
 from moldau.wire.messages.k19_create_topics import CreateTopicsResponse
+from tests.rooms.client.fake_broker import ALL_VERSIONS, HANG_UP, run
+from tests.rooms.client.mini_cluster import MiniCluster
 
 QUICK = ClientOptions(api_timeout_ms=60_000, retry_backoff_ms=5, retry_backoff_max_ms=20, unknown_topic_grace_ms=60)
 

@@ -6,7 +6,6 @@ import asyncio
 import socket
 
 import pytest
-from fake_broker import ALL_VERSIONS, HANG_UP, SILENCE, FakeBroker, run, until
 
 from moldau.client.connection import (
     RECEIVE_BYTES,
@@ -19,6 +18,7 @@ from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.rooms.client.fake_broker import ALL_VERSIONS, HANG_UP, SILENCE, FakeBroker, run, until
 
 
 def echo(message, header):

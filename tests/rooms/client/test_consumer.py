@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from fake_broker import HANG_UP, run
-from mini_cluster import MiniCluster
 
 from moldau.client.client import Client, ClientOptions, Refused
 from moldau.client.consumer import NO_RESET, Consumer, ConsumerOptions
@@ -20,6 +18,8 @@ from moldau.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupRespo
 from moldau.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
 from moldau.wire.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.rooms.client.fake_broker import HANG_UP, run
+from tests.rooms.client.mini_cluster import MiniCluster
 
 QUICK = ClientOptions(api_timeout_ms=60_000, retry_backoff_ms=5, retry_backoff_max_ms=20, unknown_topic_grace_ms=60)
 T0, T1, T2 = (TopicPartition("t", i) for i in range(3))

@@ -7,10 +7,8 @@ import random
 
 import kafka.partitioner.default as kafka_default
 import pytest
-from fake_broker import HANG_UP, run, until
 from hypothesis import given
 from hypothesis import strategies as st
-from mini_cluster import MiniCluster
 
 from moldau.client.client import Client, ClientOptions
 from moldau.client.lines import WorldLines
@@ -20,6 +18,8 @@ from moldau.terms import Code, TopicPartition
 from moldau.wire import batch
 from moldau.wire.compression import Codec
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
+from tests.rooms.client.fake_broker import HANG_UP, run, until
+from tests.rooms.client.mini_cluster import MiniCluster
 
 QUICK = ClientOptions(api_timeout_ms=60_000, retry_backoff_ms=2, retry_backoff_max_ms=10)
 

@@ -7,8 +7,6 @@ import socket
 import threading
 
 import pytest
-from fake_broker import HANG_UP, SILENCE
-from mini_cluster import MiniCluster, in_thread
 
 from moldau.client.client import ClientOptions
 from moldau.client.consumer import Consumer, ConsumerOptions
@@ -21,6 +19,8 @@ from moldau.wire import batch
 from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.rooms.client.fake_broker import HANG_UP, SILENCE
+from tests.rooms.client.mini_cluster import MiniCluster, in_thread
 
 QUICK = ClientOptions(api_timeout_ms=60_000, retry_backoff_ms=5, retry_backoff_max_ms=20, unknown_topic_grace_ms=30)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
