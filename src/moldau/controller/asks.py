@@ -49,9 +49,11 @@ class RegisterController:
 
 @value(kw_only=True)
 class AdoptCluster:
-    """Take over a whole cluster, as metadata records, from ZooKeeper, whose controller rules no more (KIP-866)."""
+    """Take over a whole cluster, as metadata records, from ZooKeeper, whose controller rules no more (KIP-866); in
+    parts, the next from record ``at`` on."""
 
     records: tuple[object, ...]
+    at: int = 0
 
 
 @value(kw_only=True)

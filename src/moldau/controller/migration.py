@@ -1,22 +1,36 @@
 """The move from ZooKeeper to the quorum, as far as it is the controller's to decide (KIP-866).
 
-A log that begins with PRE_MIGRATION is empty until everything that stood in ZooKeeper is adopted in one decision; until
-then nothing else is decided, and no broker of the quorum's plane is let in, which would take its replicas for strays.
-From MIGRATION on the log is the truth, until POST_MIGRATION says that there is no way back. When to ask, and what
-ZooKeeper is told: ``broker/migration/``.
+Everything that stood in ZooKeeper is adopted in parts, and MIGRATION is the last record. As long as the log says
+PRE_MIGRATION, what it holds of that counts for nothing: nothing else is decided, no broker of the quorum's plane is let
+in, which would take its replicas for strays, and whoever copies next begins by removing it. From MIGRATION on the log
+is the truth, until POST_MIGRATION says that there is no way back. When to ask, and what ZooKeeper is told:
+``broker/migration/``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
-from moldau.controller import asks, failures
+from moldau.controller import asks, failures, parts
 from moldau.controller.facts import Decision, View
 from moldau.controller.replies import Done, Refused
 from moldau.image import Image
 from moldau.terms import Code
-from moldau.wire.records.metadata import PartitionRecord, ZkMigrationStateRecord
+from moldau.terms.value import replace
+from moldau.wire.records.metadata import (
+    ClientQuotaRecord,
+    ConfigRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+    ZkMigrationStateRecord,
+)
+
+TOPIC = 2
+"""The kind of a topic's settings."""
 
 
 class MigrationState(IntEnum):
@@ -29,7 +43,7 @@ class MigrationState(IntEnum):
 
 
 EARLY = (asks.RegisterBroker, asks.RegisterController, asks.Heartbeat, asks.BrokersGone, asks.BrokerRefused, asks.Tick,
-         asks.Idle, asks.AdoptCluster, asks.FinishMigration, asks.UnregisterBroker)  # fmt: skip
+         asks.Idle, asks.AdoptCluster, asks.Restate, asks.FinishMigration, asks.UnregisterBroker)  # fmt: skip
 """What is decided before anything was adopted."""
 
 
@@ -51,19 +65,40 @@ def wrong_plane(image: Image, ask: asks.RegisterBroker) -> Refused | None:
 
 
 def adopt_cluster(view: View, ask: asks.AdoptCluster) -> Decision:
-    """Everything that stood in ZooKeeper, and the word that it did, in one batch; who is dead leads nothing in it."""
-    if view.image.zk_migration_state != MigrationState.PRE_MIGRATION:
+    """The next part of everything that stood in ZooKeeper; with the last, the word that all of it is here. Who is dead
+    leads nothing by then."""
+    image = view.image
+    if image.zk_migration_state != MigrationState.PRE_MIGRATION:
         return Decision([], Refused(Code.INVALID_REQUEST, "Nothing can be adopted from ZooKeeper any more."))
-    named = {id for record in ask.records if isinstance(record, PartitionRecord) for id in record.replicas}
-    strangers = sorted(named - view.image.brokers.keys())
-    if strangers:
-        return Decision([], Refused(Code.BROKER_ID_NOT_REGISTERED, f"Brokers {strangers} hold replicas, unregistered."))
-    records = [*ask.records, ZkMigrationStateRecord(zk_migration_state=MigrationState.MIGRATION)]
-    after = view.image.copy()
-    after.apply_all(records)
-    dead = frozenset(id for id in named if after.brokers[id].fenced)
-    records += failures.settle(View(after, view.soft, view.facts), dead)
-    return Decision(records, Done())
+    if not ask.at:
+        named = {id for record in ask.records if isinstance(record, PartitionRecord) for id in record.replicas}
+        strangers = sorted(named - image.brokers.keys())
+        if strangers:
+            why = f"Brokers {strangers} hold replicas, unregistered."
+            return Decision([], Refused(Code.BROKER_ID_NOT_REGISTERED, why))
+        ask = replace(ask, records=(*_leftovers(image), *ask.records))
+    if ask.at < len(ask.records):
+        end = ask.at + view.settings.partitions_at_once
+        return Decision(list(ask.records[ask.at : end]), None, then=replace(ask, at=end))
+    dead = frozenset(broker.id for broker in image.brokers.values() if broker.fenced)
+    if dead and (first := parts.in_parts(view, ask, dead)) is not None:
+        return first
+    told = ZkMigrationStateRecord(zk_migration_state=MigrationState.MIGRATION)
+    return Decision([*failures.settle(view, dead), told], Done())
+
+
+def _leftovers(image: Image) -> Iterator[Any]:
+    """Records that remove what an earlier copy, which did not come to its end, has left here."""
+    for id in image.topics:
+        yield RemoveTopicRecord(topic_id=id)
+    for (kind, name), settings in image.configs.items():
+        for key in settings if kind != TOPIC else ():  # a topic's go with it
+            yield ConfigRecord(resource_type=kind, resource_name=name, name=key, value=None)
+    for record in image.opaque.values():
+        if isinstance(record, ClientQuotaRecord):
+            yield ClientQuotaRecord(entity=record.entity, key=record.key, value=record.value, remove=True)
+        elif isinstance(record, UserScramCredentialRecord):
+            yield RemoveUserScramCredentialRecord(name=record.name, mechanism=record.mechanism)
 
 
 def finish_migration(view: View, ask: asks.FinishMigration) -> Decision:

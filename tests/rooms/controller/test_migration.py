@@ -1,8 +1,10 @@
-"""What is decided while a cluster comes from ZooKeeper: nothing early, everything at once, the end only once."""
+"""What is decided while a cluster comes from ZooKeeper: nothing early, everything in parts, the end only once."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import pytest
 
 from moldau.controller import asks
 from moldau.controller.facts import Facts, Settings, Soft
@@ -15,22 +17,31 @@ from moldau.terms import Code
 from moldau.wire.records import metadata as records
 
 TOPIC = bytes([7] * 16)
+AT_ONCE = 20
 
 
 class Desk:
     """A ledger and its image, from the first records of a cluster that comes from ZooKeeper."""
 
     def __init__(self) -> None:
-        self.settings = Settings(cluster_id="c", migrating=True)
+        self.settings = Settings(cluster_id="c", migrating=True, partitions_at_once=AT_ONCE)
         self.soft = Soft(self.settings)
         self.image = Image()
         self.image.apply_all(bootstrap_records(self.settings))
 
     def ask(self, ask: Any) -> Any:
+        """The reply, after all parts of the decision."""
+        while (decision := self.part(ask)).reply is None:
+            ask = decision.then
+        return decision.reply
+
+    def part(self, ask: Any) -> Any:
+        """One decision, and what is left of it."""
         decision = decide(self.image, self.soft, ask, Facts(now_ms=0, next_offset=100))
+        assert len(decision.records) <= self.settings.partitions_at_once + 1
         self.image.apply_all(decision.records)
         self.soft.sessions.update({id: each for id, each in decision.sessions.items() if each is not None})
-        return decision.reply
+        return decision
 
     def register(self, id: int, *, migrating: bool, epoch: int | None = None) -> Any:
         return self.ask(
@@ -74,7 +85,7 @@ def test_nothing_is_decided_and_nobody_of_the_quorums_plane_let_in_before_the_co
     assert code(desk.ask(asks.FinishMigration())) is Code.INVALID_REQUEST
 
 
-def test_everything_is_adopted_at_once_and_only_once() -> None:
+def test_everything_is_adopted_and_only_once() -> None:
     desk = Desk()
     desk.serve(1)
     assert code(desk.adopt()) is Code.BROKER_ID_NOT_REGISTERED, "broker 2 is not known"
@@ -95,6 +106,65 @@ def test_who_is_dead_when_all_is_adopted_leads_nothing() -> None:
     assert isinstance(desk.adopt(), Done)
     found = desk.image.at((TOPIC, 0))
     assert (found.leader, found.isr, found.leader_epoch) == (2, (2,), 5)
+
+
+def many(partitions: int, *, id: bytes = TOPIC) -> asks.AdoptCluster:
+    """A topic of so many partitions on brokers 1 and 2, led by 1, and settings of its and of the cluster's."""
+    return asks.AdoptCluster(
+        records=(
+            records.TopicRecord(name="t", topic_id=id),
+            *(
+                records.PartitionRecord(
+                    topic_id=id,
+                    partition_id=n,
+                    replicas=[1, 2],
+                    isr=[1, 2],
+                    leader=1,
+                    leader_epoch=4,
+                    partition_epoch=9,
+                )
+                for n in range(partitions)
+            ),
+            records.ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="7"),
+            records.ConfigRecord(resource_type=4, resource_name="", name=f"of-{partitions}", value="7"),
+        )
+    )
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_a_large_cluster_is_adopted_in_parts_and_led_at_the_end(dead: bool) -> None:
+    desk = Desk()
+    desk.serve(1)
+    desk.serve(2)
+    if dead:
+        desk.ask(asks.BrokersGone(brokers=((1, 11),)))
+    ask, parts = many(10 * AT_ONCE), 0
+    while (decision := desk.part(ask)).reply is None:
+        assert desk.state is MigrationState.PRE_MIGRATION, "it counts for nothing before its end"
+        assert code(desk.ask(asks.DeleteTopics(topics=("t",)))) is Code.NOT_CONTROLLER
+        ask, parts = decision.then, parts + 1
+    assert parts > 10
+    assert desk.state is MigrationState.MIGRATION
+    partitions = desk.image.topics[TOPIC].partitions
+    assert len(partitions) == 10 * AT_ONCE
+    assert {(p.leader, p.isr) for p in partitions.values()} == {(2, (2,)) if dead else (1, (1, 2))}
+
+
+def test_nothing_is_left_of_a_copy_that_did_not_come_to_its_end() -> None:
+    """Its controller died; meanwhile ZooKeeper's may have ruled again, and deleted and made what it liked."""
+    desk = Desk()
+    desk.serve(1)
+    desk.serve(2)
+    ask: Any = many(3 * AT_ONCE)
+    while ask.at < len(ask.records):
+        ask = desk.part(ask).then
+    assert len(desk.image.topics[TOPIC].partitions) == 3 * AT_ONCE
+    other = bytes([8] * 16)
+    assert isinstance(desk.ask(many(AT_ONCE, id=other)), Done)
+    assert set(desk.image.topics) == {other}
+    assert len(desk.image.topics[other].partitions) == AT_ONCE
+    assert desk.image.config(2, "t") == {"retention.ms": "7"}
+    assert desk.image.config(4, "") == {f"of-{AT_ONCE}": "7"}
 
 
 def test_it_ends_when_nobody_is_on_zookeeper_any_more_and_then_for_good() -> None:
