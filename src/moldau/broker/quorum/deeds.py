@@ -239,7 +239,7 @@ class Deeds:
         await self._world.tasks.off_loop(lambda: self.files.freeze(point))
         self.log.truncate_fully_at(point.offset)
         self.log.flush()
-        self.files.drop(older for older in self.files.tidy() if 0 < older.offset < point.offset)
+        self.files.drop(older for older in self.files.snapshots() if 0 < older.offset < point.offset)
         data = await self._world.tasks.off_loop(lambda: self.files.read_snapshot(point))
         self.delivery.snapshot(data, point)
         self._snapshot_ms = self._world.clock.monotonic_ms()
@@ -269,12 +269,12 @@ class Deeds:
             await self._world.tasks.off_loop(write)
         finally:
             self._snapshotting = False
-        if point.offset >= self.log.log_start_offset:
-            snapshots = self._driver.quorum.log.snapshots
+        newest, snapshots = self._driver.quorum.log.snapshot, self._driver.quorum.log.snapshots
+        if newest is None or newest.offset < point.offset:  # else one was fetched meanwhile, and may be no file yet
             begin = first_kept(self._settings.retention, self.log, self.files, snapshots, self._world.clock.wall_ms())
             self._driver.feed(on.SnapshotTaken(point, begin))
             self.log.roll(now_ms=wall_ms)  # whole segments are removed, so let them end with snapshots
 
     def _trim(self, begin: int) -> None:
         self._start_log_at(begin)
-        self.files.drop(point for point in self.files.tidy() if 0 < point.offset < begin)
+        self.files.drop(point for point in self.files.snapshots() if 0 < point.offset < begin)

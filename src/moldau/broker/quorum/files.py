@@ -81,18 +81,22 @@ class QuorumFiles:
         """Durably, before anything depends on it."""
         self._disk.write_atomic(self.path(QUORUM_STATE), format_election(election))
 
+    def snapshots(self) -> list[OffsetAndEpoch]:
+        """The snapshots that have their names, oldest first."""
+        found = [match for name in self._disk.list_dir(self._folder) if (match := _SNAPSHOT.match(name)) is not None]
+        return sorted(OffsetAndEpoch(int(match[1]), int(match[2])) for match in found)
+
     def tidy(self) -> list[OffsetAndEpoch]:
-        """The whole snapshots, oldest first; what is half written or broken is removed."""
-        found = []
+        """The whole snapshots, oldest first; what is half written or broken is removed. At the start only: later on
+        what is half written is being written.
+        """
         for name in self._disk.list_dir(self._folder):
             if name.endswith(PART):
                 self._disk.remove(self.path(name))
-            match = _SNAPSHOT.match(name)
-            if match is not None:
-                found.append(OffsetAndEpoch(int(match[1]), int(match[2])))
-        if found and not is_whole(self._disk.read(self.snapshot_path(max(found)))):
-            self._disk.remove(self.snapshot_path(found.pop(found.index(max(found)))))
-        return sorted(found)
+        found = self.snapshots()
+        if found and not is_whole(self._disk.read(self.snapshot_path(found[-1]))):
+            self._disk.remove(self.snapshot_path(found.pop()))
+        return found
 
     def read_snapshot(self, point: OffsetAndEpoch) -> bytes:
         return self._disk.read(self.snapshot_path(point))
