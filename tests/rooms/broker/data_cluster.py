@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from moldau.broker.config import NodeConfig
 from moldau.broker.replicas import Replicas
@@ -134,7 +134,7 @@ class DataCluster:
         self.next_producer_id = 0
         self.lines: dict[int, Connection] = {}
 
-    async def __aenter__(self) -> DataCluster:
+    async def __aenter__(self) -> Self:
         for id in self.brokers:
             await self.boot(id)
         return self

@@ -20,9 +20,9 @@ from moldau.wire.messages.k42_delete_groups import DeleteGroupsRequest
 from moldau.wire.messages.k47_offset_delete import OffsetDeleteRequest
 from moldau.wire.records import metadata as records
 from tests.rooms.broker import data_cluster
-from tests.rooms.broker.data_cluster import TOPIC, TOPIC_ID, until
+from tests.rooms.broker.data_cluster import TOPIC, TOPIC_ID, run, until
 from tests.rooms.broker.group_cluster import GroupBroker, GroupCluster
-from tests.rooms.broker.test_coordinator import play, run
+from tests.rooms.broker.test_coordinator import play
 
 
 @pytest.fixture(autouse=True)

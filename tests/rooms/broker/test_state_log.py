@@ -122,9 +122,9 @@ def test_what_nobody_keeps_is_not_put_into_words(monkeypatch: pytest.MonkeyPatch
     for log in (TEXT, TWIN):
         monkeypatch.setattr(log, "level", logging.CRITICAL)
         log.manager._clear_cache()  # type: ignore[attr-defined]
-    log = StateLog(node([]))
-    log.decided(Image(), Delta())
-    log.carried_out(Image(), Delta())
+    states = StateLog(node([]))
+    states.decided(Image(), Delta())
+    states.carried_out(Image(), Delta())
     for log_ in (TEXT, TWIN):
         log_.manager._clear_cache()  # type: ignore[attr-defined]
 

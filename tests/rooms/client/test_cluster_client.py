@@ -15,6 +15,7 @@ from moldau.client.reading import FetchOptions
 from moldau.terms import Code, TopicPartition
 from moldau.terms.value import replace
 from moldau.wire import batch
+from moldau.wire.compression import BatchError
 from moldau.wire.messages.k00_produce import ProduceRequest
 from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k03_metadata import MetadataRequest
@@ -341,7 +342,7 @@ def test_a_batch_that_was_damaged_on_its_way_is_not_given_out():
         broken[-2] ^= 1
         cluster.logs[T0].batches[0] = bytes(broken)
         got = await reading.fetch(client, T0, 0)
-        with pytest.raises(batch.BatchError, match="checksum"):
+        with pytest.raises(BatchError, match="checksum"):
             list(reading.visible(got, 0))
 
     scene_with(1, {"t": 1}, play)

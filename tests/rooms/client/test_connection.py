@@ -80,6 +80,7 @@ def test_a_large_payload_is_sent_whole(uvloop):
         answer = await connection.ask(ProduceRequest(acks=-1, topic_data=[topic]))
         assert answer.throttle_time_ms == 9
         (_, heard), *_ = broker.heard
+        assert isinstance(heard, ProduceRequest)
         assert bytes(heard.topic_data[0].partition_data[0].records) == payload
         connection.close()
         await broker.stop()

@@ -63,7 +63,7 @@ def test_settings_are_looked_up_once_for_each_topic(big: Image, monkeypatch: pyt
     from moldau.controller import facts
 
     calls = []
-    real = facts.topic_value
+    real = facts.topic_value  # type: ignore[attr-defined]
     monkeypatch.setattr(facts, "topic_value", lambda *args: calls.append(args[1:3]) or real(*args))
     failures.fence(view(big), [5])
     assert len(calls) == len(set(calls)) == TOPICS, "unclean election, once for each topic"

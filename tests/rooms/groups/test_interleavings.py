@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.groups import laws, shard
+from moldau.groups import laws
+from moldau.groups.facts import HeartbeatReply, Reply
 from moldau.simulator.machines.groups_swarm import Members
 from moldau.simulator.machines.record import Record
+from moldau.terms import Code
 
 
 @settings(max_examples=25)
@@ -27,4 +29,4 @@ def test_interleavings_keep_every_law(dice: Random) -> None:
 def test_a_token_that_is_answered_twice_or_never_asked_is_noticed() -> None:
     audit = laws.Audit()
     with pytest.raises(AssertionError, match="twice"):
-        audit.saw([shard.Reply("t", shard.HeartbeatReply(shard.Code.NONE))])
+        audit.saw([Reply("t", HeartbeatReply(Code.NONE))])

@@ -98,6 +98,7 @@ def test_records_deleted_on_request_go_with_their_segments() -> None:
     assert log.log_start_offset == 35
     assert log.segments[0].base_offset <= 35 < log.segments[1].base_offset
     dirs.checkpoint()
+    assert isinstance(dirs.disk, FaultyDisk)
     _, log = reopen(dirs.disk.process_killed(), LogConfig())
     assert (log.log_start_offset, log.log_end_offset) == (35, 60)
     assert log.epochs.entries() == [(0, 35)]
@@ -249,6 +250,7 @@ def test_a_log_that_cannot_be_read_is_named_and_left_alone() -> None:
     for _ in range(20):
         write(log, [(b"a", bytes(100))])
     settle(dirs, log)
+    assert isinstance(dirs.disk, FaultyDisk)
     dirs.disk.names["/d/t-0/00000000000000000000.log"].data[150] ^= 1
     assert dirs.compaction_pass(0) == 0
     assert "00000000000000000000.log is corrupt at byte 0" in dirs.uncleanable[P]

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -300,9 +301,9 @@ def test_only_what_was_not_known_to_be_flushed_is_read_after_a_crash() -> None:
     assert inode is not None
 
     class Counting(bytearray):
-        def __getitem__(self, key: object) -> object:
+        def __getitem__(self, key: Any) -> Any:
             nonlocal read
-            part = super().__getitem__(key)  # type: ignore[index]
+            part = super().__getitem__(key)
             read += len(part)
             return part
 

@@ -6,7 +6,9 @@ The bytes: tests/golden/frames.json, taken off the wire by tests/golden/record.p
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,14 +56,16 @@ def test_every_api_that_clients_need_was_recorded():
     assert {APIS[one["key"]].name for one in FRAMES} >= MUST_HAVE
 
 
-def batches():
+def batches() -> Iterator[bytes]:
     for one in FRAMES:
         frame = memoryview(bytes.fromhex(one["request"] if one["key"] == 0 else one["response"]))
         if one["key"] == 0:
-            for topic in read_request(frame, read_request_header(frame)).topic_data:
+            request: Any = read_request(frame, read_request_header(frame))
+            for topic in request.topic_data:
                 yield from (part.records for part in topic.partition_data)
         elif one["key"] == 1:
-            for topic in read_response_body(frame, 1, one["version"]).responses:
+            response: Any = read_response_body(frame, 1, one["version"])
+            for topic in response.responses:
                 yield from (part.records for part in topic.partitions if part.records)
 
 
