@@ -366,7 +366,8 @@ class Fetcher:
         replica = following.replica
         if part.records:
             try:
-                appended = replica.log.append_follower(part.records, self._around.world.clock.wall_ms())
+                now_ms = self._around.world.clock.wall_ms()
+                appended = replica.log.append_follower(part.records, now_ms, replica.machine.leader_epoch)
             except LogError as error:
                 self._replicas.failed(error)
                 self._block(following)

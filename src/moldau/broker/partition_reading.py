@@ -52,9 +52,9 @@ def read(reader: Reader, asked: Asked, left: int, *, first: bool) -> Data:
         return data
     if left > 0 or first:
         try:
-            data.records = replica.log.read(
-                asked.fetch_offset, max(min(asked.max_bytes, left), 0), up_to=up_to, at_least_one=first
-            )
+            limit = max(min(asked.max_bytes, left), 0)
+            # Perhaps only the name of bytes: nobody between here and the transport asks for more than their length.
+            data.records = replica.log.lend(asked.fetch_offset, limit, up_to=up_to, at_least_one=first)  # type: ignore[assignment]
         except LogError as error:
             reader.replicas.failed(error)
             return _refused(asked, error.code)

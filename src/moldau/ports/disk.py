@@ -13,11 +13,26 @@ from collections.abc import Sequence
 from typing import Protocol
 
 
+class Stretch(Protocol):
+    """Bytes of a file that were named, not read, for a transport of the same world to send."""
+
+    def __len__(self) -> int: ...
+
+    def __bytes__(self) -> bytes:
+        """Read them after all; OSError."""
+
+
 class File(Protocol):
     """One open file. Not shared between threads, save that ``pread`` and ``sync`` may run off the loop."""
 
     def pread(self, size: int, offset: int) -> bytes:
         """Up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
+
+    def stretch(self, size: int, offset: int) -> bytes | Stretch:
+        """As ``pread``, for what is handed to a transport as it is; only named, where the world can send it unread.
+
+        What is cut or closed before it is sent is sent as it was; nobody may write over it.
+        """
 
     def pwrite(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
         """Write all the buffers, one after the other, at ``offset`` in one vectored write; bytes written (all, or

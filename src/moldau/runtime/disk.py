@@ -8,41 +8,119 @@ KAFKA-14273). Read next: ``moldau/storage/log_dirs.py`` for what is asked of it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from weakref import WeakSet
 
 _IOV_MAX = 1024  # Linux refuses longer vectors
 _READ_BYTES = 1 << 16
 
 
+STRETCH_FROM = 64 << 10
+"""Fewer bytes are read at once: a copy costs less than asking twice."""
+_SENT_AT_ONCE = 1 << 20
+_NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EIO)
+
+
+class FileStretch:
+    """Bytes of a file as they stood when it was made, to be sent without being read. Its length is what is not sent
+    yet.
+
+    The file reads it into memory when it is cut or closed before that. Read next: ``sending.py``.
+    """
+
+    __slots__ = ("__weakref__", "_at", "_data", "_end", "_file")
+
+    def __init__(self, file: RealFile, size: int, offset: int) -> None:
+        self._file = file
+        self._at, self._end = offset, offset + size
+        self._data: bytes | None = None
+
+    def __len__(self) -> int:
+        return self._end - self._at
+
+    def __bytes__(self) -> bytes:
+        """What is left; OSError when the file does not give it."""
+        size = self._end - self._at
+        data = self._file.pread(size, self._at) if self._data is None else self._data[-size:] if size else b""
+        if len(data) != size:
+            raise OSError(errno.EIO, f"{size} bytes of a file are expected and {len(data)} are there")
+        return data
+
+    def send(self, sock: socket.socket, flags: int) -> int:
+        """Send a part, as much as the socket takes at once; how much. BlockingIOError when it takes nothing."""
+        if self._data is None:
+            try:
+                sent = os.sendfile(sock.fileno(), self._file.fd, self._at, min(self._end - self._at, _SENT_AT_ONCE))
+            except OSError as error:
+                if error.errno not in _NO_SENDFILE:
+                    raise
+                self._file.lends = False  # the next one is read, and who reads it sees what is wrong with the disk
+                self.keep(self._at)
+                return 0
+            if not sent:
+                raise OSError(errno.EIO, "a file is shorter than it was")
+        else:
+            sent = sock.send(bytes(self), flags)
+        self._at += sent
+        return sent
+
+    def keep(self, size: int) -> None:
+        """The file is about to end at ``size``: have what would be lost in memory."""
+        if self._data is None and self._end > size:
+            try:
+                self._data = bytes(self)
+            except OSError:
+                self._data = b""  # whoever sends it is told
+
+
 class RealFile:
     """One open file. ``pread`` and ``sync`` are the system calls themselves with the descriptor filled in."""
 
-    __slots__ = ("_fd", "pread", "sync")
+    __slots__ = ("_lent", "fd", "lends", "pread", "sync")
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        self.fd = fd
+        self.lends = True
+        self._lent: WeakSet[FileStretch] | None = None
         self.pread: Callable[[int, int], bytes] = partial(os.pread, fd)
         self.sync: Callable[[], None] = partial(os.fdatasync, fd)
 
     def pwrite(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
         """All the buffers at ``offset``; the bytes written. OSError when the system would not take them all."""
         wanted = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
-        if len(buffers) <= _IOV_MAX and os.pwritev(self._fd, buffers, offset) == wanted:
+        if len(buffers) <= _IOV_MAX and os.pwritev(self.fd, buffers, offset) == wanted:
             return wanted
-        return _write_rest(self._fd, b"".join(buffers), offset)
+        return _write_rest(self.fd, b"".join(buffers), offset)
+
+    def stretch(self, size: int, offset: int) -> bytes | FileStretch:
+        if size < STRETCH_FROM or not self.lends or os.fstat(self.fd).st_size < offset + size:
+            return self.pread(size, offset)
+        one = FileStretch(self, size, offset)
+        if self._lent is None:
+            self._lent = WeakSet()
+        self._lent.add(one)
+        return one
 
     def size(self) -> int:
-        return os.fstat(self._fd).st_size
+        return os.fstat(self.fd).st_size
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._fd, size)
+        self._recall(size)
+        os.ftruncate(self.fd, size)
+
+    def _recall(self, size: int) -> None:
+        for one in self._lent or ():
+            one.keep(size)
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
+        self._recall(-1)
+        fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
 

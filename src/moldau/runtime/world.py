@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from moldau.ports import Handle, Listener, Receiver, Transport, World
 from moldau.ports.zookeeper import OpenZooKeeper
 from moldau.runtime.disk import RealDisk
+from moldau.runtime.sending import Sender
 
 T = TypeVar("T")
 
@@ -110,7 +111,7 @@ class RealNet:
 
     async def listen(self, host: str, port: int, accept: Callable[[], Receiver], *, opened: bool = True) -> Listener:
         server = await self._loop.create_server(
-            accept,  # type: ignore[arg-type]
+            lambda: Sender(self._loop, accept()),
             host or None,
             port,
             backlog=BACKLOG,

@@ -86,6 +86,9 @@ class SimFile:
         self._disk.check("read", self._path)
         return bytes(self._inode.data[offset : offset + size])
 
+    def stretch(self, size: int, offset: int) -> bytes:
+        return self.pread(size, offset)
+
     def pwrite(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
         data = b"".join(buffers)
         self._disk.check("write" if offset + len(data) <= len(self._inode.data) else "grow", self._path)

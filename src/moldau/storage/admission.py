@@ -239,9 +239,11 @@ class Taken(NamedTuple):
     marks: list[Mark]
 
 
-def take(data: bytes | Buffer, expected: int, empty: bool) -> Taken | Refused:
+def take(data: bytes | Buffer, expected: int, empty: bool, newest_epoch: int) -> Taken | Refused:
     """Check what a leader sent to a log that ends at ``expected``; a torn last batch is left out.
 
+    A leader that was deposed while it sent a part of its file unread may have cut the file and written its successor's
+    batches there: what is of a later epoch than the asked leader's is no answer to what was asked (KAFKA-18723).
     Offsets may leave gaps (compaction) but not go back; only the first batch of an ``empty`` log may straddle the end.
     """
     batches: list[BatchHeader] = []
@@ -252,6 +254,8 @@ def take(data: bytes | Buffer, expected: int, empty: bool) -> Taken | Refused:
             return Refused(Code.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
         if header.base_offset < expected and (marks or not empty or header.last_offset < expected):
             return Refused(Code.OFFSET_OUT_OF_RANGE, f"offset {header.base_offset} is below {expected}")
+        if header.leader_epoch > newest_epoch:
+            break
         batches.append(header)
         end = position + header.length + LENGTH_OVERHEAD
         marks.append(Mark(end - position, header.base_offset, header.last_offset, header.max_timestamp))

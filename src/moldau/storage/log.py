@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 from bisect import bisect_right
 
+from moldau.ports.disk import Stretch
 from moldau.replication.epochs import EpochTable
 from moldau.storage.admission import Admission, Appended, Refused, take
 from moldau.storage.compaction import Compaction, install, plan
@@ -173,15 +174,15 @@ class Log:
         append_time = now_ms if self._log_append_time else -1
         return Appended(Code.NONE, first, offset - 1, append_time, self.log_start_offset)
 
-    def append_follower(self, records: Buffer, now_ms: int = 0) -> Appended:
-        """Write batches as a leader sent them: offsets and epochs stand, a torn last batch is left out.
+    def append_follower(self, records: Buffer, now_ms: int = 0, newest_epoch: int = _MAX_RELATIVE) -> Appended:
+        """Write batches as a leader sent them, up to one that is torn or of a later epoch than ``newest_epoch``.
 
         CORRUPT_MESSAGE for a bad checksum, OFFSET_OUT_OF_RANGE for a batch that begins before the log's end.
         """
         self.dir.ensure_online()
         # An empty log may begin inside a batch: the leader's log start was moved there by DeleteRecords.
         empty = not self.active.size and len(self.segments) == 1
-        taken = take(records, self.log_end_offset, empty)
+        taken = take(records, self.log_end_offset, empty, newest_epoch)
         if isinstance(taken, Refused):
             return Appended(taken.code, log_start_offset=self.log_start_offset, message=taken.message)
         data, batches, marks = taken
@@ -205,7 +206,9 @@ class Log:
         """Append to the active segment, rolling first if due; all or nothing."""
         try:
             if self.restart_point > self.recovery_point:
-                self._settle_truncation()
+                if self.dir.restart_points is not None:
+                    self.dir.restart_points()
+                self.restart_point = self.recovery_point
             active = self.active
             beyond = marks[-1].last_offset - active.base_offset > _MAX_RELATIVE
             if beyond or self.limits.exceeded(active, len(data), marks, now_ms):
@@ -274,12 +277,16 @@ class Log:
     # -- read -------------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, *, up_to: int | None = None, at_least_one: bool = True) -> bytes:
-        """Whole batches from the one that holds ``offset`` on, none that begins at or above ``up_to`` (default: the
-        end).
+        """Whole batches from the one that holds ``offset`` on, none that begins at or above ``up_to`` (default: all).
 
         At most ``max_bytes``, save that a larger first batch comes alone when ``at_least_one``. Never crosses a
         segment. OffsetOutOfRange outside start and end; CorruptLog names file and position; DirOffline.
         """
+        with self.dir.watch:
+            return bytes(self.lend(offset, max_bytes, up_to=up_to, at_least_one=at_least_one))
+
+    def lend(self, offset: int, max_bytes: int, *, up_to: int | None, at_least_one: bool) -> bytes | Stretch:
+        """As ``read``, for bytes that go to a transport as they are: only named where it can send them unread."""
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
             raise OffsetOutOfRange(offset, self.log_start_offset, end)
@@ -291,10 +298,10 @@ class Log:
         with self.dir.watch:
             active = self.active
             if offset >= active.base_offset:
-                return active.read(active.locate(offset), max_bytes, None if up_to == end else up_to, at_least_one)
-            return self._read_older(offset, max_bytes, up_to, at_least_one)
+                return active.lend(active.locate(offset), max_bytes, None if up_to == end else up_to, at_least_one)
+            return self._lend_older(offset, max_bytes, up_to, at_least_one)
 
-    def _read_older(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> bytes:
+    def _lend_older(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> bytes | Stretch:
         at = max(bisect_right(self._bases, offset) - 1, 0)
         for number in range(at, len(self.segments)):
             segment = self.segments[number]
@@ -303,7 +310,7 @@ class Log:
             after = self._bases[number + 1] if number + 1 < len(self._bases) else self.log_end_offset
             position = segment.locate(offset)
             if position < segment.size:  # compaction may have emptied the rest of this segment
-                return segment.read(position, max_bytes, None if after <= up_to else up_to, at_least_one)
+                return segment.lend(position, max_bytes, None if after <= up_to else up_to, at_least_one)
         return b""
 
     def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
@@ -383,11 +390,6 @@ class Log:
         self.recovery_point = min(self.recovery_point, offset)
         self.cleaned_to = -1
         self._producers = Producers(offset)
-
-    def _settle_truncation(self) -> None:
-        if self.dir.restart_points is not None:
-            self.dir.restart_points()
-        self.restart_point = min(self.restart_point, self.recovery_point)
 
     def advance_log_start(self, offset: int) -> Code:
         """DeleteRecords, or a leader's log start: records below ``offset`` are gone; at most the high watermark."""

@@ -13,6 +13,7 @@ from contextlib import suppress
 from struct import Struct
 
 from moldau.ports import File
+from moldau.ports.disk import Stretch
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
 from moldau.storage.index import ENTRY_BYTES, TIME_ENTRY_BYTES, Index
@@ -368,7 +369,7 @@ class Segment:
                 return position
         return self.size
 
-    def read(self, position: int, max_bytes: int, up_to: int | None, at_least_one: bool) -> bytes:
+    def lend(self, position: int, max_bytes: int, up_to: int | None, at_least_one: bool) -> bytes | Stretch:
         """Whole batches from the batch start ``position``: those below ``up_to`` (None: all) that ``max_bytes`` holds.
 
         With ``at_least_one`` a first batch larger than ``max_bytes`` is returned alone. One read from disk in the
@@ -389,7 +390,7 @@ class Segment:
         if file is None:
             file = self.open()
         self.recent = True
-        data = file.pread(end - position, position)
+        data = file.stretch(end - position, position)
         if len(data) != end - position:
             raise CorruptLog(self.path(), position, f"{end - position} bytes are expected and {len(data)} are there")
         return data
@@ -414,7 +415,7 @@ class Segment:
             self._forget()
 
     def _read_cold(self, position: int, cap: int, up_to: int | None, at_least_one: bool) -> bytes:
-        """As ``read``, for bytes older than this process: every header is looked at, every checksum once, no index
+        """As ``lend``, for bytes older than this process: every header is looked at, every checksum once, no index
         trusted.
         """
         file = self.open()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from moldau.terms import Code
-from moldau.wire.batch import headers
+from moldau.wire.batch import headers, patch
 from tests.rooms.broker.data_cluster import DROPS_SOON, DataCluster, batch, run, until
 
 
@@ -24,6 +26,48 @@ def test_what_is_acknowledged_by_all_is_on_all_and_can_be_fetched(tmp_path: Path
                 await until(lambda broker=broker: broker.replica().log.log_end_offset == 50)
                 assert broker.replica().log.read(0, 1 << 20) == bytes(data.records)
             assert not cluster.altered, "by fetching, not by being dropped from the ISR"
+
+    run(work)
+
+
+def test_large_answers_are_the_bytes_of_the_log(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path) as cluster:
+            cluster.create(0, 1, 2)
+            for _ in range(3):
+                assert (await cluster.produce(0, batch(10, 20_000))).error_code == 0
+            data = await cluster.fetch(0, 0)
+            assert [header.base_offset for _, header in headers(data.records)] == [0, 10, 20]
+            for broker in cluster.live.values():
+                await until(lambda broker=broker: broker.replica().log.log_end_offset == 30)
+                assert broker.replica().log.read(0, 1 << 20) == bytes(data.records)
+
+    run(work)
+
+
+def test_a_follower_takes_nothing_of_a_later_epoch_than_it_asked_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that was deposed while it sent its file may have its successor's batches in it by now."""
+    asked = []
+    successors = bytearray(batch(3))
+    patch(successors, 0, 0, 9)
+
+    def lend(*_: object, **__: object) -> bytes:
+        asked.append(True)
+        return bytes(successors)
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            leader, follower = (cluster.brokers[id].replica() for id in (0, 1))
+            with monkeypatch.context() as now:
+                now.setattr(type(leader.log), "lend", lend)
+                cluster.brokers[0].replicas.append(leader, bytearray(batch(3)), 1)
+                await until(lambda: len(asked) > 2, "the follower asks again and again")
+                assert follower.log.log_end_offset == 0
+            await until(lambda: follower.log.log_end_offset == 3)
+            assert follower.log.epochs.entries() == [(0, 0)]
 
     run(work)
 

@@ -51,6 +51,9 @@ class FaultyFile:
         assert self._open
         return bytes(self._inode.data[offset : offset + size])
 
+    def stretch(self, size: int, offset: int) -> bytes:
+        return self.pread(size, offset)
+
     def pwrite(self, buffers: Sequence[Buffer], offset: int) -> int:
         assert self._open
         data = b"".join(buffers)

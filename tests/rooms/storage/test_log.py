@@ -158,3 +158,15 @@ def test_a_follower_takes_batches_as_they_are(tmp_path: Path) -> None:
     broken = bytearray(leader.read(follower.log_end_offset, 1 << 20))
     broken[-1] ^= 1
     assert follower.append_follower(broken).code is Code.CORRUPT_MESSAGE
+
+
+def test_a_follower_leaves_out_what_is_of_a_later_epoch_than_its_leaders(tmp_path: Path) -> None:
+    _, leader = fresh(tmp_path / "a")
+    _, follower = fresh(tmp_path / "b")
+    for epoch in (3, 4, 5):
+        leader.append_leader(batch(3), epoch, 0)
+    data = leader.read(0, 1 << 20)
+    assert follower.append_follower(data, 0, 4).last_offset == 5
+    assert follower.epochs.entries() == [(3, 0), (4, 3)]
+    assert follower.append_follower(data[2 * len(data) // 3 :], 0, 4) == (0, -1, -1, -1, 0, "", False)
+    assert follower.log_end_offset == 6

@@ -1,0 +1,268 @@
+"""Stretches of files on real sockets: in order, whole, as they stood when they were named, on both loops."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.runtime import sending
+from moldau.runtime.disk import STRETCH_FROM, FileStretch, RealDisk, RealFile
+from moldau.runtime.world import RealNet, new_loop
+
+SIZE = 3 << 20  # more than a socket takes while nobody reads
+TEXT = os.urandom(SIZE)
+
+
+class Server(asyncio.BufferedProtocol):
+    """The receiver of one connection: it keeps what happened."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.news = asyncio.Event()
+        self.buffer = bytearray(1024)
+        self.transport: Any = None
+        self.made = asyncio.Event()
+        self.lost = asyncio.Event()
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.made.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set()
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._say("heard")
+
+    def pause_writing(self) -> None:
+        self._say("pause")
+
+    def resume_writing(self) -> None:
+        self._say("resume")
+
+    def _say(self, what: str) -> None:
+        self.said.append(what)
+        self.news.set()
+
+    async def says(self, *wanted: str) -> None:
+        """Wait until just this has happened."""
+        while self.said != list(wanted):
+            self.news.clear()
+            await self.news.wait()
+
+
+class Scene:
+    """A connection whose client reads only when told, and a file."""
+
+    def __init__(self, server: Server, client: socket.socket, file: RealFile) -> None:
+        self.server, self.client, self.file = server, client, file
+        self.send = server.transport.writelines
+
+    def stretch(self, offset: int = 0, size: int = SIZE) -> FileStretch:
+        found = self.file.stretch(size, offset)
+        assert isinstance(found, FileStretch)
+        return found
+
+    async def read(self, size: int | None = None) -> bytes:
+        """So many bytes, or all until the end."""
+        got = bytearray()
+        while size is None or len(got) < size:
+            data = await asyncio.get_running_loop().sock_recv(self.client, 1 << 16)
+            if not data:
+                break
+            got += data
+        return bytes(got)
+
+
+@asynccontextmanager
+async def connected(path: Path) -> AsyncIterator[Scene]:
+    loop = asyncio.get_running_loop()
+    server = Server()
+    listener = await RealNet(loop).listen("127.0.0.1", 0, lambda: server)
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    client.setblocking(False)
+    file = RealDisk().open(str(path / "log"), create=True)
+    file.pwrite([TEXT], 0)
+    try:
+        await loop.sock_connect(client, ("127.0.0.1", listener.port))
+        await server.made.wait()
+        yield Scene(server, client, file)
+    finally:
+        client.close()
+        listener.close()
+        if server.transport is not None:
+            server.transport.abort()
+            await server.lost.wait()
+        file.close()
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def run(request: pytest.FixtureRequest) -> Callable[[Awaitable[None]], None]:
+    """Run a test's coroutine on each loop."""
+
+    def to_end(work: Awaitable[None]) -> None:
+        loop = new_loop() if request.param == "uvloop" else asyncio.new_event_loop()
+        try:
+            loop.run_until_complete(asyncio.wait_for(work, 30))
+        finally:
+            loop.close()
+
+    return to_end
+
+
+Run = Callable[[Awaitable[None]], None]
+
+
+def test_pieces_arrive_in_order_and_whole(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "TURN_BYTES", 1 << 20)  # so that others have their turn in between
+
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            at.send([b"head", at.stretch(), b"middle", at.stretch(7, STRETCH_FROM)])
+            at.server.transport.write(b"next")
+            at.send([b"a", b"b"])
+            at.send([at.stretch(1, SIZE - 1)])
+            parts = [b"head", TEXT, b"middle", TEXT[7 : 7 + STRETCH_FROM], b"next", b"ab", TEXT[1:]]
+            wanted = b"".join(parts)
+            assert await at.read(len(wanted)) == wanted
+            at.server.transport.write(b"after")
+            assert await at.read(5) == b"after"
+            at.server.said.clear()
+            at.client.send(b"!")
+            await at.server.says("heard")
+
+    run(scene())
+
+
+def test_what_the_loop_has_not_sent_yet_is_not_overtaken(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            first = bytes(6 * SIZE)  # the loop keeps most of it
+            at.server.transport.write(b"small")
+            at.send([b"head", at.stretch()])
+            assert await at.read(SIZE + 9) == b"smallhead" + TEXT
+            at.server.transport.write(first)
+            at.send([b"head", at.stretch()])
+            assert await at.read(7 * SIZE + 4) == first + b"head" + TEXT
+
+    run(scene())
+
+
+def test_what_is_cut_or_closed_meanwhile_is_sent_as_it_was(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            blocking = RealDisk().open(str(tmp_path / "other"), create=True)
+            blocking.pwrite([bytes(8 << 20)], 0)
+            at.send([blocking.stretch(8 << 20, 0), at.stretch(), at.stretch(5, STRETCH_FROM)])
+            assert at.server.said == ["pause"]
+            at.file.truncate(10)
+            at.file.pwrite([bytes(SIZE)], 10)
+            third = at.stretch(0, STRETCH_FROM)
+            at.send([third])
+            at.file.close()
+            blocking.close()
+            wanted = bytes(8 << 20) + TEXT + TEXT[5 : 5 + STRETCH_FROM] + TEXT[:10] + bytes(STRETCH_FROM - 10)
+            assert await at.read(len(wanted)) == wanted
+
+    run(scene())
+
+
+def test_the_receiver_is_paused_until_all_is_sent(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            at.send([at.stretch(), at.stretch(), at.stretch()])
+            assert at.server.said == ["pause"]
+            assert at.server.transport.get_write_buffer_size() > 0
+            await at.read(3 * SIZE)
+            await at.server.says("pause", "resume")
+            assert at.server.transport.get_write_buffer_size() == 0
+
+    run(scene())
+
+
+def test_a_close_comes_after_what_was_written(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            at.send([at.stretch(), at.stretch(), b"end"])
+            at.server.transport.close()
+            assert at.server.transport.is_closing()
+            at.send([b"too late"])
+            assert await at.read() == TEXT + TEXT + b"end"
+            await at.server.lost.wait()
+            assert at.server.said == ["pause"]
+
+    run(scene())
+
+
+def test_an_abort_ends_the_connection_though_much_is_left(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            at.send([at.stretch(), at.stretch(), at.stretch()])
+            at.server.transport.abort()
+            await at.server.lost.wait()
+            with suppress(ConnectionResetError):
+                assert len(await at.read()) < 3 * SIZE
+
+    run(scene())
+
+
+def test_a_client_that_is_gone_ends_the_connection(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            at.send([at.stretch(), at.stretch(), at.stretch()])
+            at.client.close()
+            await at.server.lost.wait()
+            assert at.server.said == ["pause"]
+
+    run(scene())
+
+
+def test_a_file_that_has_become_shorter_ends_the_connection(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            stretch = at.stretch()
+            os.truncate(tmp_path / "log", SIZE // 2)  # behind the file's back
+            at.send([stretch])
+            assert await at.read() == TEXT[: SIZE // 2]
+            await at.server.lost.wait()
+
+    run(scene())
+
+
+def test_a_disk_that_fails_is_read_from_then_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads sees the error, and takes the log directory offline; who sends would only lose its client."""
+
+    def broken(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            monkeypatch.setattr(os, "sendfile", broken)
+            at.send([b"head", at.stretch(), b"tail"])
+            assert await at.read(SIZE + 8) == b"head" + TEXT + b"tail"  # by reading, which works here
+            assert at.file.stretch(SIZE, 0) == TEXT
+
+    run(scene())
+
+
+def test_few_bytes_or_bytes_that_are_not_there_are_read(tmp_path: Path) -> None:
+    file = RealDisk().open(str(tmp_path / "log"), create=True)
+    file.pwrite([TEXT], 0)
+    assert file.stretch(STRETCH_FROM - 1, 3) == TEXT[3 : STRETCH_FROM + 2]
+    assert file.stretch(SIZE, 1) == TEXT[1:]
+    named = file.stretch(STRETCH_FROM, 3)
+    assert not isinstance(named, bytes)
+    assert (len(named), bytes(named)) == (STRETCH_FROM, TEXT[3 : 3 + STRETCH_FROM])
+    file.close()
