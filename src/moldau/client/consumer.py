@@ -241,22 +241,30 @@ class Consumer:
             return
         by_broker: dict[int, list[TopicPartition]] = {}
         for partition in wanted:
-            leader = self._replicas.get(partition, self.client.view.leader(partition))
-            if leader is None:
+            source = self._source(partition)
+            if source is None:
                 self._hold()
-            elif leader not in self._asked:
-                by_broker.setdefault(leader, []).append(partition)
+            elif source not in self._asked:
+                by_broker.setdefault(source, []).append(partition)
         for broker, partitions in by_broker.items():
             try:
                 line = await self.client.line(broker, "fetch")
-                request = self._request(partitions)
+                # Whoever leads by now is asked under its epoch, and nobody else: he may answer in its place (KIP-320).
+                asked = [p for p in partitions if self._source(p) == broker]
+                if not asked:
+                    continue
+                request = self._request(asked)
                 version = line.version_for(FetchRequest, fetch_version_bound(request))
                 answer = line.ask(request, version=version)
             except OSError:
                 await self._lost(broker, partitions)
                 continue
-            names = {self.client.view.topic_id(p.topic): p.topic for p in partitions}
-            self._asked[broker] = _Asked(answer, {p: self._positions[p] for p in partitions}, names)
+            names = {self.client.view.topic_id(p.topic): p.topic for p in asked}
+            self._asked[broker] = _Asked(answer, {p: self._positions[p] for p in asked}, names)
+
+    def _source(self, partition: TopicPartition) -> int | None:
+        """Whom to ask: the replica that a leader named (KIP-392), or whoever leads; None when nobody does."""
+        return self._replicas.get(partition, self.client.view.leader(partition))
 
     def _request(self, partitions: list[TopicPartition]) -> FetchRequest:
         topics: dict[str, list[FetchRequest.FetchPartition]] = {}

@@ -224,8 +224,9 @@ class _Reader:
         node_id = self.replica if self.replica is not None else client.view.leader(self.source)
         if node_id is None:
             raise ConnectionError(f"{self.source} has no leader that is known")
-        line = await client.line(node_id)
+        # Before the connection stands, and others may lead: who is asked is asked under its own epoch (KIP-320).
         request = fetch_request(client, self.source, offset, options)
+        line = await client.line(node_id)
         version = line.version_for(FetchRequest, fetch_version_bound(request))
         return line.ask(request, version=version)
 

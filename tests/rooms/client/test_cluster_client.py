@@ -232,6 +232,33 @@ def test_a_careful_batch_is_not_sent_twice_when_its_answer_is_lost():
     scene_with(1, {"t": 1}, play)
 
 
+def test_a_fetch_is_made_under_the_epoch_of_whom_it_goes_to_whoever_leads_once_the_connection_stands():
+    async def play(cluster, client):
+        told = []
+
+        def hear(node, message, serve):
+            if isinstance(message, FetchRequest):
+                told.append((node, message.topics[0].partitions[0].current_leader_epoch))
+
+        cluster.mischief = hear
+        cluster.logs[T0].append(one())
+        line, turns = client.line, iter([True])
+
+        async def slow_line(*asked):
+            found = await line(*asked)
+            if next(turns, False):
+                cluster.move(T0, 1)
+                await client.refresh(["t"])
+            return found
+
+        await client.know_leaders([T0])
+        client.line = slow_line
+        assert (await reading.fetch(client, T0, 0)).code is Code.NONE
+        assert told == [(0, 0), (1, 1)]
+
+    scene_with(2, {"t": 1}, play)
+
+
 def test_a_batch_larger_than_the_fetch_comes_whole():
     async def play(cluster, client):
         await writing.produce(client, T0, one(bytes(50_000)))

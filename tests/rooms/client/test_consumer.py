@@ -104,6 +104,33 @@ def test_a_fetch_says_its_leader_epoch_so_that_nobody_answers_in_the_leaders_pla
     scene_with(2, {"t": 1}, play)
 
 
+def test_who_leads_no_more_once_a_connection_stands_is_not_asked_under_the_next_leaders_epoch():
+    async def play(cluster, consumer):
+        told = []
+
+        def hear(node, message, serve):
+            if isinstance(message, FetchRequest):
+                told.append((node, message.topics[0].partitions[0].current_leader_epoch))
+
+        cluster.mischief = hear
+        line, turns = consumer.client.line, iter([True])
+
+        async def slow_line(broker, use):
+            found = await line(broker, use)
+            if use == "fetch" and next(turns, False):
+                cluster.move(T0, 1)
+                await consumer.client.refresh(["t"])
+            return found
+
+        consumer.client.line = slow_line
+        fill(cluster, T0, 1)
+        consumer.assign({T0: 0})
+        await read(consumer, 1)
+        assert set(told) == {(1, 1)}
+
+    scene_with(2, {"t": 1}, play)
+
+
 @pytest.mark.parametrize(("reset", "first"), [(EARLIEST, b"4"), (LATEST, b"new")])
 def test_a_position_that_is_gone_is_reset_as_asked(reset, first):
     async def play(cluster, consumer):
