@@ -7,13 +7,15 @@ versions, so nothing is translated). Retries while there is no controller, or it
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
 from moldau.broker.api import CONTROLLER, handler
 from moldau.ports.rare import UNREACHED_CONTROLLER
 from moldau.terms import Code
 from moldau.wire.schema import Message
+
+T = TypeVar("T")
 
 RETRY_MS = 20
 RETRY_MAX_MS = 500
@@ -117,6 +119,17 @@ async def turn(tasks: Any) -> None:
     turned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     tasks.call_soon(lambda: None if turned.done() else turned.set_result(None))
     await turned
+
+
+async def in_turns(tasks: Any, work: Generator[None, None, T]) -> T:
+    """What ``work`` returns; the loop turns where it pauses."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        await turn(tasks)
 
 
 def is_elsewhere(answer: Any) -> bool:

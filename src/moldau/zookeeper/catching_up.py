@@ -7,22 +7,32 @@ brokers say of themselves, and feature levels, are left alone. Source: KIP-866.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
-from moldau.image import Image, image_from
+from moldau.image import Image
 from moldau.ports.zookeeper import Op
 from moldau.wire.records import metadata as records
 from moldau.zookeeper.reading import Reading
+from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.writing import Draft
 
 TOPIC = 2
 
 
-def catch_up(image: Image, reading: Reading, controller_epoch: int) -> list[Op]:
-    """Operations that bring what was read to what the image says; none when it says so already."""
-    there = image_from(reading.records)
-    draft = Draft(there, reading.standing, controller_epoch, later=True)
+def image_in_turns(reading: Reading, step: int) -> Generator[None, None, Image]:
+    """What was read, as an image; with a pause after every ``step`` records."""
+    there = Image()
+    for at in range(0, len(reading.records), step):
+        there.apply_all(reading.records[at : at + step])
+        yield
+    return there
+
+
+def catch_up(image: Image, there: Image, standing: Standing, controller_epoch: int) -> list[Op]:
+    """Operations that bring ``there``, the image of what was read, and what stands beside it, to what the image says;
+    none when it says so already."""
+    draft = Draft(there, standing, controller_epoch, later=True)
     for record in _differences(image, there):
         draft.take(record)
     for id in sorted(image.topics):

@@ -7,7 +7,7 @@ topic left out, brokers would take its replicas for strays. Source: KIP-866, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 from moldau.image.partition import NO_LEADER
@@ -67,6 +67,17 @@ class Reading(NamedTuple):
 
 def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
     """The records of all that is there, in the order of a snapshot. ``new_id``: an id for a topic that has none."""
+    work = read_in_turns(survey, new_id, len(survey.states) + 1)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: Reading = end.value
+            return found
+
+
+def read_in_turns(survey: Survey, new_id: Callable[[], bytes], step: int) -> Generator[None, None, Reading]:
+    """The same, with a pause after every ``step`` partitions."""
     standing = Standing()
     standing.add(survey.present)
     found: list[Any] = []
@@ -74,6 +85,7 @@ def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
     bad: list[BadZnode] = []
     since: dict[int, int] = {}
     lives: dict[int, int] = {}
+    spent = 0
     if survey.feature is not None:
         standing.add((paths.FEATURE,))
         feature = parse_feature(survey.feature)
@@ -93,7 +105,16 @@ def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
         if topic.id is None:
             topic = topic._replace(id=new_id())
             repairs.append(Set(path=paths.topic(name), data=topic_json(topic), version=survey.topics[name][1].version))
-        found += _topic_records(topic, survey, since)
+        assert topic.id is not None
+        found.append(records.TopicRecord(name=topic.name, topic_id=topic.id))
+        numbers = sorted(topic.partitions)
+        for at in range(0, len(numbers), step):
+            some = numbers[at : at + step]
+            found += _partition_records(topic, some, survey, since)
+            spent += len(some)
+            if spent >= step:
+                spent = 0
+                yield
         _note_topic(topic, survey, standing)
     found += _settings(survey, standing, bad)
     block = parse_producer_ids(survey.producer_ids)
@@ -171,10 +192,10 @@ def born(
     )
 
 
-def _topic_records(topic: TopicZnode, survey: Survey, since: dict[int, int]) -> list[Any]:
+def _partition_records(topic: TopicZnode, numbers: list[int], survey: Survey, since: dict[int, int]) -> list[Any]:
     assert topic.id is not None
-    found: list[Any] = [records.TopicRecord(name=topic.name, topic_id=topic.id)]
-    for number in sorted(topic.partitions):
+    found: list[Any] = []
+    for number in numbers:
         state = survey.states.get((topic.name, number))
         if state is not None:
             data, stat = state

@@ -7,21 +7,52 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.image import image_from
 from moldau.ports.zookeeper import Set
 from moldau.wire.records import metadata as records
 from moldau.zookeeper import paths
-from moldau.zookeeper.catching_up import catch_up
-from moldau.zookeeper.reading import read
+from moldau.zookeeper.catching_up import catch_up, image_in_turns
+from moldau.zookeeper.reading import read, read_in_turns
 from tests.rooms.zookeeper.test_writing import EPOCH, Pen, decision, new_topic, topic_id
+
+
+def through(work: Any) -> tuple[Any, int]:
+    """What is returned in the end, and how many pauses there were."""
+    pauses = 0
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value, pauses
+        pauses += 1
 
 
 def write_what_was_missed(pen: Pen) -> list[Any]:
     reading = read(pen.tree.survey(), lambda: topic_id(99))
-    ops = catch_up(pen.image, reading, EPOCH)
+    there, _ = through(image_in_turns(reading, 2))
+    ops = catch_up(pen.image, there, reading.standing, EPOCH)
     pen.tree.apply(ops)
     reading.standing.applied(ops)
     pen.standing = reading.standing
     return ops
+
+
+@given(st.data(), st.integers(1, 3))
+def test_what_is_read_in_turns_is_what_is_read_at_once(data: st.DataObject, step: int) -> None:
+    """No step works out more partitions than it may, a large topic's no more than many small ones'."""
+    pen = Pen()
+    for n in range(data.draw(st.integers(0, 5), label="topics")):
+        pen.write(*data.draw(decision(pen.image, n + 1)))
+    survey = pen.tree.survey()
+    found, pauses = through(read_in_turns(survey, lambda: topic_id(99), step))
+    at_once = read(survey, lambda: topic_id(99))
+    assert found._replace(standing=at_once.standing) == at_once
+    assert found.standing.settings == at_once.standing.settings
+    assert (pauses + 1) * (2 * step - 1) >= len(survey.states), "what is left of one topic may be joined by the next's"
+    image, _ = through(image_in_turns(found, step))
+    there = image_from(found.records)
+    assert image.names == there.names
+    assert all(topic.partitions == there.topics[id].partitions for id, topic in image.topics.items())
 
 
 @given(st.data())

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from moldau.broker.asking import pause
+from moldau.broker.asking import in_turns, pause
 from moldau.broker.lifecycle import RegistrationRefused
 from moldau.broker.migration import stages
 from moldau.broker.migration.claiming import Claim, NotOurs, claim, mark
@@ -27,9 +27,9 @@ from moldau.controller.replies import Refused
 from moldau.ports.zookeeper import BadVersion, Check, Delete, Link, NoNode, Op, Set, ZooKeeper, ZooKeeperError
 from moldau.wire.records.metadata import FeatureLevelRecord, RegisterBrokerRecord
 from moldau.zookeeper import paths
-from moldau.zookeeper.catching_up import catch_up
+from moldau.zookeeper.catching_up import catch_up, image_in_turns
 from moldau.zookeeper.payload import BadZnode
-from moldau.zookeeper.reading import Reading, read
+from moldau.zookeeper.reading import Reading, read_in_turns
 from moldau.zookeeper.survey import survey
 
 log = logging.getLogger("moldau.migration")
@@ -182,8 +182,9 @@ class Migration:
 
     async def _compare(self) -> None:
         reading = await self._read()
+        there = await in_turns(self._tasks, image_in_turns(reading, self._node.world.step))
         # From here to the end of this block nothing is committed in between.
-        ops = catch_up(self._node.metadata.image, reading, self._claim.epoch)
+        ops = catch_up(self._node.metadata.image, there, reading.standing, self._claim.epoch)
         self._comparing = self._node.metadata.offset
         self.writer.open(self._claim.epoch, self._claim.version, reading.standing)
         self.writer.put([*ops, *self._seal(self._comparing)], self._comparing)
@@ -198,7 +199,8 @@ class Migration:
                 )
 
     async def _read(self) -> Reading:
-        return read(await survey(self.zk), self._node.world.random.uuid)
+        found = await survey(self.zk)
+        return await in_turns(self._tasks, read_in_turns(found, self._node.world.random.uuid, self._node.world.step))
 
     def _fence(self) -> Check:
         return Check(path=paths.CONTROLLER_EPOCH, version=self._claim.version)

@@ -12,12 +12,13 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from moldau.broker.asking import in_turns
 from moldau.image.registration import Broker, broker_record
 from moldau.ports.zookeeper import Check
 from moldau.terms.named import NamedTuple
 from moldau.wire.records.metadata import PartitionRecord, RegisterBrokerRecord
 from moldau.zookeeper import paths
-from moldau.zookeeper.reading import read
+from moldau.zookeeper.reading import read_in_turns
 from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.survey import survey
 
@@ -36,7 +37,8 @@ class Loaded(NamedTuple):
 
 async def load(node: Any, zk: Any, epoch_version: int) -> Loaded:
     """Read everything. BadZnode names a topic that cannot be read; ZooKeeperError as the port says."""
-    found = read(await survey(zk), node.world.random.uuid)
+    tasks, step = node.world.tasks, node.world.step
+    found = await in_turns(tasks, read_in_turns(await survey(zk), node.world.random.uuid, step))
     for error in found.bad:
         log.error("left out: %s", error)
     if found.repairs:
