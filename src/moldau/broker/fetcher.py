@@ -298,6 +298,8 @@ class Fetcher:
             return
         if not self._in_flight:
             self._go()
+        elif self._dirty or self._forgotten:  # came while two were under way; what is under way now may wait for long
+            self._wake(PARKED_MS)
 
     def _take(self, sent: Sent, response: FetchResponse) -> None:
         code = Code(response.error_code)

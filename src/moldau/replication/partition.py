@@ -9,6 +9,8 @@ Read next: ``facts.py`` (what comes in), ``effects.py`` (what goes out), ``laws.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from moldau.replication.effects import (
     NOTHING,
     AdvanceLogStart,
@@ -36,7 +38,7 @@ from moldau.replication.facts import (
     Verdict,
 )
 from moldau.replication.follower import AFTER_ERROR, Next, truncation_point
-from moldau.replication.progress import UNKNOWN, Progress
+from moldau.replication.progress import UNKNOWN, Progress, drop
 from moldau.replication.roles import NOBODY, Limits, Proposal, Role
 from moldau.terms import Code
 
@@ -147,7 +149,7 @@ class Partition:
             self.followers = {broker: known.get(broker) or Progress(None) for broker in others}
             if before != said.isr:
                 effects.append(IsrChanged(before, said.isr))
-            effects += self._expand(now_ms)
+            effects += self._expand(now_ms, dropped=drop(self.followers, before, said.isr))
         effects += self._advance(now_ms)
         return tuple(effects)
 
@@ -241,9 +243,10 @@ class Partition:
         # A broker told by requests does not learn the epochs of the quorum's brokers (KIP-866): the controller checks.
         return known == progress.broker_epoch or (known == UNKNOWN and progress.broker_epoch != UNKNOWN)
 
-    def _expand(self, now_ms: int, fetching: int = NOBODY) -> Effects:
+    def _expand(self, now_ms: int, fetching: int = NOBODY, dropped: Sequence[int] = ()) -> Effects:
         """Propose everybody who may join, when nothing else is proposed: who is fetching now, and who is not lagging
-        (else whom a sweep dropped would be back at once, on the strength of an old fetch)."""
+        (else whom a sweep dropped would be back at once, on the strength of an old fetch). Not who is just ``dropped``.
+        """
         if self.proposal is not None or len(self.isr) > len(self.followers):
             return NOTHING
         end, lag_max_ms = self._log.log_end_offset, self.limits.replica_lag_time_max_ms
@@ -251,6 +254,7 @@ class Partition:
             broker
             for broker, progress in self.followers.items()
             if broker not in self.isr
+            and broker not in dropped
             and (broker == fetching or progress.caught_up(end, now_ms, lag_max_ms))
             and self._may_join(broker, progress)
         ]

@@ -6,6 +6,8 @@ who is in the ISR; ``partition.py`` does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 UNKNOWN = -1
 
 
@@ -46,3 +48,12 @@ class Progress:
         if self.leo == leader_end:
             return True
         return self.last_caught_up_ms is not None and now_ms - self.last_caught_up_ms <= lag_max_ms
+
+
+def drop(followers: Mapping[int, Progress], before: Sequence[int], after: Sequence[int]) -> list[int]:
+    """Who is in the ISR no more. Until it fetches again it is not waited for, nor asked back at once: who dies or
+    leaves is taken out of partition after partition, and fenced only when it is out of the last one."""
+    dropped = [broker for broker in before if broker not in after and broker in followers]
+    for broker in dropped:
+        followers[broker].last_caught_up_ms = None
+    return dropped

@@ -13,6 +13,7 @@ from typing import Any
 from moldau.broker.node import Node
 from moldau.client.admin import NewTopic, create_topics, elect_leaders
 from moldau.image import Image
+from moldau.image.partition import Key
 from moldau.replication.roles import Role
 from moldau.simulator.cluster import SimCluster
 from moldau.simulator.load import TROUBLE, Actor
@@ -35,6 +36,8 @@ class ManyPartitions:
         self.cluster = SimCluster(_plan(step))
         self.client = Actor(self.cluster, "administrator")
         self._before: Standing | None = None
+        self._doubtful: tuple[int, Key] | None = None
+        """Where something was wrong when one looked last."""
 
     def run(self, deed: Callable[[], Any]) -> Any:
         """Live through a deed; TimeoutError says what did not come about."""
@@ -135,7 +138,19 @@ class ManyPartitions:
                 return f"n{id} knows {image.partition_count()} partitions"
             if any(image.index.led.get(other) for other in (-1, *BROKERS) if other not in nodes):
                 return f"n{id} sees partitions that nobody alive leads"
-        return next((wrong for id, node in nodes.items() if (wrong := _astray_on(id, node, set(nodes)))), "")
+        doubtful, self._doubtful = self._doubtful, None
+        if doubtful is not None and doubtful[0] in nodes:  # as long as it is so, nothing else is looked at
+            id, key = doubtful
+            if images[id].partition(*key) is not None and (wrong := _astray_on(id, nodes[id], key, set(nodes))):
+                self._doubtful = doubtful
+                return wrong
+        for id, node in nodes.items():
+            for key in images[id].index.assigned.get(id, ()):
+                wrong = _astray_on(id, node, key, set(nodes))
+                if wrong:
+                    self._doubtful = (id, key)
+                    return wrong
+        return ""
 
     def _astray(self) -> str:
         image = next(self._nodes())[1].metadata.image
@@ -147,26 +162,18 @@ class ManyPartitions:
         return self._before.rebuilt(dict(self._nodes()))
 
 
-def _astray_on(id: int, node: Node, alive: set[int]) -> str:
-    """Which partition one broker does not lead or follow as its image says, or whose followers have not all come."""
-    image, by_key = node.metadata.image, node.replicas.by_key
-    for key in image.index.assigned.get(id, ()):
-        said, replica = image.at(key), by_key.get(key)
-        machine = None if replica is None else replica.machine
-        if (
-            machine is None
-            or machine.leader_epoch != said.leader_epoch
-            or machine.partition_epoch != said.partition_epoch
-        ):
-            return f"n{id} has not heard of {key[1]} of {image.topics[key[0]].name}"
-        if set(said.isr) != alive & set(said.replicas):
-            return f"the ISR of {replica.partition} is {said.isr}"
-        if said.leader != id:
-            continue
-        if machine.role is not Role.LEADER:
-            return f"n{id} does not lead {replica.partition}"
-        if not all(machine.followers[other].fetched for other in said.isr if other != id):
-            return f"not all that are in sync fetch {replica.partition} from n{id}"
+def _astray_on(id: int, node: Node, key: Key, alive: set[int]) -> str:
+    """How a broker does not lead or follow a partition as its image says, or that a follower has not come; or empty."""
+    said, replica = node.metadata.image.at(key), node.replicas.by_key.get(key)
+    machine = None if replica is None else replica.machine
+    if machine is None or (machine.leader_epoch, machine.partition_epoch) != (said.leader_epoch, said.partition_epoch):
+        return f"n{id} has not heard of {key[1]} of {node.metadata.image.topics[key[0]].name}"
+    if set(said.isr) != alive & set(said.replicas):
+        return f"the ISR of {replica.partition} is {said.isr}"
+    if said.leader == id and machine.role is not Role.LEADER:
+        return f"n{id} does not lead {replica.partition}"
+    if said.leader == id and not all(machine.followers[other].fetched for other in said.isr if other != id):
+        return f"not all that are in sync fetch {replica.partition} from n{id}"
     return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -242,11 +243,11 @@ def test_what_did_not_fit_is_next_though_nobody_names_it_again(tmp_path: Path, r
                     max_wait_ms=120_000,
                 )  # fmt: skip
                 response: FetchResponse = await asyncio.wait_for(cluster.ask(0, request, 13), 60)
-                id.append(response.session_id)
+                sessions.append(response.session_id)
                 found = [part for topic in response.responses for part in topic.partitions]
                 return {part.partition_index: offsets(part) for part in found if part.records}
 
-            id: list[int] = []
+            sessions: list[int] = []
             got: dict[int, list[int]] = {0: [], 1: [], 2: []}
             answer = await ask((0, 0), (1, 0), (2, 0), session=(0, 0))
             for turn in range(1, 7):
@@ -257,7 +258,7 @@ def test_what_did_not_fit_is_next_though_nobody_names_it_again(tmp_path: Path, r
                 if turn == 2:
                     assert got[1], "the first partition does not come first for ever"
                 answer = await ask(
-                    *((number, found[-1] + 1) for number, found in answer.items()), session=(id[0], turn)
+                    *((number, found[-1] + 1) for number, found in answer.items()), session=(sessions[0], turn)
                 )
             raise AssertionError(f"six answers brought only {got}")
 
@@ -320,6 +321,33 @@ def test_a_partition_that_joins_a_waiting_follower_does_not_wait_with_it(tmp_pat
             code, first = await cluster.brokers[0].replicas.write(second, batch())
             assert (code, first) == (0, 0)
             assert all(2 in part.new_isr for part in cluster.altered), "nor by being dropped"
+
+    run(work)
+
+
+def test_what_joins_while_two_requests_are_under_way_does_not_wait_for_the_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failover of many partitions takes turns: some come when the follower has asked twice already."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 3, replica_fetch_wait_max_ms="100000") as cluster:
+            cluster.create(0, 2)
+            await until(lambda: len(cluster.brokers[0].replicas.room) == 1, "the follower's fetch waits")
+            fetcher = cluster.brokers[2].replicas._fetchers._fetchers[0, 0]
+            send, line, third_id = fetcher._send, fetcher._line, bytes([4] * 16)
+
+            def sent(line: Any) -> None:
+                send(line)
+                if len(fetcher._in_flight) == 2 and cluster.image.topics.get(third_id) is None:
+                    cluster.create(0, 2, topic="third", id=third_id)
+
+            monkeypatch.setattr(fetcher, "_send", sent)
+            cluster.create(0, 2, topic="second", id=bytes([3] * 16))
+            await until(lambda: third_id in cluster.image.topics, "the second one is asked for beside the first")
+            third = cluster.brokers[0].replicas.by_key[third_id, 0]
+            await until(lambda: third.machine.followers[2].fetched, "before the wait is over")
+            assert fetcher._line is line, "nor did the request's time run out"
 
     run(work)
 

@@ -267,6 +267,34 @@ def test_a_replica_that_lost_its_directory_is_neither_waited_for_nor_brought_bac
     assert isinstance(bench.fetched(2, 15).effects[0], AlterIsr), "with a new disk it fetches, and may join"
 
 
+def test_whom_the_controller_drops_is_neither_asked_back_nor_waited_for_until_it_fetches() -> None:
+    """A broker that dies is taken out of partition after partition, and fenced last: to each it looks alive still."""
+    bench = Bench(3)
+    bench.lead()
+    for follower in (1, 2):
+        bench.fetched(follower, 3)
+    effects = bench.lead(isr=(0, 1), partition_epoch=2)
+    assert effects == (IsrChanged((0, 1, 2), (0, 1)),), "and no wish to have 2 back"
+    bench.append(2)
+    assert bench.fetched(1, 5).effects == (HighWatermark(5),), "without 2, who is at 3"
+    assert bench.partition.brokers_changed(bench.now_ms) == ()
+
+    effects = bench.fetched(2, 5).effects
+    assert isinstance(effects[0], AlterIsr), "it lives: it fetches, and is asked back"
+    assert [broker for broker, _ in effects[0].isr] == [0, 1, 2]
+
+
+def test_who_was_dropped_with_nothing_to_fetch_comes_back_when_brokers_change() -> None:
+    bench = Bench(3)
+    bench.lead()
+    for follower in (1, 2):
+        bench.fetched(follower, 3)
+    bench.lead(isr=(0, 1), partition_epoch=2)
+    (ask,) = bench.partition.brokers_changed(bench.now_ms)
+    assert isinstance(ask, AlterIsr)
+    assert [broker for broker, _ in ask.isr] == [0, 1, 2]
+
+
 def test_a_lost_answer_is_resolved_by_the_image() -> None:
     bench = Bench()
     bench.lead(isr=(0,))
