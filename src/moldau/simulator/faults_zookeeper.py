@@ -54,10 +54,25 @@ class ZooKeeperChaos(Chaos):
         if session not in self.ensemble.sessions:
             return False
         owner, linger_s = self.ensemble.sessions[session].owner, self.dice.choice(LINGER_S)
+        if not self._may_leave(session):
+            return False
         who = "nobody" if owner is None else owner.name
         self.cluster.tell(f"the session of {who} is ended, its znodes {f'{linger_s:g} s later' if linger_s else 'too'}")
         self.ensemble.expire(session, linger_s)
         return True
+
+    def _may_leave(self, session: int) -> bool:
+        """The atlas for sessions: who loses one leaves its ISRs. So the last who is whole keeps his, while a machine
+        that lost its tail is registered as it was before, and would be all that is left of an ISR (seed 700024).
+        """
+        unheard = any(self._unheard(id) for id in self.lossy)
+        leaves = {seat.id for seat in self.cluster.seats.values() if self._opened(session, seat)}
+        return not unheard or self.may_crash(*leaves)
+
+    def _unheard(self, id: int) -> bool:
+        """Whether this machine is registered by an earlier life: nobody can know that it ended."""
+        znode = self.ensemble.tree.znodes.get(CHROOT + paths.broker(id))
+        return znode is not None and not self._opened(znode.owner, self.cluster.seats[id])
 
     async def _no_zookeeper(self) -> bool:
         """A node sees all others and no ZooKeeper: who leads there is a zombie soon."""

@@ -9,9 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from moldau.simulator.cluster import SimCluster
+from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
 from moldau.simulator.faults import Chaos
+from moldau.simulator.faults_zookeeper import ZooKeeperChaos
 from moldau.simulator.loop import Owner
 from moldau.simulator.plan import draw
+from moldau.simulator.plan_zookeeper import draw_zookeeper
+from moldau.zookeeper import paths
 
 
 class OnePartition:
@@ -64,3 +68,31 @@ def test_any_number_may_lose_what_was_not_synced_where_all_is_synced_before_it_c
     done = [asyncio.run(chaos.trouble(scene)) for _ in range(3)]
     assert sum(done) == len(killed) == most
     assert chaos.lossy == (set() if flush else set(killed))
+
+
+@pytest.mark.parametrize("heard_of", [False, True], ids=["unheard of", "registered anew"])
+@pytest.mark.parametrize("crashed", [{2}, {1, 2}], ids=["another is whole", "the last who is whole"])
+def test_the_last_who_is_whole_keeps_his_session_until_who_lost_its_tail_is_heard_of(
+    crashed: set[int], heard_of: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = next(plan for plan in map(draw_zookeeper, range(50)) if len(plan.seats) == 3 and not plan.flush)
+    cluster = ZooKeeperCluster(plan)
+    chaos = ZooKeeperChaos(cluster, OnePartition())  # type: ignore[arg-type]
+    for seat in cluster.seats.values():
+        seat.owner = Owner(seat.host)
+    lives = {20: Owner("n2 before the power cut"), 21: cluster.seats[2].owner, 30: cluster.seats[3].owner}
+    sessions = {id: SimpleNamespace(owner=owner) for id, owner in lives.items()}
+    znode = SimpleNamespace(owner=21 if heard_of else 20)
+    ended: list[int] = []
+    ensemble = SimpleNamespace(
+        tree=SimpleNamespace(znodes={CHROOT + paths.broker(2): znode}),
+        sessions=sessions,
+        opened=sessions,
+        expire=lambda session, linger_s: ended.append(session),
+    )
+    monkeypatch.setattr(chaos, "ensemble", ensemble)
+    chaos.crashed, chaos.lossy = crashed, {2}
+    may = heard_of or crashed == {2}
+    assert chaos._end(30) is may
+    assert ended == ([30] if may else [])
+    assert chaos._end(20)  # of a life that is over
