@@ -13,12 +13,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from moldau.history.rows import FAIL, INFO, OK, OPEN, History, Kill, Read, Send
+from moldau.history.rows import FAIL, INFO, OK, OPEN, History, Kill, Read, Send, is_tombstone, key_of
 
 LOST, DUPLICATED, REORDERED, UNANSWERED = "lost", "duplicated", "reordered", "unanswered"
 INCONSISTENT, PHANTOM, HOLE, UNSEEN, TAKEN_BACK, READER = (
     "inconsistent offset", "phantom", "hole", "unseen", "taken back", "reader out of order"
 )  # fmt: skip
+RISEN = "risen"
 
 
 _LAWS = {
@@ -42,12 +43,15 @@ class Anomaly(NamedTuple):
 class Promise(NamedTuple):
     """What the producers of a topic were promised. Without ``acked`` (acks=1) an acknowledgement is worth nothing here;
     without ``once`` (no idempotence) a record may stand twice, and out of order. Without ``kept`` (an unclean election
-    was allowed, and was held) neither counts, and what was read may be gone.
+    was allowed, and was held) neither counts, and what was read may be gone. ``compacted``: only each key's newest
+    record must stay; ``tombstones``: it does so if it is one, too.
     """
 
     acked: bool = True
     once: bool = True
     kept: bool = True
+    compacted: bool = False
+    tombstones: bool = False
 
 
 SAFE = Promise()
@@ -61,9 +65,11 @@ def check(history: History, promise: Promise = SAFE) -> list[Anomaly]:
         sends = [send._replace(outcome=INFO, offset=-1) if send.outcome == OK else send for send in history.sends]
         history = history._replace(sends=sends)
     found: list[Anomaly] = []
-    for rule in RULES:
+    for rule in COMPACTED if promise.compacted else RULES:
         if promise.once or rule not in _ONCE:
             found += rule(history)
+    if promise.compacted and not promise.tombstones:
+        found = [anomaly for anomaly in found if anomaly.kind != RISEN]
     return found
 
 
@@ -196,10 +202,45 @@ def readers_in_order(history: History) -> Iterator[Anomaly]:
         last[read.process, read.partition] = read.offset
 
 
+def replaced(history: History) -> Iterator[Anomaly]:
+    """S1 of a compacted topic: of each key a fresh reader finds the newest that was acknowledged, or a newer one; where
+    that is a tombstone, or was, it may find nothing, and nothing older.
+    """
+    found: dict[tuple[int, str], int] = {}
+    for read in history.final:
+        found[read.partition, key_of(read.value)] = read.offset
+    newest: dict[tuple[int, str], Send] = {}
+    for send in sorted((one for one in history.sends if one.outcome == OK), key=lambda one: one.offset):
+        newest[send.partition, key_of(send.value)] = send
+    # A tombstone may have come after it whose answer was lost, and may be gone: then nothing tells of it.
+    doubtful = {
+        (one.partition, key_of(one.value)) for one in history.sends if one.outcome != OK and is_tombstone(one.value)
+    }
+    for where, send in newest.items():
+        there = found.get(where, -1)
+        if there < send.offset and not (there < 0 and (is_tombstone(send.value) or where in doubtful)):
+            text = f"{_of(send)} was acknowledged at offset {send.offset}; the newest of its key is at {there}"
+            yield Anomaly(RISEN if is_tombstone(send.value) or where in doubtful else LOST, text)
+
+
+def in_order(history: History) -> Iterator[Anomaly]:
+    """Readers of a compacted topic are given offsets that go up, with gaps; the fresh one too."""
+    for reads in (history.reads, history.final):
+        last: dict[tuple[str, int], int] = {}
+        for read in reads:
+            before = last.get((read.process, read.partition), -1)
+            if read.offset <= before:
+                yield Anomaly(READER, f"{read.process} was given {_at(read)} after offset {before}")
+            last[read.process, read.partition] = read.offset
+
+
 Rule = Callable[[History], Iterable[Anomaly]]
 RULES: tuple[Rule, ...] = (
     unanswered, lost, unseen, phantom, duplicated, reordered, overtaken, inconsistent, taken_back, holes,
     readers_in_order,
+)  # fmt: skip
+COMPACTED: tuple[Rule, ...] = (
+    unanswered, replaced, unseen, phantom, duplicated, reordered, overtaken, inconsistent, in_order,
 )  # fmt: skip
 _ONCE: tuple[Rule, ...] = (duplicated, reordered, overtaken)
 

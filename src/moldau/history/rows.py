@@ -71,6 +71,16 @@ class Kill(NamedTuple):
         return led and ruled and (self.led > 0 or self.was_controller)
 
 
+def key_of(value: str) -> str:
+    """The key of a record of a compacted topic, where a value is ``key=unique``, and a tombstone ``key~unique``."""
+    return value.partition("~" if is_tombstone(value) else "=")[0]
+
+
+def is_tombstone(value: str) -> bool:
+    """Whether a record of a compacted topic has no value (its row has all the same, from a header)."""
+    return "~" in value
+
+
 class History(NamedTuple):
     """All that clients saw of one topic.
 

@@ -1,13 +1,15 @@
 """Troubles that come from inside machines: bits that rot, all of them gone at once, writes that hold up the loop.
 
-Rot befalls one file of a killed node; text files get a byte that no such file has (they have no checksum: a digit that
-turns into another cannot be told, in Kafka neither). Where it is a log's, an operator throws the replica away at the
-end, as the broker says he should; nobody else repairs it. Within the atlas of faults.py. Read next: run.py.
+So does an end amid a compaction, at any of its steps. Rot befalls one file of a killed node; text files get a byte that
+no such file has (they have no checksum: a digit that turns into another cannot be told, in Kafka neither). Where it is
+a log's, an operator throws the replica away at the end, as the broker says he should; nobody else repairs it. Within
+the atlas of faults.py. Read next: run.py.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 MANY = (".log", ".index", ".timeindex", ".snapshot")
 """Kinds of which a partition has several; seven of ten bits are of these."""
 LOG = ".log"
+HALF_DONE = (".cleaned", ".swap")
+"""What only a compaction writes; a start finishes it or undoes it."""
+SPARED = (".lock", "meta.properties", ".checkpoint", ".tmp", *HALF_DONE)
+STEPS, AMID_LIMIT_S = 25, 10.0
+CUT_SHORT = "a compaction was cut short"
 UNCOVERED = 17
 """Base offset, length, leader epoch and magic of a batch."""
 PATIENCE_S = 120.0
@@ -57,7 +64,7 @@ def _somewhere(chaos: Chaos, seat: Seat) -> str | None:
         path
         for folder in chaos.cluster.folders
         for path in disk.files(f"{folder}/")
-        if METADATA_TOPIC not in path and not path.endswith((".lock", "meta.properties", ".checkpoint", ".tmp"))
+        if METADATA_TOPIC not in path and not path.endswith(SPARED)
         and disk.size(path)
     ]  # fmt: skip
     large = [path for path in found if path.endswith(MANY)]
@@ -126,3 +133,35 @@ async def stalled_writes(chaos: Chaos) -> bool:
     chaos.cluster.tell(f"writes on {seat.host} return")
     chaos.busy.discard(seat.id)
     return True
+
+
+async def amid_compaction(chaos: Chaos) -> bool:
+    """A process ends, or its machine loses power, at some step of a compaction that it has under way."""
+    seat = chaos.victim()
+    if seat is None:
+        return False
+    power = chaos.dice if chaos.dice.random() < 0.5 else None
+    left = chaos.dice.randint(1, STEPS)
+    fell: list[int] = []
+
+    def step(path: str) -> None:
+        nonlocal left
+        left -= path.endswith(HALF_DONE)
+        may = chaos.may_crash if power is None else chaos.may_lose
+        if left <= 0 and seat.owner is not None and not fell and may(seat.id):
+            fell.append(seat.id)
+            chaos.crashed.add(seat.id)
+            if power is not None:
+                chaos.lossy.add(seat.id)
+            chaos.cluster.tell(f"{seat.host} was at {path}")
+            chaos.cluster.kill(seat.id, power=power)
+
+    # In nobody's life: who dies must not be the one whose context its peers hear of it in.
+    seat.disk.trap = lambda path: contextvars.Context().run(step, path) if path.endswith(HALF_DONE) else None
+    await chaos.cluster.until(lambda: bool(fell) or not chaos.going, AMID_LIMIT_S)
+    seat.disk.trap = None
+    if fell:
+        chaos.marks.add(CUT_SHORT)
+        await chaos.last()
+    chaos.come_back(seat)
+    return bool(fell)

@@ -115,7 +115,7 @@ class SimDisk:
     """``errors`` has the errno with which everything under a path fails (reads too, unless the disk is only full).
 
     ``hung``: work off the loop waits; ``slowness`` multiplies its time. ``stalls``: a write on the loop holds its whole
-    process up; the list has whom it has held up.
+    process up; the list has whom it has held up. ``trap`` is told each path before something is done to it.
     """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
@@ -125,6 +125,7 @@ class SimDisk:
         self.slowness = 1.0
         self.beside = False  # work off the loop is under way
         self.stalls: list[Owner] | None = None
+        self.trap: Callable[[str], object] | None = None
         self._names = Tree()
         self._durable: dict[str, Inode | None] = {"/": None}
         self._unsynced = Unsynced()
@@ -157,6 +158,10 @@ class SimDisk:
             # The write is done when it returns; what is left of this turn of the loop happens just before the stall.
             owner.paused = True
             self.stalls.append(owner)
+        if self.trap is not None:
+            self.trap(path)
+            if not owner.alive:
+                raise OSError(errno.EIO, "this process is dead")
         for under, number in self.errors.items():
             if path.startswith(under) and (number != errno.ENOSPC or what == "grow"):
                 raise OSError(number, os.strerror(number), path)

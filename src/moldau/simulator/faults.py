@@ -36,6 +36,7 @@ class Chaos:
         self.dice = cluster.stream("faults")
         self.going = True
         self.done: dict[str, int] = {}
+        self.marks: set[str] = set()
         self.lossy: set[int] = set()
         self.crashed: set[int] = set()
         self.rotten: set[int] = set()  # lossy until their operator has been there
@@ -325,4 +326,5 @@ FAULTS: dict[str, Callable[[Chaos], Awaitable[bool]]] = {
     "rot": decay.rot,
     "blackout": decay.blackout,
     "stalled-writes": decay.stalled_writes,
+    "compaction": decay.amid_compaction,
 }

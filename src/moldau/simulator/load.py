@@ -16,7 +16,7 @@ from moldau.client.lines import WorldLines
 from moldau.client.membership import GroupOptions
 from moldau.client.producer import Producer, ProducerOptions
 from moldau.client.reading import EARLIEST
-from moldau.history.rows import INFO, OK, Read, Send
+from moldau.history.rows import INFO, OK, Read, Send, is_tombstone, key_of
 from moldau.simulator.cluster import CLIENTS, SimCluster
 from moldau.simulator.disk import SimDisk
 from moldau.simulator.loop import Owner
@@ -26,6 +26,12 @@ from moldau.terms import Code, TopicPartition
 
 GROUP = "readers"
 SENDS_MAX = 1_500
+TOMBSTONES = 0.15
+"""Of a compacted topic's records, those that have no value."""
+KEYED_PACE_S = 0.2
+"""A compacted topic is small, and most of what is sent there is replaced soon: more would only cost time."""
+TEXT = "text"
+"""The header with what a tombstone's value would be, for the judges."""
 TROUBLE = (OSError, Refused)
 """What a client may meet while things break: it tries again."""
 
@@ -74,20 +80,31 @@ class Writer(Actor):
             await asyncio.sleep(0.1)
         lanes: list[deque[tuple[int, Any]]] = [deque() for _ in range(self.topic.partitions)]
         tasks = [asyncio.create_task(self._note(lane)) for lane in lanes]
-        pace_s = self.dice.choice((0.02, 0.05, 0.2))
+        pace_s = KEYED_PACE_S if self.topic.keys else self.dice.choice((0.02, 0.05, 0.2))
         while self.going:
             if len(self.sends) >= SENDS_MAX:
                 await asyncio.sleep(0.2)
                 continue
             number = len(self.sends)
             target = self.dice.randrange(self.topic.partitions)
-            value = f"{self.name}-{number}"
-            self.sends.append(Send(self.name, number, target, value, self.now_ns))
-            lanes[target].append((number, producer.send(self.topic.name, value.encode(), partition=target)))
+            text = f"{self.name}-{number}"
+            if self.topic.keys:
+                text = f"k{self.dice.randrange(self.topic.keys)}{'~' if self.dice.random() < TOMBSTONES else '='}{text}"
+            self.sends.append(Send(self.name, number, target, text, self.now_ns))
+            lanes[target].append((number, self._send(producer, target, text)))
             await asyncio.sleep(pace_s * (0.5 + self.dice.random()))
         for task in tasks:
             await task
         await producer.close()
+
+    def _send(self, producer: Producer, target: int, text: str) -> Any:
+        """A record with that text, which names its key where there are keys; a tombstone has it in a header."""
+        if not self.topic.keys:
+            return producer.send(self.topic.name, text.encode(), partition=target)
+        key, data = key_of(text).encode(), text.encode()
+        if is_tombstone(text):
+            return producer.send(self.topic.name, None, key, partition=target, headers=[(TEXT, data)])
+        return producer.send(self.topic.name, data, key, partition=target)
 
     async def _knows(self, producer: Producer) -> bool:
         try:
@@ -140,8 +157,10 @@ class Reader(Actor):
             self.cluster.breaks(f"S7: {self.name} is told that {chunk.partition}@{chunk.offset} is out of range")
         elif chunk.fetched.code is Code.NONE:
             for record in chunk.records():
-                value = bytes(record.value or b"").decode()
-                self.reads.append(Read(self.name, chunk.partition.partition, record.offset, value))
+                value = dict(record.headers)[TEXT] if record.value is None else record.value
+                self.reads.append(
+                    Read(self.name, chunk.partition.partition, record.offset, bytes(value or b"").decode())
+                )
 
     def _is_at(self, ends: dict[int, int]) -> bool:
         return all(self._consumer.position(TopicPartition(self.topic.name, n)) >= end for n, end in ends.items())

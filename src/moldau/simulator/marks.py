@@ -33,8 +33,10 @@ EFFECTS: dict[type, str] = {
 
 MARKS = frozenset(
     {
+        "a compaction was cut short",
         "a leader was deposed",
         "a leader was elected uncleanly",
+        "a log was compacted",
         "a move ended",
         "a replica was cut",
         "a torn tail was cut",

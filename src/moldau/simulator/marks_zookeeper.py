@@ -35,6 +35,7 @@ NOTES = {
 ZOOKEEPER_MARKS = frozenset(
     {
         "a leader was deposed",
+        "a log was compacted",
         "a move ended",
         "a replica was cut",
         "an ISR grew again",

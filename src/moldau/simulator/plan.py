@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from moldau.history.checks import SAFE, Promise
 from moldau.simulator.net import Weather
-from moldau.simulator.scenes import QUORUM, RARER, SCENES
+from moldau.simulator.scenes import DRAWN, QUORUM, RARER
 
 BOTH, CONTROLLER, BROKER = "broker,controller", "controller", "broker"
 CALM = Weather()
@@ -22,7 +22,7 @@ CALM = Weather()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
     """A topic that is written all the time. ``unclean``: an unclean election is allowed there, by its settings or by
-    the administrator's hand.
+    the administrator's hand. ``keys``: it is compacted, and has so many; ``tombstones_stay``: longer than the run.
     """
 
     name: str
@@ -31,10 +31,14 @@ class TopicPlan:
     acks: int = -1
     idempotent: bool = True
     unclean: bool = False
+    keys: int = 0
+    tombstones_stay: bool = False
     configs: Mapping[str, str]
 
     @property
     def promise(self) -> Promise:
+        if self.keys:
+            return Promise(compacted=True, tombstones=self.tombstones_stay)
         return SAFE if self.idempotent else Promise(acked=self.acks == -1, once=False)
 
 
@@ -90,6 +94,7 @@ class Plan:
         topics = "; ".join(
             f"{one.name}: {one.partitions} partitions on {one.replication_factor}, acks={'all' if one.acks < 0 else 1}"
             f"{', idempotent' if one.idempotent else ''}{', unclean elections allowed' if one.unclean else ''}"
+            f"{f', {one.keys} keys, compacted' if one.keys else ''}"
             for one in self.topics
         )
         kept = "" if self.elr else "no "
@@ -107,7 +112,7 @@ def draw(seed: int, scene: str | None = None) -> Plan:
     seats = _seats(dice)
     brokers = sum(roles != CONTROLLER for roles in seats.values())
     flush = dice.random() < 0.15
-    some = tuple(one for one in SCENES if one not in RARER and dice.random() < 0.4)
+    some = tuple(one for one in DRAWN if one not in RARER and dice.random() < 0.4)
     more = random.Random(f"more of plan {seed}")  # what came later has dice of its own: old seeds stay what they were
     some += tuple(one for one in RARER if more.random() < 0.2)
     return Plan(
@@ -119,7 +124,7 @@ def draw(seed: int, scene: str | None = None) -> Plan:
         log_dirs=dice.choice((1, 1, 2)),
         topics=_topics(dice, brokers, flush),
         flush=flush,
-        faults=(scene,) if scene else some or SCENES,
+        faults=(scene,) if scene else some or DRAWN,
         at_once=dice.choice((1, 1, 2, 3)),
         pause_s=dice.choice((0.2, 1.0, 3.0)),
         span_s=dice.choice((8.0, 15.0, 30.0)),

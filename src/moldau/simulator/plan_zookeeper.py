@@ -10,7 +10,7 @@ import random
 from dataclasses import replace
 
 from moldau.simulator.plan import BROKER, Plan, draw
-from moldau.simulator.scenes import RARER_ON_ZOOKEEPER, SCENES, ZOOKEEPER, ZOOKEEPER_SCENES
+from moldau.simulator.scenes import DRAWN, RARER_ON_ZOOKEEPER, ZOOKEEPER, ZOOKEEPER_SCENES
 
 _OF_THE_QUORUM = ("metadata.log.", "internal.metadata.log.", "broker.session.", "broker.heartbeat.")
 
@@ -22,7 +22,7 @@ def draw_zookeeper(seed: int, scene: str | None = None) -> Plan:
     settings = {key: text for key, text in plan.settings.items() if not key.startswith(_OF_THE_QUORUM)}
     settings["zookeeper.session.timeout.ms"] = str(dice.choice((2_000, 4_000, 9_000)))
     settings["zookeeper.connection.timeout.ms"] = str(dice.choice((2_000, 15_000)))
-    some = [one for one in SCENES if one not in RARER_ON_ZOOKEEPER and dice.random() < 0.25]
+    some = [one for one in DRAWN if one not in RARER_ON_ZOOKEEPER and dice.random() < 0.25]
     some += [one for one in ZOOKEEPER_SCENES if one not in RARER_ON_ZOOKEEPER and dice.random() < 0.5]
     some += [one for one in RARER_ON_ZOOKEEPER if _drawn(seed, one) < 0.2]
     return replace(
@@ -31,7 +31,7 @@ def draw_zookeeper(seed: int, scene: str | None = None) -> Plan:
         scene=scene,
         seats=dict.fromkeys(range(1, 4 if dice.random() < 0.75 else 5), BROKER),
         settings=settings | {"offsets.topic.replication.factor": "3"},
-        faults=(scene,) if scene else tuple(some) or (*SCENES, *ZOOKEEPER_SCENES),
+        faults=(scene,) if scene else tuple(some) or (*DRAWN, *ZOOKEEPER_SCENES),
     )
 
 

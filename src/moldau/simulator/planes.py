@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from moldau.simulator.cluster import SimCluster
@@ -17,9 +18,10 @@ from moldau.simulator.looking_zookeeper import ZnodeEyes
 from moldau.simulator.marks import Marks
 from moldau.simulator.marks_zookeeper import ZooKeeperMarks
 from moldau.simulator.plan import Plan
+from moldau.simulator.plan_keyed import with_keys
 from moldau.simulator.plan_quorum import draw_quorum
 from moldau.simulator.plan_zookeeper import draw_zookeeper
-from moldau.simulator.scenes import ZOOKEEPER
+from moldau.simulator.scenes import COMPACTION, ZOOKEEPER
 
 __all__ = ["Parts", "parts_of", "plan_of"]
 
@@ -35,9 +37,10 @@ class Parts(NamedTuple):
     marks: Callable[[], set[str]]
 
 
-def plan_of(seed: int, scene: str | None, plane: str) -> Plan:
-    """The plan of a seed on a plane."""
-    return draw_zookeeper(seed, scene) if plane == ZOOKEEPER else draw_quorum(seed, scene)
+def plan_of(seed: int, scene: str | None, plane: str, *, rare: bool = True) -> Plan:
+    """The plan of a seed on a plane. Without rare ways, it is what it was before there were any: found seeds stay."""
+    plan = draw_zookeeper(seed, scene) if plane == ZOOKEEPER else draw_quorum(seed, scene)
+    return replace(with_keys(plan) if rare or scene == COMPACTION else plan, rare=rare)
 
 
 def parts_of(plan: Plan) -> Parts:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from moldau.client.admin import NewTopic, create_topics
@@ -65,7 +65,7 @@ def simulate(seed: int, scene: str | None = None, plane: str = QUORUM, *, rare: 
     """
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", RuntimeWarning)
-        outcome = _simulate(replace(plan_of(seed, scene, plane), rare=rare))
+        outcome = _simulate(plan_of(seed, scene, plane, rare=rare))
         gc.collect()  # only what is collected is warned of
     outcome.broken += sorted({f"X7: {one.message}" for one in warned if one.category is RuntimeWarning})
     return outcome
@@ -83,7 +83,7 @@ def _simulate(plan: Plan, *, hasty: bool = False) -> Outcome:
 
 def first_broken(seed: int, scene: str | None, plane: str) -> str | None:
     """Run one seed, without rare ways, until a law does not hold; which."""
-    broken = _simulate(replace(plan_of(seed, scene, plane), rare=False), hasty=True).broken
+    broken = _simulate(plan_of(seed, scene, plane, rare=False), hasty=True).broken
     return broken[0] if broken else None
 
 
@@ -284,7 +284,10 @@ class Run:
             troubles=self.chaos.done,
             plan=self.plan.text() + ("" if cluster.rare is None else cluster.rare.text()),
             timeline=self.timeline.lines(),
-            marks=self.marks() | (set() if cluster.rare is None else cluster.rare.marks),
+            marks=self.marks()
+            | self.data.compaction.marks
+            | self.chaos.marks
+            | (set() if cluster.rare is None else cluster.rare.marks),
             rare={} if cluster.rare is None else cluster.rare.taken,
         )
         cluster.loop.after_turn = None

@@ -3,13 +3,16 @@ Imports nothing: help is fast.
 """
 
 QUORUM, ZOOKEEPER = "quorum", "zookeeper"
+COMPACTION = "compaction"
 
 SCENES = (
     "kill", "pause", "isolate", "one-way", "power", "break", "halves", "clog", "stop", "clock", "slow-disk",
     "hung-disk", "disk-full", "disk-error", "moves",
-    "rot", "blackout", "stalled-writes",
+    "rot", "blackout", "stalled-writes", "compaction",
 )  # fmt: skip
-RARER = SCENES[-3:]
+DRAWN = SCENES[:-1]
+"""What any run may draw; ``compaction`` asks for a topic of its own too (plan_keyed.py)."""
+RARER = DRAWN[-3:]
 """What came later, drawn by dice of its own."""
 ZOOKEEPER_SCENES = (
     "expire", "expire-controller", "no-zookeeper", "ensemble-leader", "ensemble-away", "lag", "lost-answers", "tools",

@@ -180,3 +180,53 @@ def test_a_written_history_reads_back_the_same(valid: History) -> None:
 def test_a_line_that_is_no_operation_is_named() -> None:
     with pytest.raises(ValueError, match="line 1"):
         read_lines(['{"op": "dance"}'])
+
+
+COMPACTED = checks.Promise(compacted=True, tombstones=True)
+
+
+def keyed(*values: str) -> list[Send]:
+    """Acknowledged sends of one producer to a compacted topic, at offsets 0, 1, 2..."""
+    return [
+        Send("p0", number, 0, value, 100 * number, 100 * number + 50, OK, number) for number, value in enumerate(values)
+    ]
+
+
+def left(*places: tuple[int, str], process: str = "final") -> list[Read]:
+    return [Read(process, 0, offset, value) for offset, value in places]
+
+
+def test_what_a_newer_record_of_its_key_replaces_may_be_gone() -> None:
+    sends = keyed("a=1", "b=2", "a=3", "b~4")
+    reads = left((0, "a=1"), (1, "b=2"), (3, "b~4"), process="r")
+    assert check(history(sends, left((2, "a=3"), (3, "b~4")), reads), COMPACTED) == []
+    assert kinds(check(history(sends, left((2, "a=3"), (3, "b~4"))))) >= {checks.LOST, checks.HOLE}
+
+
+@pytest.mark.parametrize(
+    ("final", "kind"),
+    [
+        (left((1, "b=2"), (3, "b=4")), checks.LOST),  # nothing of a
+        (left((0, "a=1"), (3, "b=4")), checks.LOST),  # an older one of a
+        (left((2, "a=3"), (1, "b=4")), checks.INCONSISTENT),  # renumbered
+        (left((3, "b=4"), (2, "a=3")), checks.READER),
+        (left((2, "a=3"), (3, "b=9")), checks.PHANTOM),
+        (left((2, "a=3")), checks.UNSEEN),
+    ],
+)
+def test_what_a_compacted_topic_may_not_do_is_noticed(final: list[Read], kind: str) -> None:
+    assert kind in kinds(check(history(keyed("a=1", "b=2", "a=3", "b=4"), final), COMPACTED))
+
+
+def test_a_key_that_was_deleted_does_not_rise_again_while_tombstones_stay() -> None:
+    risen = history(keyed("a=1", "a~2", "b=3"), left((0, "a=1"), (2, "b=3")))
+    assert kinds(check(risen, COMPACTED)) == {checks.RISEN}
+    assert check(risen, COMPACTED._replace(tombstones=False)) == []
+    assert check(history(keyed("a=1", "a~2", "b=3"), left((2, "b=3"))), COMPACTED) == []
+
+
+def test_a_tombstone_whose_answer_was_lost_may_have_taken_its_key() -> None:
+    unheard = Send("p0", 1, 0, "a~2", 100, 150, INFO)
+    sends = [*keyed("a=1"), unheard]
+    assert check(History(sends, [], [], {0: 0}, []), COMPACTED._replace(tombstones=False))[0].kind == checks.UNSEEN
+    assert checks.LOST not in kinds(check(history(sends, []), COMPACTED))

@@ -11,7 +11,9 @@ import pytest
 from moldau.replication.partition import Partition
 from moldau.simulator.faults import FAULTS
 from moldau.simulator.plan import draw
+from moldau.simulator.planes import plan_of
 from moldau.simulator.run import SCENES, Outcome, simulate
+from moldau.simulator.scenes import QUORUM
 
 
 def told(outcome: Outcome) -> str:
@@ -22,7 +24,7 @@ def told(outcome: Outcome) -> str:
 def test_every_scene_has_its_trouble() -> None:
     assert set(FAULTS) == set(SCENES)
     for scene in SCENES:
-        assert draw(3, scene).faults == (scene,)
+        assert plan_of(3, scene, QUORUM).faults == (scene,)
 
 
 @pytest.mark.parametrize("scene", ["power", "stop", "disk-full"])

@@ -8,6 +8,7 @@ moldau.replication.laws.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from moldau.broker.node import Node
@@ -16,6 +17,7 @@ from moldau.replication import laws as room
 from moldau.replication.facts import Assignment
 from moldau.replication.laws import Memory, ReplicaSight, Sight
 from moldau.replication.roles import Role
+from moldau.simulator.laws.compacted import CompactionLaws, Entry, entries, wanted
 from moldau.simulator.looking import Eyes
 from moldau.storage import CorruptLog
 from moldau.terms import TopicPartition
@@ -41,19 +43,6 @@ class Seen(NamedTuple):
     log: Any
     same_up_to: int
     state: tuple[Any, ...]
-
-
-class Past:
-    """What is remembered of one partition; ``memory`` is the room's. ``anew``: the leader epoch of its last unclean
-    election, before which nothing counts; -1 where there was none.
-    """
-
-    def __init__(self, anew: int = -1) -> None:
-        self.anew = anew
-        self.memory = Memory()
-        self.true_end = 0
-        self.pieces: list[Piece] = []
-        self.seen: dict[int, Seen] = {}
 
 
 def pieces(log: Any, start: int, end: int) -> list[Piece]:
@@ -96,13 +85,42 @@ def contents(log: Any, start: int, end: int) -> bytes:
     return found
 
 
+class Past:
+    """What is remembered of one partition; ``memory`` is the room's. ``anew``: the leader epoch of its last unclean
+    election, before which nothing counts; -1 where there was none. ``read`` gives the pieces of a log: batches, or
+    records where a log is compacted, of which ``newest`` has each key's last.
+    """
+
+    def __init__(self, anew: int = -1, read: Callable[[Any, int, int], Any] = pieces) -> None:
+        self.anew, self.read = anew, read
+        self.memory = Memory()
+        self.true_end = 0
+        self.pieces: list[Any] = []
+        self.newest: dict[bytes, Entry] = {}
+        self.seen: dict[int, Seen] = {}
+
+    @property
+    def compacted(self) -> bool:
+        return self.read is entries
+
+    def commit(self, piece: Any) -> None:
+        """It is below the true watermark from now on."""
+        self.pieces.append(piece)
+        self.true_end = piece.last + 1
+        if self.compacted:
+            self.newest[piece.key] = piece
+
+
 class DataLaws:
     """``look`` between turns; ``heard`` at each committed batch."""
 
     def __init__(self, eyes: Eyes) -> None:
         self._eyes = eyes
         self._breaks = eyes.cluster.breaks
-        self._risky = {topic.name for topic in eyes.cluster.plan.topics if topic.unclean}
+        topics = eyes.cluster.plan.topics
+        self._risky = {topic.name for topic in topics if topic.unclean}
+        self._keyed = {topic.name: topic.tombstones_stay for topic in topics if topic.keys}
+        self.compaction = CompactionLaws(eyes)
         self.past: dict[Any, Past] = {}
         eyes.listeners.append(self.heard)
 
@@ -110,10 +128,13 @@ class DataLaws:
 
     def look(self) -> None:
         """Judge every replica that has changed since the last look."""
+        if self._keyed:
+            self.compaction.look()
         for key, of in self._eyes.replicas().items():
             past = self.past.get(key)
             if past is None:
-                past = self.past[key] = Past()
+                topic = next(iter(of.values())).partition.topic
+                past = self.past[key] = Past(read=entries if topic in self._keyed else pieces)
             changed = False
             for id, replica in of.items():
                 machine, log = replica.machine, replica.log
@@ -143,19 +164,18 @@ class DataLaws:
             same = log.log_end_offset
         high = machine.high_watermark
         if machine.role in (Role.LEADER, Role.FOLLOWER) and same < high <= log.log_end_offset:
-            same = self._compare(past, id, name, pieces(log, same, high)) or same
+            same = self._compare(past, id, name, past.read(log, same, high)) or same
         if machine.role is Role.LEADER:
             wrong = room.one_writer(id, machine.leader_epoch, past.memory)
             if wrong:
                 self._breaks(f"S13: {name}: {wrong}")
         past.seen[id] = Seen(log, same, state)
 
-    def _compare(self, past: Past, id: int, name: Any, found: list[Piece]) -> int:
+    def _compare(self, past: Past, id: int, name: Any, found: list[Any]) -> int:
         """Compare batches below a watermark with the committed ones, or commit them; up to where they are the same."""
         for piece in found:
             if piece.base >= past.true_end:
-                past.pieces.append(piece)
-                past.true_end = piece.last + 1
+                past.commit(piece)
                 continue
             at = bisect_left(past.pieces, piece.base, key=lambda one: one.base)
             committed = past.pieces[at] if at < len(past.pieces) else None
@@ -232,7 +252,10 @@ class DataLaws:
         last = past.pieces[-TAIL:]
         if not last or last[0].base < log.log_start_offset:
             return
-        found = pieces(log, last[0].base, past.true_end)
+        found = past.read(log, last[0].base, past.true_end)
+        if past.compacted:  # that nothing else is there is seen as its watermark moves
+            last = [one for one in wanted(last, past.newest, tombstones=False) if one not in found]
+            found = []
         rotten = len(found) < len(last) and is_rotten(log, last[len(found)].base)
         if found != last[: len(found) if rotten else None]:
             self._breaks(f"{who}, holds other records than were committed before {past.true_end}")
@@ -244,6 +267,9 @@ class DataLaws:
         broken = []
         for key, of in self._eyes.replicas().items():
             name = next(iter(of.values())).partition
+            if name.topic in self._keyed:
+                broken += self._keyed_at_rest(key, of)
+                continue
             begin = max(one.log.log_start_offset for one in of.values())
             end = min(one.machine.high_watermark for one in of.values())
             texts = {contents(one.log, begin, end) for one in of.values()}
@@ -259,6 +285,27 @@ class DataLaws:
                 wrong = _epochs(log)
                 if wrong:
                     broken.append(f"S14: n{id}, {name}: {wrong}")
+        return broken
+
+    def _keyed_at_rest(self, key: Any, of: dict[int, Any]) -> list[str]:
+        """S5: each replica holds every key's newest record, and its tombstone where those stay. S4, S14: what else it
+        holds was committed there, in that epoch.
+        """
+        broken, past = [], self.past[key]
+        for id, one in of.items():
+            log, name = one.log, one.partition
+            found = entries(log, log.log_start_offset, past.true_end)
+            must = wanted(past.pieces, past.newest, tombstones=self._keyed[name.topic])
+            lost = [entry for entry in must if entry not in set(found)]
+            strange = [entry for entry in found if entry not in set(past.pieces)]
+            if lost:
+                broken.append(f"S5: n{id} has lost the newest of {len(lost)} keys of {name}: {lost[0]}")
+            if strange:
+                broken.append(f"S4: n{id} holds what was never committed of {name}: {strange[0]}")
+            table = [tuple(entry) for entry in log.epochs.entries()]
+            told = [max((epoch for epoch, start in table if start <= entry.base), default=-1) for entry in found]
+            if told != [entry.epoch for entry in found] or table != sorted(set(table)):
+                broken.append(f"S14: n{id}, {name}: the epoch table is {table}, the log says otherwise")
         return broken
 
 

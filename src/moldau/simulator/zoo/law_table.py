@@ -16,12 +16,12 @@ from moldau.simulator.zoo.mutant import Mutant
 
 JUDGES = (
     "moldau.controller.laws", "moldau.replication.laws", "moldau.quorum.laws", "moldau.groups.laws",
-    "moldau.zookeeper.laws", "moldau.history.checks", "moldau.simulator.laws.control", "moldau.simulator.laws.data",
-    "moldau.simulator.laws.quorum", "moldau.simulator.laws.rest", "moldau.simulator.laws.zookeeper",
-    "moldau.simulator.machines.controller_play", "moldau.simulator.machines.controller_swarm",
-    "moldau.simulator.machines.groups_swarm", "moldau.simulator.machines.office_swarm",
-    "moldau.simulator.machines.quorum_swarm", "moldau.simulator.machines.replication_world",
-    "moldau.simulator.machines.voters_swarm", "moldau.simulator.run",
+    "moldau.zookeeper.laws", "moldau.history.checks", "moldau.simulator.laws.compacted",
+    "moldau.simulator.laws.control", "moldau.simulator.laws.data", "moldau.simulator.laws.quorum",
+    "moldau.simulator.laws.rest", "moldau.simulator.laws.zookeeper", "moldau.simulator.machines.controller_play",
+    "moldau.simulator.machines.controller_swarm", "moldau.simulator.machines.groups_swarm",
+    "moldau.simulator.machines.office_swarm", "moldau.simulator.machines.quorum_swarm",
+    "moldau.simulator.machines.replication_world", "moldau.simulator.machines.voters_swarm", "moldau.simulator.run",
 )  # fmt: skip
 """Where laws are judged: machines' rooms, their worlds, whole clusters, what clients saw."""
 

@@ -1,0 +1,170 @@
+"""Laws of topics of which only each key's newest record stays: S5 (no key's newest is lost), S6 (nothing else changes).
+
+``entries`` stand here for the batches of ``data.py``: replicas compact alone, so they agree record by record, and each
+may lack what is replaced. ``CompactionLaws`` sees each compaction as it is put in place, from outside, and compares the
+log before and after: offsets stay, nothing above the watermark replaces anything, a tombstone goes only when its time
+(KIP-534) is over. Read next: ``history/checks.py``, what clients of such a topic were promised.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from moldau.broker.node import Node
+from moldau.simulator.looking import Eyes
+from moldau.storage import CorruptLog
+from moldau.storage.compaction import raw_records
+from moldau.wire import batch
+
+CONTROL = 0x20
+SHOWN = 3
+
+
+class Entry(NamedTuple):
+    """One record as it stands in a log. ``crc`` covers key, value and headers: a timestamp is rewritten (KIP-534)."""
+
+    base: int
+    last: int
+    epoch: int
+    crc: int
+    key: bytes
+    tombstone: bool
+
+
+def walk(log: Any, start: int, end: int) -> Iterator[tuple[Any, bytes]]:
+    """(header, bytes) of each batch from ``start`` to ``end``; up to bytes that are named as rotten."""
+    while start < end:
+        try:
+            data = bytes(log.read(start, 1 << 30, up_to=end))  # of one segment
+        except CorruptLog:
+            return
+        after = start
+        for position, header in batch.headers(data):
+            yield header, data[position : position + 12 + header.length]
+            after = header.last_offset + 1
+        if after == start:
+            return
+        start = after
+
+
+def entries(log: Any, start: int, end: int) -> list[Entry]:
+    """The records of a log from ``start`` to ``end``."""
+    return [entry for header, raw in walk(log, start, end) for entry in _records(header, raw) if entry.base >= start]
+
+
+def _records(header: Any, raw: bytes) -> Iterator[Entry]:
+    if header.attributes & CONTROL or not header.count:
+        return
+    _, data = batch.payload(raw)
+    for record in raw_records(data, header.count):
+        offset = header.base_offset + record.offset_delta
+        crc = crc32(data[record.delta_end : record.end])
+        yield Entry(offset, offset, header.leader_epoch, crc, record.key or b"", record.tombstone)
+
+
+def newest(held: Iterable[Entry]) -> dict[bytes, Entry]:
+    """The last record of each key."""
+    return {entry.key: entry for entry in held}
+
+
+def wanted(committed: Iterable[Entry], last: dict[bytes, Entry], *, tombstones: bool) -> list[Entry]:
+    """What every replica must hold of ``committed``; ``last`` is each key's newest of all that was ever committed."""
+    return [one for one in committed if last[one.key] is one and (tombstones or not one.tombstone)]
+
+
+class Sight(NamedTuple):
+    """A log at one moment: records, when the tombstones of each batch may go, its start and end."""
+
+    held: dict[int, Entry]
+    horizons: dict[int, int | None]
+    bounds: tuple[int, int]
+
+
+def sight(log: Any) -> Sight:
+    """All of a log."""
+    found: dict[int, Entry] = {}
+    horizons: dict[int, int | None] = {}
+    for header, raw in walk(log, log.log_start_offset, log.log_end_offset):
+        for entry in _records(header, raw):
+            found[entry.base] = entry
+            horizons[entry.base] = header.delete_horizon_ms
+    return Sight(found, horizons, (log.log_start_offset, log.log_end_offset))
+
+
+class CompactionLaws:
+    """``look`` between turns; ``marks``: what compactions did."""
+
+    def __init__(self, eyes: Eyes) -> None:
+        self._eyes = eyes
+        self.marks: set[str] = set()
+        self._nodes: dict[int, Node] = {}
+
+    def look(self) -> None:
+        """Follow every new life of a node."""
+        for id, node in self._eyes.nodes():
+            data = getattr(node, "data", None)
+            if self._nodes.get(id) is not node and data is not None:
+                self._nodes[id] = node
+                self._follow(id, data.log_dirs)
+
+    def _follow(self, id: int, dirs: Any) -> None:
+        due, end = dirs.compaction_due, dirs.end_compaction
+        planned_ms: dict[int, int] = {}
+
+        def planned(now_ms: int) -> Any:
+            found = due(now_ms)
+            if found is not None:
+                planned_ms[id] = now_ms
+            return found
+
+        def ended(log: Any, compaction: Any, now_ms: int) -> int:
+            before = self._sight(log)
+            saved: int = end(log, compaction, now_ms)
+            after = self._sight(log)
+            name = f"n{id}, {log.partition}"
+            for law in judge(before, after, planned_ms[id], log.config.delete_retention_ms, log.high_watermark):
+                self._eyes.cluster.breaks(f"{law.partition(':')[0]}: {name}: {law.partition(': ')[2]}")
+            self._note(before, after)
+            return saved
+
+        dirs.compaction_due, dirs.end_compaction = planned, ended
+
+    def _sight(self, log: Any) -> Sight:
+        return contextvars.Context().run(sight, log)  # in nobody's life: a judge reads a failing disk as it is
+
+    def _note(self, before: Sight, after: Sight) -> None:
+        gone = [before.held[offset] for offset in before.held if offset not in after.held]
+        if gone:
+            self.marks.add("a log was compacted")
+        last = newest(before.held.values())
+        if any(last[one.key] is one for one in gone):
+            self.marks.add("a tombstone went")
+
+
+def judge(before: Sight, after: Sight, planned_ms: int, retention_ms: int, high: int) -> list[str]:
+    """S5, S6: what one compaction may do to a log; ``high`` is its watermark, ``planned_ms`` when it began."""
+    broken = []
+    if before.bounds != after.bounds:
+        broken.append(f"S6: a compaction moved start and end from {before.bounds} to {after.bounds}")
+    broken += [
+        f"S6: a compaction made {one} of {before.held.get(offset)}"
+        for offset, one in after.held.items()
+        if before.held.get(offset) != one
+    ]
+    last = newest(one for one in before.held.values() if one.base < high)
+    for offset, one in before.held.items():
+        if offset in after.held or last.get(one.key, one).base > offset:
+            continue
+        time_ms = before.horizons[offset]
+        if not one.tombstone or time_ms is None or time_ms > planned_ms:
+            when = f", which may go at {time_ms}, at {planned_ms}" if one.tombstone else ""
+            broken.append(f"S5: a compaction took {one}{when}: nothing committed is newer")
+    for offset, time_ms in after.horizons.items():
+        if time_ms != before.horizons.get(offset, time_ms) and (time_ms or 0) < planned_ms + retention_ms:
+            broken.append(
+                f"S5: tombstones at {offset} may go at {time_ms}, {retention_ms} ms after {planned_ms} at least"
+            )
+    return broken[:SHOWN]

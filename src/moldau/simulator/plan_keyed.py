@@ -1,0 +1,54 @@
+"""A compacted topic, in a share of the runs, with the trouble ``compaction``: keys, tombstones, small segments.
+
+It stands in the place of the topics that are less than safe, so that a run has no more to do. Drawn by dice of its own.
+Decides nothing while the run goes on. Read next: laws/compacted.py, decay.py.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from moldau.simulator.plan import Plan, TopicPlan
+from moldau.simulator.scenes import COMPACTION
+
+SHARE = 0.15
+STAY_MS, GO_MS = 86_400_000, 1_000
+"""delete.retention.ms: tombstones outlast the run, or they go soon, and then with them what a replica that was away
+for longer should have forgotten (KIP-534)."""
+
+
+def with_keys(plan: Plan) -> Plan:
+    """The plan, with a compacted topic where its scene asks for one, or its dice."""
+    dice = random.Random(f"keyed plan {plan.seed}")
+    drawn = dice.random() < SHARE
+    if plan.scene != COMPACTION and (plan.scene is not None or not drawn):
+        return plan
+    stay = dice.random() < 0.5
+    configs = {
+        "min.insync.replicas": "2",
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": str(dice.choice((400, 1_000, 3_000))),
+        "index.interval.bytes": str(dice.choice((0, 1_000))),
+        "min.cleanable.dirty.ratio": str(dice.choice((0.01, 0.5))),
+        "delete.retention.ms": str(STAY_MS if stay else GO_MS),
+        "min.compaction.lag.ms": str(dice.choice((0, 0, 2_000))),
+    }
+    if plan.flush:
+        configs["flush.messages"] = "1"
+    keyed = TopicPlan(
+        name="keyed",
+        partitions=1,
+        replication_factor=min(3, len(plan.brokers)),
+        keys=dice.choice((3, 12, 30)),
+        tombstones_stay=stay,
+        configs=configs,
+    )
+    settings = {
+        **plan.settings,
+        "log.cleaner.backoff.ms": str(dice.choice((300, 1_000, 3_000))),
+        "log.flush.offset.checkpoint.interval.ms": "500",  # what is not durable is not compacted
+    }
+    topics = tuple(one for one in plan.topics if one.idempotent)
+    faults = tuple(dict.fromkeys((*plan.faults, COMPACTION)))
+    return replace(plan, topics=(*topics, keyed), settings=settings, faults=faults)

@@ -1,0 +1,79 @@
+"""What one compaction may do to a log is judged from outside, and whole clusters compact while they break."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.simulator.laws.compacted import Entry, Sight, judge, wanted
+from moldau.simulator.planes import plan_of
+from moldau.simulator.run import simulate
+from moldau.simulator.scenes import COMPACTION, QUORUM, ZOOKEEPER
+
+NOW_MS, RETENTION_MS, HIGH = 10_000, 1_000, 5
+
+
+def entry(offset: int, key: str, *, tombstone: bool = False) -> Entry:
+    return Entry(offset, offset, 1, offset, key.encode(), tombstone)
+
+
+def of(*held: Entry, horizons: dict[int, int | None] | None = None, bounds: tuple[int, int] = (0, 7)) -> Sight:
+    found = {one.base: one for one in held}
+    return Sight(found, dict.fromkeys(found) | (horizons or {}), bounds)
+
+
+A0, B1, A2, C3, B5 = entry(0, "a"), entry(1, "b"), entry(2, "a"), entry(3, "c", tombstone=True), entry(5, "b")
+BEFORE = of(A0, B1, A2, C3, B5)
+
+
+def laws(before: Sight, after: Sight) -> list[str]:
+    return [law.partition(":")[0] for law in judge(before, after, NOW_MS, RETENTION_MS, HIGH)]
+
+
+def test_the_newest_of_each_key_is_enough() -> None:
+    assert laws(BEFORE, of(B1, A2, C3, B5)) == []
+    assert laws(BEFORE, of(B1, A2, C3, B5, horizons={3: NOW_MS + RETENTION_MS})) == []
+    assert laws(BEFORE, BEFORE) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "law"),
+    [
+        (of(A0, B1, C3, B5), "S5"),  # the newest of a
+        (of(A2, C3, B5), "S5"),  # what is not committed replaces b
+        (of(B1, A2, C3), "S5"),  # what is not committed is taken
+        (of(B1, A2, B5), "S5"),  # a tombstone that was never given its time
+        (of(B1, A2, C3, B5, horizons={3: NOW_MS}), "S5"),  # one that may go too soon
+        (of(B1, entry(2, "c"), C3, B5), "S6"),
+        (of(B1, A2, C3, B5, entry(6, "a")), "S6"),
+        (of(B1, A2, C3, B5, bounds=(1, 7)), "S6"),
+    ],
+)
+def test_what_a_compaction_may_not_do_is_seen(after: Sight, law: str) -> None:
+    assert law in laws(BEFORE, after)
+
+
+@pytest.mark.parametrize(("horizon_ms", "broken"), [(NOW_MS, []), (NOW_MS + 1, ["S5"])])
+def test_a_tombstone_goes_when_its_time_is_over(horizon_ms: int, broken: list[str]) -> None:
+    before = of(A0, B1, A2, C3, B5, horizons={3: horizon_ms})
+    assert laws(before, of(B1, A2, B5)) == broken
+
+
+def test_tombstones_are_wanted_only_where_they_stay() -> None:
+    last = {b"a": A2, b"b": B1, b"c": C3}
+    assert wanted([A0, B1, A2, C3], last, tombstones=True) == [B1, A2, C3]
+    assert wanted([A0, B1, A2, C3], last, tombstones=False) == [B1, A2]
+
+
+@pytest.mark.parametrize("plane", [QUORUM, ZOOKEEPER])
+def test_some_plans_have_a_compacted_topic_and_those_of_older_seeds_have_none(plane: str) -> None:
+    keyed = [plan_of(seed, None, plane) for seed in range(100)]
+    some = [plan for plan in keyed if any(topic.keys for topic in plan.topics)]
+    assert 5 <= len(some) <= 30
+    assert all((COMPACTION in plan.faults) == (plan in some) for plan in keyed)
+    assert not any(topic.keys for seed in range(100) for topic in plan_of(seed, None, plane, rare=False).topics)
+
+
+def test_brokers_that_die_amid_compactions_lose_no_key() -> None:
+    outcome = simulate(1, COMPACTION)
+    assert outcome.verdict == "passed", "\n".join([*outcome.story, *outcome.broken, *outcome.doubts])
+    assert {"a log was compacted", "a compaction was cut short"} <= outcome.marks
