@@ -7,14 +7,16 @@ noun's file, such as ``reassign.py``.
 from __future__ import annotations
 
 import json
+import socket
 import sys
+import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from moldau.admin.main import fail
-from moldau.client.client import ClientOptions, Unreachable
+from moldau.client.client import ClientOptions, Unreachable, addresses
 from moldau.client.sync import Cluster, Refused
 from moldau.client.view import Topic
 
@@ -24,6 +26,8 @@ IN_PROGRESS, MISMATCH = 3, 4
 """Exit codes: not done yet; done, but not as asked."""
 PATIENCE_MS = 30_000
 """How long a command asks a cluster that does not answer."""
+NOBODY_S = 5.0
+"""How long it waits for a cluster of which no broker listens."""
 
 SERVERS = click.option(
     "--bootstrap-server",
@@ -46,12 +50,17 @@ OUTPUT = click.option(
 class Talk:
     """A conversation with one cluster; ends the command with a word when nobody answers."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, patience_ms: int | None = None) -> None:
         self.bootstrap = bootstrap
+        options = ClientOptions(api_timeout_ms=PATIENCE_MS if patience_ms is None else patience_ms)
         try:
-            self.cluster = Cluster(bootstrap, options=ClientOptions(api_timeout_ms=PATIENCE_MS))
+            self.cluster = Cluster(bootstrap, options=options)
         except ValueError as error:
             fail(f"--bootstrap-server {bootstrap}: {error}", 2)
+        if not _somebody_listens(bootstrap):
+            fail(
+                f"{bootstrap}: nobody listens there; `moldau up` starts a cluster, --bootstrap-server says where one is"
+            )
 
     def __enter__(self) -> Talk:
         return self
@@ -70,6 +79,23 @@ class Talk:
     def ask(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any, **named: Any) -> T:
         """One of ``moldau.client.admin``'s calls."""
         return self.cluster.run(work(self.cluster.client, *arguments, **named))
+
+
+def _somebody_listens(bootstrap: str) -> bool:
+    """Whether any of the servers takes connections, or may: a name that is not known is the client's to explain."""
+    deadline = time.monotonic() + NOBODY_S
+    while True:
+        for host, port in addresses(bootstrap):
+            try:
+                socket.create_connection((host, port), NOBODY_S).close()
+                return True
+            except ConnectionRefusedError:
+                continue
+            except OSError:
+                return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
 
 
 def show(rows: Sequence[dict[str, Any]], output: str, columns: Iterable[str]) -> None:

@@ -13,17 +13,18 @@ from typing import Any
 
 import click
 
-from moldau.admin.asking import SERVERS
+from moldau.admin.asking import SERVERS, Talk
 from moldau.admin.main import fail
 from moldau.broker.config import NodeConfig, load
 from moldau.broker.formatting import FormatRefused, read_meta
 from moldau.client import admin
-from moldau.client.client import Unreachable
-from moldau.client.sync import Cluster
 from moldau.client.view import Outcome
 from moldau.runtime.disk import RealDisk
 from moldau.terms import Code, uuid_bytes, uuid_text
 from moldau.terms.config_key import ConfigError
+
+PATIENCE_MS = 60_000
+"""Longer than a controller that joins may take to catch up."""
 
 
 @click.group()
@@ -32,11 +33,8 @@ def quorum() -> None:
 
 
 def _ask(bootstrap: str, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
-    try:
-        with Cluster(bootstrap) as cluster:
-            return cluster.run(work(cluster.client))
-    except (Unreachable, OSError) as error:
-        return fail(f"{bootstrap}: {error}")
+    with Talk(bootstrap, PATIENCE_MS) as talk:
+        return talk.ask(work)
 
 
 def _end(outcome: Outcome, done: str) -> None:
@@ -58,8 +56,9 @@ def status(bootstrap: str) -> None:
         for one in replicas:
             role = "leader" if one.replica_id == part.leader_id else kind
             lag = ends.get(part.leader_id, 0) - one.log_end_offset
-            directory = uuid_text(bytes(one.replica_directory_id))
-            print(f"{one.replica_id:>6}  {role:8}  {directory}  log end {one.log_end_offset}, lag {lag}")
+            directory = bytes(one.replica_directory_id)
+            shown = uuid_text(directory) if any(directory) else "-"  # a voter set by hand has none (KIP-853)
+            print(f"{one.replica_id:>6}  {role:8}  {shown:22}  log end {one.log_end_offset}, lag {lag}")
 
 
 @quorum.command("add-controller")

@@ -10,7 +10,7 @@ from moldau.simulator.scenes import QUORUM, SCENES, ZOOKEEPER, ZOOKEEPER_SCENES
 
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="The first seed.")
-@click.option("--seeds", default=1, show_default=True, help="How many seeds, counting up.")
+@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many seeds, counting up.")
 @click.option(
     "--scene", type=click.Choice((*SCENES, *ZOOKEEPER_SCENES)), help="One kind of trouble only; any mix otherwise."
 )
@@ -21,8 +21,10 @@ def sim(*, seed: int, seeds: int, scene: str | None, plane: str, tier: str, mach
     """Run real nodes on simulated time, nets and disks; or one machine alone. The same seed is the same history."""
     if tier == "a":
         _machine(machine, seed, seeds)
-    else:
-        _nodes(seed, seeds, scene, plane)
+        return
+    if scene is not None and plane == QUORUM and scene not in SCENES:
+        raise click.UsageError(f"--scene {scene} is a trouble of the ZooKeeper plane: add --plane {ZOOKEEPER}")
+    _nodes(seed, seeds, scene, plane)
 
 
 def _machine(machine: str, seed: int, seeds: int) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from moldau.admin.main import fail
 from moldau.cluster.cluster import COMBINED, EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
@@ -18,7 +19,7 @@ DATA = Path("moldau-data")
 
 
 @click.command()
-@click.option("--brokers", default=3, show_default=True, help="How many brokers.")
+@click.option("--brokers", type=click.IntRange(min=1), default=3, show_default=True, help="How many brokers.")
 @click.option(
     "--controllers",
     default=COMBINED,
@@ -28,7 +29,11 @@ DATA = Path("moldau-data")
 )
 @click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="Folder of the cluster.")
 @click.option(
-    "--port", default=9092, show_default=True, help="Client port of the first broker; the others count up. 0: any."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9092,
+    show_default=True,
+    help="Client port of the first broker; the others count up. 0: any.",
 )
 @click.option(
     "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A server.properties key for every node."
@@ -52,7 +57,8 @@ def up(
 ) -> None:
     """Start a whole cluster on this machine: real processes, TCP on loopback, replicated logs.
 
-    Without --detach it runs until Ctrl-C. The folder keeps everything; `up` on the same folder goes on with it.
+    Without --detach it runs until Ctrl-C. The folder keeps everything; `up` on the same folder goes on with it, as it
+    was laid out. When it fails or is interrupted, nothing is left running that did not run before.
     """
     pairs = dict(
         pair.split("=", 1) if "=" in pair else fail(f"--config {pair}: KEY=VALUE is expected", 2) for pair in settings
@@ -60,6 +66,7 @@ def up(
     if controllers != COMBINED and not controllers.isdigit():
         fail(f"--controllers {controllers}: a number or {COMBINED} is expected", 2)
     started = time.monotonic()
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         cluster = Cluster(
             brokers,
@@ -70,9 +77,13 @@ def up(
             plane=ZOOKEEPER if zookeeper else plane,
             zookeeper=zookeeper or EMBEDDED,
         )
-        cluster.start()
+        _agree(cluster, pairs)
+        _start(cluster)
     except (ClusterError, ValueError) as error:
         fail(str(error))
+        return
+    except KeyboardInterrupt:
+        fail("interrupted while it was starting")
         return
     print(f"{len(cluster.spec.nodes)} nodes are up after {time.monotonic() - started:.2f} s.")
     print(f"bootstrap servers: {cluster.bootstrap_servers}")
@@ -82,7 +93,6 @@ def up(
     if detach:
         return
     print("Ctrl-C stops the cluster.")
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         while any(is_alive(node.pid) for node in cluster.spec.nodes):
             time.sleep(0.5)
@@ -104,6 +114,45 @@ def down(data: Path) -> None:
         return
     _stop(cluster, data)
     print("stopped.")
+
+
+def _start(cluster: Cluster) -> None:
+    """Start what does not run; when that fails and nothing ran before, nothing runs afterwards."""
+    ran = bool(cluster.alive())
+    try:
+        cluster.start()
+    except BaseException:
+        if not ran:
+            cluster.stop(timeout_s=10)
+        raise
+
+
+def _agree(cluster: Cluster, pairs: dict[str, str]) -> None:
+    """ClusterError when the command line asks for another layout than the folder has: that stays as it was made."""
+    context, nodes = click.get_current_context(), cluster.spec.nodes
+    brokers = [node for node in nodes if node.is_broker]
+    alone = len(nodes) - len(brokers)
+    there = {
+        "brokers": len(brokers),
+        "controllers": str(alone) if alone else COMBINED,
+        "port": brokers[0].port,
+        "plane": ZOOKEEPER if cluster.spec.zookeeper else QUORUM,
+        "zookeeper": EMBEDDED if cluster.spec.embedded else cluster.spec.zookeeper or None,
+    }
+    for name, is_so in there.items():
+        asked = context.params[name]
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and asked != is_so and not (name == "port" and asked == 0):
+            raise ClusterError(
+                f"the cluster in {cluster.folder} has --{name} {is_so}, not {asked}: take another --data"
+            )
+    for node in nodes:
+        lines = node.properties.read_text().splitlines()
+        for key, value in pairs.items():
+            if f"{key}={value}" not in lines:
+                raise ClusterError(
+                    f"the cluster in {cluster.folder} was made without {key}={value}: see {node.properties}"
+                )
 
 
 def _interrupt(*_: object) -> None:
@@ -201,9 +250,10 @@ def _table(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, header_style="bold")
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
     for name in rows[0]:
-        table.add_column(name.replace("_", " "), justify="left" if name in ("roles", "state") else "right")
+        words = name in ("roles", "state")
+        table.add_column(name.replace("_", " "), justify="left" if words else "right", no_wrap=words)
     for row in rows:
         values = ("yes" if v is True else "" if v in (None, False) else str(v) for v in row.values())
         table.add_row(*values, style="" if row["state"] == "serving" else "yellow")

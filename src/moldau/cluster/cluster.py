@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from moldau.client import sync
 
 START_TIMEOUT_S = 60.0
+LOOK_MS = 2_000
+"""How long brokers that start are asked before it is looked whether they are still there."""
 COMBINED = "combined"
 QUORUM, ZOOKEEPER = "quorum", "zookeeper"
 PLANES = (QUORUM, ZOOKEEPER)
@@ -241,10 +243,7 @@ class Cluster:
 
         Metadata would not do: it lists a broker for a moment after its death.
         """
-        from moldau.client.admin import describe_cluster
-
-        client = self.client()
-        return {broker.broker_id for broker in client.run(describe_cluster(client.client)).brokers}
+        return _serving(self.client())
 
     def create_topic(
         self, name: str, *, partitions: int = 1, replication_factor: int = 1, config: Mapping[str, str] | None = None
@@ -295,14 +294,20 @@ class Cluster:
     def wait_for_brokers(self, ids: list[int], timeout_s: float = START_TIMEOUT_S) -> None:
         """Wait until brokers are registered and unfenced; ClusterError with a node's last words when its process
         ends."""
+        from moldau.client import sync
+        from moldau.client.client import ClientOptions
+        from moldau.client.lines import ConnectionOptions
 
         def serving() -> bool:
             for node in self.spec.nodes:
                 if node.id in ids and not is_alive(node.pid):
                     raise ClusterError(f"node {node.id} ended while it was starting:\n{last_words(node)}")
-            return set(ids) <= self.serving()
+            return set(ids) <= _serving(asking)
 
-        self.wait_until(serving, f"brokers {ids} serve", timeout_s)
+        connection = ConnectionOptions(request_timeout_ms=2 * LOOK_MS, connect_timeout_ms=2 * LOOK_MS)
+        options = ClientOptions(api_timeout_ms=LOOK_MS)
+        with sync.Cluster(self.bootstrap_servers, options=options, connection=connection) as asking:
+            self.wait_until(serving, f"brokers {ids} serve", timeout_s)
 
     def wait_until(self, condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
         """Wait for a condition, asked again and again; ClusterError names what did not come about."""
@@ -430,6 +435,12 @@ class Cluster:
             "log.dirs": str(Path(node.folder) / "data"),
         }
         yield from (settings | copies | self._config).items()
+
+
+def _serving(client: sync.Cluster) -> set[int]:
+    from moldau.client.admin import describe_cluster
+
+    return {broker.broker_id for broker in client.run(describe_cluster(client.client)).brokers}
 
 
 def _roles(brokers: int, controllers: int | str) -> list[tuple[int, str]]:

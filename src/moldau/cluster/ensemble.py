@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from moldau.cluster.nodes import HOST, free_ports, is_alive
+from moldau.cluster.nodes import HOST, free_ports, is_alive, ours
 
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 WANTED = (
@@ -80,6 +80,8 @@ class LocalEnsemble:
         description = self.folder / "ensemble.json"
         if description.exists():
             self.servers = [Server(**each) for each in json.loads(description.read_text())]
+            for server in self.servers:
+                server.pid = ours(server.pid, Path(server.folder))
             return
         ports = free_ports(3 * servers)
         self.servers = [

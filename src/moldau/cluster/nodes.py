@@ -6,6 +6,7 @@ Starts real nodes with ``python -m moldau node``; kills only what it started. A 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -69,6 +70,8 @@ class ClusterSpec:
         """FileNotFoundError when no cluster was made in the folder."""
         data = json.loads((folder / "cluster.json").read_text())
         nodes = [NodeSpec(**node) for node in data.pop("nodes")]
+        for node in nodes:
+            node.pid = ours(node.pid, Path(node.folder).parent)
         return cls(nodes=nodes, **data)
 
 
@@ -93,6 +96,23 @@ def free_ports(count: int, but: Collection[int] = ()) -> list[int]:
                 continue
             ports.append(port)
     raise OSError(f"no {count} free ports between {PORTS[0]} and {PORTS[-1]}")
+
+
+def ours(pid: int | None, folder: Path) -> int | None:
+    """The number, unless its process is not one that was started for the folder: its command line names that.
+
+    A folder remembers numbers that the machine gives to somebody else some day, after its next start at the latest.
+    """
+    command = b""
+    deadline = time.monotonic() + 0.1
+    while (
+        not command and time.monotonic() < deadline
+    ):  # for a moment it is empty, as a program takes the place of another
+        if not is_alive(pid) or not os.path.isdir("/proc/self"):
+            return pid
+        with contextlib.suppress(OSError):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    return pid if os.fsencode(folder) in command else None
 
 
 def is_alive(pid: int | None) -> bool:

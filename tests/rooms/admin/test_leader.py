@@ -60,6 +60,7 @@ def test_a_command_line_that_makes_no_sense_ends_with_two_and_says_why(words: st
 
 def test_a_cluster_that_does_not_answer_ends_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "PATIENCE_MS", 200)
+    monkeypatch.setattr(asking, "NOBODY_S", 0.2)
     done = CliRunner().invoke(cli, ["leader", "elect", "--topic", "t", "--bootstrap-server", "127.0.0.1:9"])
     assert done.exit_code == 1
     assert "127.0.0.1:9" in done.output

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
 
 import click
 
+from moldau.cluster.cluster import PLANES
+
 FOLDER = Path("demo-out")
 
 
 @click.command()
 @click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, show_default=True, help="Tables and chart.")
-@click.option("--seconds", default=26.0, show_default=True, help="How long producing takes.")
-@click.option("--flights", "count", type=int, default=None, help="How many flights (default: all 336,776).")
+@click.option(
+    "--seconds", type=click.FloatRange(min=1), default=26.0, show_default=True, help="How long producing takes."
+)
+@click.option(
+    "--flights", "count", type=click.IntRange(min=1), default=None, help="How many flights (default: all 336,776)."
+)
 @click.option("--kill/--no-kill", default=True, show_default=True, help="Kill the busiest broker half-way.")
-@click.option("--plane", default="quorum", show_default=True, help="The control plane: quorum or zookeeper.")
+@click.option("--plane", type=click.Choice(PLANES), default=PLANES[0], show_default=True, help="The control plane.")
 def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str) -> None:
     """Three real brokers, the flights that left New York in 2013, a Spark stream without a jar, and a kill -9.
 
@@ -33,6 +40,7 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str
     from moldau.cluster.cluster import Cluster, ClusterError
 
     console = Console()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it takes its brokers along, as by Ctrl-C
     began = time.monotonic()
     tables = _emptied(folder) / "pipeline"
     teller = ConsoleTeller(console, count if count is not None else 336_776)
@@ -43,6 +51,12 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str
     except (ClusterError, PipelineError, TimeoutError, ValueError) as error:
         teller.stop()
         console.print(f"[bold red]the demo failed:[/] {error}", highlight=False)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        teller.stop()
+        console.print(
+            "[bold red]interrupted[/]: its brokers were stopped; what it wrote is in", folder, highlight=False
+        )
         sys.exit(1)
     teller.stop()
     tell(console, outcome, tables)

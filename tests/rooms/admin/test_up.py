@@ -1,0 +1,101 @@
+"""`up` goes on with the cluster of its folder as it was laid out, and leaves nothing behind when it cannot start it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from moldau.admin.cli import cli
+from moldau.cluster.cluster import Cluster
+from moldau.cluster.nodes import HOST, is_alive, ours
+
+
+def up(folder: Path, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "moldau", "up", "--data", str(folder), *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def pids(folder: Path) -> list[int]:
+    """What the folder says of its processes, whether they live or not."""
+    return [node["pid"] for node in json.loads((folder / "cluster.json").read_text())["nodes"] if node["pid"]]
+
+
+def test_an_up_that_fails_says_why_and_leaves_nothing_running(tmp_path: Path) -> None:
+    taken = Cluster(2, data=tmp_path).spec.nodes[1].port
+    with socket.socket() as other:
+        other.bind((HOST, taken))
+        _, said = (command := up(tmp_path)).communicate(timeout=120)
+    assert command.returncode == 1
+    assert "node 2 ended while it was starting" in said
+    assert str(taken) in said
+    assert "Traceback" not in said
+    assert not any(map(is_alive, pids(tmp_path)))
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_up_that_is_interrupted_leaves_nothing_running(tmp_path: Path, how: signal.Signals) -> None:
+    cluster = Cluster(2, data=tmp_path)
+    del cluster.spec.nodes[1]  # so that the other waits for its vote, and is never up
+    cluster.spec.save(tmp_path)
+    command = up(tmp_path)
+    deadline = time.monotonic() + 60
+    while not pids(tmp_path):
+        assert time.monotonic() < deadline, command.poll()
+        time.sleep(0.01)
+    command.send_signal(how)
+    _, said = command.communicate(timeout=120)
+    assert (command.returncode, said) == (1, "moldau: interrupted while it was starting\n")
+    assert not any(map(is_alive, pids(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--brokers 5", "has --brokers 2, not 5"),
+        ("--controllers 1", "has --controllers combined, not 1"),
+        ("--port 1", "not 1"),
+        ("--plane zookeeper", "has --plane quorum, not zookeeper"),
+        ("--config num.partitions=7", "was made without num.partitions=7"),
+    ],
+)
+def test_another_layout_than_the_folder_has_is_refused(words: str, says: str, tmp_path: Path) -> None:
+    Cluster(2, data=tmp_path)
+    done = CliRunner().invoke(cli, ["up", "--data", str(tmp_path), *words.split()])
+    assert done.exit_code == 1
+    assert says in done.output
+    assert not pids(tmp_path)
+
+
+def test_a_number_that_somebody_else_has_now_is_no_node_of_ours(tmp_path: Path) -> None:
+    sleeper = subprocess.Popen([sys.executable, "-c", "input()", str(tmp_path / "node-1")], stdin=subprocess.PIPE)
+    try:
+        assert ours(sleeper.pid, tmp_path) == sleeper.pid
+        assert ours(sleeper.pid, tmp_path / "elsewhere") is None
+        cluster = Cluster(1, data=tmp_path / "cluster")
+        cluster.spec.nodes[0].pid = sleeper.pid
+        cluster.spec.save(cluster.folder)
+        assert Cluster(data=cluster.folder).alive() == []
+    finally:
+        sleeper.communicate()
+
+
+@pytest.mark.parametrize("words", ["sim --scene expire", "sim --seeds 0", "demo --flights 0", "demo --seconds -1"])
+def test_what_cannot_be_run_is_refused_as_usage(words: str) -> None:
+    done = CliRunner().invoke(cli, words.split())
+    assert done.exit_code == 2
+    assert "Error: " in done.output
+
+
+def test_where_nobody_listens_is_said_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moldau.admin.asking.NOBODY_S", 0.2)
+    done = CliRunner().invoke(cli, ["quorum", "status", "--bootstrap-server", "127.0.0.1:9"])
+    assert done.exit_code == 1
+    assert "127.0.0.1:9: nobody listens there" in done.output
