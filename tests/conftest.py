@@ -4,8 +4,12 @@ Examples are drawn anew in every run, but under the profile `landing` (what `mak
 same examples there, so that its verdict can be repeated. Chance hunts at every other time, and in `make sim`.
 """
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+from moldau.cluster import nodes
 
 settings.register_profile(
     "moldau", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], print_blob=True
@@ -16,6 +20,14 @@ settings.load_profile("moldau")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="Write down what scenes lead to now, and compare nothing.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Beside others (pytest-xdist), each process gives out ports of its own: a port that one has found free and not
+    bound yet, or whose node is down, is free for another as well."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if worker:
+        nodes.PORTS = nodes.PORTS[int(worker) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]
 
 
 @pytest.fixture
