@@ -11,11 +11,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakSet
+
+if TYPE_CHECKING:
+    import socket
 
 _IOV_MAX = 1024  # Linux refuses longer vectors
 _READ_BYTES = 1 << 16

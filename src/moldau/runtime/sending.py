@@ -73,8 +73,10 @@ class Sender(asyncio.BufferedProtocol):
         if self._left:
             if not self._ending:
                 self._left += pieces
-        elif self._transport.is_closing() or FileStretch not in map(type, pieces):
+        elif FileStretch not in map(type, pieces):
             self._transport.writelines(pieces)
+        elif self._transport.is_closing():
+            log.debug("an answer to %s comes after the end", self._transport.get_extra_info("peername"))
         elif self._transport.get_write_buffer_size():  # the loop's own queue: nothing overtakes it
             try:
                 self._transport.writelines([bytes(one) if type(one) is FileStretch else one for one in pieces])

@@ -102,7 +102,7 @@ async def connected(path: Path) -> AsyncIterator[Scene]:
     finally:
         client.close()
         listener.close()
-        if server.transport is not None:
+        if not server.lost.is_set():
             server.transport.abort()
             await server.lost.wait()
         file.close()
@@ -202,6 +202,19 @@ def test_a_close_comes_after_what_was_written(run: Run, tmp_path: Path) -> None:
             assert await at.read() == TEXT + TEXT + b"end"
             await at.server.lost.wait()
             assert at.server.said == ["pause"]
+
+    run(scene())
+
+
+def test_what_comes_after_a_close_is_not_sent_though_the_loop_is_not_through(run: Run, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            first = bytes(6 * SIZE)
+            at.server.transport.write(first)
+            at.server.transport.close()
+            at.send([b"head", at.stretch()])
+            assert await at.read() == first
+            await at.server.lost.wait()
 
     run(scene())
 
