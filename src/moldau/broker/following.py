@@ -26,7 +26,7 @@ class Sent(NamedTuple):
 class Following:
     """One partition in a fetcher. ``timer`` is set while it is left out after an error."""
 
-    __slots__ = ("_next", "_next_serial", "_said", "backoff_ms", "in_session", "replica", "timer")
+    __slots__ = ("_next", "_said", "backoff_ms", "in_session", "replica", "timer")
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
@@ -34,22 +34,21 @@ class Following:
         self.timer: Handle | None = None
         self.backoff_ms = 0
         self._said: Mention | None = None
-        self._next: Mention | None = None
-        self._next_serial = 0
+        self._next: tuple[tuple[int, Mention], ...] = ()  # by requests that are not answered yet: two at most
 
     def named(self, serial: int, mention: Mention, *, at_once: bool) -> None:
         """Request ``serial`` names it. Unless that is the only one under way (``at_once``), answers to earlier requests
         still speak of the mention before."""
         self.in_session = True
         if at_once:
-            self._said, self._next = mention, None
+            self._said, self._next = mention, ()
         else:
-            self._next, self._next_serial = mention, serial
+            self._next = (*self._next, (serial, mention))
 
     def as_of(self, serial: int) -> Mention | None:
         """What the leader's session held of it when it answered request ``serial``; None: nothing yet."""
-        if self._next is not None and self._next_serial <= serial:
-            self._said, self._next = self._next, None
+        while self._next and self._next[0][0] <= serial:
+            self._said, self._next = self._next[0][1], self._next[1:]
         return self._said
 
     def next_backoff_ms(self, max_ms: int) -> int:
