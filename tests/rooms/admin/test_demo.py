@@ -14,8 +14,10 @@ from rich.console import Console
 from moldau.admin.demo import report, story
 from moldau.admin.demo.checking import Books
 from moldau.admin.demo.data import delays, flights, id_of
+from moldau.admin.demo.pipeline import Pipeline
 from moldau.admin.demo.producing import Acks
 from moldau.admin.demo.watching import Change, Happening, Standing, back_in_sync, explained
+from moldau.cluster.nodes import is_alive
 
 
 def books(produced: list[int], in_log: list[int], in_table: list[int], commits: int = 3, batches: int = 3) -> Books:
@@ -143,3 +145,21 @@ def test_the_report_says_what_was_lost(tmp_path, monkeypatch):
     report.tell(Console(file=told, width=150), outcome, tmp_path)
     for words in ("do NOT balance", "1 -> 2", "broker 1 was killed; 2 was in sync", "again 3.0 s after", "UA"):
         assert words in told.getvalue()
+
+
+def test_what_the_stream_has_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, started = tmp_path / "stream", tmp_path / "pid"
+    stream.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {started}.new\nmv {started}.new {started}\nwait\n")
+    stream.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(stream))
+    pipeline = Pipeline("nowhere:1", "flights", tmp_path / "tables")
+    deadline = time.monotonic() + 60
+    while not started.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    pid = int(started.read_text())
+    assert is_alive(pid)
+    pipeline.kill()
+    while is_alive(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -31,7 +33,12 @@ class Pipeline:
         command += ["--bootstrap-servers", bootstrap_servers, "--topic", topic, "--folder", str(folder)]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,  # with its JVM, so that both can be ended
             )
         self._ready, self._done = threading.Event(), threading.Event()
         assert self._process.stdout is not None
@@ -58,9 +65,9 @@ class Pipeline:
         self._process.wait(30)
 
     def kill(self) -> None:
-        """End it at once, if it still runs."""
+        """End it at once, if it still runs, and its JVM: one that was just starting would stay."""
         if self._process.poll() is None:
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(10)
 
     def last_words(self, lines: int = 20) -> str:
