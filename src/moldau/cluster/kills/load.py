@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from moldau.history.rows import FAIL, INFO, OK, Read, Send
 
+CLOSE_TIMEOUT_S = 20.0
 READ_TIMEOUT_S = 120.0
 _STEP_S = 0.05
 
@@ -150,7 +151,7 @@ class Follower(threading.Thread):
                     self.reads.append(_read("follower", message))
                 elif message.error().code() != _end_of_partition():
                     self.errors.append(message.error().str())
-        self._consumer.close()
+        _end(self._consumer)
 
     def stop(self) -> None:
         self._over.set()
@@ -194,7 +195,7 @@ def high_watermarks(bootstrap_servers: str, plan: LoadPlan) -> dict[int, int]:
     try:
         return {number: _high_watermark(consumer, plan.topic, number) for number in range(plan.partitions)}
     finally:
-        consumer.close()
+        _end(consumer)
 
 
 def _high_watermark(consumer: Any, topic: str, number: int) -> int:
@@ -225,7 +226,7 @@ def read_all(bootstrap_servers: str, plan: LoadPlan, ends: Mapping[int, int]) ->
                     if message.offset() + 1 >= ends[message.partition()]:
                         left.discard(message.partition())
     finally:
-        consumer.close()
+        _end(consumer)
     return found
 
 
@@ -247,6 +248,13 @@ def _reader(bootstrap_servers: str, plan: LoadPlan, group: str) -> Any:
     consumer = Consumer(settings, error_cb=lambda error: None)  # broken connections, which it mends
     consumer.assign([TopicPartition(plan.topic, number, 0) for number in range(plan.partitions)])
     return consumer
+
+
+def _end(consumer: Any) -> None:
+    """Close it, but wait for that no longer than it matters: librdkafka's close has no time of its own."""
+    closing = threading.Thread(target=consumer.close, name="closing", daemon=True)
+    closing.start()
+    closing.join(CLOSE_TIMEOUT_S)
 
 
 def _end_of_partition() -> int:
