@@ -49,7 +49,7 @@ ON_ZOOKEEPER := client foreign_aiokafka foreign_codecs foreign_confluent foreign
 test: check jars  ## everything that CI runs
 	$(PY) -m moldau.simulator.campaign
 	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(ON_ZOOKEEPER:%=tests/live/test_%.py)
-	$(PYTEST) --hypothesis-profile=landing -n 2 --dist loadgroup tests --ignore tests/tidy
+	$(PYTEST) --hypothesis-profile=landing -n 2 --dist loadscope tests --ignore tests/tidy
 
 test-zookeeper: setup jars  ## the live suite with its shared cluster on the ZooKeeper plane
 	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) $(ARGS) $(shell grep -lE 'bootstrap_servers: str|live_cluster' tests/live/test_*.py)

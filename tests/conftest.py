@@ -5,9 +5,11 @@ same examples there, so that its verdict can be repeated. Chance hunts at every 
 """
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from moldau.cluster import nodes
 
@@ -28,6 +30,18 @@ def pytest_configure(config: pytest.Config) -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     if worker:
         nodes.PORTS = nodes.PORTS[int(worker) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]
+
+
+class LiveTogether(LoadScopeScheduling):  # type: ignore[misc]  # it comes without types
+    """Live tests are for one process: they share a cluster, and load the machine enough. All others go to whoever is
+    free, one by one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "live" if nodeid.startswith("tests/live/") else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LiveTogether:
+    return LiveTogether(config, log)
 
 
 @pytest.fixture

@@ -27,12 +27,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything in this folder is live, and for one process; what only a quorum has is left out on the other plane."""
+    """Everything in this folder is live; what only a quorum has is left out on the other plane."""
     here = os.path.dirname(__file__)
     for item in items:
         if str(item.path).startswith(here):
             item.add_marker(pytest.mark.live)
-            item.add_marker(pytest.mark.xdist_group("live"))  # they share a cluster, and load the machine enough
     if os.environ.get("MOLDAU_LIVE_SYSTEM") == "moldau-zookeeper":
         left_out = [item for item in items if item.get_closest_marker("of_quorum")]
         config.hook.pytest_deselected(items=left_out)

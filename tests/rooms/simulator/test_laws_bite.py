@@ -83,7 +83,10 @@ def data_laws() -> tuple[DataLaws, Callable[[str, Partition, Partition], None], 
     """The laws of data over a cluster without nodes; how to tell them of a change; what they take for unclean."""
     unclean: set[TopicPartition] = set()
     plan = SimpleNamespace(
-        topics=[SimpleNamespace(name="risky", unclean=True), SimpleNamespace(name="safe", unclean=False)]
+        topics=[
+            SimpleNamespace(name="risky", unclean=True, keys=0),
+            SimpleNamespace(name="safe", unclean=False, keys=0),
+        ]
     )
     cluster = SimpleNamespace(breaks=None, plan=plan, unclean=unclean)
     eyes: Any = SimpleNamespace(cluster=cluster, listeners=[], replicas=dict, image=None)
