@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import os
 import re
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from moldau.cluster import Cluster
 from moldau.cluster import cluster as room
 from moldau.cluster.migration.drill import TAKES_OVER
 from moldau.cluster.migration.steps import Migration
-from moldau.cluster.nodes import NodeSpec, is_alive
+from moldau.cluster.nodes import NodeSpec, is_alive, launch
 
 IN_A_TOPIC = 100
 PATIENCE_S = 600.0
@@ -69,19 +68,8 @@ def steps_file(spec: NodeSpec) -> Path:
 
 
 def launch_watched(spec: NodeSpec) -> subprocess.Popen[bytes]:
-    """As ``moldau.cluster.nodes.launch`` does, with a loop that notes its long steps."""
-    spec.logs.mkdir(parents=True, exist_ok=True)
-    with open(spec.logs / "out.log", "ab") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "bench.timed_node", str(spec.properties), str(steps_file(spec))],
-            env={**os.environ, "LOG_DIR": str(spec.logs)},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    spec.pid = process.pid
-    return process
+    """As ``launch`` does, with a loop that notes its long steps."""
+    return launch(spec, (sys.executable, "-m", "bench.timed_node", str(steps_file(spec))))
 
 
 class Way:

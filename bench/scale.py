@@ -192,7 +192,7 @@ class WatchedPeer(MoldauPeer):
     """Nodes whose loops note their long steps."""
 
     def node_command(self, node_id: int) -> list[str]:
-        return [sys.executable, "-m", "bench.timed_node", str(self.config_file(node_id)), str(self.steps_file(node_id))]
+        return [sys.executable, "-m", "bench.timed_node", str(self.steps_file(node_id)), str(self.config_file(node_id))]
 
     def steps_file(self, node_id: int) -> Path:
         return self.folder / f"steps-{node_id}"

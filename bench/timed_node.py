@@ -1,8 +1,8 @@
-"""One Moldau node whose event loop keeps a watch on itself: ``python -m bench.timed_node server.properties STEPS``.
+"""One Moldau node whose event loop keeps a watch on itself: ``python -m bench.timed_node STEPS server.properties``.
 
 The same node as ``moldau node`` on asyncio's own loop, since uvloop cannot be looked into, so a step here takes a
 little longer than it would. Every step of STEP_MS and more becomes a line of JSON in the file STEPS: when it ended (on
-the machine's monotonic clock), how long it took, what it was. Run by ``bench/scale.py``.
+the machine's monotonic clock), how long it took, what it was. Run by ``bench/scale.py`` and ``bench/migration.py``.
 """
 
 from __future__ import annotations
@@ -48,5 +48,5 @@ def named(handle: Any) -> str:
 
 
 if __name__ == "__main__":
-    watch(sys.argv[2])
-    sys.exit(run_node(sys.argv[1:2]))
+    watch(sys.argv[1])
+    sys.exit(run_node(sys.argv[2:]))

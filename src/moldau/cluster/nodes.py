@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -134,12 +134,18 @@ def is_alive(pid: int | None) -> bool:
     return True
 
 
-def launch(spec: NodeSpec) -> subprocess.Popen[bytes]:
-    """Start a node's process; its words go to ``logs/out.log``. It is a child of ours in a group of its own."""
+NODE = (sys.executable, "-m", "moldau", "node")
+
+
+def launch(spec: NodeSpec, command: Sequence[str] = NODE) -> subprocess.Popen[bytes]:
+    """Start a node's process; its words go to ``logs/out.log``. It is a child of ours in a group of its own.
+
+    ``command``: what runs it, given its properties and ``--logs``.
+    """
     spec.logs.mkdir(parents=True, exist_ok=True)
     with open(spec.logs / "out.log", "ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "moldau", "node", str(spec.properties), "--logs", str(spec.logs)],
+            [*command, str(spec.properties), "--logs", str(spec.logs)],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
