@@ -56,6 +56,8 @@ class Connection(asyncio.BufferedProtocol):
         self._backlogged = False
         self.versions = Served()
         """What the peer serves, as it said in the handshake."""
+        self.peer = "the peer"
+        """``host:port`` of the other side, for messages."""
         self._world = world
         self._transport: Transport | None = None
         self._closed: Exception | None = None
@@ -89,12 +91,6 @@ class Connection(asyncio.BufferedProtocol):
         Raises UnsupportedApi when there is none.
         """
         return self.versions.pick(request, highest, self.peer)
-
-    @property
-    def peer(self) -> str:
-        """``host:port`` of the other side, for messages."""
-        address = self._transport.get_extra_info("peername") if self._transport is not None else None
-        return f"{address[0]}:{address[1]}" if address else "the peer"
 
     def ask(
         self, message: Message, *, version: int | None = None, timeout_ms: int | None = None
@@ -165,6 +161,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        if address := transport.get_extra_info("peername"):  # asked now: uvloop raises ValueError once it is closed
+            self.peer = f"{address[0]}:{address[1]}"
         if self._closed is not None:  # given up while it was being made
             transport.abort()
 

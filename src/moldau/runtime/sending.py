@@ -36,6 +36,7 @@ class Sender(asyncio.BufferedProtocol):
         self.get_buffer = receiver.get_buffer  # type: ignore[method-assign]  # what comes costs no call more
         self.buffer_updated = receiver.buffer_updated  # type: ignore[method-assign]
         self._transport: Any = None
+        self._peername: Any = None
         self._socket: socket.socket | None = None
         self._left: deque[Bytes | FileStretch] = deque()
         self._waiting = False  # for the socket to take more
@@ -45,6 +46,7 @@ class Sender(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        self._peername = transport.get_extra_info("peername")  # uvloop raises ValueError once it is closed
         self._receiver.connection_made(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -76,7 +78,7 @@ class Sender(asyncio.BufferedProtocol):
         elif FileStretch not in map(type, pieces):
             self._transport.writelines(pieces)
         elif self._transport.is_closing():
-            log.debug("an answer to %s comes after the end", self._transport.get_extra_info("peername"))
+            log.debug("an answer to %s comes after the end", self._peername)
         elif self._transport.get_write_buffer_size():  # the loop's own queue: nothing overtakes it
             try:
                 self._transport.writelines([bytes(one) if type(one) is FileStretch else one for one in pieces])
@@ -112,17 +114,15 @@ class Sender(asyncio.BufferedProtocol):
         return int(self._transport.get_write_buffer_size()) + sum(map(len, self._left))
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._transport.get_extra_info(name, default)
+        return self._peername if name == "peername" else self._transport.get_extra_info(name, default)
 
     # ---- sending
 
     def _send(self) -> None:
         """Send until nothing is left, the socket takes no more, or others must have their turn."""
-        sock = self._socket
-        if sock is None:
-            sock = self._socket = _second_handle(self._transport.get_extra_info("socket"))
         left, budget = self._left, TURN_BYTES
         try:
+            sock = self._socket = self._socket or _second_handle(self._transport.get_extra_info("socket"))
             while left and budget > 0:
                 piece = left[0]
                 more = socket.MSG_MORE if len(left) > 1 else 0  # heads go in one segment with what they are heads of
@@ -160,7 +160,7 @@ class Sender(asyncio.BufferedProtocol):
             self._receiver.resume_writing()
 
     def _failed(self, error: OSError) -> None:
-        log.debug("sending to %s failed: %s", self._transport.get_extra_info("peername"), error)
+        log.debug("sending to %s failed: %s", self._peername, error)
         self.abort()
 
     def _drop(self) -> None:

@@ -104,7 +104,7 @@ class RealListener:
 
 
 class RealNet:
-    """TCP by the running loop. Small answers must not wait for more: Nagle is off on both sides."""
+    """TCP by the running loop. Small answers must not wait for more: asyncio and uvloop turn Nagle off themselves."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -129,9 +129,6 @@ class RealNet:
             if not isinstance(error, ConnectionRefusedError) and _all_refused(str(error)):
                 raise ConnectionRefusedError(*error.args) from error
             raise
-        sock = transport.get_extra_info("socket")
-        if sock is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return transport
 
 

@@ -119,6 +119,8 @@ class SimTransport(asyncio.Transport):
         return len(self._out)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if self._gone:
+            raise ValueError("negative file descriptor")  # as uvloop does: whoever needs a name asks in time
         return {"peername": self._theirs, "sockname": self._mine}.get(name, default)
 
     def is_closing(self) -> bool:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from moldau.broker.asking import Asking
+from moldau.broker.api import ON_BROKER, forwarding
+from moldau.broker.asking import Asking, LocalContext
+from moldau.image.configs import Resource
 from moldau.runtime.world import real_world
 from moldau.terms import Code
+from moldau.wire.apis import APIS
+from moldau.wire.frames import response_frame
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
+from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
+from moldau.wire.messages.k33_alter_configs import AlterConfigsRequest
+from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest
+from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.rooms.broker.data_cluster import run, until
 
 FOREVER_MS = 3_600_000
@@ -94,3 +103,49 @@ def test_waiting_without_news_takes_longer_each_time_and_ends() -> None:
             await asked
 
     run(scenario)
+
+
+def requests() -> list[Any]:
+    """One of each that brokers pass on, with something in it to be refused where the answer has no code of its own."""
+    topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    more = CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=2)
+    setting = AlterConfigsRequest.AlterConfigsResource(resource_type=Resource.TOPIC, resource_name="t")
+    change = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=Resource.TOPIC, resource_name="t")
+    filled = [
+        CreateTopicsRequest(topics=[topic]),
+        DeleteTopicsRequest(topic_names=["t"]),
+        CreatePartitionsRequest(topics=[more]),
+        AlterConfigsRequest(resources=[setting]),
+        IncrementalAlterConfigsRequest(resources=[change]),
+    ]
+    have = {request.api_key for request in filled}
+    modules = {key: import_module(f"moldau.broker.api.{APIS[key].module}") for key in ON_BROKER}
+    return filled + [APIS[key].request() for key, m in modules.items() if hasattr(m, "forward") and key not in have]
+
+
+@pytest.mark.parametrize("request_", requests(), ids=lambda one: type(one).__name__)
+def test_a_request_that_no_controller_answers_is_told_so_in_its_own_answer(
+    request_: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forwarding, "PATIENCE_MS", 1)
+
+    async def scenario() -> None:
+        seat = Seat(ConnectionRefusedError("nobody listens"))
+        request_.timeout_ms = 1
+        context = LocalContext(request_)
+        answer = await forwarding.forward(seat, request_, context)
+        assert isinstance(answer, APIS[request_.api_key].response)
+        codes = [code for code, _ in problems(answer)]
+        assert codes == [Code.REQUEST_TIMED_OUT]
+        assert all(text is None or "nobody listens" in text for _, text in problems(answer))
+        response_frame(answer, context.api_version, 0)
+
+    run(scenario)
+
+
+def problems(answer: Any) -> list[tuple[int, str | None]]:
+    """Codes and words of an answer: at its top, or else of its items."""
+    if hasattr(answer, "error_code"):
+        return [(answer.error_code, getattr(answer, "error_message", None))]
+    items = [item for field in answer.fields if isinstance(one := getattr(answer, field.name), list) for item in one]
+    return [(item.error_code, getattr(item, "error_message", None)) for item in items]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 
 import pytest
 
@@ -311,3 +312,24 @@ def test_a_peer_that_hangs_up_during_the_handshake_is_an_error():
         await broker.stop()
 
     run(scene)
+
+
+@pytest.mark.parametrize("uvloop", [True, False])
+def test_a_peer_that_dies_while_we_connect_is_a_connection_error(uvloop):
+    """Its connection may be over before we say a word: nothing else may come of it, a node would stop (law X7)."""
+
+    async def scene(world):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            reset = asyncio.ensure_future(asyncio.to_thread(reset_each, server, 400))
+            asks = [connect(world, *server.getsockname()) for _ in range(400)]
+            outcomes = await asyncio.gather(*asks, return_exceptions=True)
+            await reset
+        assert {type(outcome) for outcome in outcomes} <= {ConnectionResetError, ConnectionError, BrokenPipeError}
+
+    def reset_each(server, count):
+        for _ in range(count):
+            line, _ = server.accept()
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            line.close()
+
+    run(scene, uvloop=uvloop)

@@ -279,3 +279,19 @@ def test_few_bytes_or_bytes_that_are_not_there_are_read(tmp_path: Path) -> None:
     assert not isinstance(named, bytes)
     assert (len(named), bytes(named)) == (STRETCH_FROM, TEXT[3 : 3 + STRETCH_FROM])
     file.close()
+
+
+def test_a_process_that_has_no_handle_left_ends_the_connection(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(theirs: Any) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            monkeypatch.setattr(sending, "_second_handle", refuse)
+            at.send([b"head", at.stretch()])
+            await at.server.lost.wait()
+            assert await at.read() == b""
+
+    run(scene())

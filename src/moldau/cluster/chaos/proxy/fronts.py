@@ -85,13 +85,16 @@ class Front:
 
     def ring(self, transport: Any) -> None:
         """Somebody calls."""
-        task = asyncio.get_running_loop().create_task(self._answer(transport))
+        peer = transport.get_extra_info("peername")  # asked now: uvloop raises ValueError once it is closed
+        if peer is None:
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(transport, peer[:2]))
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
 
-    async def _answer(self, transport: Any) -> None:
+    async def _answer(self, transport: Any, peer: tuple[str, int]) -> None:
         around, loop = self._around, asyncio.get_running_loop()
-        source = around.sources.place(transport.get_extra_info("peername")[:2], self.here)
+        source = around.sources.place(peer, self.here)
         if source is None:
             transport.abort()
             return
