@@ -26,10 +26,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Beside others (pytest-xdist), each process gives out ports of its own: a port that one has found free and not
-    bound yet, or whose node is down, is free for another as well."""
+    bound yet, or whose node is down, is free for another as well. So does `make test` on each plane."""
+    zookeeper = os.environ.get("MOLDAU_LIVE_SYSTEM") == "moldau-zookeeper"
+    nodes.PORTS = nodes.PORTS[9_000:] if zookeeper else nodes.PORTS[:9_000]
     worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     if worker:
         nodes.PORTS = nodes.PORTS[int(worker) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Who runs live tests beside others is not kept waiting: rooms have no clock of their own that minds."""
+    if "PYTEST_XDIST_WORKER" in os.environ and os.nice(0) == 0 and not item.nodeid.startswith("tests/live/"):
+        os.nice(10)
 
 
 class LiveTogether(LoadScopeScheduling):  # type: ignore[misc]  # it comes without types
