@@ -156,12 +156,13 @@ def launch(spec: NodeSpec, command: Sequence[str] = NODE) -> subprocess.Popen[by
 
 
 def last_words(spec: NodeSpec, lines: int = 15) -> str:
-    """The end of what a node said: for errors about it."""
-    try:
-        text = (spec.logs / "out.log").read_text(errors="replace").splitlines()
-    except FileNotFoundError:
-        return ""
-    return "\n".join(text[-lines:])
+    """The end of what a node said: for errors about it. Who has started says it in its log, and nothing besides."""
+    for name in ("out.log", "server.log"):
+        with contextlib.suppress(FileNotFoundError):
+            text = (spec.logs / name).read_text(errors="replace").splitlines()
+            if text:
+                return "\n".join(text[-lines:])
+    return ""
 
 
 def send(spec: NodeSpec, number: signal.Signals) -> None:

@@ -25,6 +25,7 @@ RISEN = "risen"
 _LAWS = {
     DUPLICATED: "S16", REORDERED: "S15", UNANSWERED: "L2", INCONSISTENT: "S6", PHANTOM: "S19", TAKEN_BACK: "S6",
     READER: "S6", "went back": "S7", "stray": "C9", "undone": "C13", "late": "L3", "no end": "L12", "back again": "C8",
+    "ended": "X7",
 }  # fmt: skip
 
 

@@ -41,7 +41,11 @@ def settled(nodes: Nodes) -> bool:
     return all(one is not None and one.stage is Stage.RUNNING for one in live) and nodes.agree()
 
 
-def test_three_brokers_register_elect_one_controller_and_serve_a_topic(tmp_path: Path) -> None:
+def test_three_brokers_register_elect_one_controller_and_serve_a_topic(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "moldau.zookeeper")
+
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
             active = nodes.controller
@@ -58,6 +62,8 @@ def test_three_brokers_register_elect_one_controller_and_serve_a_topic(tmp_path:
             await until(lambda: nodes.agree() and "t" not in active.metadata.image.names, "the topic is gone")
             assert not any(path.startswith("/brokers/topics/t") for path in nodes.server.znodes)
             client.close()
+            births = [line for line in caplog.messages if line.startswith("this is a new cluster")]
+            assert births == [f"this is a new cluster, {nodes.json('/cluster/id')['id']}"]
         assert not any(znode.stat.ephemeral_owner for znode in nodes.server.znodes.values())
 
     run(scenario)

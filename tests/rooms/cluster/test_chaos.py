@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -14,8 +15,10 @@ from moldau.cluster.chaos.nets import NAMESPACES, Links, open_net
 from moldau.cluster.chaos.scenarios.disks import DAMAGES, Damage
 from moldau.cluster.chaos.scenarios.links import both_ways
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
-from moldau.cluster.chaos.stage import PARTITIONS, Fault
+from moldau.cluster.chaos.stage import PARTITIONS, Fault, Options, Stage
+from moldau.cluster.chaos.system import KAFKA, MOLDAU, Rig, Wish
 from moldau.cluster.chaos.volumes import Plain, Small
+from moldau.cluster.cluster import QUORUM
 from moldau.cluster.kills.judging import Verdict
 from moldau.history.checks import LOST, Anomaly
 from moldau.history.rows import INFO, OK, History, Send, read_lines
@@ -57,6 +60,35 @@ def test_a_run_with_a_fault_that_was_noticed_and_enough_acknowledgements_proves_
 )
 def test_a_run_in_which_too_little_happened_is_doubted(timeline: list[Fault], acks: int, why: str) -> None:
     assert any(why in doubt for doubt in vacuous(timeline, history(acks)))
+
+
+class Dying:
+    """A rig whose second node has ended."""
+
+    def __init__(self, kind: str) -> None:
+        self.brokers = dict.fromkeys((1, 2, 3), ("127.0.0.1", 9092))
+        self.wish = Wish(kind, QUORUM, Plain())
+
+    def alive(self, node: int) -> bool:
+        return node != 2
+
+    def last_words(self, node: int) -> str:
+        return f"FATAL at {node}"
+
+
+@pytest.mark.parametrize(("kind", "told"), [(MOLDAU, [("X7", "node 2 ended by itself: FATAL at 2")]), (KAFKA, [])])
+def test_a_node_that_ends_though_nobody_told_it_to_is_told_once(kind: str, told: list[tuple[str, str]]) -> None:
+    stage = Stage(cast(Rig, Dying(kind)), Options(seed=1), lambda text: None)
+    stage.mourn()
+    stage.mourn()
+    assert [(anomaly.law, anomaly.text) for anomaly in stage.found] == told
+
+
+def test_a_node_that_was_killed_has_not_ended_by_itself() -> None:
+    stage = Stage(cast(Rig, Dying(MOLDAU)), Options(seed=1), lambda text: None)
+    stage.down.add(2)
+    stage.mourn()
+    assert stage.found == []
 
 
 def test_folders_that_are_too_many_or_too_few_are_told() -> None:

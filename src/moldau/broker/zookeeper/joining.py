@@ -83,9 +83,12 @@ async def _make_paths(zk: ZooKeeper) -> None:
             await _make(zk, path, b"")
 
 
-async def _make(zk: ZooKeeper, path: str, data: bytes) -> None:
+async def _make(zk: ZooKeeper, path: str, data: bytes) -> bool:
+    """Whether it was made by us."""
     with contextlib.suppress(NodeExists):
         await zk.create(path, data)
+        return True
+    return False
 
 
 async def _cluster_id(zk: ZooKeeper, fresh: str) -> str:
@@ -93,6 +96,6 @@ async def _cluster_id(zk: ZooKeeper, fresh: str) -> str:
         try:
             return parse_cluster_id((await zk.get(paths.CLUSTER_ID))[0])
         except NoNode:
-            log.info("this is a new cluster, %s", fresh)
             await _make(zk, paths.CLUSTER, b"")
-            await _make(zk, paths.CLUSTER_ID, cluster_id_json(fresh))
+            if await _make(zk, paths.CLUSTER_ID, cluster_id_json(fresh)):
+                log.info("this is a new cluster, %s", fresh)

@@ -71,6 +71,7 @@ def play(stage: Stage, act: Callable[[Stage], None]) -> Outcome:
     expected = _assigned(stage)
     stage.run.eyes.close()
     stage.run.client.close()
+    stage.mourn()
     stage.say("stopping all nodes, comparing their logs")
     stage.rig.stop()
     if stage.rig.wish.kind == MOLDAU:  # one of Apache Kafka's waits for minutes for the quorum that left before it

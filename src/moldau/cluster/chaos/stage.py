@@ -16,7 +16,7 @@ from typing import NamedTuple
 from moldau.client.client import Unreachable
 from moldau.cluster.chaos.net import CannotBreak
 from moldau.cluster.chaos.proxied import Proxied
-from moldau.cluster.chaos.system import Rig
+from moldau.cluster.chaos.system import MOLDAU, Rig
 from moldau.cluster.chaos.watching import Watch
 from moldau.cluster.kills.killing import KillPlan, Run, Stuck
 from moldau.cluster.kills.load import Load, LoadPlan
@@ -109,6 +109,7 @@ class Stage:
 
     def heal(self) -> None:
         """Undo every fault, and start whoever does not run."""
+        self.mourn()
         self.rig.net.heal()
         for node in self.nodes:
             self.rig.wish.volume.thaw(self.rig.data_dir(node))
@@ -126,6 +127,14 @@ class Stage:
             return  # who lost records may refuse for good the sequence numbers that come after them
         healed_ns = time.monotonic_ns()
         self.wait(lambda: self.load.acked_since(healed_ns), "every partition acknowledges after the healing")
+
+    def mourn(self) -> None:
+        """Note who ended though nobody told it to (law X7), before it is killed or started: that would hide it."""
+        for node in self.nodes:
+            if node not in self.down and not self.rig.alive(node):
+                self.down.add(node)
+                if self.rig.wish.kind == MOLDAU:
+                    self.found.append(Anomaly("ended", f"node {node} ended by itself: {self.rig.last_words(node)}"))
 
     # ---- faults
 
@@ -147,11 +156,13 @@ class Stage:
         self.say(what + (f" -> {effect}{after}" if effect else ""), row.at_s)
 
     def kill(self, node: int, effect: str = "", seen: Callable[[], bool] | None = None) -> None:
+        self.mourn()
         self.down.add(node)
         self.do(f"kill -9 node {node}", lambda: self.rig.kill(node), effect, seen)
 
     def terminate(self, node: int, effect: str = "", seen: Callable[[], bool] | None = None) -> None:
         """SIGTERM, and wait until it has ended by itself (law L12)."""
+        self.mourn()
         self.down.add(node)
 
         def act() -> None:
@@ -171,8 +182,8 @@ class Stage:
         self.do(f"SIGCONT to node {node}", lambda: self.rig.send(node, signal.SIGCONT))
 
     def restart(self, node: int) -> None:
-        self.down.discard(node)
         self.do(f"start node {node}", lambda: self.rig.restart(node))
+        self.down.discard(node)
 
     def cut(self, pairs: Collection[tuple[int, int]], ports: Collection[int]) -> Callable[[], None]:
         """An act for ``do`` that drops all packets of these directed pairs (or those of some ports)."""

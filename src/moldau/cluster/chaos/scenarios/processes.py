@@ -70,7 +70,7 @@ def pauses_and_kills(stage: Stage) -> None:
     After Bufstream's and Redpanda's Jepsen runs: what each fault alone does not show, a random mixture may.
     """
     until = time.monotonic() + stage.options.seconds
-    while time.monotonic() < until:
+    while time.monotonic() < until or not any(fault.effect for fault in stage.timeline):
         victim = stage.dice.choice(stage.nodes)
         if stage.dice.random() < 0.5:
             stage.pause(victim)
@@ -78,7 +78,10 @@ def pauses_and_kills(stage: Stage) -> None:
             stage.resume(victim)
         else:
             changed = stage.changed()
-            stage.kill(victim, "leaders or ISRs change", changed)
+            if any(victim in lead.isr for lead in stage.leads().values()):
+                stage.kill(victim, "leaders or ISRs change", changed)
+            else:  # it was paused for long, and nobody counts on it yet
+                stage.kill(victim)
             stage.sleep(0.0, 3.0)
             stage.restart(victim)
             stage.wait(lambda victim=victim: victim in stage.run.eyes.views([victim]), f"node {victim} answers")  # type: ignore[misc]
