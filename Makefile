@@ -41,8 +41,8 @@ check: setup  ## ruff, mypy, import contracts, tidy budgets
 jars: setup  ## Apache Kafka's jars through Maven, for the peer and the Java clients
 	@sh bench/jars/get.sh
 
-# The clients on the other plane too; `make test-zookeeper` is all that can run there. Its kills, chaos, demo and
-# migration are tests of their own among the rest.
+# The clients on the other plane too; `make test-zookeeper` is all that can run there. Its kills, demo and migration are
+# tests of their own among the rest; chaos, which is on that plane for the most part, goes with the clients.
 ON_ZOOKEEPER := client foreign_aiokafka foreign_codecs foreign_confluent foreign_groups foreign_java \
 	foreign_kafka_python foreign_kcat admin_bad_input admin_commands admin_tools
 
@@ -50,8 +50,8 @@ ON_ZOOKEEPER := client foreign_aiokafka foreign_codecs foreign_confluent foreign
 # Of the last, one process takes all that is live, another the rooms; who ends first helps with the rooms that are left.
 test: check jars  ## everything that CI runs
 	@$(BESIDE) 'nice -n 15 $(PY) -m moldau.simulator.campaign' \
-		'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(ON_ZOOKEEPER:%=tests/live/test_%.py)' \
-		'$(PYTEST) --hypothesis-profile=landing -n 2 --dist loadscope tests --ignore tests/tidy'
+		'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(ON_ZOOKEEPER:%=tests/live/test_%.py) tests/live/test_chaos.py' \
+		'$(PYTEST) --hypothesis-profile=landing -n 2 --dist loadscope tests --ignore tests/tidy --ignore tests/live/test_chaos.py'
 
 test-zookeeper: setup jars  ## the live suite with its shared cluster on the ZooKeeper plane
 	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) $(ARGS) $(shell grep -lE 'bootstrap_servers: str|live_cluster' tests/live/test_*.py)
