@@ -17,9 +17,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.following import Following, Sent, retry_wait_ms
+from moldau.broker.peers import ask_over
 from moldau.broker.replica import Key, Replica
 from moldau.client.lines import Line
 from moldau.ports import Handle
+from moldau.replication.epochs import NO_EPOCH, NO_OFFSET
 from moldau.replication.facts import FetchAnswer
 from moldau.replication.follower import Next
 from moldau.storage import LogError
@@ -227,7 +229,7 @@ class Fetcher:
         self._in_flight.append(sent)
         self._session_epoch = 1 if self._session_epoch == 0x7FFFFFFF else self._session_epoch + 1
         try:
-            answer: Any = line.ask(request)
+            answer: Any = ask_over(line, request)
         except OSError as error:
             self._broken(error)
             return
@@ -336,7 +338,9 @@ class Fetcher:
         replica = following.replica
         machine, epoch, log_start = replica.machine, said[0], replica.log.log_start_offset
         diverging = part.diverging_epoch
-        parted = (diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 or diverging.epoch >= 0 else None
+        parted = None
+        if diverging.end_offset >= 0 or diverging.epoch >= 0:
+            parted = max(diverging.epoch, NO_EPOCH), max(diverging.end_offset, NO_OFFSET)
         answer = FetchAnswer(epoch, said[1], Code(part.error_code), parted, part.high_watermark, part.log_start_offset)
         then, effects = machine.fetch_answered(answer)
         if effects:
@@ -411,10 +415,12 @@ class Fetcher:
             partition_index=replica.key[1], current_leader_epoch=epoch, timestamp=timestamp
         )
         topic = request.ListOffsetsTopic(name=replica.partition.topic, partitions=[asked])
-        response: ListOffsetsResponse = await line.ask(request(replica_id=self._around.me, topics=[topic]))
+        response: ListOffsetsResponse = await ask_over(line, request(replica_id=self._around.me, topics=[topic]))
+        if [len(topic.partitions) for topic in response.topics] != [1]:
+            raise ConnectionError(f"broker {self.leader} answers for other partitions than were asked for")
         part = response.topics[0].partitions[0]
-        if part.error_code != Code.NONE:
-            raise ConnectionError(f"broker {self.leader} answers {Code(part.error_code).name}")
+        if part.error_code != Code.NONE or part.offset < 0:
+            raise ConnectionError(f"broker {self.leader} answers {Code(part.error_code).name}, offset {part.offset}")
         return part.offset
 
 

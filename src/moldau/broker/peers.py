@@ -7,14 +7,28 @@ their own. ConnectionRefusedError reaches the asker unchanged: fast death (HC-4,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from moldau.client.connection import Connection, ConnectionOptions, connect
+from moldau.client.lines import Line, UnsupportedApi
 from moldau.ports import World
+from moldau.wire.codec import Malformed
 from moldau.wire.schema import Message
 
 FETCH_KEYS = frozenset({1, 59})
+
+
+class NotSpoken(ConnectionError):
+    """The node at that address does not know such a request, or its version has no room for what is to be said."""
+
+
+def ask_over(line: Line, message: Message, timeout_ms: int | None = None) -> Awaitable[Any]:
+    """Send a request over a line, now; NotSpoken at once. Another release is no bug of ours: it must stop nobody."""
+    try:
+        return line.ask(message, timeout_ms=timeout_ms)
+    except (UnsupportedApi, Malformed) as error:
+        raise NotSpoken(str(error)) from error
 
 
 class Link:
@@ -37,11 +51,11 @@ class Link:
         self._making: asyncio.Future[Connection] | None = None
 
     async def ask(self, message: Message, timeout_ms: int | None = None) -> Any:
-        """Send and wait; OSError when it cannot be had."""
+        """Send and wait; OSError when it cannot be had, NotSpoken among them."""
         connection = self._connection
         if connection is None or connection.closed:
             connection = await self._connected()
-        return await connection.ask(message, timeout_ms=timeout_ms)
+        return await ask_over(connection, message, timeout_ms)
 
     async def _connected(self) -> Connection:
         """One attempt serves everybody who waits for it."""

@@ -16,6 +16,7 @@ from moldau.wire.messages.k67_allocate_producer_ids import AllocateProducerIdsRe
 log = logging.getLogger("moldau.producer-ids")
 
 RETRY_MS = 50
+ID_MAX = (1 << 63) - 1
 AHEAD = 100
 """Ids left when the next block is asked for."""
 
@@ -51,16 +52,17 @@ class ProducerIds:
             request = AllocateProducerIdsRequest(broker_id=self._around.me, broker_epoch=self._around.broker_epoch())
             try:
                 answer: AllocateProducerIdsResponse = await self._around.ask_controller(request)
-                if answer.error_code == Code.NONE:
+                start, count = answer.producer_id_start, answer.producer_id_len
+                if answer.error_code == Code.NONE and start >= 0 and 0 < count <= ID_MAX - start:
                     break
-                log.info("no producer ids yet: %s", Code(answer.error_code).name)
+                log.info("no producer ids yet: %s, %d from %d", Code(answer.error_code).name, count, start)
             except OSError as error:
                 log.info("no producer ids yet: %s", error)
             pause = asyncio.Event()
             self._around.world.tasks.call_later(RETRY_MS, pause.set)
             await pause.wait()
         self._asking = False
-        self._spare = (answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)
+        self._spare = (start, start + count)
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             if one.done():

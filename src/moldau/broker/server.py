@@ -358,7 +358,12 @@ class Connection(asyncio.BufferedProtocol):
         if response is None:
             self._slots.remove(slot)
         else:
-            slot[0] = response_frame(response, header.api_version, header.correlation_id)
+            try:
+                slot[0] = response_frame(response, header.api_version, header.correlation_id)
+            except Exception as failure:  # outside of any task: nobody else would hear of it, and the client would wait
+                self.door.node.handler_failed(header, failure)
+                self._refuse(f"request {header.api_key} v{header.api_version} failed: {failure!r}")
+                return
             self.door.answered(slot[1], slot[2], response)
         self._advance()
 

@@ -132,10 +132,7 @@ class View:
 
 def code_of(number: int) -> Code:
     """The code of a number; a number from the future is an unknown error."""
-    try:
-        return Code(number)
-    except ValueError:
-        return Code.UNKNOWN_SERVER_ERROR
+    return Code(number)
 
 
 def by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:

@@ -75,4 +75,4 @@ class Net(Protocol):
 
     async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
         """Connect; ConnectionRefusedError when the host is up and nobody listens (fast death, HC-4), OSError
-        otherwise."""
+        otherwise, also of what is no address at all."""

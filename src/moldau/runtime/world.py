@@ -129,6 +129,10 @@ class RealNet:
             if not isinstance(error, ConnectionRefusedError) and _all_refused(str(error)):
                 raise ConnectionRefusedError(*error.args) from error
             raise
+        except (ValueError, OverflowError, RuntimeError) as error:
+            # Hosts and ports come from others: a label of 64 letters is a UnicodeError, a NUL a ValueError, port 65536
+            # an OverflowError. uvloop says RuntimeError of a handle that ended while it was being made.
+            raise ConnectionError(f"{host}:{port} cannot be connected to: {error}") from error
         return transport
 
 

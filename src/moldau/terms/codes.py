@@ -147,6 +147,11 @@ class Code(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
+    @classmethod
+    def _missing_(cls, value: object) -> Code | None:
+        """A number from the future is an unknown error, as Kafka's clients take it; a peer's word must not raise."""
+        return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
+
     @property
     def retriable(self) -> bool:
         """Whether a client may send the same request again and hope."""

@@ -247,6 +247,23 @@ def test_a_handler_that_fails_costs_its_connection_and_is_reported() -> None:
     assert [type(error) for error in node.failures] == [OSError]
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_an_answer_that_cannot_be_written_costs_its_connection_and_no_client_waits_for_it(*, later: bool) -> None:
+    unspeakable = MetadataResponse(throttle_time_ms=1 << 40)
+
+    def answer(node: Any, request: Any, context: Any) -> Any:
+        async def soon() -> MetadataResponse:
+            return unspeakable
+
+        return soon() if later else unspeakable
+
+    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(frame(MetadataRequest(), 12, 1))
+        assert await asyncio.wait_for(reader.read(), 60) == b""
+
+    assert len(play(scene, {3: answer}).failures) == 1
+
+
 def test_librdkafkas_request_for_all_topics_is_understood_though_it_is_too_long() -> None:
     seen: list[Any] = []
 

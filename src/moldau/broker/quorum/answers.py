@@ -149,12 +149,12 @@ def to_answer(ask: Ask, response: Any) -> Answer:
     """What a response says to an ask; Unusable when it says nothing."""
     if response.error_code:
         kind = Stranger if response.error_code == Code.INCONSISTENT_CLUSTER_ID else Unusable
-        raise kind(f"refused with {_code(response.error_code).name}")
+        raise kind(f"refused with {Code(response.error_code).name}")
     topics = response.responses if isinstance(ask, FetchAsk) else response.topics
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         raise Unusable("it answers for other partitions than were asked for")
     part = topics[0].partitions[0]
-    code = _code(part.error_code)
+    code = Code(part.error_code)
     match ask:
         case VoteAsk():
             return VoteAnswer(code, part.leader_epoch, _leader(part.leader_id), part.vote_granted)
@@ -170,13 +170,6 @@ def to_answer(ask: Ask, response: Any) -> Answer:
             data = bytes(part.unaligned_records or b"")
             where = (part.size, part.position, len(data), data)
             return SnapshotAnswer(code, known.leader_epoch, _leader(known.leader_id), point, *where)
-
-
-def _code(number: int) -> Code:
-    try:
-        return Code(number)
-    except ValueError:
-        return Code.UNKNOWN_SERVER_ERROR
 
 
 def _leader(id: int) -> int | None:

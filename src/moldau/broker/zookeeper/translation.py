@@ -36,10 +36,17 @@ class Draft:
         self.image = image
         self.records: list[Any] = []
         self._ids: dict[str, bytes | None] = {}
+        self._owners: dict[bytes, str] = {}
 
     def id_of(self, name: str) -> bytes | None:
         """The id under which a topic is known; None for one that is not."""
         return self._ids[name] if name in self._ids else self.image.names.get(name)
+
+    def is_anothers(self, name: str, id: bytes) -> bool:
+        """Whether an id is that of a topic of another name: whoever says so is no controller to be believed."""
+        topic = self.image.topics.get(id)
+        owner = self._owners.get(id) or (None if topic is None else topic.name)
+        return owner not in (None, name) and self.id_of(str(owner)) == id
 
     def known(self, name: str, number: int) -> Partition | None:
         """A partition as the image has it; None when it, or this life of its topic, is not there."""
@@ -56,6 +63,7 @@ class Draft:
                 self.remove(name)
             self.records.append(TopicRecord(name=name, topic_id=id))
             self._ids[name] = id
+            self._owners[id] = name
         return id
 
     def remove(self, name: str) -> None:
@@ -80,7 +88,9 @@ def leader_and_isr(image: Image, me: int, request: LeaderAndIsrRequest) -> tuple
         before = draft.known(name, state.partition_index)
         if given != NO_UUID and draft.id_of(name) not in (None, given):
             before = None
-        if me not in state.replicas:
+        if draft.is_anothers(name, given):
+            code = Code.INCONSISTENT_TOPIC_ID
+        elif me not in state.replicas:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION
         elif before is not None and state.leader_epoch < before.leader_epoch:
             code = Code.STALE_CONTROLLER_EPOCH
@@ -167,6 +177,8 @@ def _shown(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, Any]]:
 
 
 def _show(draft: Draft, me: int, name: str, given: bytes, state: Any) -> None:
+    if draft.is_anothers(name, given):
+        return
     before = draft.known(name, state.partition_index)
     if given != NO_UUID and draft.id_of(name) not in (None, given):
         before = None
