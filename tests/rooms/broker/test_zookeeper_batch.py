@@ -270,3 +270,52 @@ def test_a_stop_under_an_older_leader_epoch_deletes_nothing() -> None:
     found, codes = translation.stop_replica(image_with(*topic()), 1, StopReplicaRequest(topic_states=[named]))
     assert not found
     assert codes[0][2] is Code.FENCED_LEADER_EPOCH
+
+
+SMALL = st.sampled_from([-2, -1, 0, 1, 2, 2**31 - 1])
+NAMES, IDS = st.sampled_from(["a", "b", "c"]), st.sampled_from([bytes(16), bytes([1]) * 16, bytes([2]) * 16])
+
+
+def _told(kind: Any) -> st.SearchStrategy[Any]:
+    """A request as no controller would send it: any of three ids under any of three names."""
+    fields = {"partition_index": SMALL, "leader": SMALL, "leader_epoch": SMALL}
+    lists = {"isr": st.lists(SMALL, max_size=2), "replicas": st.lists(SMALL, max_size=2, unique=True)}
+    if kind is LeaderAndIsrRequest:
+        part: Any = st.builds(kind.LeaderAndIsrPartitionState, partition_epoch=SMALL, **fields, **lists)
+        topic: Any = kind.LeaderAndIsrTopicState
+    else:
+        part = st.builds(kind.UpdateMetadataPartitionState, zk_version=SMALL, **fields, **lists)
+        topic = kind.UpdateMetadataTopicState
+    topics = st.builds(topic, topic_name=NAMES, topic_id=IDS, partition_states=st.lists(part, max_size=2))
+    return st.builds(kind, type=st.integers(0, 2), topic_states=st.lists(topics, max_size=3))
+
+
+def _stopped() -> st.SearchStrategy[Any]:
+    kind = StopReplicaRequest
+    part: Any = st.builds(
+        kind.StopReplicaPartitionState, partition_index=SMALL, leader_epoch=SMALL, delete_partition=st.booleans()
+    )
+    topics: Any = st.builds(kind.StopReplicaTopicState, topic_name=NAMES, partition_states=st.lists(part, max_size=2))
+    return st.builds(kind, topic_states=st.lists(topics, max_size=2))
+
+
+@given(st.lists(_told(LeaderAndIsrRequest) | _told(UpdateMetadataRequest) | _stopped(), max_size=6))
+def test_what_no_controller_would_say_breaks_no_image(requests: list[Any]) -> None:
+    ear = Ear(1)
+    for request in requests:
+        ear.hear(request, ear.image)
+    for id, topic in ear.image.topics.items():
+        assert ear.image.names[topic.name] == id
+        assert all(number >= 0 and part.leader_epoch >= 0 for number, part in topic.partitions.items())
+
+
+def test_the_id_of_another_topic_is_refused() -> None:
+    ear = Ear(1)
+    state = LeaderAndIsrRequest.LeaderAndIsrPartitionState(leader=1, isr=[1], replicas=[1])
+    for name, code in (("a", Code.NONE), ("b", Code.INCONSISTENT_TOPIC_ID)):
+        topic = LeaderAndIsrRequest.LeaderAndIsrTopicState(
+            topic_name=name, topic_id=bytes([1]) * 16, partition_states=[state]
+        )
+        _, codes = ear.hear(LeaderAndIsrRequest(topic_states=[topic]), ear.image)
+        assert codes == [(name, bytes([1]) * 16, 0, code)]
+    assert list(ear.image.names) == ["a"]

@@ -88,7 +88,9 @@ def leader_and_isr(image: Image, me: int, request: LeaderAndIsrRequest) -> tuple
         before = draft.known(name, state.partition_index)
         if given != NO_UUID and draft.id_of(name) not in (None, given):
             before = None
-        if draft.is_anothers(name, given):
+        if not _is_a_partition(state):
+            code = Code.INVALID_REQUEST
+        elif draft.is_anothers(name, given):
             code = Code.INCONSISTENT_TOPIC_ID
         elif me not in state.replicas:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -111,6 +113,11 @@ def _roles(request: LeaderAndIsrRequest) -> Iterator[tuple[str, bytes, Any]]:
     for topic in request.topic_states:
         for state in topic.partition_states:
             yield topic.topic_name, bytes(topic.topic_id), state
+
+
+def _is_a_partition(state: Any) -> bool:
+    """Whether a state is one that a partition can have. Any client may send it, and no image holds anything else."""
+    return state.partition_index >= 0 and state.leader_epoch >= 0 and bool(state.replicas)
 
 
 def _partition(
@@ -177,7 +184,7 @@ def _shown(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, Any]]:
 
 
 def _show(draft: Draft, me: int, name: str, given: bytes, state: Any) -> None:
-    if draft.is_anothers(name, given):
+    if not _is_a_partition(state) or draft.is_anothers(name, given):
         return
     before = draft.known(name, state.partition_index)
     if given != NO_UUID and draft.id_of(name) not in (None, given):
@@ -270,7 +277,7 @@ def stop_replica(image: Image, me: int, request: StopReplicaRequest) -> tuple[li
         elif known is not None and delete:
             if leader_epoch == DURING_DELETE:
                 draft.remove(name)
-            elif me in known.replicas:
+            elif me in known.replicas and len(known.replicas) > 1:
                 draft.records.append(_without(known, me))
         codes.append((name, number, code))
     return draft.records, codes
