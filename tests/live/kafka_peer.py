@@ -75,10 +75,11 @@ class ClusterView(NamedTuple):
 
 
 def java_command(
-    name: str, arguments: Iterable[object] = (), flags: Iterable[str] = TOOL_FLAGS, jars: Path = JARS
+    name: str, arguments: Iterable[object] = (), flags: Iterable[str] | None = None, jars: Path = JARS
 ) -> list[str]:
     """The command line of a Kafka main class, named in full or as its shell script is (`kafka-topics`).
 
+    flags: of Java; those of a tool when None, with the classes that `make jars` has kept for its start.
     jars: the folder of another release's. Raises FileNotFoundError when Java or jars are missing, saying what to do.
     """
     if shutil.which("java") is None:
@@ -87,6 +88,8 @@ def java_command(
         raise FileNotFoundError(f"no Kafka jars in {jars}: run `make jars`")
     logger = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     classes = f"{jars}/*"
+    if flags is None:  # where nothing is kept, or nothing that fits, Java starts without, and says nothing of it
+        flags = (*TOOL_FLAGS, f"-XX:SharedArchiveFile={jars}.jsa", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=off")
     return ["java", *flags, logger, "-cp", classes, TOOLS.get(name, name), *(str(one) for one in arguments)]
 
 
