@@ -8,9 +8,10 @@ Decides nothing about any record: ``storage`` and ``replicas.py`` do.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from moldau.broker.asking import pause
@@ -48,9 +49,17 @@ class DataSide:
         self.cleaning = Cleaning(node.world, self.log_dirs, node.config)
         self._probe_sent_ms: int | None = None
         self._stopped = False
+        self._loaded = asyncio.Event()
 
-    def load(self) -> None:
-        """Claim the directories and load every log. FormatRefused or LogError says why not."""
+    def load(self) -> Generator[None, None, None]:
+        """Claim the directories and load every log, with pauses where the loop should turn: health pages tell meanwhile
+        that the node lives. FormatRefused or LogError says why not."""
+        try:
+            yield from self._load()
+        finally:
+            self._loaded.set()
+
+    def _load(self) -> Generator[None, None, None]:
         node = self._node
         try:
             self.log_dirs.claim(node.cluster_id, node.config.node_id, 0 if node.config.on_zookeeper else 1)
@@ -69,7 +78,8 @@ class DataSide:
             refused=node.leader_refused,
         )
         self.replicas = node.replicas = Replicas(around)
-        self.log_dirs.load(self.replicas.config_of, self._world.clock.wall_ms())
+        at_once = max(self._world.step // 2, 1)
+        yield from self.log_dirs.load_in_turns(self.replicas.config_of, self._world.clock.wall_ms(), at_once)
         for dir in self.log_dirs.dirs:
             dir.on_offline = self._dir_failed
         for finding in self.log_dirs.findings:
@@ -162,6 +172,8 @@ class DataSide:
 
     async def _delete(self) -> None:
         for deletion in self.log_dirs.deletions_due(self._world.clock.wall_ms()):
+            if self._stopped:  # what is left tells by its name what it is, also at the next start
+                return
             await self._world.tasks.off_loop(deletion.run)
             self.log_dirs.end_deletion(deletion)
 
@@ -200,7 +212,8 @@ class DataSide:
     async def stop(self, broker_epoch: int) -> None:
         """Stop following and coordinating, flush, and write the clean-shutdown marker."""
         self._stopped = True
-        if not hasattr(self, "replicas"):
+        await self._loaded.wait()
+        if not hasattr(self, "coordinator"):
             return
         self.cleaning.stop()
         self.coordinator.stop()

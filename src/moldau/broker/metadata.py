@@ -6,7 +6,7 @@ acts before it tells clients. Decides nothing. The controller's working copy is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 from moldau.image import Delta, Image, image_from
@@ -29,6 +29,8 @@ class Metadata:
         self._listeners: list[Listener] = []
         self._watchers: list[Watcher] = []
         self._held = True
+        self._first: Iterator[None] | None = None
+        """What is left to do of all that was there when listeners were let act."""
 
     def subscribe(self, listener: Listener) -> None:
         """``listener(image, delta)`` is called after every batch that changed something, once released."""
@@ -38,14 +40,26 @@ class Metadata:
         """``watcher(image, delta)`` is called after every batch that changed something, from the start."""
         self._watchers.append(watcher)
 
-    def release(self) -> None:
-        """Let listeners act: called once the image is new enough that nothing in it is of an earlier life of this node.
+    def release(self, me: int) -> Generator[None, None, None]:
+        """Let the listeners of broker ``me`` act: called once the image is new enough that nothing in it is of an
+        earlier life of this node.
 
-        Old records replayed at start could otherwise make this broker lead under an epoch long gone.
+        Old records replayed at start could otherwise make this broker lead under an epoch long gone. Pauses where the
+        loop should turn: ten thousand partitions begin, and the quorum goes on meanwhile. What is committed meanwhile
+        is applied when all is done, and whoever applies it does the rest, as does a second caller.
         """
         if self._held:
             self._held = False
-            _finish(self._tell(difference(Image(), self.image)))
+            self._first = self._tell(beginning(self.image, me))
+        yield from self._begin()
+
+    def _begin(self) -> Generator[None, None, None]:
+        while (first := self._first) is not None:
+            for _ in first:
+                yield
+                break
+            else:
+                self._first = None
 
     def became_active(self, epoch: int) -> None:
         """The controller's business."""
@@ -54,14 +68,19 @@ class Metadata:
         """The controller's business."""
 
     def committed(self, records: Sequence[Any], offset: int, epoch: int) -> Iterator[None] | None:
-        delta = Delta()
-        self.image.apply_all(records, offset, delta)
-        rest = self._publish(delta, offset, epoch)
+        rest = self._carry_out(records, offset, epoch)
         for _ in rest:
             return rest
         return None
 
+    def _carry_out(self, records: Sequence[Any], offset: int, epoch: int) -> Iterator[None]:
+        yield from self._begin()
+        delta = Delta()
+        self.image.apply_all(records, offset, delta)
+        yield from self._publish(delta, offset, epoch)
+
     def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+        _finish(self._begin())
         before, self.image = self.image, image_from(list(records), offset)
         _finish(self._publish(difference(before, self.image), offset, epoch))
 
@@ -84,6 +103,17 @@ def _finish(work: Iterator[None]) -> None:
     """All of it, at once."""
     for _ in work:
         pass
+
+
+def beginning(image: Image, me: int) -> Delta:
+    """The delta from nothing to an image, with those partitions only that have a replica on broker ``me``."""
+    delta = Delta()
+    delta.topics = {id: (topic.name, False) for id, topic in image.topics.items()}
+    delta.partitions = dict.fromkeys(image.index.assigned.get(me, ()))
+    delta.brokers = dict.fromkeys(image.brokers)
+    delta.configs = {resource: {} for resource in image.configs}
+    delta.features = dict.fromkeys(image.features, 0)
+    return delta
 
 
 def difference(before: Image, after: Image) -> Delta:

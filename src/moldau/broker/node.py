@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.api import BROKER, CONTROLLER, ZOOKEEPER
-from moldau.broker.asking import Asking
+from moldau.broker.asking import Asking, in_turns
 from moldau.broker.config import LOOPBACK, Listener, NodeConfig
 from moldau.broker.connection_limits import KEYS as LIMITS
 from moldau.broker.connection_limits import ConnectionLimits
@@ -101,7 +101,9 @@ class Node:
             await self._join()
             if self.config.is_broker:
                 self.data = DataSide(self)
-                self.data.load()
+                await in_turns(self.world.tasks, self.data.load())
+                if self._stopping is not None:  # told to stop meanwhile: nothing else begins
+                    return await self._stopping
                 self.data.start()
             self._listen_to_metadata()
             for one in self.config.listeners:
@@ -168,7 +170,8 @@ class Node:
         if self.config.is_broker:
             self.metadata.subscribe(state_log.carried_out)  # after the replicas, which subscribed when they were loaded
         else:
-            self.metadata.release()
+            for _ in self.metadata.release(self.config.node_id):
+                raise AssertionError("a controller has nothing to begin")
 
     async def _listen(self, one: Listener) -> None:
         is_controllers = one.name in self.config.controller_listener_names
@@ -207,15 +210,19 @@ class Node:
 
         def caught_up() -> None:
             if self.metadata.offset >= epoch:
-                self.metadata.release()
-                self.world.tasks.spawn(self.admit(), "open the listeners")
+                self.world.tasks.spawn(self.settle_in(), "open the listeners")
             else:
                 self.world.tasks.call_later(2, caught_up)
 
         caught_up()
 
-    async def admit(self) -> None:
-        """The image covers our own registration: clients and brokers may come, and the controller may let us in."""
+    async def settle_in(self) -> None:
+        """The image covers our own registration: carry it out, in turns, for a controller in this process goes on, and
+        so do heartbeats. Then clients and brokers may come, and the controller may let us in."""
+        await in_turns(self.world.tasks, self.metadata.release(self.config.node_id))
+        await self._admit()
+
+    async def _admit(self) -> None:
         for door in self.doors if self._stopping is None else ():
             door.admit()
             try:

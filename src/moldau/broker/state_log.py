@@ -27,6 +27,9 @@ _JSON = json.JSONEncoder(separators=(",", ":"))
 AT_ONCE = 150
 """Events that are put into words in one turn of the loop; ten thousand would hold up everything else."""
 
+LOOKED_AT_ONCE = 1_000
+"""Changes that are looked through in one turn for those that concern this broker."""
+
 Changed = tuple[str, Partition | None, Partition]
 
 
@@ -72,30 +75,35 @@ class StateLog:
             self._unwritten.clear()
             self._node.failed("state-change log", error)
 
-    def carried_out(self, image: Image, delta: Delta) -> None:
-        """What a batch made of this broker's replicas."""
+    def carried_out(self, image: Image, delta: Delta) -> Iterator[None]:
+        """What a batch made of this broker's replicas; pauses where the loop should turn."""
         if not (_is_kept(TEXT) or _is_kept(TWIN)):
             return
         led: list[Changed] = []
         followed: list[Changed] = []
-        for topic, _, before, after in delta.partition_changes(image):
+        for looked, (topic, _, before, after) in enumerate(delta.changes(image), 1):
+            if not looked % LOOKED_AT_ONCE:
+                yield
             if after is None or self._me not in after.replicas:
                 continue
             if before is not None and before.leader_epoch == after.leader_epoch:
                 continue
             (led if after.leader == self._me else followed).append((topic, before, after))
-        lines: list[str] = []
-        twins: list[str] = []
         now_ms = self._node.world.clock.wall_ms()
         for role, changed in (("leader", led), ("follower", followed)):
-            if changed:
-                lines.append(f"[Broker id={self._me}] Transitioning {len(changed)} partition(s) to local {role}s.")
-            for one in changed:
-                end, high = self._log_of(one[2])
-                lines.append(f"[Broker id={self._me}] {_SAY[role](one, end, high)}")
-                twins.append(_JSON.encode({"time_ms": now_ms, "node": self._me, **_facts(role, one, end, high)}))
-        _write(TEXT, lines)
-        _write(TWIN, twins)
+            for begin in range(0, len(changed), AT_ONCE):
+                lines: list[str] = []
+                twins: list[str] = []
+                if begin:
+                    yield
+                else:
+                    lines.append(f"[Broker id={self._me}] Transitioning {len(changed)} partition(s) to local {role}s.")
+                for one in changed[begin : begin + AT_ONCE]:
+                    end, high = self._log_of(one[2])
+                    lines.append(f"[Broker id={self._me}] {_SAY[role](one, end, high)}")
+                    twins.append(_JSON.encode({"time_ms": now_ms, "node": self._me, **_facts(role, one, end, high)}))
+                _write(TEXT, lines)
+                _write(TWIN, twins)
 
     def _log_of(self, partition: Partition) -> tuple[int, int]:
         """Where this broker's log of it ends, or its epoch begins if it leads, and its high watermark; -1: no log."""

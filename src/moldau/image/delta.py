@@ -6,6 +6,7 @@ state-change log can say from what to what. A thing absent from a table did not 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from moldau.image.partition import Key, Partition
@@ -56,12 +57,14 @@ class Delta:
 
     def partition_changes(self, image: Image) -> list[PartitionDelta]:
         """Every partition touched, with before and after; those created and deleted within the batch are left out."""
-        changes = []
+        return list(self.changes(image))
+
+    def changes(self, image: Image) -> Iterator[PartitionDelta]:
+        """The same one by one, for who pauses in between; the image may not change before the end."""
         for key, before in self.partitions.items():
             topic = image.topics.get(key[0])
             after = None if topic is None else topic.partitions.get(key[1])
             if before is None and after is None:
                 continue
             name = topic.name if topic is not None else self.topics[key[0]][0]
-            changes.append(PartitionDelta(name, key, before, after))
-        return changes
+            yield PartitionDelta(name, key, before, after)

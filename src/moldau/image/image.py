@@ -7,7 +7,8 @@ log, and stops the node (KAFKA-14275: failing to apply must crash, not continue)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from moldau.image.delta import Delta
@@ -15,6 +16,9 @@ from moldau.image.index import Index
 from moldau.image.partition import NO_LEADER, Key, Partition, from_record, merged
 from moldau.image.registration import Broker, Controller, broker_from, controller_from
 from moldau.wire.records import metadata as records
+
+MANY = 50
+"""New partitions of a topic in a row that are folded together rather than one by one."""
 
 
 class Topic:
@@ -166,9 +170,40 @@ class Image:
     def apply_all(self, batch: Iterable[Any], last_offset: int = -1, delta: Delta | None = None) -> None:
         """Fold a run of records of which the last stands at ``last_offset`` (all without offsets when -1)."""
         batch = list(batch)
-        first = last_offset - len(batch) + 1 if last_offset >= 0 else -1
-        for n, record in enumerate(batch):
-            self.apply(record, first + n if last_offset >= 0 else -1, delta)
+        before = last_offset - len(batch) if last_offset >= 0 else -1
+        for topic_id, group in groupby(batch, _partition_of):
+            run = list(group)
+            if len(run) >= MANY and self._are_new(topic_id, run):
+                if last_offset >= 0:
+                    assert before >= self.offset, f"record {before + 1} after {self.offset}"
+                    before = self.offset = before + len(run)
+                self._add_partitions(self.topics[bytes(topic_id)], run, delta)
+                continue
+            for record in run:
+                before += last_offset >= 0
+                self.apply(record, before, delta)
+
+    def _are_new(self, topic_id: Any, run: Sequence[records.PartitionRecord]) -> bool:
+        """Whether a run of records makes partitions of a topic that has none of them."""
+        topic = None if topic_id is None or self._transaction is not None else self.topics.get(bytes(topic_id))
+        if topic is None:
+            return False
+        numbers = {record.partition_id for record in run}
+        return len(numbers) == len(run) and numbers.isdisjoint(topic.partitions)
+
+    def _add_partitions(self, topic: Topic, run: Sequence[records.PartitionRecord], delta: Delta | None) -> None:
+        """Fold many new partitions. Most stand alike (same replicas, ISR, leader), and are looked up together."""
+        topic = self._own(topic)
+        alike: dict[tuple[Any, ...], dict[Key, None]] = {}
+        for record in run:
+            after = topic.partitions[record.partition_id] = self._interned(from_record(record))
+            _, _, replicas, isr, leader, _, _, adding, removing, elr, last_known_elr, _, _ = after
+            standing = id(replicas), id(isr), leader, adding, removing, elr, last_known_elr
+            alike.setdefault(standing, {})[topic.id, record.partition_id] = None
+        for keys in alike.values():
+            self.index.add(self.at(next(iter(keys))), keys)
+            if delta is not None:
+                delta.partitions.update(keys)
 
     def _begin(self, record: records.BeginTransactionRecord, offset: int, delta: Delta | None) -> None:
         assert self._transaction is None, "a metadata transaction inside another"
@@ -259,17 +294,24 @@ class Image:
         before = topic.partitions.get(number)
         if delta is not None:
             delta.partitions.setdefault((topic.id, number), before)
+        after = self._interned(after)
+        self._own(topic).partitions[number] = after
+        self.index.update(before, after)
+
+    def _interned(self, one: Partition) -> Partition:
         share = self._shared.setdefault
-        replicas, isr = share(after.replicas, after.replicas), share(after.isr, after.isr)
-        directories = share(after.directories, after.directories)
-        after = Partition(
-            topic.id, number, replicas, isr, after.leader, after.leader_epoch, after.partition_epoch,
-            after.adding, after.removing, after.elr, after.last_known_elr, directories, after.recovery,
+        replicas, isr = share(one.replicas, one.replicas), share(one.isr, one.isr)
+        directories = share(one.directories, one.directories)
+        return Partition(
+            one.topic_id, one.id, replicas, isr, one.leader, one.leader_epoch, one.partition_epoch,
+            one.adding, one.removing, one.elr, one.last_known_elr, directories, one.recovery,
         )  # fmt: skip
+
+    def _own(self, topic: Topic) -> Topic:
+        """A topic to be changed here, which no other image has a part in."""
         if topic.owner is not self._mine:
             topic = self.topics[topic.id] = Topic(topic.name, topic.id, self._mine, dict(topic.partitions))
-        topic.partitions[number] = after
-        self.index.update(before, after)
+        return topic
 
     def _remove_topic(self, record: records.RemoveTopicRecord, offset: int, delta: Delta | None) -> None:
         topic = self.topics.pop(bytes(record.topic_id), None)
@@ -334,6 +376,11 @@ class Image:
         assert broker is not None, f"no broker is registered under that id: {record!r}"
         assert broker.epoch == epoch, f"the broker is registered under epoch {broker.epoch}: {record!r}"
         return broker
+
+
+def _partition_of(record: Any) -> Any:
+    """The topic id of a new partition's record, None of any other."""
+    return record.topic_id if type(record) is records.PartitionRecord else None
 
 
 def _identity(record: Any) -> tuple[object, ...]:

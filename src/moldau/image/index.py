@@ -61,6 +61,22 @@ class Index:
         _mark(self.moving, key, after is not None and bool(after.adding or after.removing))
         _mark(self.eligible, key, after is not None and bool(after.elr or after.last_known_elr))
 
+    def add(self, one: Partition, keys: Keys) -> None:
+        """Account for many new partitions that stand alike: as ``one`` of them does."""
+        first = one.replicas[0]
+        for broker in one.replicas:
+            self._keys(self.assigned, broker).update(keys)
+        for broker in one.isr:
+            self._keys(self.in_sync, broker).update(keys)
+        self._keys(self.led, one.leader).update(keys)
+        self.preferred[first] = self.preferred.get(first, 0) + len(keys)
+        if one.leader != first:
+            self.astray.update(keys)
+        if one.reassigning:
+            self.moving.update(keys)
+        if one.elr or one.last_known_elr:
+            self.eligible.update(keys)
+
     def _relead(self, key: Key, before: Partition, after: Partition) -> None:
         if before.leader != after.leader:
             self._take(self.led, before.leader, key)

@@ -70,23 +70,14 @@ class Partition(NamedTuple):
 def from_record(record: PartitionRecord) -> Partition:
     """The partition that a PartitionRecord creates or replaces."""
     replicas = tuple(record.replicas)
-    directories = tuple(bytes(d) for d in record.directories) or (UNASSIGNED,) * len(replicas)
+    directories = tuple(map(bytes, record.directories)) or (UNASSIGNED,) * len(replicas)
     assert len(directories) == len(replicas), f"{len(directories)} directories for {len(replicas)} replicas"
     return Partition(
-        topic_id=bytes(record.topic_id),
-        id=record.partition_id,
-        replicas=replicas,
-        isr=tuple(record.isr),
-        leader=record.leader,
-        leader_epoch=record.leader_epoch,
-        partition_epoch=record.partition_epoch,
-        adding=tuple(record.adding_replicas),
-        removing=tuple(record.removing_replicas),
-        elr=tuple(record.eligible_leader_replicas or ()),
-        last_known_elr=tuple(record.last_known_elr or ()),
-        directories=directories,
-        recovery=record.leader_recovery_state,
-    )
+        bytes(record.topic_id), record.partition_id, replicas, tuple(record.isr), record.leader, record.leader_epoch,
+        record.partition_epoch, tuple(record.adding_replicas), tuple(record.removing_replicas),
+        tuple(record.eligible_leader_replicas or ()), tuple(record.last_known_elr or ()), directories,
+        record.leader_recovery_state,
+    )  # fmt: skip
 
 
 def to_record(partition: Partition) -> PartitionRecord:

@@ -177,10 +177,19 @@ class RealDisk:
             os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        with suppress(FileNotFoundError):
-            import shutil  # only here: it brings every archive format along, 2 ms of a broker's start
+        """Three calls where shutil has eight: whoever deletes folders off the loop waits for the interpreter's lock
+        after each."""
+        try:
+            for name in os.listdir(path):
+                self.remove(f"{path}/{name}")
+            os.rmdir(path)
+        except FileNotFoundError:
+            return
+        except OSError:  # it has folders of its own, or the disk fails
+            with suppress(FileNotFoundError):
+                import shutil  # only here: it brings every archive format along, 2 ms of a broker's start
 
-            shutil.rmtree(path)
+                shutil.rmtree(path)
 
     def sync_dir(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

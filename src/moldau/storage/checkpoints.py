@@ -93,14 +93,20 @@ def _properties(data: bytes, separator: str, what: str) -> dict[str, str]:
     return values
 
 
+_HEAD, _WHOLE = b"version: 0\ntopic_id: ", len("version: 0\ntopic_id: ") + 22
+
+
 def format_partition_metadata(topic_id: bytes) -> bytes:
     """``partition.metadata``: which topic incarnation a folder belongs to."""
-    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+    return _HEAD + uuid_text(topic_id).encode()
 
 
 def parse_partition_metadata(data: bytes, what: str) -> bytes:
     """The topic id (16 bytes)."""
-    values = _properties(data, ":", what)
+    if data.startswith(_HEAD) and len(data) == _WHOLE:  # nearly always: a start reads one for each partition
+        values = {"version": "0", "topic_id": data[len(_HEAD) :].decode("latin-1")}
+    else:
+        values = _properties(data, ":", what)
     try:
         topic_id = uuid_bytes(values["topic_id"])
         if int(values["version"]) != 0 or topic_id == bytes(16):

@@ -190,7 +190,9 @@ class Folder:
 
     def say_topic(self, topic_id: bytes) -> None:
         """Write which topic it belongs to; durable with the next flush of its log."""
+        text = format_partition_metadata(topic_id)
         file = self.disk.open(self.file(PARTITION_METADATA), create=True)
-        file.truncate(0)
-        file.pwrite((format_partition_metadata(topic_id),), 0)
+        if file.size():  # ext4 writes a file that was cut to nothing to the disk when it is closed, also a new one
+            file.truncate(0)
+        file.pwrite((text,), 0)
         file.close()

@@ -7,7 +7,7 @@ task or timer: the broker calls the passes. A directory that fails is offline an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from moldau.ports import Disk, Random
@@ -33,6 +33,9 @@ from moldau.storage.retention import Deletion
 from moldau.terms import TopicPartition
 
 ConfigOf = Callable[[TopicPartition], LogConfig]
+
+GONE_AT_ONCE = 100
+"""Removals run in one piece: who stops does not wait for two thousand, and finds the rest at the next start."""
 
 
 class LogDirs:
@@ -125,11 +128,18 @@ class LogDirs:
         """Load every log. After a clean stop this looks at tails only; otherwise it reads from the recovery points
         on.
         """
-        epochs = [self._load_dir(dir, config_of, now_ms) for dir in self.online]
+        for _ in self.load_in_turns(config_of, now_ms, 1_000):
+            pass
+
+    def load_in_turns(self, config_of: ConfigOf, now_ms: int, at_once: int) -> Generator[None, None, None]:
+        """The same, with a pause after ``at_once`` logs."""
+        epochs = []
+        for dir in self.online:
+            epochs.append((yield from self._load_dir(dir, config_of, now_ms, at_once)))
         self.futures.settle(now_ms)
         self.previous_broker_epoch = min(epochs) if epochs and not self.offline else -1
 
-    def _load_dir(self, dir: LogDir, config_of: ConfigOf, now_ms: int) -> int:
+    def _load_dir(self, dir: LogDir, config_of: ConfigOf, now_ms: int, at_once: int) -> Generator[None, None, int]:
         """Load one directory; the broker epoch of its clean stop, or -1."""
         marker = f"{dir.path}/{names.CLEAN_SHUTDOWN}"
         epoch = -1
@@ -146,7 +156,9 @@ class LogDirs:
             starts = self._read_offsets(dir, names.LOG_STARTS)
             marks = self._read_offsets(dir, names.HIGH_WATERMARKS)
             cleaned = self._read_offsets(dir, names.CLEANED_TO)
-            for name in self.disk.list_dir(dir.path):
+            for number, name in enumerate(self.disk.list_dir(dir.path), 1):
+                if not number % at_once:
+                    yield
                 partition = self._partition_in(dir, name, now_ms)
                 if partition is None:
                     continue
@@ -279,18 +291,19 @@ class LogDirs:
         else:
             dir.doomed.append((now_ms + log.config.file_delete_delay_ms, path))
 
-    def remove_strays(self, wanted: Mapping[TopicPartition, bytes], now_ms: int) -> list[TopicPartition]:
-        """Take away every log that ``wanted`` (partition to topic id) does not list, or lists under another id; which.
+    def remove_strays(
+        self, wanted: Mapping[TopicPartition, bytes], now_ms: int, among: Iterable[TopicPartition] | None = None
+    ) -> list[TopicPartition]:
+        """Take away each log (``among`` some) that ``wanted`` (partition to topic id) does not list with its id; which.
 
         Its topic was deleted, or its replica moved away, while this broker was down: it is deleted as it would have
-        been
-        then. A log whose folder does not say its topic id is believed if it is empty, or if it holds flushed data (a
-        broker from before KIP-516 wrote it); what was never flushed may be a former topic's of the same name, and is
+        been then. A log whose folder does not say its topic id is believed if it is empty, or if it holds flushed data
+        (a broker from before KIP-516 wrote it); what was never flushed may be a former topic's of the same name, and is
         set aside for an operator to look at.
         """
         strays = []
-        for partition, log in list(self.logs.items()):
-            topic_id = wanted.get(partition)
+        for partition in list(self.logs) if among is None else among:
+            log, topic_id = self.logs[partition], wanted.get(partition)
             if topic_id is None or (log.topic_id is not None and log.topic_id != topic_id):
                 strays.append(partition)
             elif log.topic_id is None:
@@ -392,12 +405,12 @@ class LogDirs:
 
     def deletions_due(self, now_ms: int) -> list[Deletion]:
         """Removals whose delay is over, to run (off the loop: a large file takes its time) and to end."""
-        deletions = []
+        deletions: list[Deletion] = []
         for dir in self.online:
             paths = [path for due_ms, path in dir.doomed if due_ms <= now_ms]
             if paths:
                 dir.doomed = [entry for entry in dir.doomed if entry[0] > now_ms]
-                deletions.append(Deletion(dir, paths))
+                deletions += (Deletion(dir, paths[n : n + GONE_AT_ONCE]) for n in range(0, len(paths), GONE_AT_ONCE))
         return deletions
 
     def end_deletion(self, deletion: Deletion) -> None:

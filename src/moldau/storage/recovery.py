@@ -70,7 +70,12 @@ class Loaded:
 def load(folder: Folder, known: Known, interval: int) -> Loaded:
     """Load the log in ``folder``; OSError when the disk fails. ``interval``: bytes between index entries made again."""
     findings: list[str] = []
-    names = _tidy(folder, folder.disk.list_dir(folder.path))
+    names = folder.disk.list_dir(folder.path)
+    if names == [PARTITION_METADATA] and not (known.recovery_point or known.log_start_offset):
+        # Of ten thousand partitions most may never have had a record: nothing below would find anything.
+        topic_id = _topic_id(folder, names, findings)
+        return Loaded(segments=[Segment.unmade(folder)], topic_id=topic_id, findings=findings)
+    names = _tidy(folder, names)
     segments = _segments(folder, names)
     loaded = Loaded(segments=segments, findings=findings, topic_id=_topic_id(folder, names, findings))
     stored = _stored_epochs(folder, names, findings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.storage.names import DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, offset_name
+from moldau.storage.names import DELETE_FOLDER, DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, offset_name
 
 if TYPE_CHECKING:
     from moldau.storage.folder import LogDir
@@ -86,7 +86,7 @@ class Deletion:
         disk = self.dir.disk
         try:
             for path in self.paths:
-                if disk.is_dir(path):
+                if path.endswith(DELETE_FOLDER) or disk.is_dir(path):
                     disk.remove_tree(path)
                 else:
                     disk.remove(path)

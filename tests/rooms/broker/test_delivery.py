@@ -162,3 +162,37 @@ def test_after_its_end_nothing_is_told() -> None:
     while bench.turn():
         pass
     assert ear.heard == [9]
+
+
+def test_a_large_batch_is_unpacked_in_one_turn_and_told_in_the_next() -> None:
+    ear = Ear()
+    bench = Bench(ear)
+    for size in (3, STEP + 1, 3):
+        bench.batches.append((bench.end, proposal([NoOpRecord()] * size, bench.end, 1, 0)))
+        bench.end += size
+    bench.delivery.committed(bench.end)
+    assert ear.heard == [2]
+    assert bench.turn()
+    assert ear.heard[1:2] == [STEP + 3]
+    while bench.turn():
+        pass
+    assert ear.heard == [2, STEP + 3, STEP + 6]
+    assert bench.points == [bench.end], "all of it is told before anything is done with all of it"
+
+
+def test_what_a_node_proposed_itself_is_told_at_once_however_large() -> None:
+    ear = Ear()
+    bench = Bench(ear)
+    bench.propose(5 * STEP)
+    bench.delivery.committed(bench.end)
+    assert ear.heard == [5 * STEP - 1]
+
+
+def test_a_snapshot_lets_a_large_batch_be_told_that_was_only_unpacked() -> None:
+    ear = Ear()
+    bench = Bench(ear)
+    bench.batches.append((0, proposal([NoOpRecord()] * (STEP + 1), 0, 1, 0)))
+    bench.delivery.committed(STEP + 1)
+    assert not ear.heard
+    bench.delivery.snapshot(b"", OffsetAndEpoch(100, 3))
+    assert ear.heard == [STEP, "snapshot 99"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from moldau.image import NO_LEADER, Delta, Image, Partition, image_from, image_hash, snapshot_records
+from moldau.image.image import MANY
 from moldau.image.index import Index
-from moldau.image.partition import LOST, MIGRATING, UNASSIGNED
+from moldau.image.partition import LOST, MIGRATING, UNASSIGNED, to_record
 from moldau.image.registration import Broker
 from moldau.wire.records import metadata as records
 from moldau.wire.records.framing import pack_metadata, unpack_metadata
@@ -298,6 +300,61 @@ def test_a_hash_tells_any_difference() -> None:
         image.apply(record)
         hashes.add(image_hash(image))
     assert len(hashes) == 6
+
+
+def many(numbers: Iterable[int], **fields: Any) -> list[records.PartitionRecord]:
+    wheel = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
+    return [
+        to_record(Partition(TOPIC, n, wheel[n % 3], wheel[n % 3], leader=n % 3)._replace(**fields)) for n in numbers
+    ]
+
+
+@pytest.mark.parametrize("fields", [{}, {"leader": 2}, {"isr": (1,), "leader": 1, "elr": (2,)}, {"adding": (2,)}])
+def test_many_new_partitions_folded_together_are_those_that_are_folded_one_by_one(fields: dict[str, Any]) -> None:
+    topic = records.TopicRecord(name="many", topic_id=TOPIC)
+    together, alone = Image(), Image()
+    deltas = Delta(), Delta()
+    batches: list[list[Any]] = [[topic, *many(range(MANY + 20))], many(range(MANY + 20, 4 * MANY), **fields)]
+    offset = -1
+    for batch in batches:
+        for n, record in enumerate(batch, offset + 1):
+            alone.apply(record, n, deltas[1])
+        offset += len(batch)
+        together.apply_all(batch, offset, deltas[0])
+    assert image_hash(together) == image_hash(alone)
+    assert (together.offset, deltas[0].partitions) == (alone.offset, deltas[1].partitions)
+    for name in Index.LOOK_UPS:
+        assert getattr(together.index, name) == getattr(alone.index, name), name
+    assert_index_is_true(together)
+
+
+def test_many_new_partitions_of_a_shared_topic_are_only_on_the_image_that_has_heard_of_them() -> None:
+    image = Image()
+    image.apply_all([records.TopicRecord(name="many", topic_id=TOPIC), *many(range(MANY))])
+    twin = image.copy()
+    twin.apply_all(many(range(MANY, 3 * MANY)))
+    assert (image.partition_count(), twin.partition_count()) == (MANY, 3 * MANY)
+    for one in (image, twin):
+        assert_index_is_true(one)
+
+
+def test_many_records_that_replace_partitions_are_folded_one_by_one() -> None:
+    image = Image()
+    image.apply_all(
+        [records.TopicRecord(name="many", topic_id=TOPIC), *many(range(MANY)), *many(range(MANY), leader=1)]
+    )
+    image.apply_all([*many([MANY] * MANY), *many(range(1, MANY), leader=2)])
+    assert len(image.index.led[2]) == MANY - 1 + (MANY % 3 == 2)
+    assert_index_is_true(image)
+
+
+def test_many_new_partitions_within_a_transaction_wait_for_its_end() -> None:
+    image = Image()
+    image.apply_all([records.TopicRecord(name="many", topic_id=TOPIC), records.BeginTransactionRecord(name=None)])
+    image.apply_all(many(range(MANY)))
+    assert not image.partition_count()
+    image.apply(records.EndTransactionRecord())
+    assert image.partition_count() == MANY
 
 
 def test_a_delta_tells_before_and_after() -> None:

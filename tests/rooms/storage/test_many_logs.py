@@ -26,6 +26,22 @@ class CountingDisk(FaultyDisk):
         return super().step(what, path, size)
 
 
+class LookedAt(CountingDisk):
+    """Counts how often a partition's folder is listed, and a file in it read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: Counter[str] = Counter()
+
+    def list_dir(self, path: str) -> list[str]:
+        self.looks["list"] += path.startswith("/d/t-")
+        return super().list_dir(path)
+
+    def read(self, path: str) -> bytes:
+        self.looks["read"] += path.startswith("/d/t-")
+        return super().read(path)
+
+
 def many(disk: CountingDisk, open_files: int = 1000) -> LogDirs:
     dirs = LogDirs(disk, ["/d"], open_files=open_files)
     dirs.load(lambda _: SMALL)
@@ -79,3 +95,45 @@ def test_idle_logs_come_back_as_they_were_and_take_records() -> None:
     log.append_leader(batch(1), 1, 0)
     dirs.close()
     assert {f"{0:020d}{kind}" for kind in (".log", ".index", ".timeindex")} <= set(disk.list_dir("/d/t-0"))
+
+
+def test_a_start_loads_few_logs_at_once_and_in_the_end_all() -> None:
+    disk = CountingDisk()
+    many(disk).close()
+    dirs, known = LogDirs(disk, ["/d"]), [0]
+    for _ in dirs.load_in_turns(lambda _: SMALL, 0, 7):
+        known.append(len(dirs.logs))
+        assert dirs.previous_broker_epoch == -1, "not before all are there"
+    assert len(dirs.logs) == MANY
+    assert max(after - before for before, after in zip(known, [*known[1:], MANY], strict=True)) <= 7
+
+
+def test_a_log_without_records_costs_a_start_one_look_and_one_small_read() -> None:
+    disk = LookedAt()
+    many(disk)
+    for clean in (False, True):
+        dirs = LogDirs(disk, ["/d"])
+        disk.looks.clear()
+        dirs.load(lambda _: SMALL)
+        assert disk.looks == Counter(list=MANY, read=MANY), clean
+        assert all(log.topic_id == TOPIC_ID for log in dirs.logs.values())
+        assert all(log.recovery_point == log.log_end_offset == 0 for log in dirs.logs.values())
+        assert not dirs.findings
+        dirs.close()
+
+
+def test_many_folders_go_in_pieces_so_that_who_stops_need_not_wait_for_all() -> None:
+    disk = CountingDisk()
+    dirs = many(disk)
+    for number in range(MANY, 250):
+        dirs.create(TopicPartition("t", number), TOPIC_ID, SMALL)
+    dirs.delete_all(list(dirs.logs), 0)
+    due = dirs.deletions_due(SMALL.file_delete_delay_ms)
+    assert [len(one.paths) for one in due] == [100, 100, 50]
+    due[0].run()
+    dirs.end_deletion(due[0])
+    again = LogDirs(disk, ["/d"])
+    again.load(lambda _: SMALL)
+    assert not again.logs
+    assert again.deletion_pass(0) == 150, "what was left is found by its name"
+    assert not [name for name in disk.list_dir("/d") if name.startswith("t-")]

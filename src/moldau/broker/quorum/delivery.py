@@ -135,6 +135,8 @@ class Delivery:
             return
 
     def _carry_out(self, batch: Decided) -> Iterator[None]:
+        if self._read is not None and len(batch.records) > self._at_once:
+            yield  # unpacking it took its time, and so will what follows
         for listener in self._listeners:
             rest = listener.committed(batch.records, batch.offset, batch.epoch)
             if rest is not None:

@@ -82,12 +82,11 @@ class ZooKeeperLifecycle:
             return
         self.stage = Stage.RUNNING
         log.info("broker %d is registered and serves", node.config.node_id)
-        # Not from within a batch that is being applied: releasing applies all of it.
-        node.world.tasks.call_soon(self._run)
+        # Not from within a batch that is being applied: what is in the image is carried out before it.
+        node.world.tasks.spawn(self._run(), "open the listeners")
 
-    def _run(self) -> None:
-        self._node.metadata.release()
-        self._node.world.tasks.spawn(self._node.admit(), "open the listeners")
+    async def _run(self) -> None:
+        await self._node.settle_in()
         self.running.set()
 
     # ---- leaving
