@@ -21,7 +21,7 @@ from moldau.cluster.chaos.volumes import Plain
 from moldau.cluster.cluster import QUORUM, ZOOKEEPER
 from moldau.cluster.kills.judging import Verdict
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(340)
 
 AT_ONCE = 4
 LONG = (16, 8, 9)

@@ -13,6 +13,7 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,9 @@ TABLE, TOTALS, CHECKPOINT = "flights", "delays", "checkpoint"
 """Folders under ``--folder``."""
 
 KEYS, SUMS = ("carrier", "hour"), ("flights", "departures", "delay_minutes")
+
+BEGINNINGS = 5
+_TOO_SLOW = "Timed out while waiting for the Python worker to connect back"
 
 
 class Batches:
@@ -97,6 +101,22 @@ def start(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
     )
 
 
+def until_it_stands(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """The query that ``begin`` starts, once its source stands. Spark gives the source's Python process ten seconds to
+    come up, which no setting changes and a busy machine may need; nothing is read before, so it is begun again."""
+    for turn in range(BEGINNINGS):
+        query = begin()
+        while query.isActive and query.status["message"].startswith("Initializing"):
+            time.sleep(0.1)
+        error = query.exception()
+        if error is None:
+            return query
+        if _TOO_SLOW not in str(error) or turn == BEGINNINGS - 1:
+            raise error
+        print(f"begun again, as Python took too long to start: {_TOO_SLOW}", file=sys.stderr, flush=True)
+    raise AssertionError
+
+
 def warm_up(spark: SparkSession, folder: Path) -> None:
     """Do once, with one flight, what every batch will do: the engine compiles on first use, better now than later."""
     from pyspark.sql import functions as fn
@@ -125,7 +145,7 @@ def main() -> None:
     arguments = parser.parse_args()
     spark = session("flights", folder=str(Path(arguments.folder) / "spark"))
     warm_up(spark, Path(arguments.folder))
-    query = start(spark, arguments)
+    query = until_it_stands(lambda: start(spark, arguments))
     say(event="ready")
     finish = any(line.strip() == "finish" for line in sys.stdin)
     if finish:  # or whoever started us is gone

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,7 +18,7 @@ from rich.console import Console
 from moldau.admin.demo import report, story
 from moldau.admin.demo.checking import Books
 from moldau.admin.demo.data import delays, flights, id_of
-from moldau.admin.demo.pipeline import Pipeline
+from moldau.admin.demo.pipeline import Pipeline, PipelineError
 from moldau.admin.demo.producing import Acks
 from moldau.admin.demo.watching import Change, Happening, Standing, back_in_sync, explained
 from moldau.cluster.nodes import is_alive
@@ -163,3 +167,25 @@ def test_what_the_stream_has_started_ends_with_it(tmp_path: Path, monkeypatch: p
     while is_alive(pid):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("batches", "finishes"), [(5, True), (0, False)])
+def test_a_stream_is_waited_for_as_long_as_batches_come(
+    batches: int, finishes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look takes 100 seconds of a clock that is ours, and finds another batch or none; the sixth finds the end."""
+    looks = 0
+    pipeline = Pipeline.__new__(Pipeline)
+    pipeline.folder, pipeline.log, pipeline.batches = tmp_path, tmp_path / "pipeline.log", []
+
+    class Done(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            nonlocal looks
+            looks += 1
+            pipeline.batches.extend([(0.0, {"rows": 1})] if looks <= batches else [])
+            return looks > 5
+
+    pipeline._process = cast(Any, SimpleNamespace(poll=lambda: None))
+    monkeypatch.setattr("moldau.admin.demo.pipeline.time", SimpleNamespace(monotonic=lambda: 100.0 * looks))
+    with contextlib.nullcontext() if finishes else pytest.raises(PipelineError, match="within 180 s"):
+        pipeline._wait(Done(), 180.0, "finish")

@@ -15,6 +15,7 @@ from typing import IO, Any
 START_TIMEOUT_S = 300.0
 """A process that ends is noticed at once; this is for machines on which Spark takes its time."""
 FINISH_TIMEOUT_S = 180.0
+"""Without another batch: as long as they come, it reads on, on whatever machine."""
 
 
 class PipelineError(RuntimeError):
@@ -91,8 +92,10 @@ class Pipeline:
                     self._done.set()
 
     def _wait(self, for_what: threading.Event, timeout_s: float, verb: str) -> None:
-        deadline = time.monotonic() + timeout_s
+        seen, deadline = len(self.batches), time.monotonic() + timeout_s
         while not for_what.wait(0.1):
+            if len(self.batches) > seen:
+                seen, deadline = len(self.batches), time.monotonic() + timeout_s
             if self._process.poll() is not None and not for_what.wait(1.0):
                 raise PipelineError(f"the stream did not {verb}:\n{self.last_words()}")
             if time.monotonic() > deadline:
