@@ -57,10 +57,8 @@ class Talk:
             self.cluster = Cluster(bootstrap, options=options)
         except ValueError as error:
             fail(f"--bootstrap-server {bootstrap}: {error}", 2)
-        if not _somebody_listens(bootstrap):
-            fail(
-                f"{bootstrap}: nobody listens there; `moldau up` starts a cluster, --bootstrap-server says where one is"
-            )
+        if (why := _unreached(bootstrap)) is not None:
+            fail(f"{bootstrap}: {why}; `moldau up` starts a cluster, --bootstrap-server says where one is")
 
     def __enter__(self) -> Talk:
         return self
@@ -81,20 +79,23 @@ class Talk:
         return self.cluster.run(work(self.cluster.client, *arguments, **named))
 
 
-def _somebody_listens(bootstrap: str) -> bool:
-    """Whether any of the servers takes connections, or may: a name that is not known is the client's to explain."""
+def _unreached(bootstrap: str) -> str | None:
+    """Why none of the servers can be connected to; None when one takes connections, or may."""
     deadline = time.monotonic() + NOBODY_S
     while True:
+        why = ""
         for host, port in addresses(bootstrap):
             try:
                 socket.create_connection((host, port), NOBODY_S).close()
-                return True
+                return None
             except ConnectionRefusedError:
-                continue
+                why = why or "nobody listens there"
+            except (socket.gaierror, ValueError, OverflowError) as error:  # a label of 64 letters, port 65536
+                why = why or f"{host}:{port} is no address: {error.args[-1]}"
             except OSError:
-                return True
+                return None
         if time.monotonic() > deadline:
-            return False
+            return why
         time.sleep(0.1)
 
 

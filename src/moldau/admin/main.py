@@ -14,11 +14,14 @@ from typing import Any
 def main() -> None:
     """The entry point."""
     arguments = sys.argv[1:]
-    if arguments[:1] == ["node"] and "--help" not in arguments:
-        from moldau.admin.node import run_node
+    try:
+        if arguments[:1] == ["node"] and "--help" not in arguments:
+            from moldau.admin.node import run_node
 
-        sys.exit(run_node(arguments[1:]))
-    import_module("moldau.admin.cli").cli(prog_name="moldau")
+            sys.exit(run_node(arguments[1:]))
+        import_module("moldau.admin.cli").cli(prog_name="moldau")
+    except KeyboardInterrupt:  # while it was still loading: later, each command has its own way to end
+        fail("interrupted")
 
 
 def fail(message: str, code: int = 1) -> Any:

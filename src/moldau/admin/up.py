@@ -79,7 +79,7 @@ def up(
         )
         _agree(cluster, pairs)
         _start(cluster)
-    except (ClusterError, ValueError) as error:
+    except (ClusterError, ValueError, OSError) as error:
         fail(str(error))
         return
     except KeyboardInterrupt:
@@ -207,7 +207,11 @@ def status(data: Path, output: str) -> None:
 def found(data: Path) -> Cluster:
     if not (data / "cluster.json").exists():
         fail(f"no cluster in {data}: start one with `moldau up --data {data}`")
-    return Cluster(data=data.resolve())
+    try:
+        return Cluster(data=data.resolve())
+    except (ValueError, OSError) as error:
+        fail(str(error))
+        raise
 
 
 def _rows(cluster: Cluster) -> list[dict[str, Any]]:

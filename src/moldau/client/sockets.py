@@ -192,6 +192,8 @@ class SocketLines:
     async def connect(self, host: str, port: int) -> Line:
         try:
             line = SocketLine(host, port, self.options)
+        except (ValueError, OverflowError) as error:  # a label of 64 letters, a NUL, port 65536
+            raise ConnectionError(f"{host}:{port} is no address: {error}") from error
         except TimeoutError:
             raise RequestTimedOut(
                 f"no connection to {host}:{port} within {self.options.connect_timeout_ms} ms"

@@ -67,12 +67,18 @@ class ClusterSpec:
 
     @classmethod
     def load(cls, folder: Path) -> ClusterSpec:
-        """FileNotFoundError when no cluster was made in the folder."""
-        data = json.loads((folder / "cluster.json").read_text())
-        nodes = [NodeSpec(**node) for node in data.pop("nodes")]
+        """FileNotFoundError when no cluster was made in the folder; ValueError when its file is not one of ours."""
+        file = folder / "cluster.json"
+        text = file.read_text()
+        try:
+            data = json.loads(text)
+            nodes = [NodeSpec(**node) for node in data.pop("nodes")]
+            spec = cls(nodes=nodes, **data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{file} does not describe a cluster: {error!r}") from error
         for node in nodes:
             node.pid = ours(node.pid, Path(node.folder).parent)
-        return cls(nodes=nodes, **data)
+        return spec
 
 
 def free_ports(count: int, but: Collection[int] = ()) -> list[int]:

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from moldau.admin.cli import cli
+from moldau.admin.main import main
 from moldau.cluster.cluster import Cluster
 from moldau.cluster.nodes import HOST, is_alive, ours
 
@@ -99,3 +100,45 @@ def test_where_nobody_listens_is_said_soon(monkeypatch: pytest.MonkeyPatch) -> N
     done = CliRunner().invoke(cli, ["quorum", "status", "--bootstrap-server", "127.0.0.1:9"])
     assert done.exit_code == 1
     assert "127.0.0.1:9: nobody listens there" in done.output
+
+
+@pytest.mark.parametrize("command", ["up", "down", "status"])
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"nodes": [{"id": 1}]}'])
+def test_a_folder_whose_file_is_not_of_a_cluster_is_named_and_left_alone(
+    tmp_path: Path, command: str, text: str
+) -> None:
+    (tmp_path / "cluster.json").write_text(text)
+    done = CliRunner().invoke(cli, [command, "--data", str(tmp_path)])
+    assert done.exit_code == 1
+    assert f"{tmp_path}/cluster.json does not describe a cluster" in done.output
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("cluster.json", text)]
+
+
+def test_a_file_in_place_of_the_folder_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = CliRunner().invoke(cli, ["up", "--data", str(tmp_path / "file")])
+    assert done.exit_code == 1
+    assert "Not a directory" in done.output
+
+
+def test_a_bootstrap_server_that_is_no_address_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moldau.admin.asking.NOBODY_S", 0.5)
+    done = CliRunner().invoke(cli, ["quorum", "status", "--bootstrap-server", f"{'x' * 70}:9092"])
+    assert done.exit_code == 1
+    assert "is no address" in done.output
+
+
+@pytest.mark.parametrize("command", ["node", "status"])
+def test_who_interrupts_a_command_before_it_has_begun_sees_no_traceback(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["moldau", command])
+    monkeypatch.setattr("moldau.admin.node.run_node", interrupted)
+    monkeypatch.setattr("moldau.admin.main.import_module", interrupted)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 1
+    assert capsys.readouterr().err == "moldau: interrupted\n"
