@@ -68,7 +68,8 @@ def _progress(turn: Turn, role: Leader, replica: ReplicaKey) -> Progress:
     """What is known of a replica: a voter only under the directory id it votes with, else an observer (R8)."""
     voter = role.voters.get(replica.id)
     if voter is not None and voter.key.fits(replica):
-        return replace(voter, directory_id=replica.directory_id) if voter.directory_id == NO_UUID else voter
+        # A voter set by hand may be back with another disk: that is the one that an upgrade writes down (KIP-853).
+        return voter if replica.directory_id == NO_UUID else replace(voter, directory_id=replica.directory_id)
     return role.observers.get(replica) or Progress(replica, turn.at.now_ms)
 
 

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from moldau.quorum import Leader
+from moldau.quorum import At, Leader, LogView, Progress, Quorum, ReplicaKey, VoterSet
+from moldau.quorum.leader import _note
+from moldau.quorum.state import Turn
 from moldau.simulator.machines.voters_world import VoterWorld, voter
 from moldau.terms import Code
 
@@ -225,3 +227,16 @@ def test_no_law_breaks_while_voters_come_and_go_and_the_quorum_recovers(
     seed: int, voters: int, steps: list[tuple[tuple[str, int], int]], crash: float
 ) -> None:
     play(seed, voters, steps, crash)
+
+
+def test_an_upgrade_writes_down_the_disk_that_a_voter_has_now() -> None:
+    """Set by hand it has no directory id of its own in the set, and may be back with another disk."""
+    log = LogView(end=5, flushed=5)
+    seen = Progress(ReplicaKey(2), 0, directory_id=b"2" * 16)
+    role = Leader(3, ReplicaKey(1), 1, 0, {2: seen})
+    turn = Turn(Quorum(me=ReplicaKey(1, b"1" * 16), voters=VoterSet.of(1, 2), role=role, log=log), At(7, 0))
+    _note(turn, ReplicaKey(2, b"9" * 16))
+    assert isinstance(turn.role, Leader)
+    assert turn.role.voters[2].directory_id == b"9" * 16
+    _note(turn, ReplicaKey(2))
+    assert turn.role.voters[2].directory_id == b"9" * 16, "who says nothing is taken for who spoke last"
