@@ -100,7 +100,7 @@ class SimTransport(asyncio.Transport):
         self.peer: SimTransport
         self.protocol: Any = None
         self._out = bytearray()
-        self._closing = self._gone = self._moving = self._choked = self.reading_paused = False
+        self._closing = self._gone = self._told = self._moving = self._choked = self.reading_paused = False
         wires.ends[self] = None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -119,7 +119,7 @@ class SimTransport(asyncio.Transport):
         return len(self._out)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        if self._gone:
+        if self._told:
             raise ValueError("negative file descriptor")  # as uvloop does: whoever needs a name asks in time
         return {"peername": self._theirs, "sockname": self._mine}.get(name, default)
 
@@ -206,7 +206,11 @@ class SimTransport(asyncio.Transport):
             self._gone = True
             self._wires.ends.pop(self, None)
             if self.owner.alive:
-                self._wires.loop.call_soon(self.protocol.connection_lost, error, context=self.owner.context)
+                self._wires.loop.call_soon(self._over, error, context=self.owner.context)
+
+    def _over(self, error: Exception | None) -> None:
+        self.protocol.connection_lost(error)
+        self._told = True
 
 
 class SimNet:
