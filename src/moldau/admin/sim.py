@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from moldau.simulator.machines.seeds import MACHINES
-from moldau.simulator.scenes import QUORUM, SCENES, ZOOKEEPER, ZOOKEEPER_SCENES
+from moldau.simulator.scenes import QUORUM, SCENES, UPKEEP, ZOOKEEPER, ZOOKEEPER_SCENES
 
 
 @click.command()
@@ -22,6 +22,8 @@ def sim(*, seed: int, seeds: int, scene: str | None, plane: str, tier: str, mach
     if tier == "a":
         _machine(machine, seed, seeds)
         return
+    if scene in UPKEEP and plane == ZOOKEEPER:
+        raise click.UsageError(f"--scene {scene} is a trouble of the quorum plane: controllers there have a log")
     if scene is not None and plane == QUORUM and scene not in SCENES:
         raise click.UsageError(f"--scene {scene} is a trouble of the ZooKeeper plane: add --plane {ZOOKEEPER}")
     _nodes(seed, seeds, scene, plane)

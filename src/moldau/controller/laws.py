@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moldau.controller.asks import AlterPartition, ElectionType, ElectLeaders, Heartbeat, RegisterBroker
+from moldau.controller.asks import (
+    AlterPartition,
+    ElectionType,
+    ElectLeaders,
+    Heartbeat,
+    RegisterBroker,
+    UpdateFeatures,
+)
 from moldau.controller.facts import Facts, Settings, Soft, View
 from moldau.controller.state_change import Author, state_changes
 from moldau.controller.states import PARTITION_MOVES, PartitionState, state_of
@@ -239,6 +246,17 @@ def c1_one_change_for_each_partition(step: Step) -> None:
             assert after.partition_epoch <= before.partition_epoch + 1, f"changed twice: {key}: {before} -> {after}"
 
 
+def c13_levels_go_down_only_when_asked(step: Step) -> None:
+    """C13: the level of a feature goes down only where somebody asked for a downgrade to that very level (KIP-584)."""
+    for name, before in step.delta.features.items():
+        level = step.after.features.get(name, 0)
+        if level >= before or step.ask is None:
+            continue
+        updates = step.ask.updates if isinstance(step.ask, UpdateFeatures) else ()
+        asked = any(one.feature == name and one.level == level and one.upgrade_type > 1 for one in updates)
+        assert asked, f"{name} goes from {before} to {level}, and nobody asked for it"
+
+
 Law = Callable[[Step], None]
 LAWS: tuple[Law, ...] = (
     c1_epochs_never_go_back,
@@ -250,6 +268,7 @@ LAWS: tuple[Law, ...] = (
     c10_reassignment_goes_through_the_union,
     c11_elections_are_clean_or_told,
     c12_brokers_go_when_they_may,
+    c13_levels_go_down_only_when_asked,
     s10_isr_joins_are_of_this_incarnation,
     s11_nobody_trusts_a_broker_back_from_a_crash,
     c1_one_change_for_each_partition,

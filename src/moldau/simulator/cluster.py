@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
+import math
 import random
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from moldau.broker.config import load
@@ -27,6 +28,8 @@ from moldau.simulator.rare import Chances
 from moldau.terms import NO_UUID, TopicPartition, uuid_text
 
 PORT, CONTROLLER_PORT = 9092, 9093
+LATE_S = 30.0
+"""So long may what was not answered still come about."""
 CLIENTS = "client"
 """The host on which all clients live."""
 
@@ -62,6 +65,10 @@ class SimCluster:
         self.story: list[str] = []
         self.directories: dict[int, bytes] = {}
         """Of each node's metadata log (KIP-853)."""
+        self.replaced: set[int] = set()
+        """Controllers whose disk was replaced, and who have not yet all that they had: nobody else goes meanwhile."""
+        self.settled_s = 0.0
+        """From when on no change of the voters that an administrator asked for may still come about."""
         self.unclean: set[TopicPartition] = set()
         """Partitions that had an unclean election, which somebody allowed: there records may be gone."""
         self._hash = hashlib.sha256()
@@ -78,12 +85,12 @@ class SimCluster:
 
     def _format(self) -> None:
         chance = SimRandom(self.dice)
-        cluster_id = uuid_text(chance.uuid())
+        self._cluster_id = uuid_text(chance.uuid())
         members = [(id, f"n{id}", CONTROLLER_PORT, chance.uuid()) for id in self.plan.first_voters]
         for id, seat in self.seats.items():
             config = load(self._properties(seat))
             voters = initial_controllers(members, config) if id in self.plan.first_voters else None
-            format_storage(config, cluster_id, seat.disk, chance, voters=voters)
+            format_storage(config, self._cluster_id, seat.disk, chance, voters=voters)
             for folder in ("/", *self.folders):
                 seat.disk.sync_dir(folder)
             self.directories[id] = read_meta(config.metadata_dir, seat.disk).directory_id or NO_UUID
@@ -206,6 +213,29 @@ class SimCluster:
             self.tell(f"{seat.host}, dead already, loses power")
         if power is not None:
             seat.disk.power_cut(power)
+
+    def replace_disk(self, id: int, folders: Sequence[str]) -> None:
+        """What a dead controller has in ``folders`` is gone: empty ones are formatted in their place (KIP-853)."""
+        seat = self.seats[id]
+        config = load(self._properties(seat))
+        for folder in folders:
+            seat.disk.remove_tree(folder)
+        format_storage(config, self._cluster_id, seat.disk, SimRandom(self.dice), ignore_formatted=True)
+        for folder in ("/", *folders):
+            seat.disk.sync_dir(folder)
+        self.directories[id] = read_meta(config.metadata_dir, seat.disk).directory_id or NO_UUID
+        self.tell(f"{', '.join(folders)} of {seat.host} is lost with its disk, and formatted anew")
+
+    @contextmanager
+    def changing_voters(self) -> Iterator[None]:
+        """Somebody asks for a change of the voters: what was not answered may come about later, and then it is late."""
+        self.settled_s = math.inf
+        late_s = LATE_S
+        try:
+            yield
+            late_s = 0.0
+        finally:
+            self.settled_s = self.loop.time() + late_s
 
     def forsake(self, id: int) -> None:
         """Let a node be dead, and stay so."""

@@ -26,7 +26,7 @@ LOG = ".log"
 HALF_DONE = (".cleaned", ".swap")
 """What only a compaction writes; a start finishes it or undoes it."""
 SPARED = (".lock", "meta.properties", ".checkpoint", ".tmp", *HALF_DONE)
-STEPS, AMID_LIMIT_S = 25, 10.0
+STEPS, STEPS_OF_GROUPS, AMID_LIMIT_S = 25, (2, 6, 25), 10.0
 CUT_SHORT = "a compaction was cut short"
 UNCOVERED = 17
 """Base offset, length, leader epoch and magic of a batch."""
@@ -141,7 +141,8 @@ async def amid_compaction(chaos: Chaos) -> bool:
     if seat is None:
         return False
     power = chaos.dice if chaos.dice.random() < 0.5 else None
-    left = chaos.dice.randint(1, STEPS)
+    # What groups write is little: a compaction of it alone has few steps.
+    left = chaos.dice.randint(1, chaos.dice.choice(STEPS_OF_GROUPS) if chaos.plan.group_log else STEPS)
     fell: list[int] = []
 
     def step(path: str) -> None:

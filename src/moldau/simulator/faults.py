@@ -13,7 +13,7 @@ import asyncio
 import errno
 from collections.abc import Awaitable, Callable
 
-from moldau.simulator import decay
+from moldau.simulator import decay, raising, replacing
 from moldau.simulator.cluster import CLIENTS, Seat, SimCluster
 from moldau.simulator.laws.quorum import driver_of
 from moldau.simulator.looking import Eyes
@@ -40,6 +40,8 @@ class Chaos:
         self.lossy: set[int] = set()
         self.crashed: set[int] = set()
         self.rotten: set[int] = set()  # lossy until their operator has been there
+        self.chores: list[asyncio.Task[None]] = []  # what operators do after a trouble, while others go on
+        self.raised: dict[str, int] = {}  # levels of features that were answered
         self.busy: set[int] = set()  # seats whose process or disk is in trouble: one trouble at a time for each
 
     async def run(self) -> None:
@@ -47,6 +49,8 @@ class Chaos:
         hands = [asyncio.create_task(self._hand()) for _ in range(self.plan.at_once)]
         for hand in hands:
             await hand
+        for chore in self.chores:
+            await chore
 
     async def _hand(self) -> None:
         while True:
@@ -63,7 +67,7 @@ class Chaos:
 
     def undone(self) -> list[str]:
         """What this hand has asked for, and did not come about at rest."""
-        return []
+        return raising.undone(self)
 
     async def _wait(self, seconds: float) -> None:
         """Up to ``seconds``; less when all is to end."""
@@ -327,4 +331,6 @@ FAULTS: dict[str, Callable[[Chaos], Awaitable[bool]]] = {
     "blackout": decay.blackout,
     "stalled-writes": decay.stalled_writes,
     "compaction": decay.amid_compaction,
+    "replaced-disk": replacing.replaced_disk,
+    "upgrade": raising.upgrade,
 }

@@ -12,6 +12,7 @@ from typing import Any
 
 from moldau.client.client import Client, Refused
 from moldau.client.consumer import NO_RESET, Chunk, Consumer, ConsumerOptions
+from moldau.client.groups import committed
 from moldau.client.lines import WorldLines
 from moldau.client.membership import GroupOptions
 from moldau.client.producer import Producer, ProducerOptions
@@ -165,6 +166,26 @@ class Reader(Actor):
 
     def _is_at(self, ends: dict[int, int]) -> bool:
         return all(self._consumer.position(TopicPartition(self.topic.name, n)) >= end for n, end in ends.items())
+
+
+class Auditor(Actor):
+    """Asks where the group stands, again and again; ``told`` has (asked ns, partition -> offset)."""
+
+    def __init__(self, cluster: SimCluster, name: str) -> None:
+        super().__init__(cluster, name)
+        self.told: list[tuple[int, dict[int, int]]] = []
+
+    async def audit(self) -> None:
+        """Until told to stop."""
+        while self.going:
+            await asyncio.sleep(self.dice.choice((0.2, 1.0, 2.0)))
+            asked_ns = self.now_ns
+            try:
+                code, found = await committed(self.client, GROUP)
+            except TROUBLE:
+                continue
+            if code is Code.NONE:
+                self.told.append((asked_ns, {at.partition: one.offset for at, one in found.items()}))
 
 
 class Member(Actor):

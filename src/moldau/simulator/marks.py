@@ -36,8 +36,11 @@ MARKS = frozenset(
         "a compaction was cut short",
         "a leader was deposed",
         "a leader was elected uncleanly",
+        "a log of groups was compacted",
         "a log was compacted",
+        "a level was raised",
         "a move ended",
+        "a replaced controller votes again",
         "a replica was cut",
         "a torn tail was cut",
         "an ISR grew again",
@@ -55,6 +58,7 @@ MARKS = frozenset(
         "quorum: leadership was given up",
         "some stayed eligible",
         "the last known leader led again",
+        "voters went into the log",
     }
 )
 """What a hundred seeds hit many times over; the rest is noted, and missed by no campaign."""

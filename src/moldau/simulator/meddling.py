@@ -6,6 +6,7 @@ What was answered is kept: it must be so at the end (C13). One administrator, on
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 from moldau.client.admin import (
@@ -18,16 +19,13 @@ from moldau.client.admin import (
     reassign,
     remove_voter,
 )
-from moldau.client.client import CONTROLLER
-from moldau.client.view import code_of
+from moldau.client.view import Outcome
 from moldau.controller.facts import ELR_FEATURE
 from moldau.simulator.cluster import CONTROLLER_PORT, SimCluster
 from moldau.simulator.load import TROUBLE, Actor
 from moldau.simulator.looking import Eyes
+from moldau.simulator.raising import SAFE_DOWNGRADE, set_levels
 from moldau.terms import Code, TopicPartition
-from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest
-
-SAFE_DOWNGRADE = 2
 
 
 class Administrator(Actor):
@@ -102,12 +100,10 @@ class Administrator(Actor):
         except TROUBLE:
             return
 
-    async def keep_no_elr(self) -> bool:
-        """Turn the feature off, as for a cluster that was made before there was any; whether it is."""
-        kind = UpdateFeaturesRequest
-        update = kind.FeatureUpdateKey(feature=ELR_FEATURE, max_version_level=0, upgrade_type=SAFE_DOWNGRADE)
-        answer: Any = await self.client.ask(kind(feature_updates=[update]), CONTROLLER)
-        return code_of(answer.error_code) is Code.NONE
+    async def begin_lower(self) -> bool:
+        """Features are at the plan's levels, as of a cluster that was made long ago; whether it is so."""
+        levels = {**self.cluster.plan.levels, **({} if self.cluster.plan.elr else {ELR_FEATURE: 0})}
+        return not levels or await set_levels(self.client, levels, SAFE_DOWNGRADE) is Code.NONE
 
     async def _elect_unclean(self) -> None:
         """By hand, where nobody leads; of topics for which the plan allows it only."""
@@ -125,18 +121,23 @@ class Administrator(Actor):
 
     async def _add_voter(self) -> None:
         id = self.dice.choice(self.cluster.plan.controllers)
-        self.cluster.tell(f"admin adds n{id} to the voters")
         where = [("CONTROLLER", f"n{id}", CONTROLLER_PORT)]
-        try:
-            await add_voter(self.client, id, self.cluster.directories[id], where, timeout_ms=5_000)
-        except TROUBLE:
-            return
+        directory = self.cluster.directories[id]
+        await self._change_voters(f"adds n{id} to", add_voter(self.client, id, directory, where, timeout_ms=5_000))
 
     async def _remove_voter(self) -> None:
         id = self.dice.choice(self.cluster.plan.controllers)
-        self.cluster.tell(f"admin removes n{id} from the voters")
+        await self._change_voters(f"removes n{id} from", remove_voter(self.client, id, self.cluster.directories[id]))
+
+    async def _change_voters(self, what: str, change: Coroutine[Any, Any, Outcome]) -> None:
+        """Not while a controller's disk is replaced: with two gone, those that are left may be no majority."""
+        if self.cluster.replaced:
+            change.close()
+            return
+        self.cluster.tell(f"admin {what} the voters")
         try:
-            await remove_voter(self.client, id, self.cluster.directories[id])
+            with self.cluster.changing_voters():
+                await change
         except TROUBLE:
             return
 

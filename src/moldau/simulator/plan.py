@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from moldau.history.checks import SAFE, Promise
 from moldau.simulator.net import Weather
@@ -45,10 +45,11 @@ class TopicPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One run. ``seats`` has each node's roles; ``span_s`` is how long troubles go on, ``at_once`` how many overlap.
-    ``elr``: whether the cluster keeps eligible leader replicas (KIP-966). ``first_voters``: controllers that the quorum
-    begins with, where voters may change (KIP-853); empty where they are set by hand, and ``joins`` where they add
-    themselves. ``rare``: whether production code is told to take rare ways now and then (rare.py). ``step``: how much
-    one step of a node's loop holds; None: little, by the seed.
+    ``elr``: whether the cluster keeps eligible leader replicas (KIP-966); ``levels``: of other features, where all
+    begins lower than it might. ``first_voters``: controllers that the quorum begins with, where voters may change
+    (KIP-853); empty where they are set by hand, and ``joins`` where they add themselves. ``group_log``: settings of
+    __consumer_offsets, where it is compacted all the time. ``rare``: whether production code is told to take rare ways
+    now and then (rare.py). ``step``: how much one step of a node's loop holds; None: little, by the seed.
     """
 
     seed: int
@@ -70,8 +71,10 @@ class Plan:
     weather: Weather
     drift: float
     elr: bool = False
+    levels: Mapping[str, int] = field(default_factory=dict)
     first_voters: tuple[int, ...] = ()
     joins: bool = False
+    group_log: Mapping[str, str] = field(default_factory=dict)
     rare: bool = True
     step: int | None = None
 
@@ -99,8 +102,9 @@ class Plan:
         )
         kept = "" if self.elr else "no "
         voters = f"voters {', '.join(map(str, self.first_voters))}, who change; " if self.first_voters else ""
+        kept = "".join((f"{kept}eligible leader replicas", *(f"; {name} {at}" for name, at in self.levels.items())))
         return (
-            f"nodes: {shape}; {voters}{self.log_dirs} log dirs; {kept}eligible leader replicas\ntopics: {topics}\n"
+            f"nodes: {shape}; {voters}{self.log_dirs} log dirs; {kept}\ntopics: {topics}\n"
             f"troubles: {', '.join(self.faults)}, up to {self.at_once} at once, for {self.span_s:.0f} s; "
             f"then {'a core heals' if self.core_only else 'all heal'}"
         )

@@ -1,6 +1,7 @@
-"""A compacted topic, in a share of the runs, with the trouble ``compaction``: keys, tombstones, small segments.
+"""A compacted topic, or the groups' own log, in a share of the runs, with the trouble ``compaction``: small segments.
 
-It stands in the place of the topics that are less than safe, so that a run has no more to do. Drawn by dice of its own.
+A topic with keys and tombstones stands in the place of those that are less than safe, so that a run has no more to do;
+members of a group commit to __consumer_offsets, which is made with the run. Drawn by dice of their own.
 Decides nothing while the run goes on. Read next: laws/compacted.py, decay.py.
 """
 
@@ -12,7 +13,7 @@ from dataclasses import replace
 from moldau.simulator.plan import Plan, TopicPlan
 from moldau.simulator.scenes import COMPACTION
 
-SHARE = 0.15
+SHARE, GROUPS_SHARE = 0.15, 0.1
 STAY_MS, GO_MS = 86_400_000, 1_000
 """delete.retention.ms: tombstones outlast the run, or they go soon, and then with them what a replica that was away
 for longer should have forgotten (KIP-534)."""
@@ -44,11 +45,29 @@ def with_keys(plan: Plan) -> Plan:
         tombstones_stay=stay,
         configs=configs,
     )
+    topics = tuple(one for one in plan.topics if one.idempotent)
+    return _busy(dice, replace(plan, topics=(*topics, keyed)))
+
+
+def with_group_log(plan: Plan) -> Plan:
+    """The plan, with a log of groups that is compacted all the time, where somebody commits."""
+    dice = random.Random(f"group log plan {plan.seed}")
+    drawn = dice.random() < GROUPS_SHARE
+    if not plan.members or (plan.scene != COMPACTION and (plan.scene is not None or not drawn)):
+        return plan
+    configs = {
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": str(dice.choice((2_000, 6_000))),  # a group's members go into one batch
+        "min.cleanable.dirty.ratio": "0.01",
+    }
+    return _busy(dice, replace(plan, group_log=configs))
+
+
+def _busy(dice: random.Random, plan: Plan) -> Plan:
+    """With cleaners that look often, and a trouble for them."""
     settings = {
         **plan.settings,
         "log.cleaner.backoff.ms": str(dice.choice((300, 1_000, 3_000))),
         "log.flush.offset.checkpoint.interval.ms": "500",  # what is not durable is not compacted
     }
-    topics = tuple(one for one in plan.topics if one.idempotent)
-    faults = tuple(dict.fromkeys((*plan.faults, COMPACTION)))
-    return replace(plan, topics=(*topics, keyed), settings=settings, faults=faults)
+    return replace(plan, settings=settings, faults=tuple(dict.fromkeys((*plan.faults, COMPACTION))))

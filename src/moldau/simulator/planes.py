@@ -18,10 +18,11 @@ from moldau.simulator.looking_zookeeper import ZnodeEyes
 from moldau.simulator.marks import Marks
 from moldau.simulator.marks_zookeeper import ZooKeeperMarks
 from moldau.simulator.plan import Plan
-from moldau.simulator.plan_keyed import with_keys
+from moldau.simulator.plan_keyed import with_group_log, with_keys
 from moldau.simulator.plan_quorum import draw_quorum
+from moldau.simulator.plan_upkeep import with_upkeep
 from moldau.simulator.plan_zookeeper import draw_zookeeper
-from moldau.simulator.scenes import COMPACTION, ZOOKEEPER
+from moldau.simulator.scenes import COMPACTION, QUORUM, UPKEEP, ZOOKEEPER
 
 __all__ = ["Parts", "parts_of", "plan_of"]
 
@@ -40,7 +41,9 @@ class Parts(NamedTuple):
 def plan_of(seed: int, scene: str | None, plane: str, *, rare: bool = True) -> Plan:
     """The plan of a seed on a plane. Without rare ways, it is what it was before there were any: found seeds stay."""
     plan = draw_zookeeper(seed, scene) if plane == ZOOKEEPER else draw_quorum(seed, scene)
-    return replace(with_keys(plan) if rare or scene == COMPACTION else plan, rare=rare)
+    if plane == QUORUM and (rare or scene in UPKEEP):
+        plan = with_upkeep(plan)
+    return replace(with_group_log(with_keys(plan)) if rare or scene == COMPACTION else plan, rare=rare)
 
 
 def parts_of(plan: Plan) -> Parts:

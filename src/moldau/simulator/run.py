@@ -13,12 +13,13 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
+from moldau.broker.topics import OFFSETS
 from moldau.client.admin import NewTopic, create_topics
 from moldau.client.groups import committed
 from moldau.client.reading import LATEST, list_offsets
 from moldau.simulator.laws import rest
 from moldau.simulator.laws.data import DataLaws
-from moldau.simulator.load import GROUP, TROUBLE, Actor, Member, Reader, Writer
+from moldau.simulator.load import GROUP, TROUBLE, Actor, Auditor, Member, Reader, Writer
 from moldau.simulator.meddling import Administrator
 from moldau.simulator.plan import Plan
 from moldau.simulator.planes import parts_of, plan_of
@@ -102,6 +103,7 @@ class Run:
         self.writers = {one.name: [Writer(self.cluster, f"{one.name}.{n}", one) for n in (1, 2)] for one in plan.topics}
         self.readers = {one.name: Reader(self.cluster, f"{one.name}.reader", one) for one in plan.topics}
         self.members = [Member(self.cluster, f"member.{n}", plan.topics[0]) for n in range(plan.members)]
+        self.auditors = [Auditor(self.cluster, "auditor")] if plan.group_log else []
         self.finals: list[Reader] = []
         self.timeline = Timeline(self.eyes, plan.topics[0].name)
         self._looked_s = -1.0
@@ -125,6 +127,7 @@ class Run:
         tasks = [writer.begin(writer.write()) for writers in self.writers.values() for writer in writers]
         reading = [reader.begin(reader.read()) for reader in self.readers.values()]
         reading += [member.begin(member.consume()) for member in self.members]
+        reading += [auditor.begin(auditor.audit()) for auditor in self.auditors]
         meddling = self.admin.begin(self.admin.meddle())
         breaking = asyncio.create_task(self.chaos.run())
         await asyncio.sleep(self.plan.span_s)
@@ -144,7 +147,7 @@ class Run:
             ruled = len(self.eyes.controllers)
             if not await self.cluster.until(lambda: not rest.unread(self.members, self.eyes), HEALED_LIMIT_S):
                 self.cluster.breaks(f"L9: {rest.unread(self.members, self.eyes)}")
-            for reader in (*self.readers.values(), *self.members):
+            for reader in (*self.readers.values(), *self.members, *self.auditors):
                 reader.going = False
             await self._ended(reading, "readers")
             await self._judge(core)
@@ -157,8 +160,8 @@ class Run:
         if not await self.cluster.until(lambda: self.eyes.unfenced(self.plan.brokers), HEALED_LIMIT_S):
             self.cluster.breaks("L5: not all brokers came up")
             return False
-        if self.plan.plane == QUORUM and not self.plan.elr and not await self.admin.begin(self.admin.keep_no_elr()):
-            self.cluster.breaks("C13: eligible leader replicas cannot be turned off where there is no partition")
+        if self.plan.plane == QUORUM and not await self.admin.begin(self.admin.begin_lower()):
+            self.cluster.breaks("C13: levels of features cannot be lowered where there is no partition")
             return False
         new = [
             NewTopic(
@@ -166,6 +169,10 @@ class Run:
             )
             for one in self.plan.topics
         ]
+        if self.plan.group_log:
+            size = [int(self.plan.settings[f"offsets.topic.{key}"]) for key in ("num.partitions", "replication.factor")]
+            groups = self.plan.group_log
+            new.append(NewTopic(name=OFFSETS, partitions=size[0], replication_factor=size[1], configs=groups))
         made = await self.admin.begin(create_topics(self.admin.client, new))
         if any(one.code is not Code.NONE for one in made.values()):
             self.cluster.breaks(f"L1: the topics did not come about: {made}")
@@ -263,7 +270,9 @@ class Run:
             return
         if code is not Code.NONE:
             self.cluster.breaks(f"L9: the group's positions cannot be read: {code.name}")
-        for law in rest.groups(self.members, {p: one.offset for p, one in found.items()}):
+        stand = {p: one.offset for p, one in found.items()}
+        told = [one for auditor in self.auditors for one in auditor.told]
+        for law in (*rest.groups(self.members, stand), *rest.positions(self.members, told)):
             self.cluster.breaks(law)
 
     # ---- the verdict

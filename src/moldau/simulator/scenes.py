@@ -4,16 +4,20 @@ Imports nothing: help is fast.
 
 QUORUM, ZOOKEEPER = "quorum", "zookeeper"
 COMPACTION = "compaction"
+REPLACED, UPGRADE = "replaced-disk", "upgrade"
 
 SCENES = (
     "kill", "pause", "isolate", "one-way", "power", "break", "halves", "clog", "stop", "clock", "slow-disk",
     "hung-disk", "disk-full", "disk-error", "moves",
-    "rot", "blackout", "stalled-writes", "compaction",
+    "rot", "blackout", "stalled-writes", "compaction", "replaced-disk", "upgrade",
 )  # fmt: skip
-DRAWN = SCENES[:-1]
-"""What any run may draw; ``compaction`` asks for a topic of its own too (plan_keyed.py)."""
+DRAWN = SCENES[:-3]
+"""What any run may draw; ``compaction`` asks for a topic of its own too (plan_keyed.py), the last two for controllers
+that have a log (plan_upkeep.py)."""
 RARER = DRAWN[-3:]
 """What came later, drawn by dice of its own."""
+UPKEEP = (REPLACED, UPGRADE)
+"""What only the quorum plane has."""
 ZOOKEEPER_SCENES = (
     "expire", "expire-controller", "no-zookeeper", "ensemble-leader", "ensemble-away", "lag", "lost-answers", "tools",
     "unseen",

@@ -45,7 +45,7 @@ def no_checksum_is_looked_at(patches: Patches) -> None:
             (any_commit_answers_all_who_wait, controller.a_crash_is_forgiven, quorum.exposes_before_its_own_record),
             ("C4:", "back from a crash", "R6:"),
         ),
-        (354, "rot", (no_checksum_is_looked_at,), ("S4:",)),
+        (301, "rot", (no_checksum_is_looked_at,), ("S4:",)),
         (45, "moves", (voters.leads_on_though_removed,), ("R9:",)),
         (1, "kill", (controller.unclean_elections_are_not_told,), ("is not told",)),
     ],
@@ -86,7 +86,8 @@ def data_laws() -> tuple[DataLaws, Callable[[str, Partition, Partition], None], 
         topics=[
             SimpleNamespace(name="risky", unclean=True, keys=0),
             SimpleNamespace(name="safe", unclean=False, keys=0),
-        ]
+        ],
+        group_log={},
     )
     cluster = SimpleNamespace(breaks=None, plan=plan, unclean=unclean)
     eyes: Any = SimpleNamespace(cluster=cluster, listeners=[], replicas=dict, image=None)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from moldau.broker.node import Node
+from moldau.broker.topics import OFFSETS
 from moldau.simulator.looking import Eyes
 from moldau.storage import CorruptLog
 from moldau.storage.compaction import raw_records
@@ -127,7 +128,7 @@ class CompactionLaws:
             name = f"n{id}, {log.partition}"
             for law in judge(before, after, planned_ms[id], log.config.delete_retention_ms, log.high_watermark):
                 self._eyes.cluster.breaks(f"{law.partition(':')[0]}: {name}: {law.partition(': ')[2]}")
-            self._note(before, after)
+            self._note(log.partition.topic, before, after)
             return saved
 
         dirs.compaction_due, dirs.end_compaction = planned, ended
@@ -135,10 +136,10 @@ class CompactionLaws:
     def _sight(self, log: Any) -> Sight:
         return contextvars.Context().run(sight, log)  # in nobody's life: a judge reads a failing disk as it is
 
-    def _note(self, before: Sight, after: Sight) -> None:
+    def _note(self, topic: str, before: Sight, after: Sight) -> None:
         gone = [before.held[offset] for offset in before.held if offset not in after.held]
         if gone:
-            self.marks.add("a log was compacted")
+            self.marks.add("a log of groups was compacted" if topic == OFFSETS else "a log was compacted")
         last = newest(before.held.values())
         if any(last[one.key] is one for one in gone):
             self.marks.add("a tombstone went")

@@ -107,9 +107,12 @@ class ControlLaws:
         return wrong + self._who_rules() + self._who_votes()
 
     def _who_votes(self) -> list[str]:
-        """R9: at rest all nodes that live count by the same voters."""
-        told = {id: driver_of(node).quorum.voters.ids for id, node in self._eyes.nodes()}
-        return [] if len(set(told.values())) <= 1 else [f"R9: voters by node, when all is quiet: {told}"]
+        """R9: at rest all nodes that live count by the same voters, on the same disks, under one kraft.version."""
+        quorums = {id: driver_of(node).quorum for id, node in self._eyes.nodes()}
+        told = {id: (one.kraft_version, one.voters.ids) for id, one in quorums.items()}
+        keys = {tuple(voter.key for voter in one.voters.voters) for one in quorums.values()}
+        same = len(set(told.values())) <= 1 and len(keys) <= 1
+        return [] if same else [f"R9: (kraft.version, voters) by node, when all is quiet: {told}, {len(keys)} sets"]
 
     def _who_rules(self) -> list[str]:
         """L8: at rest one controller rules, and all nodes that live follow it, in one epoch."""

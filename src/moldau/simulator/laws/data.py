@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from moldau.broker.node import Node
+from moldau.broker.topics import OFFSETS
 from moldau.image import NO_LEADER, Delta, Recovery
 from moldau.replication import laws as room
 from moldau.replication.facts import Assignment
@@ -120,6 +121,8 @@ class DataLaws:
         topics = eyes.cluster.plan.topics
         self._risky = {topic.name for topic in topics if topic.unclean}
         self._keyed = {topic.name: topic.tombstones_stay for topic in topics if topic.keys}
+        if eyes.cluster.plan.group_log:
+            self._keyed[OFFSETS] = True
         self.compaction = CompactionLaws(eyes)
         self.past: dict[Any, Past] = {}
         eyes.listeners.append(self.heard)

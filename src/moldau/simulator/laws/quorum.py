@@ -73,9 +73,11 @@ class QuorumLaws:
         self._last: dict[int, Any] = {}
         self._drivers: dict[int, Any] = {}
         self._persisted: dict[int, int] = {}
+        self._disks: dict[int, bytes] = {}
 
     def look(self) -> None:
         """Judge every seat whose role or watermark has changed."""
+        self._forget_replaced()
         seats = ((id, driver_of(node)) for id, node in self._eyes.nodes())
         # Where the metadata log's directory has failed, the node is about to end, and its log cannot be read.
         drivers = {id: driver for id, driver in seats if driver is not None and driver.deeds.log.dir.offline is None}
@@ -99,6 +101,17 @@ class QuorumLaws:
         for id in set(self._seen) - set(drivers):
             del self._seen[id]
             self._history.leading[id] = None
+
+    def _forget_replaced(self) -> None:
+        """What a controller had said and flushed is gone with its disk; on another one it is another replica."""
+        for id, directory in self._eyes.cluster.directories.items():
+            if self._disks.setdefault(id, directory) == directory:
+                continue
+            self._disks[id] = directory
+            self._history.flushed[id] = 0
+            for of in (self._history.epochs, self._persisted, self._last):
+                of.pop(id, None)
+            self._history.votes = {key: vote for key, vote in self._history.votes.items() if key[0] != id}
 
     def _judge(self, id: int, driver: Any, rises: bool) -> None:
         quorum = driver.quorum

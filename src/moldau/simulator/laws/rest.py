@@ -57,6 +57,27 @@ def groups(members: list[Member], committed: Mapping[TopicPartition, int]) -> li
     return broken[:SHOWN]
 
 
+def positions(members: list[Member], told: list[tuple[int, dict[int, int]]]) -> list[str]:
+    """S18: who asks where the group stands is told of every commit that was acknowledged before he asked, or of a later
+    one: through coordinators that change, and logs of theirs that are compacted.
+    """
+    rows = sorted((answered, partition, at) for member in members for _, answered, _, partition, at in member.commits)
+    broken: list[str] = []
+    least: dict[int, int] = {}
+    done = 0
+    for asked, found in told:
+        while done < len(rows) and rows[done][0] < asked:
+            _, partition, at = rows[done]
+            least[partition] = max(at, least.get(partition, -1))
+            done += 1
+        broken += [
+            f"S18: partition {partition} was at {at}, and {asked / 1e9:.1f} s after the start at {found.get(partition)}"
+            for partition, at in least.items()
+            if found.get(partition, -1) < at
+        ]
+    return broken[:SHOWN]
+
+
 def unread(members: list[Member], eyes: Eyes) -> str:
     """L9: what is committed and was given to no member of the group yet; empty when there is nothing."""
     for partition, of in eyes.replicas(members[0].topic.name).items() if members else ():

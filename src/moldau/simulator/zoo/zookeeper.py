@@ -136,7 +136,7 @@ MUTANTS = tuple(
         ("KAFKA-6082's kind", "/controller is taken, and the epoch a moment later", ZOOKEEPER, ("Z2",),
          is_elected_before_the_epoch_is, 0),
         ("KIP-380", "a broker obeys what was said to an earlier life of it", ZOOKEEPER, ("Z3",),
-         obeys_what_was_said_to_an_earlier_life, 2),
+         obeys_what_was_said_to_an_earlier_life, 27),
         ("KAFKA-1188", "a broker obeys a controller that is deposed, but where it rules itself",
          f"{ZOOKEEPER} expire-controller", ("Z3", "Z6"), obeys_a_deposed_controller, 19),
         ("own (Z4)", "states are set whatever they were", ZOOKEEPER, ("Z4",), sets_states_whatever_they_were, 0),
