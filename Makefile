@@ -41,17 +41,21 @@ check: setup  ## ruff, mypy, import contracts, tidy budgets
 jars: setup  ## Apache Kafka's jars through Maven, for the peer and the Java clients
 	@sh bench/jars/get.sh
 
-# The clients on the other plane too; `make test-zookeeper` is all that can run there. Its kills, demo and migration are
-# tests of their own among the rest; chaos, which is on that plane for the most part, goes with the clients.
-ON_ZOOKEEPER := client foreign_aiokafka foreign_codecs foreign_confluent foreign_groups foreign_java \
-	foreign_kafka_python foreign_kcat admin_bad_input admin_commands admin_tools
+# The clients on the other plane too; `make test-zookeeper` is all that can run there. What starts clusters of its own,
+# of whichever plane it is about, may go with either step: these go with the shorter one.
+CLIENTS := client foreign_aiokafka foreign_codecs foreign_confluent foreign_groups foreign_java foreign_kafka_python \
+	foreign_kcat admin_bad_input admin_commands admin_tools
+ON_THEIR_OWN := chaos migration old_java_tools plane_zookeeper zookeeper_contract zookeeper_directories \
+	zookeeper_ensemble zookeeper_lost dynamic_voters fuzz answers
+LIVE = $(1:%=tests/live/test_%.py)
 
 # The campaign counts on every core; what is live waits a lot, so each plane goes beside the other.
 # Of the last, one process takes all that is live, another the rooms; who ends first helps with the rooms that are left.
 test: check jars  ## everything that CI runs
 	$(PY) -m moldau.simulator.campaign
-	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(ON_ZOOKEEPER:%=tests/live/test_%.py) tests/live/test_chaos.py' \
-		'$(PYTEST) --hypothesis-profile=landing -n 2 --dist loadscope tests --ignore tests/tidy --ignore tests/live/test_chaos.py'
+	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
+		'$(PYTEST) --hypothesis-profile=landing -n 2 --dist loadscope tests --ignore tests/tidy \
+		$(addprefix --ignore ,$(call LIVE,$(ON_THEIR_OWN)))'
 
 test-zookeeper: setup jars  ## the live suite with its shared cluster on the ZooKeeper plane
 	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) $(ARGS) $(shell grep -lE 'bootstrap_servers: str|live_cluster' tests/live/test_*.py)
