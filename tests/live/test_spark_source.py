@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark import session
+from moldau.spark.flights import until_it_stands
 from moldau.spark.sink import once
 from moldau.spark.tables import Table, Totals, key_of
 
@@ -68,10 +69,8 @@ def numbers(rows: DataFrame) -> list[int]:
 
 def run(rows: DataFrame, checkpoint: Path, each: Callable[[DataFrame, int], None]) -> StreamingQuery:
     """Take what there is now, in as many batches as the limits ask for, and end."""
-    query = (
-        rows.writeStream.option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True).foreachBatch(each).start()
-    )  # fmt: skip
+    stream = rows.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    query = until_it_stands(stream.foreachBatch(each).start)
     query.awaitTermination(240)
     return query
 
@@ -148,7 +147,7 @@ def test_a_first_batch_that_failed_is_read_again_from_where_it_was_planned(topic
         raise RuntimeError("the first batch fails")
 
     stream = topic.stream(**options).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = stream.foreachBatch(refuse).start()
+    query = until_it_stands(stream.foreachBatch(refuse).start)
     wait_until(pin.exists, "the first positions are pinned")
     topic.write(range(50, 60))
     with pytest.raises(StreamingQueryException, match="the first batch fails"):
@@ -162,7 +161,7 @@ def test_a_first_batch_that_failed_is_read_again_from_where_it_was_planned(topic
 def test_a_stream_from_latest_without_a_pin_is_refused_with_the_ways_out(topic: Topic) -> None:
     stream = topic.stream(startingOffsets="latest").writeStream.format("noop")
     with pytest.raises(StreamingQueryException, match="initialOffsetsLocation is missing"):
-        stream.start().awaitTermination(240)
+        until_it_stands(stream.start).awaitTermination(240)
 
 
 def test_limits_shape_the_batches_of_available_now(topic: Topic, tmp_path: Path) -> None:
@@ -248,11 +247,9 @@ def test_a_stream_that_repeats_a_batch_into_a_topic_is_read_once(topic: Topic, t
     topic.write(range(100, 200), partition=1)
 
     def write() -> None:
-        query = (
-            topic.stream(columns="value,partition").writeStream.format("moldau").option("topic", target.name)
-            .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-        )  # fmt: skip
-        query.awaitTermination(240)
+        stream = topic.stream(columns="value,partition").writeStream.format("moldau").option("topic", target.name)
+        stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        until_it_stands(stream.start).awaitTermination(240)
 
     with pytest.raises(StreamingQueryException, match=r"names partition 1 of .*, which has 1"):
         write()
