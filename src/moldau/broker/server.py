@@ -351,8 +351,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         error = done.exception()
         if error is not None:
-            self.door.node.handler_failed(header, error)
-            self._refuse(f"request {header.api_key} v{header.api_version} failed: {error!r}")
+            self._failed(header, error)
             return
         response = done.result()
         if response is None:
@@ -361,11 +360,15 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 slot[0] = response_frame(response, header.api_version, header.correlation_id)
             except Exception as failure:  # outside of any task: nobody else would hear of it, and the client would wait
-                self.door.node.handler_failed(header, failure)
-                self._refuse(f"request {header.api_key} v{header.api_version} failed: {failure!r}")
+                self._failed(header, failure)
                 return
             self.door.answered(slot[1], slot[2], response)
         self._advance()
+
+    def _failed(self, header: RequestHeader, error: BaseException) -> None:
+        """There will be no answer: the node hears why, and the client by its connection's end."""
+        self.door.node.handler_failed(header, error)
+        self._refuse(f"request {header.api_key} v{header.api_version} failed: {error!r}")
 
     def _advance(self) -> None:
         """Queue the answers that are ready and next in order."""

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from moldau.client.client import ANYONE, CONTROLLER, Client, Node
-from moldau.client.view import Outcome, by_topic, code_of
+from moldau.client.view import Outcome, by_topic
 from moldau.terms import NO_UUID, Code, TopicPartition
 from moldau.terms.named import NamedTuple
 from moldau.terms.value import field, value
@@ -122,7 +122,7 @@ async def create_topics(
         validate_only=validate_only,
     )
     response = await client.ask(request, CONTROLLER, codes=_topic_codes)
-    return {t.name: Outcome(code_of(t.error_code), t.error_message, t.topic_id) for t in response.topics}
+    return {t.name: Outcome(Code(t.error_code), t.error_message, t.topic_id) for t in response.topics}
 
 
 async def delete_topics(client: Client, names: Collection[str], *, timeout_ms: int = 30_000) -> dict[str, Outcome]:
@@ -135,7 +135,7 @@ async def delete_topics(client: Client, names: Collection[str], *, timeout_ms: i
     response = await client.ask(request, CONTROLLER, codes=lambda r: [t.error_code for t in r.responses])
     for name in names:
         client.view.forget(name)
-    return {t.name: Outcome(code_of(t.error_code), t.error_message, t.topic_id) for t in response.responses}
+    return {t.name: Outcome(Code(t.error_code), t.error_message, t.topic_id) for t in response.responses}
 
 
 async def create_partitions(
@@ -149,7 +149,7 @@ async def create_partitions(
         validate_only=validate_only,
     )
     response = await client.ask(request, CONTROLLER, codes=lambda r: [t.error_code for t in r.results])
-    return {t.name: Outcome(code_of(t.error_code), t.error_message) for t in response.results}
+    return {t.name: Outcome(Code(t.error_code), t.error_message) for t in response.results}
 
 
 async def delete_records(
@@ -200,7 +200,7 @@ async def describe_configs(
         for one in response.results:
             entries = {c.name: _entry(c) for c in one.configs}
             resource = Resource(ResourceType(one.resource_type), one.resource_name)
-            out[resource] = (Outcome(code_of(one.error_code), one.error_message), entries)
+            out[resource] = (Outcome(Code(one.error_code), one.error_message), entries)
     return out
 
 
@@ -228,7 +228,7 @@ async def alter_configs(
         response = await client.ask(request, to, codes=lambda r: [one.error_code for one in r.responses])
         for one in response.responses:
             resource = Resource(ResourceType(one.resource_type), one.resource_name)
-            out[resource] = Outcome(code_of(one.error_code), one.error_message)
+            out[resource] = Outcome(Code(one.error_code), one.error_message)
     return out
 
 
@@ -244,8 +244,8 @@ async def elect_leaders(
         kind.TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_topic(partitions).items()
     ]  # fmt: skip
     response = await client.ask(kind(election_type=election, topic_partitions=topics, timeout_ms=30_000), CONTROLLER)
-    return code_of(response.error_code), {
-        TopicPartition(topic.topic, p.partition_id): Outcome(code_of(p.error_code), p.error_message)
+    return Code(response.error_code), {
+        TopicPartition(topic.topic, p.partition_id): Outcome(Code(p.error_code), p.error_message)
         for topic in response.replica_election_results
         for p in topic.partition_result
     }
@@ -265,8 +265,8 @@ async def reassign(
         topics=[kind.ReassignableTopic(name=name, partitions=parts) for name, parts in topics.items()],
     )
     response = await client.ask(request, CONTROLLER)
-    return Outcome(code_of(response.error_code), response.error_message), {
-        TopicPartition(topic.name, p.partition_index): Outcome(code_of(p.error_code), p.error_message)
+    return Outcome(Code(response.error_code), response.error_message), {
+        TopicPartition(topic.name, p.partition_index): Outcome(Code(p.error_code), p.error_message)
         for topic in response.responses
         for p in topic.partitions
     }
@@ -282,7 +282,7 @@ async def reassignments(
         for name, indexes in by_topic(partitions).items()
     ]  # fmt: skip
     response = await client.ask(kind(topics=topics, timeout_ms=30_000), CONTROLLER)
-    return Outcome(code_of(response.error_code), response.error_message), {
+    return Outcome(Code(response.error_code), response.error_message), {
         TopicPartition(topic.name, p.partition_index): Reassignment(p.replicas, p.adding_replicas, p.removing_replicas)
         for topic in response.topics
         for p in topic.partitions
@@ -315,9 +315,9 @@ async def describe_quorum(client: Client) -> tuple[Outcome, DescribeQuorumRespon
     )
     response: DescribeQuorumResponse = await client.ask(kind(topics=[topic]), CONTROLLER)
     if response.error_code != Code.NONE or not response.topics:
-        return Outcome(code_of(response.error_code), response.error_message), None
+        return Outcome(Code(response.error_code), response.error_message), None
     part = response.topics[0].partitions[0]
-    return Outcome(code_of(part.error_code), part.error_message), part
+    return Outcome(Code(part.error_code), part.error_message), part
 
 
 async def add_voter(
@@ -336,14 +336,14 @@ async def add_voter(
         listeners=listeners,
     )
     response = await client.ask(wish, CONTROLLER)
-    return Outcome(code_of(response.error_code), response.error_message)
+    return Outcome(Code(response.error_code), response.error_message)
 
 
 async def remove_voter(client: Client, voter_id: int, directory_id: bytes) -> Outcome:
     """Let a controller vote no more (KIP-853), the leader too."""
     wish = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id)
     response = await client.ask(wish, CONTROLLER)
-    return Outcome(code_of(response.error_code), response.error_message)
+    return Outcome(Code(response.error_code), response.error_message)
 
 
 def _who_knows(resources: Collection[Resource]) -> dict[Any, list[Resource]]:

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from moldau.client.lines import Line, Lines
-from moldau.client.view import View, code_of
+from moldau.client.view import View
 from moldau.terms import Code, TopicPartition
 from moldau.terms.named import NamedTuple
 from moldau.terms.value import value
@@ -226,7 +226,7 @@ class Client:
         response = await (await self.any_line()).ask(request)
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code != Code.NONE:
-            raise Refused(code_of(found.error_code), f"no coordinator for {target.key!r}")
+            raise Refused(Code(found.error_code), f"no coordinator for {target.key!r}")
         if found.node_id not in self.view.brokers:
             await self.refresh([])
         self._coordinators[target] = found.node_id
@@ -351,7 +351,7 @@ class Client:
         patience = self.patience(timeout_ms)
         while left:
             for partition, (number, answer) in (await self._round(left, build, read, highest)).items():
-                code = code_of(number)
+                code = Code(number)
                 done[partition] = (code, answer)
                 if not code.retriable:
                     left.discard(partition)

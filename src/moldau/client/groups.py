@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from moldau.client.client import MOVED, Client, Coordinator, CoordinatorKind, Node
-from moldau.client.view import Outcome, by_topic, code_of
+from moldau.client.view import Outcome, by_topic
 from moldau.terms import Code, TopicPartition
 from moldau.terms.named import NamedTuple
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
@@ -92,13 +92,13 @@ async def committed(
     group = response.groups[0] if response.groups else response
     found = {
         TopicPartition(topic.name, p.partition_index): Committed(
-            p.committed_offset, p.committed_leader_epoch, p.metadata or "", code_of(p.error_code)
+            p.committed_offset, p.committed_leader_epoch, p.metadata or "", Code(p.error_code)
         )
         for topic in group.topics
         for p in topic.partitions
         if p.committed_offset >= 0 or p.error_code
     }
-    return code_of(group.error_code), found
+    return Code(group.error_code), found
 
 
 async def commit(
@@ -122,7 +122,7 @@ async def commit(
     )
     response = await client.ask(request, coordinator(group_id), codes=partition_codes, highest=_BY_NAME)
     return {
-        TopicPartition(topic.name, p.partition_index): code_of(p.error_code)
+        TopicPartition(topic.name, p.partition_index): Code(p.error_code)
         for topic in response.topics
         for p in topic.partitions
     }
@@ -156,7 +156,7 @@ async def delete_groups(client: Client, group_ids: Collection[str]) -> dict[str,
     for group_id in group_ids:
         request = DeleteGroupsRequest(groups_names=[group_id])
         response = await client.ask(request, coordinator(group_id), codes=lambda r: [g.error_code for g in r.results])
-        out[group_id] = Outcome(code_of(response.results[0].error_code))
+        out[group_id] = Outcome(Code(response.results[0].error_code))
     return out
 
 
@@ -172,8 +172,8 @@ async def delete_offsets(
         for name, indexes in by_topic(partitions).items()
     ]
     response = await client.ask(kind(group_id=group_id, topics=topics), coordinator(group_id))
-    return code_of(response.error_code), {
-        TopicPartition(topic.name, p.partition_index): code_of(p.error_code)
+    return Code(response.error_code), {
+        TopicPartition(topic.name, p.partition_index): Code(p.error_code)
         for topic in response.topics
         for p in topic.partitions
     }

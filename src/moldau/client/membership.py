@@ -15,7 +15,7 @@ from typing import Any
 from moldau.client.assignors import ASSIGNORS, COOPERATIVE, Subscription
 from moldau.client.client import Client, Refused
 from moldau.client.groups import Membership, coordinator
-from moldau.client.view import by_topic, code_of
+from moldau.client.view import by_topic
 from moldau.terms import Code, TopicPartition
 from moldau.terms.value import value
 from moldau.wire.codec import Buffer
@@ -86,14 +86,14 @@ class Member:
         response = await self.client.ask(
             request, coordinator(self.options.group_id), timeout_ms=wait_ms, request_timeout_ms=wait_ms
         )
-        self._heard(code_of(response.error_code), "heartbeat")
+        self._heard(Code(response.error_code), "heartbeat")
 
     async def join(self, owned: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Join, or join again, holding ``owned``; what the group gives us now. Blocks until all members have joined."""
         self.must_join = True
         while True:
             response = await self._ask_to_join(owned)
-            code = code_of(response.error_code)
+            code = Code(response.error_code)
             if code is Code.MEMBER_ID_REQUIRED:
                 self.identity = self.identity._replace(member_id=response.member_id)
                 continue
@@ -171,7 +171,7 @@ class Member:
         response = await self.client.ask(
             request, coordinator(self.options.group_id), timeout_ms=2 * patient_ms, request_timeout_ms=patient_ms
         )
-        if not self._heard(code_of(response.error_code), "sync"):
+        if not self._heard(Code(response.error_code), "sync"):
             return None
         return _read_assignment(response.assignment)
 

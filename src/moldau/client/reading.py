@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from typing import Any
 
 from moldau.client.client import Client
-from moldau.client.view import code_of
 from moldau.terms import NO_UUID, Code, TopicPartition
 from moldau.terms.named import NamedTuple
 from moldau.terms.value import replace, value
@@ -103,7 +102,7 @@ async def list_offsets(
         return {
             TopicPartition(topic.name, p.partition_index): (
                 p.error_code,
-                Offset(code_of(p.error_code), p.offset, p.timestamp, p.leader_epoch),
+                Offset(Code(p.error_code), p.offset, p.timestamp, p.leader_epoch),
             )
             for topic in response.topics
             for p in topic.partitions
@@ -130,7 +129,7 @@ async def epoch_ends(client: Client, asked: Mapping[TopicPartition, int]) -> dic
         return {
             TopicPartition(topic.topic, p.partition): (
                 p.error_code,
-                EpochEnd(code_of(p.error_code), p.leader_epoch, p.end_offset),
+                EpochEnd(Code(p.error_code), p.leader_epoch, p.end_offset),
             )
             for topic in response.topics
             for p in topic.partitions
@@ -170,7 +169,7 @@ def read_partition(part: FetchResponse.PartitionData, offset: int) -> Fetched | 
     if not end and len(records) >= batch.HEADER_SIZE:
         return batch.read_header(records).size
     return Fetched(
-        code_of(part.error_code), memoryview(records)[:end], following, part.high_watermark, part.last_stable_offset,
+        Code(part.error_code), memoryview(records)[:end], following, part.high_watermark, part.last_stable_offset,
         part.log_start_offset, tuple((a.producer_id, a.first_offset) for a in part.aborted_transactions or ()),
     )  # fmt: skip
 
@@ -233,7 +232,7 @@ class _Reader:
     def read(self, response: FetchResponse, offset: int) -> Fetched | int:
         """What came; or, as a number, the size of a first batch that did not fit."""
         if response.error_code != Code.NONE or not response.responses:
-            code = code_of(response.error_code) if response.error_code else Code.UNKNOWN_SERVER_ERROR
+            code = Code(response.error_code) if response.error_code else Code.UNKNOWN_SERVER_ERROR
             return Fetched(code, _NOTHING, offset)
         part = response.responses[0].partitions[0]
         got = read_partition(part, offset)

@@ -104,7 +104,7 @@ class View:
                 self._take(name, found)
                 named.add(name)
             else:
-                troubles[name] = code_of(found.error_code)
+                troubles[name] = Code(found.error_code)
                 if found.error_code in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID):
                     self.forget(name)
         if whole:
@@ -121,18 +121,13 @@ class View:
         for p in found.partitions:
             now = Partition(
                 p.partition_index, p.leader_id, p.leader_epoch, list(p.replica_nodes), list(p.isr_nodes),
-                list(p.offline_replicas), code_of(p.error_code),
+                list(p.offline_replicas), Code(p.error_code),
             )  # fmt: skip
             old = before.partitions.get(p.partition_index) if before is not None else None
             partitions[p.partition_index] = old if old is not None and old.leader_epoch > now.leader_epoch else now
         self.topics[name] = Topic(name, found.topic_id, partitions, found.is_internal)
         if found.topic_id != NO_UUID:
             self.names[found.topic_id] = name
-
-
-def code_of(number: int) -> Code:
-    """The code of a number; a number from the future is an unknown error."""
-    return Code(number)
 
 
 def by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from moldau.client.client import ANYONE, Client, Coordinator, CoordinatorKind, Refused
-from moldau.client.view import code_of
 from moldau.terms import NO_UUID, Code, TopicPartition
 from moldau.terms.named import NamedTuple
 from moldau.wire import batch
@@ -57,7 +56,7 @@ def read_written(client: Client, response: Any) -> dict[TopicPartition, Written]
     """What a response says of each partition."""
     return {
         TopicPartition(topic.name or client.view.names.get(topic.topic_id, ""), p.index): Written(
-            code_of(p.error_code), p.base_offset, p.log_append_time_ms, p.error_message
+            Code(p.error_code), p.base_offset, p.log_append_time_ms, p.error_message
         )
         for topic in response.responses
         for p in topic.partition_responses
@@ -119,5 +118,5 @@ async def producer_id(
     to = ANYONE if transactional_id is None else Coordinator(CoordinatorKind.TRANSACTION, transactional_id)
     response = await client.ask(request, to)
     if response.error_code != Code.NONE:
-        raise Refused(code_of(response.error_code), "no producer id")
+        raise Refused(Code(response.error_code), "no producer id")
     return response.producer_id, response.producer_epoch

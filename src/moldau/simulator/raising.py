@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from moldau.client.client import CONTROLLER, Client
-from moldau.client.view import code_of
 from moldau.controller.features import SUPPORTED
 from moldau.image.snapshot import METADATA_VERSION
 from moldau.simulator.laws.quorum import driver_of
@@ -39,7 +38,7 @@ async def set_levels(client: Client, levels: Mapping[str, int], upgrade_type: in
         for name, level in levels.items()
     ]
     answer: Any = await client.ask(kind(timeout_ms=5_000, feature_updates=updates), CONTROLLER)
-    return code_of(answer.error_code)
+    return Code(answer.error_code)
 
 
 async def upgrade(chaos: Chaos) -> bool:

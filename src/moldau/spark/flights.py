@@ -104,17 +104,17 @@ def start(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
 def until_it_stands(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
     """The query that ``begin`` starts, once its source stands. Spark gives the source's Python process ten seconds to
     come up, which no setting changes and a busy machine may need; nothing is read before, so it is begun again."""
-    for turn in range(BEGINNINGS):
-        query = begin()
+    turn = 0
+    while True:
+        query, turn = begin(), turn + 1
         while query.isActive and query.status["message"].startswith("Initializing"):
             time.sleep(0.1)
         error = query.exception()
         if error is None:
             return query
-        if _TOO_SLOW not in str(error) or turn == BEGINNINGS - 1:
+        if _TOO_SLOW not in str(error) or turn == BEGINNINGS:
             raise error
         print(f"begun again, as Python took too long to start: {_TOO_SLOW}", file=sys.stderr, flush=True)
-    raise AssertionError
 
 
 def warm_up(spark: SparkSession, folder: Path) -> None:
