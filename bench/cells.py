@@ -22,6 +22,7 @@ DRIVER = Path(__file__).parent / "build" / "driver"
 PARTITIONS = 6
 STEADY_AFTER_KILL_S = 12  # longer than the 9 s broker session: a second gap would show within it
 
+AS_IT_IS, BACKED = ", memory as it is", ", memory backed"
 TOUCH = """
 import mmap, sys
 held = mmap.mmap(-1, int(sys.argv[1]) << 20)
@@ -157,6 +158,14 @@ def flow_cell(stand: Stand) -> Iterator[Row]:
             yield Row(f"after load, {count_nodes(nodes)}: resident memory of the largest", "MB", "lower", most / 1e6)
 
 
+def memory_cell(stand: Stand) -> Iterator[Row]:
+    """Produce 1 KB on memory as it is, and on such as the host backs: what the machine costs, and what the brokers."""
+    for nodes, acks in ((1, "1"), (3, "all")):
+        for memory in (AS_IT_IS, BACKED):
+            with stand.cluster(nodes) as peer:
+                yield from produce(stand, peer, 1024, nodes, acks, memory)
+
+
 def topic_of(size: int, rf: int, acks: str) -> str:
     return f"flow-{size}-{rf}-{acks}"
 
@@ -165,8 +174,9 @@ def records_of(stand: Stand, size: int) -> int:
     return stand.sizes.small_records if size == 100 else stand.sizes.large_records
 
 
-def produce(stand: Stand, peer: KafkaPeer, size: int, rf: int, acks: str) -> Iterator[Row]:
-    """One tenth to warm up, then timed runs into the same topic, each after the disk has caught up."""
+def produce(stand: Stand, peer: KafkaPeer, size: int, rf: int, acks: str, memory: str = "") -> Iterator[Row]:
+    """One tenth to warm up, then timed runs into the same topic, each after the disk has caught up. ``memory`` is
+    AS_IT_IS, or BACKED: where the rows do not tell, it is backed."""
     count, topic = records_of(stand, size), topic_of(size, rf, acks)
     load = {"size": size, "partitions": PARTITIONS, "set_acks": acks}
     stand.drive(peer, "create", topic, partitions=PARTITIONS, rf=rf)
@@ -174,12 +184,14 @@ def produce(stand: Stand, peer: KafkaPeer, size: int, rf: int, acks: str) -> Ite
     for _ in range(stand.sizes.repeats):
         os.sync()
         settle(peer)
-        back_memory(2 * rf * count * size)
+        if memory != AS_IT_IS:
+            back_memory(2 * rf * count * size)
         before = cpu_seconds(peer.pids.values())
         said = stand.drive(peer, "produce", topic, count=count, **load)
         settle(peer)
         spent = cpu_seconds(peer.pids.values()) - before
         what = f"produce {label(size)}, acks={acks}, RF {rf}, {count_nodes(len(peer.ports))}"
+        what += memory
         yield from rate_rows(what, size, said, spent / (count * size))
 
 
@@ -308,6 +320,7 @@ CELLS: dict[str, Callable[[Stand], Iterator[Row]]] = {
     "start": start_cell,
     "idle": idle_cell,
     "flow": flow_cell,
+    "memory": memory_cell,
     "latency": latency_cell,
     "gap": gap_cell,
     "rejoin": rejoin_cell,
