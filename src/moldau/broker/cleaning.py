@@ -11,7 +11,7 @@ from contextlib import suppress
 from threading import Event
 from typing import Any
 
-from moldau.ports import World
+from moldau.ports import World, pools
 from moldau.storage import DirOffline, LogDirs
 
 KEY_BYTES = 150
@@ -61,7 +61,7 @@ class Cleaning:
             done.add(log.partition)
             compaction.keys_max = self._keys_max()
             compaction.pace = self._pace()
-            await self._world.tasks.off_loop(compaction.run)
+            await self._world.tasks.off_loop(compaction.run, pools.cleaner(0))
             if self._stopped.is_set() or self._log_dirs.logs.get(log.partition) is not log:
                 with suppress(OSError):  # deleted meanwhile, folder and all
                     compaction.discard()

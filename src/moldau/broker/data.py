@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from functools import partial
 from typing import Any
 
 from moldau.broker.asking import pause
@@ -21,11 +22,15 @@ from moldau.broker.formatting import METADATA_FOLDER, FormatRefused
 from moldau.broker.replicas import Replicas
 from moldau.broker.surroundings import Surroundings
 from moldau.client.connection import connect
+from moldau.ports import pools
 from moldau.ports.rare import LATE_CHECKPOINT, LATE_FLUSH
 from moldau.storage.errors import DirOffline, LogError
+from moldau.storage.flush import Flush
 from moldau.storage.folder import LogDir
+from moldau.storage.log import Log
 from moldau.storage.log_dirs import LogDirs
 from moldau.storage.names import LOCK
+from moldau.storage.offset_files import Checkpoint
 
 log = logging.getLogger("moldau.data")
 
@@ -35,6 +40,11 @@ DELETION_MS = 1_000
 FLUSH_MS = 1_000
 FATAL = frozenset({errno.EIO, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ESTALE})
 """What the disk probe may meet that no waiting mends; a full disk, or too many open files, is not among it."""
+
+
+async def together(work: Iterable[Awaitable[None]]) -> None:
+    """Wait for all of the work, which goes on side by side: one directory's disk never waits for another's."""
+    await asyncio.gather(*work)
 
 
 class DataSide:
@@ -156,8 +166,15 @@ class DataSide:
     async def _flush(self) -> None:
         if (rare := self._world.rare) is not None and rare(LATE_FLUSH):
             return
+        due: dict[str, list[tuple[Log, Flush]]] = {}
         for partition_log, flush in self.log_dirs.flushes_due(self._world.clock.wall_ms()):
-            await self._world.tasks.off_loop(flush.run)
+            due.setdefault(partition_log.dir.path, []).append((partition_log, flush))
+        await together(self._run_flushes(path, flushes) for path, flushes in due.items())
+
+    async def _run_flushes(self, path: str, flushes: list[tuple[Log, Flush]]) -> None:
+        """Those of one directory, one after the other."""
+        for partition_log, flush in flushes:
+            await self._world.tasks.off_loop(flush.run, pools.log_directory(path))
             try:
                 self.log_dirs.end_flush(partition_log, flush)
             except LogError as error:  # its directory is offline now; the flushes of others are ended all the same
@@ -166,15 +183,17 @@ class DataSide:
     async def _checkpoint(self) -> None:
         if (rare := self._world.rare) is not None and rare(LATE_CHECKPOINT):
             return
-        for checkpoint in self.log_dirs.checkpoints_due():
-            await self._world.tasks.off_loop(checkpoint.run)
-            self.log_dirs.end_checkpoint(checkpoint)
+        await together(map(self._write_checkpoint, self.log_dirs.checkpoints_due()))
+
+    async def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        await self._world.tasks.off_loop(checkpoint.run, pools.log_directory(checkpoint.dir.path))
+        self.log_dirs.end_checkpoint(checkpoint)
 
     async def _delete(self) -> None:
         for deletion in self.log_dirs.deletions_due(self._world.clock.wall_ms()):
             if self._stopped:  # what is left tells by its name what it is, also at the next start
                 return
-            await self._world.tasks.off_loop(deletion.run)
+            await self._world.tasks.off_loop(deletion.run, pools.removals(deletion.dir.path))
             self.log_dirs.end_deletion(deletion)
 
     async def _probe(self) -> None:
@@ -182,7 +201,8 @@ class DataSide:
         while not self._stopped:
             self._probe_sent_ms = self._world.clock.monotonic_ms()
             for dir in self.log_dirs.online:
-                error = await self._world.tasks.off_loop(lambda path=dir.path: self._touch(path))
+                touch = partial(self._touch, dir.path)
+                error = await self._world.tasks.off_loop(touch, pools.probe(dir.path))
                 if error is not None and error.errno in FATAL and dir.offline is None:
                     dir.fail(error)
             self._probe_sent_ms = None
@@ -218,4 +238,4 @@ class DataSide:
         self.cleaning.stop()
         self.coordinator.stop()
         self.replicas.stop()
-        await self._world.tasks.off_loop(lambda: self.log_dirs.close(broker_epoch))
+        await self._world.tasks.off_loop(lambda: self.log_dirs.close(broker_epoch), pools.STOPPING)

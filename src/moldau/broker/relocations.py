@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from moldau.broker.asking import pause
 from moldau.broker.replica import Replica
 from moldau.broker.throttles import Quota
-from moldau.ports import Handle
+from moldau.ports import Handle, pools
 from moldau.replication.roles import Role
 from moldau.storage import DirOffline, Log, LogError
 from moldau.storage.future import Future
@@ -130,13 +130,13 @@ class Relocations:
         """The two are alike: make the copy durable, and swap them unless too much came meanwhile."""
         flush = future.log.begin_flush(whole=True)
         if flush is not None:
-            await self._world.tasks.off_loop(flush.run)
+            await self._world.tasks.off_loop(flush.run, pools.log_directory(future.log.dir.path))
             if self._futures.logs.get(partition) is not future or self._stopped:
                 flush.release()
                 return
             future.log.end_flush(flush)
         for checkpoint in self._logs.checkpoints_due(future.log.dir):
-            await self._world.tasks.off_loop(checkpoint.run)
+            await self._world.tasks.off_loop(checkpoint.run, pools.log_directory(checkpoint.dir.path))
             self._logs.end_checkpoint(checkpoint)
         if self._futures.logs.get(partition) is not future or self._stopped:
             return

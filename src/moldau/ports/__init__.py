@@ -8,6 +8,7 @@ shell room receives them. Two clocks on purpose: deadlines are counted on ``mono
 from moldau.ports.control import ControlPlane, PlaneEvents
 from moldau.ports.disk import Disk, File
 from moldau.ports.net import Listener, Net, Receiver, Transport
+from moldau.ports.pools import Pool
 from moldau.ports.time import Clock, Handle, Random, Tasks
 from moldau.ports.world import World
 
@@ -20,6 +21,7 @@ __all__ = [
     "Listener",
     "Net",
     "PlaneEvents",
+    "Pool",
     "Random",
     "Receiver",
     "Tasks",

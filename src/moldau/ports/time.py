@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+from moldau.ports.pools import Pool
+
 T = TypeVar("T")
 
 
@@ -42,5 +44,5 @@ class Tasks(Protocol):
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> Handle:
         """Run a coroutine on the loop; cancel by the handle."""
 
-    def off_loop(self, call: Callable[[], T]) -> Awaitable[T]:
-        """Run slow, thread-safe work (fsync, compression, big reads) off the loop."""
+    def off_loop(self, call: Callable[[], T], pool: Pool) -> Awaitable[T]:
+        """Run slow, thread-safe work (fsync, compression, big reads) on a worker thread of ``pool``; its result."""

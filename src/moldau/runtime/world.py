@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from moldau.ports import Handle, Listener, Receiver, Transport, World
+from moldau.ports import Handle, Listener, Pool, Receiver, Transport, World
 from moldau.ports.zookeeper import OpenZooKeeper
 from moldau.runtime.disk import RealDisk
 from moldau.runtime.sending import Sender
@@ -60,7 +60,7 @@ class RealTasks:
         self._loop = loop
         self._on_failure = on_failure
         self._running: set[asyncio.Task[None]] = set()
-        self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="off-loop")
+        self._executors: dict[Pool, ThreadPoolExecutor] = {}
 
     def call_soon(self, call: Callable[[], object]) -> Handle:
         return self._loop.call_soon(call)
@@ -74,8 +74,17 @@ class RealTasks:
         task.add_done_callback(self._finished)
         return task  # type: ignore[return-value]  # Task.cancel returns a bool that nobody needs
 
-    def off_loop(self, call: Callable[[], T]) -> Awaitable[T]:
-        return self._loop.run_in_executor(self._threads, call)
+    def off_loop(self, call: Callable[[], T], pool: Pool) -> Awaitable[T]:
+        executor = self._executors.get(pool)
+        if executor is None:
+            executor = ThreadPoolExecutor(max_workers=pool.threads, thread_name_prefix=pool.name)
+            self._executors[pool] = executor
+        return self._loop.run_in_executor(executor, call)
+
+    def join(self) -> None:
+        """Wait until every call off the loop is over; none may follow."""
+        for executor in self._executors.values():
+            executor.shutdown()
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)

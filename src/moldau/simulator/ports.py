@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
-from moldau.ports import Handle
+from moldau.ports import Handle, Pool
 from moldau.simulator.disk import SimDisk
 from moldau.simulator.loop import SimLoop
 
@@ -62,7 +62,8 @@ class Machine(NamedTuple):
 
 class SimTasks:
     """Later, on the simulated loop; ``on_failure`` hears of tasks that raised (law X7). Work off the loop is work on
-    the ``machine``'s disk: as slow as that, and hanging with it.
+    the ``machine``'s disk: as slow as that, and hanging with it. Calls of one pool are not kept in order: whoever needs
+    an order awaits the first call before it makes the second.
     """
 
     def __init__(self, loop: SimLoop, dice: random.Random, machine: Machine, on_failure: Failed) -> None:
@@ -84,7 +85,7 @@ class SimTasks:
         task.add_done_callback(self._finished)
         return task  # type: ignore[return-value]
 
-    def off_loop(self, call: Callable[[], T]) -> Awaitable[T]:
+    def off_loop(self, call: Callable[[], T], pool: Pool) -> Awaitable[T]:
         answer: asyncio.Future[T] = self._loop.create_future()
 
         def settle(error: BaseException | None, value: Any) -> None:

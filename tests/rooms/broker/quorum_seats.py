@@ -186,7 +186,7 @@ class SeatedQuorum:
         assert driver is not None
         driver._over = True
         seat.plane._driver = None
-        seat.world.tasks._threads.shutdown()  # type: ignore[attr-defined]  # no thread writes into the next life's files
+        seat.world.tasks.join()  # type: ignore[attr-defined]  # no thread writes into the next life's files
         for future in list(seat.inflight):
             if not future.done():
                 future.set_exception(ConnectionResetError("the peer is gone"))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from moldau.broker.quorum.batches import decided, is_whole
 from moldau.broker.quorum.files import BrokenQuorumState, format_election, parse_election
+from moldau.ports import Pool, pools
 from moldau.quorum import ElectionState, ReplicaKey
 from moldau.terms import Code
 from moldau.wire.batch import build
@@ -267,10 +270,10 @@ async def test_commits_share_their_flushes(tmp_path: Path) -> None:
     flushes = 0
     real = driver._tasks.off_loop
 
-    def counted(call: Any) -> Any:
+    def counted(call: Any, pool: Pool) -> Any:
         nonlocal flushes
         flushes += 1
-        return real(call)
+        return real(call, pool)
 
     object.__setattr__(driver._tasks, "off_loop", counted)
     for number in range(100):
@@ -279,6 +282,24 @@ async def test_commits_share_their_flushes(tmp_path: Path) -> None:
         )
     await quorum.until(lambda: seat.listener.offset == last, "the hundredth commit")
     assert flushes < 5
+    await quorum.stop()
+
+
+@on_loop
+async def test_a_vote_is_durable_while_every_data_disk_hangs(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1,))
+    await quorum.start(1)
+    tasks = quorum.seats[1].world.tasks
+    answers = Event()
+    hanging = [pools.log_directory("/data"), pools.removals("/data"), pools.probe("/data"), pools.cleaner(0)] * 4
+    waiting = [tasks.off_loop(answers.wait, pool) for pool in hanging]
+    try:
+        seat = await quorum.leader()
+        last = seat.plane.propose([TopicRecord(name="t", topic_id=bytes(range(16)))], seat.listener.active or 0)
+        await quorum.until(lambda: seat.listener.offset == last, "a commit")
+    finally:
+        answers.set()
+    await asyncio.gather(*waiting)
     await quorum.stop()
 
 

@@ -18,6 +18,7 @@ from moldau.broker.quorum.files import QuorumFiles
 from moldau.broker.quorum.requests import TOPIC_ID
 from moldau.broker.quorum.retention import first_kept
 from moldau.broker.quorum.settings import SeatSettings
+from moldau.ports.pools import QUORUM, SNAPSHOTS
 from moldau.ports.rare import EARLY_SNAPSHOT, SHORT_METADATA, SHORT_PIECE
 from moldau.quorum import ElectionState, LogView, OffsetAndEpoch, Quorum, Unattached, VoterLog, VotersAt
 from moldau.quorum import effects as do
@@ -143,7 +144,7 @@ class Deeds:
         """Finish an effect; or what to await before the next."""
         match effect:
             case do.Persist(election):
-                return self._world.tasks.off_loop(lambda: self.files.write_election(election))
+                return self._world.tasks.off_loop(lambda: self.files.write_election(election), QUORUM)
             case do.InstallSnapshot(point):
                 return self._install(point)
             case do.SendAsk(peer, ask):
@@ -236,11 +237,11 @@ class Deeds:
         return answer._replace(voters=found[-1].voters if found else None)
 
     async def _install(self, point: OffsetAndEpoch) -> None:
-        await self._world.tasks.off_loop(lambda: self.files.freeze(point))
+        await self._world.tasks.off_loop(lambda: self.files.freeze(point), SNAPSHOTS)
         self.log.truncate_fully_at(point.offset)
         self.log.flush()
         self.files.drop(older for older in self.files.snapshots() if 0 < older.offset < point.offset)
-        data = await self._world.tasks.off_loop(lambda: self.files.read_snapshot(point))
+        data = await self._world.tasks.off_loop(lambda: self.files.read_snapshot(point), SNAPSHOTS)
         self.delivery.snapshot(data, point)
         self._snapshot_ms = self._world.clock.monotonic_ms()
 
@@ -266,7 +267,7 @@ class Deeds:
             self.files.freeze(point)
 
         try:
-            await self._world.tasks.off_loop(write)
+            await self._world.tasks.off_loop(write, SNAPSHOTS)
         finally:
             self._snapshotting = False
         newest, snapshots = self._driver.quorum.log.snapshot, self._driver.quorum.log.snapshots

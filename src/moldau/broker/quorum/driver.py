@@ -20,6 +20,7 @@ from moldau.broker.quorum.requests import Endpoints, to_request
 from moldau.broker.quorum.settings import SeatSettings
 from moldau.client.lines import UnsupportedApi
 from moldau.ports import Handle
+from moldau.ports.pools import QUORUM
 from moldau.quorum import At, Quorum, deadline_ms, start, step
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
@@ -175,7 +176,7 @@ class Driver:
             flush = self.deeds.log.begin_flush()
             end = self.deeds.log.log_end_offset
             if flush is not None:
-                await self._tasks.off_loop(flush.run)
+                await self._tasks.off_loop(flush.run, QUORUM)
                 self.deeds.log.end_flush(flush)
             self.feed(on.Flushed(end))
         self._flushing = False

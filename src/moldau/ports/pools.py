@@ -1,0 +1,46 @@
+"""Which worker threads a call off the loop runs on: one pool per use, so that no use ever waits for another.
+
+A thread that hangs in a system call of a failing disk holds up its own pool only: a vote is made durable while every
+data disk hangs. ``Tasks.off_loop`` takes the pool; a world makes its threads with the first call.
+"""
+
+from __future__ import annotations
+
+from moldau.terms.named import NamedTuple
+
+
+class Pool(NamedTuple):
+    """Up to ``threads`` worker threads that share one queue, by name."""
+
+    name: str
+    threads: int = 1
+
+
+QUORUM = Pool("quorum")
+"""The fsyncs that a vote or a commit waits for: quorum-state and the metadata log. Nothing else runs here."""
+SNAPSHOTS = Pool("metadata snapshots")
+"""Reading and writing whole snapshots of the metadata log: long, and nobody's vote waits for it."""
+COMPUTING = Pool("computing", 2)
+"""Bounded computation on behalf of requests: decompression, long checks."""
+STOPPING = Pool("stopping")
+"""The close of all logs at the end of a node."""
+
+
+def log_directory(path: str) -> Pool:
+    """The thread for flushes and checkpoints of one log directory."""
+    return Pool(f"log directory {path}")
+
+
+def removals(path: str) -> Pool:
+    """The thread that removes files of one log directory: a large file takes seconds, and no flush waits for it."""
+    return Pool(f"removals {path}")
+
+
+def probe(path: str) -> Pool:
+    """The thread that tests whether one log directory still answers."""
+    return Pool(f"probe {path}")
+
+
+def cleaner(number: int) -> Pool:
+    """The ``number``-th cleaner thread (log.cleaner.threads)."""
+    return Pool(f"cleaner {number}")
