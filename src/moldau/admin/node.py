@@ -9,15 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 
+from moldau.admin.banner import banner
 from moldau.broker.config import NodeConfig, load
+from moldau.runtime.levels import read_levels
 from moldau.terms.config_key import ConfigError
 
-USAGE = "usage: moldau node server.properties [--override key=value]... [--logs DIR]"
+USAGE = "usage: moldau node server.properties [--override key=value]... [--logs DIR] [--log-level [LOGGER=]LEVEL,...]"
+log = logging.getLogger("moldau.node")
 
 
 class UsageError(Exception):
@@ -25,37 +30,64 @@ class UsageError(Exception):
 
 
 def run_node(arguments: Sequence[str]) -> int:
-    """Run until told to stop; the exit code."""
+    """Run until told to stop, and end the process; the exit code of a start that was refused before."""
+    began = time.monotonic()
     try:
-        path, overrides, logs = _parse(arguments)
+        path, overrides, logs, level = _parse(arguments)
     except UsageError as error:
         print(f"moldau node: {error}\n{USAGE}", file=sys.stderr)
         return 2
     try:
         with open(path, encoding="utf-8") as file:
             config = load(file.read(), overrides)
+        levels = read_levels(level or os.environ.get("MOLDAU_LOG_LEVEL") or config["logger.level"])
     except (OSError, UnicodeDecodeError) as error:
-        print(f"moldau node: cannot read {path}: {error}", file=sys.stderr)
+        print(f"moldau node: cannot read {path}: {_reason(error)}", file=sys.stderr)
         return 1
     except ConfigError as error:
         print(f"moldau node: {path}: {error}", file=sys.stderr)
         return 1
-    return _run(config, logs)
+    except ValueError as error:
+        print(f"moldau node: {error}", file=sys.stderr)
+        return 1
+    from moldau.runtime.logs import start_logs, stop_logs
+
+    try:
+        start_logs(logs, levels, max_bytes=config["logger.file.max.bytes"], max_files=config["logger.max.files"])
+    except OSError as error:
+        print(f"moldau node: cannot write logs to {logs}: {_reason(error)}", file=sys.stderr)
+        return 1
+    for line in banner(config):
+        log.info("%s", line)
+    code = _run(config, logs, began)
+    log.info("node %d stopped, exit code %d, after %.1f s", config.node_id, code, time.monotonic() - began)
+    stop_logs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # worker threads may hang on a dead disk; everything that must be on disk is there
 
 
-def _parse(arguments: Sequence[str]) -> tuple[str, dict[str, str], str | None]:
-    path, overrides, logs = None, {}, os.environ.get("LOG_DIR")
+def _reason(error: Exception) -> str:
+    """What went wrong, without Python's number of it."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _parse(arguments: Sequence[str]) -> tuple[str, dict[str, str], str | None, str | None]:
+    path, overrides, logs, level = None, {}, os.environ.get("LOG_DIR"), None
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
         name, _, value = word.partition("=")
-        if name in ("--override", "--logs"):
+        if name in ("--override", "--logs", "--log-level"):
             if "=" not in word:
                 if not rest:
                     raise UsageError(f"{name} needs a value")
                 value = rest.pop(0)
             if name == "--logs":
                 logs = value
+                continue
+            if name == "--log-level":
+                level = value
                 continue
             key, equals, text = value.partition("=")
             if not equals:
@@ -69,7 +101,7 @@ def _parse(arguments: Sequence[str]) -> tuple[str, dict[str, str], str | None]:
             raise UsageError(f"one properties file is expected, {word} is a second")
     if path is None:
         raise UsageError("a server.properties is expected")
-    return path, overrides, logs
+    return path, overrides, logs, level
 
 
 def _allow_many_files() -> None:
@@ -82,13 +114,12 @@ def _allow_many_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _run(config: NodeConfig, logs: str | None) -> int:
+def _run(config: NodeConfig, logs: str | None, began: float) -> int:
     from moldau.broker.node import Node, StartRefused
-    from moldau.runtime.logs import start_logs
+    from moldau.runtime.logs import reopen_logs
     from moldau.runtime.memory import collect_seldom, keep_freed_buffers
     from moldau.runtime.world import new_loop, real_world
 
-    start_logs(logs)
     collect_seldom()
     _allow_many_files()
     loop = new_loop()
@@ -114,8 +145,10 @@ def _run(config: NodeConfig, logs: str | None) -> int:
         try:
             starting.result()
         except (StartRefused, OSError) as error:
+            log.critical("the start failed: %s", error)
             print(f"moldau node {config.node_id}: {error}", file=sys.stderr, flush=True)
             return 1
+        log.info("node %d started in %.2f s", config.node_id, time.monotonic() - began)
         # What a start leaves behind lives as long as the process: the collector need not walk it again and again.
         gc.collect()
         gc.freeze()
@@ -124,11 +157,12 @@ def _run(config: NodeConfig, logs: str | None) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, lambda: node.stop_soon())
+    # logrotate's word to a process without a terminal; at one, the user has closed it.
+    rotates = logs is not None and not (sys.stdin is not None and sys.stdin.isatty())
+    loop.add_signal_handler(signal.SIGHUP, reopen_logs if rotates else node.stop_soon)
     try:
         code = loop.run_until_complete(live())
     finally:
         with contextlib.suppress(Exception):
             loop.run_until_complete(loop.shutdown_asyncgens())
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # worker threads may hang on a dead disk; everything that must be on disk is there
+    return code

@@ -24,6 +24,7 @@ from moldau.broker.surroundings import Surroundings
 from moldau.client.connection import connect
 from moldau.ports import pools
 from moldau.ports.rare import LATE_CHECKPOINT, LATE_FLUSH
+from moldau.runtime.repeated import UNLIMITED
 from moldau.storage.errors import DirOffline, LogError
 from moldau.storage.flush import Flush
 from moldau.storage.folder import LogDir
@@ -93,7 +94,7 @@ class DataSide:
         for dir in self.log_dirs.dirs:
             dir.on_offline = self._dir_failed
         for finding in self.log_dirs.findings:
-            log.warning("%s", finding)
+            log.warning("%s", finding, extra=UNLIMITED)
         node.metadata.subscribe(self.replicas.apply_in_turns)
         self.coordinator = node.coordinator = Coordinator(node)
         node.metadata.subscribe(self.coordinator.apply)

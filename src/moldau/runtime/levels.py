@@ -24,6 +24,21 @@ def set_level(logger: str, level: str | None) -> None:
     logging.getLogger(None if logger == ROOT else logger).setLevel(logging.NOTSET if level is None else LEVELS[level])
 
 
+def read_levels(text: str) -> dict[str, str]:
+    """Logger -> level, out of ``INFO,moldau.quorum=DEBUG``; a level alone is that of ``root``. ValueError says what is
+    none."""
+    found = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        logger, _, level = part.rpartition("=")
+        if level.upper() not in LEVELS:
+            raise ValueError(f"{level} is no level of a log: one of {', '.join(LEVELS)} is expected")
+        name = logger.strip() or ROOT
+        if name != ROOT and name not in _OURS and not name.startswith("moldau."):
+            raise ValueError(f"{name} is no logger: {ROOT}, {', '.join(_OURS)} or moldau.NAME is expected")
+        found[name] = level.upper()
+    return found
+
+
 def _name(logger: logging.Logger) -> str:
     """The nearest of Kafka's levels that lets as much through."""
     number = logger.getEffectiveLevel()

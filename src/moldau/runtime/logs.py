@@ -1,7 +1,8 @@
 """The node's log files, in the line format of Kafka's log4j: ``[time] LEVEL message (logger)``.
 
 server.log has everything, controller.log what the controller and the quorum say, state-change.log (and its twin of JSON
-lines) one line per change of a partition or replica (SL-1). Without a folder everything goes to standard output.
+lines) one line per change of a partition or replica (SL-1). Without a folder everything goes to standard output. Files
+are written by a thread (``log_writer.py``), bounded in size, and repeated warnings are counted (``repeated.py``).
 """
 
 from __future__ import annotations
@@ -10,11 +11,23 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from moldau.runtime.levels import LEVELS, ROOT
+from moldau.runtime.repeated import WINDOW_S, Repeated
+
+if TYPE_CHECKING:
+    from moldau.runtime.log_writer import LogFile, LogWriter
 
 LINE = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 STATE_CHANGE = "state.change.logger"
 STATE_CHANGE_JSON = "state.change.json"
 CONTROLLER = ("moldau.controller", "moldau.quorum")
+DRAIN_S = 5.0
+"""How long the end of a process, or a FATAL line, waits for a disk that does not take log lines."""
+MAX_BYTES, MAX_FILES = 16 * 2**20, 5
+_writers: list[LogWriter] = []
 
 
 class _KafkaFormatter(logging.Formatter):
@@ -41,12 +54,62 @@ class _LinesFormatter(_KafkaFormatter):
         return "\n".join([f"{head}{line}{tail}" for line in lines])
 
 
-def start_logs(folder: str | None, level: int = logging.INFO) -> None:
-    """Open the log files in ``folder`` (made if need be), or standard output when it is None."""
+class _FileHandler(logging.Handler):
+    """Puts formatted lines into the writer's queue. FATAL lines, and what waits before them, are on disk on return."""
+
+    def __init__(self, writer: LogWriter, file: LogFile) -> None:
+        super().__init__()
+        self._writer = writer
+        self._file = file
+        self._repeated = Repeated()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._repeated.passes(record):
+            if self._repeated.begins_to_count(record):
+                self._writer.call_later(WINDOW_S, lambda: self._tell_repeated(record))
+            return
+        try:
+            line = self.format(record)
+        except Exception:
+            self.handleError(record)
+            return
+        fatal = record.levelno >= logging.CRITICAL
+        self._writer.put(self._file, line, must=fatal)
+        if fatal:
+            self.flush()
+
+    def flush(self) -> None:
+        self._writer.drain(DRAIN_S)
+
+    def _tell_repeated(self, record: logging.LogRecord) -> None:
+        if count := self._repeated.end(record):
+            text = f"{count} more lines like this one were left out within {WINDOW_S:g} s: {record.getMessage()}"
+            told = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, text, (), None)
+            self._writer.put(self._file, self.format(told))
+
+
+def start_logs(
+    folder: str | None,
+    levels: Mapping[str, str] | None = None,
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_files: int = MAX_FILES,
+) -> None:
+    """Open the log files in ``folder`` (made if need be), or standard output when it is None.
+
+    Args:
+        levels: logger -> one of ``LEVELS``; ``root`` stands for all of Moldau's.
+        max_bytes: of each file, when the next one begins.
+        max_files: how many of each log there are at most, the one that is written included.
+    """
+    stop_logs()
+    wanted = {name: LEVELS[level] for name, level in (levels or {}).items()}
+    level = wanted.pop(ROOT, logging.INFO)
     logging.raiseExceptions = False
+    logging.addLevelName(LEVELS["TRACE"], "TRACE")
     root = logging.getLogger()
     root.handlers.clear()
-    root.setLevel(logging.WARNING)
+    root.setLevel(max(logging.WARNING, level))
     logging.getLogger("moldau").setLevel(level)
     for name in (STATE_CHANGE, STATE_CHANGE_JSON):
         logging.getLogger(name).propagate = False
@@ -55,22 +118,53 @@ def start_logs(folder: str | None, level: int = logging.INFO) -> None:
         _handle(root, logging.StreamHandler(sys.stdout))
         for name in (STATE_CHANGE, STATE_CHANGE_JSON):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # nobody keeps them, so nobody need write them
-        return
+    else:
+        _open_files(folder, max_bytes, max_files)
+    for name, number in wanted.items():
+        logging.getLogger(name).setLevel(number)
+
+
+def stop_logs() -> None:
+    """Have everything that was said written, and the files closed; waits for a disk that hangs for ``DRAIN_S``."""
+    for writer in _writers:
+        writer.stop(DRAIN_S)
+    _writers.clear()
+    for name in ("", *CONTROLLER, STATE_CHANGE, STATE_CHANGE_JSON):
+        logger = logging.getLogger(name)
+        logger.handlers = [one for one in logger.handlers if not isinstance(one, _FileHandler)]
+
+
+def reopen_logs() -> None:
+    """Open every log file again by its name, as after logrotate has moved it (SIGHUP)."""
+    for writer in _writers:
+        writer.reopen()
+
+
+def _open_files(folder: str, max_bytes: int, max_files: int) -> None:
+    from moldau.runtime.log_writer import LogWriter
+
+    def dropped(count: int) -> str:
+        text = f"{count} log lines were dropped here: the disk did not take them"
+        return _KafkaFormatter(LINE).format(logging.LogRecord("moldau.logs", logging.WARNING, "", 0, text, (), None))
+
     os.makedirs(folder, exist_ok=True)
-    _handle(root, _file(folder, "server.log"))
-    controller = _file(folder, "controller.log")
+    writer = LogWriter(dropped=dropped)
+    _writers.append(writer)
+
+    def file(name: str) -> _FileHandler:
+        path = os.path.join(folder, name)
+        return _FileHandler(writer, writer.open(path, max_bytes=max_bytes, max_files=max_files))
+
+    _handle(logging.getLogger(), file("server.log"))
+    controller = file("controller.log")
     for name in CONTROLLER:
         _handle(logging.getLogger(name), controller)
-    changes = _file(folder, "state-change.log")
+    changes = file("state-change.log")
     _handle(logging.getLogger(STATE_CHANGE), changes)
     changes.setFormatter(_LinesFormatter(LINE))
-    twin = _file(folder, "state-change.jsonl")
+    twin = file("state-change.jsonl")
     twin.setFormatter(logging.Formatter("%(message)s"))
     logging.getLogger(STATE_CHANGE_JSON).addHandler(twin)
-
-
-def _file(folder: str, name: str) -> logging.FileHandler:
-    return logging.FileHandler(os.path.join(folder, name), encoding="utf-8", delay=False)
 
 
 def _handle(logger: logging.Logger, handler: logging.Handler) -> None:

@@ -106,6 +106,16 @@ QUORUM = table(
          doc="Largest metadata batch; for tests."),
 )
 
+LOGGERS = table(
+    _text("logger.level", default="INFO", importance=LOW,
+          doc="Level of the node's log at its start, or LOGGER=LEVEL with commas between: FATAL, ERROR, WARN, INFO, "
+              "DEBUG, TRACE. `--log-level` and MOLDAU_LOG_LEVEL go before it."),
+    _int("logger.file.max.bytes", default=16_777_216, low=65_536, importance=LOW,
+         doc="Size of server.log, controller.log, state-change.log and state-change.jsonl at which the next begins."),
+    _int("logger.max.files", default=5, low=1, high=1000, importance=LOW,
+         doc="Files kept of each of these logs, the one that is written included; the older are NAME.1, NAME.2 ..."),
+)
+
 NETWORK = table(
     _list("listeners", default=("PLAINTEXT://:9092",), importance=HIGH,
           doc="Where to listen: name://host:port each. An empty host is loopback."),
@@ -327,6 +337,7 @@ SECTIONS: dict[str, dict[str, ConfigKey]] = {
     "Quorum and controller": _as_served(QUORUM),
     "ZooKeeper": _as_served(ZOOKEEPER),
     "Network": _as_served(NETWORK),
+    "Log files of the node": _as_served(LOGGERS),
     "Topics and logs": _as_served(LOG),
     "Replication": _as_served(REPLICATION),
     "Groups": _as_served(GROUPS),

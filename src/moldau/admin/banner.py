@@ -1,0 +1,66 @@
+"""What a node's log says first: which program, process and node this is, its addresses, folders and settings.
+
+Pure text, but for one look into the log directories: whether the node's last stop was a clean one. ``node.py`` logs it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Iterator
+
+from moldau import __version__
+from moldau.broker.config import Listener, NodeConfig
+from moldau.storage.names import CLEAN_SHUTDOWN, LOG, META
+from moldau.terms.broker_config import BROKER_KEYS
+from moldau.terms.config_key import Kind
+
+SHOWN_ELSEWHERE = ("node.id", "broker.id", "process.roles", "listeners", "advertised.listeners", "log.dirs", "log.dir")
+
+
+def banner(config: NodeConfig) -> list[str]:
+    """The lines that a start begins with."""
+    roles = ",".join(sorted(config.roles))
+    plane = " on the ZooKeeper plane" if config.on_zookeeper else ""
+    return [
+        f"Moldau {__version__} starts: node {config.node_id} ({roles}){plane}, process {os.getpid()},"
+        f" Python {platform.python_version()}, {platform.system()} {platform.release()}",
+        f"listeners: {_addresses(config.listeners)}; advertised: {_addresses(config.advertised)}",
+        f"log directories: {', '.join(config.log_dirs)}"
+        + ("" if config.metadata_dir in config.log_dirs else f"; metadata: {config.metadata_dir}"),
+        f"settings other than their defaults: {', '.join(settings(config)) or 'none'}",
+        *(f"{path}: {previous_stop(path)}" for path in (config.log_dirs if config.is_broker else ())),
+    ]
+
+
+def settings(config: NodeConfig) -> Iterator[str]:
+    """``key=value`` of every setting that is another than its default; secrets are hidden."""
+    for name, text in sorted(config.given.items()):
+        key = BROKER_KEYS.get(name)
+        if key is None or name in SHOWN_ELSEWHERE or config[name] == key.default:
+            continue
+        yield f"{name}={'[hidden]' if key.kind is Kind.PASSWORD else text.strip()}"
+
+
+def previous_stop(path: str) -> str:
+    """How the broker that last used a log directory ended, by the files that are there."""
+    try:
+        names = os.listdir(path)
+    except OSError as error:
+        return f"it cannot be read ({error.strerror or error})"
+    if CLEAN_SHUTDOWN in names:
+        return "the last stop was clean"
+    if META in names and any(_is_log(os.path.join(path, name)) for name in names if not name.startswith("__cluster")):
+        return "the last stop was not clean; logs are recovered from where they were last known to be on disk"
+    return "no logs of topics are here yet"
+
+
+def _is_log(path: str) -> bool:
+    try:
+        return os.path.isdir(path) and any(name.endswith(LOG) for name in os.listdir(path))
+    except OSError:
+        return False
+
+
+def _addresses(listeners: Iterable[Listener]) -> str:
+    return ", ".join(f"{one.name}://{one.host}:{one.port}" for one in listeners)

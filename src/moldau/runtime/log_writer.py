@@ -1,0 +1,210 @@
+"""The thread that writes log lines to files, and the files: bounded in size, numbered when they are full.
+
+The event loop only puts lines into a bounded queue; a slow or full disk costs lines, which are counted and named in the
+next one, and never time of the loop. What other log rotators do is noticed: a file that was moved away is made anew.
+Which lines go to which file: ``logs.py``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+PENDING_BYTES_MAX = 4 * 2**20
+"""Text that may wait for the disk; a line above it is dropped."""
+CHUNK_BYTES = 256 * 1024
+"""What one write holds at most, so that a file exceeds its size by no more than a line."""
+
+
+class LogFile:
+    """One log file and its older parts, ``name.1`` (the newest) to ``name.N``; only the writer's thread uses it."""
+
+    def __init__(self, path: str, *, max_bytes: int, max_files: int) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._max_files = max_files
+        self._file: int | None = None
+        self._open()
+
+    def write(self, data: bytes) -> None:
+        """Append whole lines; OSError when the disk does not take them."""
+        if self._is_moved():
+            self.reopen()
+        if self._file is None:
+            self._open()
+        assert self._file is not None
+        size = os.fstat(self._file).st_size
+        if size and size + len(data) > self._max_bytes:
+            self._rotate()
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._file, view) :]
+
+    def room(self) -> int:
+        """How many bytes the present file still takes; a whole file's when it is full and the next write begins one."""
+        size = os.fstat(self._file).st_size if self._file is not None else 0
+        return self._max_bytes - size if size < self._max_bytes else self._max_bytes
+
+    def reopen(self) -> None:
+        """Close the file and open the one that has its name now."""
+        self.close()
+        self._open()
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._file = os.open(self.path, flags, 0o644)
+
+    def _is_moved(self) -> bool:
+        if self._file is None:
+            return False
+        try:
+            here = os.stat(self.path)
+        except FileNotFoundError:
+            return True
+        mine = os.fstat(self._file)
+        return (here.st_dev, here.st_ino) != (mine.st_dev, mine.st_ino)
+
+    def _rotate(self) -> None:
+        """``name`` becomes ``name.1``, ``name.1`` becomes ``name.2`` and so on; the oldest is removed."""
+        last = self._max_files - 1
+        if last < 1:
+            assert self._file is not None
+            os.ftruncate(self._file, 0)
+            return
+        for number in range(last - 1, 0, -1):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(f"{self.path}.{number}", f"{self.path}.{number + 1}")
+        os.replace(self.path, f"{self.path}.1")
+        self.reopen()
+
+
+class LogWriter:
+    """A queue of lines and the thread that writes them. All methods may be called from any thread."""
+
+    def __init__(self, *, dropped: Callable[[int], str], pending_bytes_max: int = PENDING_BYTES_MAX) -> None:
+        """``dropped``: the line that says how many lines were dropped before it."""
+        self._dropped_line = dropped
+        self._pending_bytes_max = pending_bytes_max
+        self._files: list[LogFile] = []
+        self._lines: deque[tuple[LogFile, bytes]] = deque()
+        self._pending_bytes = 0
+        self._dropped: dict[int, int] = {}
+        self._later: list[tuple[float, Callable[[], object]]] = []
+        self._reopen = False
+        self._stopped = False
+        self._busy = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        self._thread.start()
+
+    def open(self, path: str, *, max_bytes: int, max_files: int) -> LogFile:
+        """Open a file for ``put``; OSError when it cannot be."""
+        file = LogFile(path, max_bytes=max_bytes, max_files=max_files)
+        self._files.append(file)
+        return file
+
+    def put(self, file: LogFile, line: str, *, must: bool = False) -> None:
+        """Have a line (or several, already joined) written; dropped and counted when too much waits, unless it must."""
+        data = line.encode("utf-8", "backslashreplace") + b"\n"
+        with self._changed:
+            if self._stopped:
+                return
+            if self._pending_bytes + len(data) > self._pending_bytes_max and not must:
+                self._count_dropped(file, line.count("\n") + 1)
+                return
+            self._pending_bytes += len(data)
+            self._lines.append((file, data))
+            self._changed.notify_all()
+
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> None:
+        """Call back on the writer's thread, after so many seconds."""
+        with self._changed:
+            self._later.append((time.monotonic() + delay_s, callback))
+            self._changed.notify_all()
+
+    def reopen(self) -> None:
+        """Have every file closed and opened again by its name, after the lines that wait."""
+        with self._changed:
+            self._reopen = True
+            self._changed.notify_all()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until what was put is written; whether it was in time."""
+        if threading.current_thread() is self._thread:
+            return False
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._lines and not self._busy and not self._reopen, timeout_s)
+
+    def stop(self, timeout_s: float) -> None:
+        """Write what waits, within the time; what is put afterwards is dropped."""
+        self.drain(timeout_s)
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._has_work, self._until_next())
+                lines, self._lines = self._lines, deque()
+                reopen = self._reopen
+                due = [call for at, call in self._later if at <= time.monotonic()]
+                self._later = [one for one in self._later if one[0] > time.monotonic()]
+                self._busy = bool(lines) or reopen
+                self._pending_bytes = 0
+                if self._stopped and not lines:
+                    break
+            self._write(lines)
+            if reopen:
+                self._reopen_all()
+            for callback in due:
+                callback()
+            with self._changed:
+                self._busy = False
+                self._reopen = self._reopen and not reopen
+                self._changed.notify_all()
+        for file in self._files:
+            file.close()
+
+    def _has_work(self) -> bool:
+        return bool(self._lines) or self._stopped or self._reopen or self._until_next() == 0
+
+    def _until_next(self) -> float | None:
+        return max(min(at for at, _ in self._later) - time.monotonic(), 0) if self._later else None
+
+    def _write(self, lines: deque[tuple[LogFile, bytes]]) -> None:
+        """Join neighbours of one file, up to what one write should hold and the file takes."""
+        while lines:
+            file, data = lines.popleft()
+            parts, size = [data], len(data)
+            try:
+                room = min(CHUNK_BYTES, file.room())
+                while lines and lines[0][0] is file and size + len(lines[0][1]) <= room:
+                    parts.append(lines.popleft()[1])
+                    size += len(parts[-1])
+                if missed := self._dropped.pop(id(file), 0):
+                    parts.insert(0, f"{self._dropped_line(missed)}\n".encode())
+                file.write(b"".join(parts))
+            except OSError:
+                with self._changed:
+                    self._count_dropped(file, sum(part.count(b"\n") for part in parts))
+
+    def _reopen_all(self) -> None:
+        for file in self._files:
+            with contextlib.suppress(OSError):
+                file.reopen()
+
+    def _count_dropped(self, file: LogFile, lines: int) -> None:
+        self._dropped[id(file)] = self._dropped.get(id(file), 0) + lines

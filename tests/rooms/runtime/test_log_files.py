@@ -1,0 +1,208 @@
+"""Log files: bounded in size, written beside the loop, told apart from what others move, and complete at the end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.runtime import logs
+from moldau.runtime.log_writer import LogFile, LogWriter
+from moldau.runtime.repeated import UNLIMITED, WINDOW_S, Repeated
+
+PATIENCE_S = 20.0
+FATAL = "FATAL the disk is gone"
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_before() -> Iterator[None]:
+    names = ["", "moldau", "moldau.quorum", "moldau.controller", logs.STATE_CHANGE, logs.STATE_CHANGE_JSON]
+    before = [(name, logging.getLogger(name).level, [*logging.getLogger(name).handlers]) for name in names]
+    raise_exceptions = logging.raiseExceptions
+    yield
+    logs.stop_logs()
+    logging.raiseExceptions = raise_exceptions
+    for name, level, handlers in before:
+        logging.getLogger(name).setLevel(level)
+        logging.getLogger(name).handlers[:] = handlers
+
+
+def text(folder: Path, name: str = "server.log") -> str:
+    for writer in logs._writers:
+        assert writer.drain(PATIENCE_S)
+    return (folder / name).read_text()
+
+
+def test_a_log_is_bounded_and_its_newest_lines_stay(tmp_path: Path) -> None:
+    logs.start_logs(str(tmp_path), max_bytes=2_000, max_files=3)
+    for number in range(1_000):
+        logging.getLogger("moldau.node").info("line %d of many", number)
+    assert "line 999 of many" in text(tmp_path)
+    files = sorted(path.name for path in tmp_path.glob("server.log*"))
+    assert files == ["server.log", "server.log.1", "server.log.2"]
+    assert sum(path.stat().st_size for path in tmp_path.glob("server.log*")) <= 3 * 2_000
+    kept = "".join((tmp_path / name).read_text() for name in reversed(files)).splitlines()
+    numbers = [int(line.split("line ")[1].split()[0]) for line in kept]
+    assert numbers == list(range(numbers[0], 1_000)), "nothing is missing after the oldest that is kept"
+
+
+@given(sizes=st.lists(st.integers(1, 300), max_size=60), max_bytes=st.integers(50, 500), max_files=st.integers(1, 4))
+def test_files_never_hold_more_than_their_bound_or_one_write(
+    sizes: list[int], max_bytes: int, max_files: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    file = LogFile(str(folder / "a.log"), max_bytes=max_bytes, max_files=max_files)
+    for size in sizes:
+        file.write(b"x" * size)
+    file.close()
+    found = [path.stat().st_size for path in folder.iterdir()]
+    assert len(found) <= max_files
+    assert all(size <= max(max_bytes, *sizes) for size in found if sizes)
+
+
+def test_a_file_that_logrotate_moved_is_made_anew(tmp_path: Path) -> None:
+    logs.start_logs(str(tmp_path))
+    logging.getLogger("moldau.node").info("before")
+    assert "before" in text(tmp_path)
+    os.rename(tmp_path / "server.log", tmp_path / "server.log-20261122")
+    logging.getLogger("moldau.node").info("after")
+    assert "after" in text(tmp_path)
+    assert "after" not in (tmp_path / "server.log-20261122").read_text()
+
+
+def test_reopening_makes_the_files_at_once(tmp_path: Path) -> None:
+    logs.start_logs(str(tmp_path))
+    (tmp_path / "state-change.log").rename(tmp_path / "old")
+    logs.reopen_logs()
+    assert text(tmp_path, "state-change.log") == ""
+
+
+def test_a_file_that_was_truncated_under_us_goes_on(tmp_path: Path) -> None:
+    logs.start_logs(str(tmp_path))
+    logging.getLogger("moldau.node").info("before")
+    assert text(tmp_path)
+    os.truncate(tmp_path / "server.log", 0)
+    logging.getLogger("moldau.node").info("after")
+    assert text(tmp_path).count("\n") == 1
+
+
+class Slow(LogFile):
+    """A file on a disk that takes nothing until it is told to."""
+
+    def __init__(self, path: str, wait: int) -> None:
+        super().__init__(path, max_bytes=2**20, max_files=2)
+        self._wait = wait
+
+    def write(self, data: bytes) -> None:
+        os.read(self._wait, 1)
+        super().write(data)
+
+
+def test_a_disk_that_hangs_costs_lines_and_no_memory_and_says_so_afterwards(tmp_path: Path) -> None:
+    go, let = os.pipe()
+    writer = LogWriter(dropped=lambda count: f"{count} dropped", pending_bytes_max=1_000)
+    file = Slow(str(tmp_path / "a.log"), go)
+    for number in range(10_000):
+        writer.put(file, f"line {number}")
+    assert not writer.drain(0.0)
+    writer.put(file, FATAL, must=True)
+    os.close(let)
+    assert writer.drain(PATIENCE_S)
+    writer.put(file, "afterwards")
+    writer.stop(PATIENCE_S)
+    lines = (tmp_path / "a.log").read_text().splitlines()
+    assert FATAL in lines
+    dropped = sum(int(line.split()[0]) for line in lines if line.endswith(" dropped"))
+    assert dropped > 9_000
+    assert dropped + sum(line.startswith("line ") for line in lines) == 10_000
+    os.close(go)
+
+
+def test_a_full_disk_costs_lines_and_not_the_writer(tmp_path: Path) -> None:
+    class Full(LogFile):
+        full = True
+
+        def write(self, data: bytes) -> None:
+            if self.full:
+                raise OSError(28, "No space left on device")
+            super().write(data)
+
+    writer = LogWriter(dropped=lambda count: f"{count} dropped")
+    file = Full(str(tmp_path / "a.log"), max_bytes=1_000, max_files=2)
+    writer.put(file, "one\ntwo")
+    assert writer.drain(PATIENCE_S)
+    file.full = False
+    writer.put(file, "three")
+    writer.stop(PATIENCE_S)
+    assert (tmp_path / "a.log").read_text() == "2 dropped\nthree\n"
+
+
+def test_the_last_words_of_a_node_that_ends_at_once_are_there(tmp_path: Path) -> None:
+    script = f"""
+        import logging, os
+        from moldau.runtime.logs import start_logs
+        start_logs({str(tmp_path)!r})
+        log = logging.getLogger("moldau.node")
+        for number in range(500):
+            log.info("line %d", number)
+        log.critical("it is over")
+        os._exit(1)
+    """
+    assert subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False).returncode == 1
+    lines = (tmp_path / "server.log").read_text().splitlines()
+    assert len(lines) == 501
+    assert lines[-1].endswith("FATAL it is over (moldau.node)")
+
+
+def test_levels_are_those_that_were_asked_for(tmp_path: Path) -> None:
+    logs.start_logs(str(tmp_path), {"root": "WARN", "moldau.quorum": "DEBUG"})
+    logging.getLogger("moldau.node").info("not this")
+    logging.getLogger("moldau.quorum").debug("this")
+    logging.getLogger("moldau.node").warning("and this")
+    said = text(tmp_path)
+    assert "not this" not in said
+    assert "DEBUG this (moldau.quorum)" in said
+    assert "WARN and this" in said
+    assert "DEBUG this" in text(tmp_path, "controller.log")
+
+
+def record(number: int, level: int = logging.WARNING) -> logging.LogRecord:
+    return logging.LogRecord("moldau.server", level, "server.py", 7, "bad request %d", (number,), None)
+
+
+def test_a_flood_of_one_warning_is_cut_and_counted() -> None:
+    now = 0.0
+    repeated = Repeated(lambda: now, burst=3)
+    assert [repeated.passes(record(number)) for number in range(6)] == [True] * 3 + [False] * 3
+    assert repeated.passes(record(1, logging.INFO))
+    assert repeated.passes(record(1, logging.CRITICAL))
+    assert repeated.end(record(1)) == 3
+    assert repeated.passes(record(7)), "the window is over"
+    now = WINDOW_S + 1
+    assert all(repeated.passes(record(number)) for number in range(3)), "and so is that one"
+
+
+def test_findings_of_a_recovery_are_told_one_by_one() -> None:
+    one = record(1)
+    vars(one).update(UNLIMITED)
+    repeated = Repeated(burst=1)
+    assert all(repeated.passes(one) for _ in range(10))
+
+
+def test_a_flood_is_told_with_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "WINDOW_S", 0.05)
+    logs.start_logs(str(tmp_path))
+    for _ in range(1_000):
+        logging.getLogger("moldau.server").warning("bad request")
+    while "more lines like this one" not in (said := text(tmp_path)):
+        pass
+    assert said.count("bad request") < 300
+    assert "800 more lines like this one were left out within" in said
