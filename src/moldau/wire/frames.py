@@ -7,15 +7,29 @@ memory is taken. Source: protocol guide; KIP-482 (header versions).
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator
 
 from moldau.terms.named import NamedTuple
 from moldau.wire.apis import APIS
-from moldau.wire.codec import Buffer, Cuts, Malformed, decode_from, encode, put_uvarint, uvarint
+from moldau.wire.codec import (
+    Buffer,
+    Cuts,
+    Malformed,
+    Steps,
+    decode_from,
+    decode_in_slices,
+    encode,
+    encode_in_slices,
+    put_uvarint,
+    uvarint,
+)
 from moldau.wire.schema import Message
 
 _REQUEST = struct.Struct(">hhi")
 _SIZE = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
+TAGS_MAX = 32
+"""The most tagged fields of a header that are skipped."""
 
 
 class RequestHeader(NamedTuple):
@@ -63,6 +77,14 @@ def read_request(frame: memoryview, header: RequestHeader) -> Message:
     return message
 
 
+def read_request_in_slices(frame: memoryview, header: RequestHeader, items_max: int) -> Generator[None, None, Message]:
+    """As ``read_request``, with pauses; Malformed when the request's arrays hold more than ``items_max`` items."""
+    message, _ = yield from decode_in_slices(
+        APIS[header.api_key].request, frame, header.body, header.api_version, Steps(items_max)
+    )
+    return message
+
+
 def request_frame(message: Message, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
     """A whole request frame as buffers to write one after the other."""
     api = APIS[message.api_key]
@@ -80,11 +102,26 @@ def request_frame(message: Message, version: int, correlation_id: int, client_id
 
 def response_frame(message: Message, version: int, correlation_id: int) -> list[Buffer]:
     """A whole response frame as buffers to write one after the other."""
+    return _close(message, version, _response_head(message, version, correlation_id))
+
+
+def response_frame_in_slices(
+    message: Message, version: int, correlation_id: int
+) -> Generator[None, None, list[Buffer]]:
+    """As ``response_frame``, with pauses."""
+    out = _response_head(message, version, correlation_id)
+    cuts: Cuts = []
+    yield from encode_in_slices(message, version, out, cuts, Steps(0))
+    return _parts(out, cuts)
+
+
+def _response_head(message: Message, version: int, correlation_id: int) -> bytearray:
+    """Room for the size, and the header."""
     out = bytearray(4)
     out += _SIZE.pack(correlation_id)
     if APIS[message.api_key].response_header(version):
         out.append(0)
-    return _close(message, version, out)
+    return out
 
 
 def read_response_body(frame: memoryview, key: int, version: int) -> Message:
@@ -102,6 +139,11 @@ def read_response_body(frame: memoryview, key: int, version: int) -> Message:
 def _close(message: Message, version: int, out: bytearray) -> list[Buffer]:
     cuts: Cuts = []
     encode(message, version, out, cuts)
+    return _parts(out, cuts)
+
+
+def _parts(out: bytearray, cuts: Cuts) -> list[Buffer]:
+    """The frame whose size is filled in now, with what was left out of ``out`` in its places."""
     if not cuts:
         _SIZE.pack_into(out, 0, len(out) - 4)
         return [out]
@@ -121,6 +163,8 @@ def _close(message: Message, version: int, out: bytearray) -> list[Buffer]:
 def _skip_tags(frame: Buffer, p: int) -> int:
     try:
         count, p = uvarint(frame, p)
+        if count > TAGS_MAX:
+            raise Malformed(f"{count} tagged fields in the header")
         for _ in range(count):
             _, p = uvarint(frame, p)
             size, p = uvarint(frame, p)
@@ -137,7 +181,9 @@ __all__ = [
     "put_uvarint",
     "read_request",
     "read_request_header",
+    "read_request_in_slices",
     "read_response_body",
     "request_frame",
     "response_frame",
+    "response_frame_in_slices",
 ]
