@@ -16,9 +16,24 @@ PAGE = Path(__file__).parent / "configuration.md"
 HEAD = """# Configuration
 
 Generated from `moldau/terms` by `make docs`; do not edit. Names, types, defaults and bounds are Apache Kafka 4.3's: the very
-`server.properties` that starts a Kafka node starts a Moldau node. An unknown key is named in a warning, a bad value stops the
-start with the key, the value and what is allowed. Keys that Kafka knows and Moldau has no use for are accepted and checked,
-and marked as without effect; DescribeConfigs says the same in its documentation.
+`server.properties` that starts a Kafka node starts a Moldau node, or is refused with the reason. A bad value stops the start
+with the key, the value and what is allowed. Keys that Kafka knows and Moldau has no use for are accepted and checked, and marked
+as without effect; DescribeConfigs says the same in its documentation. Those of them that the file sets are named in one warning
+at the start, unknown keys in another.
+
+## What cannot be served
+
+Only listeners that speak PLAINTEXT are served. `listener.security.protocol.map` may give them any names; a listener, or a
+controller's listener that this node would connect to, which stands for SSL, SASL_PLAINTEXT or SASL_SSL stops the start, and so
+does one that the map does not name. Settings of TLS and SASL have no effect then, as in Kafka. These stop the start as well,
+because leaving them out would allow what they forbid, or hide records: `authorizer.class.name`,
+`create.topic.policy.class.name`, `alter.config.policy.class.name`, `client.quota.callback.class`, a value that a provider of
+`config.providers` would fill in, `remote.log.storage.system.enable=true`, and on ZooKeeper `zookeeper.set.acl=true` and
+`zookeeper.ssl.client.enable=true`.
+
+A listener without a host binds 127.0.0.1 ([why](decisions/0004-loopback-by-default.md)), and clients are told `localhost`, unless
+`advertised.listeners` names another host; if that is another machine's address, a warning says who will not get through.
+`0.0.0.0` and `[::]` bind all interfaces and need `advertised.listeners`; a host left out there is this host's canonical name.
 
 ## Changing settings while everything runs
 
@@ -29,7 +44,7 @@ words ("Cannot update these configs dynamically: [node.id]"). Departures from Ap
 
 - `listeners` and `listener.security.protocol.map` are read-only here: a node opens and closes no listener while it runs.
 - Stores of keys and certificates (`ssl.keystore.*`, `ssl.truststore.*`) are refused as Kafka refuses them without a listener's
-  prefix; no listener with TLS is served, so that the prefix is an unknown key.
+  prefix; no listener with TLS is served, so that keys with the prefix are unknown.
 - A key that nobody knows is refused with INVALID_CONFIG, where Kafka keeps it for plugins.
 - Kafka runs threads, and changes a thread count by a factor of two at most at a time. Here one loop does the work: thread counts
   (`num.io.threads`, `num.network.threads`, `background.threads`, `log.cleaner.threads`) are kept and shown, any of them, and

@@ -10,7 +10,8 @@ import platform
 from collections.abc import Iterable, Iterator
 
 from moldau import __version__
-from moldau.broker.config import Listener, NodeConfig
+from moldau.broker.config import NodeConfig
+from moldau.broker.listeners import Listener
 from moldau.storage.names import CLEAN_SHUTDOWN, LOG, META
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import Kind

@@ -8,47 +8,51 @@ named in a warning. The reference page is generated from the same tables.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from moldau.broker.listeners import (
+    LOOPBACK,
+    PLAINTEXT,
+    PROTOCOLS,
+    Listener,
+    advertised_of_brokers,
+    advertised_of_controllers,
+    is_loopback,
+    parse_listeners,
+    protocol_map,
+    served_protocol,
+)
 from moldau.ports.zookeeper import Ensemble
 from moldau.terms.broker_config import BROKER_KEYS
-from moldau.terms.config_key import ConfigError
+from moldau.terms.config_key import INT_MAX, ConfigError
 from moldau.terms.dynamic_config import DYNAMIC_KEYS, ONLY_DYNAMIC
 from moldau.terms.properties import read_properties
 from moldau.terms.topic_defaults import check_default
-from moldau.terms.value import value
+from moldau.terms.unserved_config import check_served, unknown, without_effect
 
-_LISTENER = re.compile(r"([A-Za-z0-9_]+)://(?:\[(.*)\]|([^:/]*)):(-?\d+)\Z")
-_VOTER = re.compile(r"(\d+)@(?:\[(.*)\]|([^:]+)):(\d+)\Z")
-_ADDRESS = re.compile(r"(?:\[(.*)\]|([^:]+)):(\d+)\Z")
-_PAGES = re.compile(r"(?:\[(.*)\]|([^:]*)):(\d{1,5})\Z")
+_VOTER = re.compile(r"(\d{1,10})@(?:\[(.*)\]|([^:]+)):(\d{1,5})\Z", re.ASCII)
+_ADDRESS = re.compile(r"(?:\[(.*)\]|([^:]+)):(\d{1,5})\Z", re.ASCII)
+_PAGES = re.compile(r"(?:\[(.*)\]|([^:]*)):(\d{1,5})\Z", re.ASCII)
 ROLES = ("broker", "controller")
-LOOPBACK = "127.0.0.1"
-
-
-@value
-class Listener:
-    """One address with its name and security protocol. ``host`` may be empty: all interfaces is never our default."""
-
-    name: str
-    host: str
-    port: int
-    protocol: str = "PLAINTEXT"
+PORT_MAX = 65535
 
 
 class NodeConfig:
     """The settings of one node. ``config["log.segment.bytes"]`` is any key's value; what is derived has a name."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    def __init__(self, given: Mapping[str, str], host_name: Callable[[], str] = socket.getfqdn) -> None:
+        """``host_name`` tells the canonical name of this host, asked where an address must be told without one."""
         self.given = dict(given)
         self.values: dict[str, Any] = {}
-        self.unknown: list[str] = []
+        self.unknown = unknown(given)
+        """Given keys that no broker knows, and below those that change nothing here: the start names both."""
+        self.without_effect = without_effect(given)
+        check_served(given)
         for name, text in given.items():
             key = BROKER_KEYS.get(name)
-            if key is None:
-                self.unknown.append(name)
-            else:
+            if key is not None:
                 self.values[name] = key.parse(text)
                 check_default(name, text)
         self._of_file = self.values
@@ -62,9 +66,10 @@ class NodeConfig:
             self.values[name] = self.node_id
         self.roles: frozenset[str] = self._roles()
         self.controller_listener_names: tuple[str, ...] = self._controller_listener_names()
-        self.listeners: tuple[Listener, ...] = self._listeners("listeners")
-        self.advertised: tuple[Listener, ...] = self._advertised()
         self.voters: dict[int, tuple[str, int]] = self._voters()
+        protocols = self._protocols()
+        self.listeners: tuple[Listener, ...] = parse_listeners("listeners", self["listeners"], protocols)
+        self.advertised: tuple[Listener, ...] = self._advertised(protocols, host_name)
         self.bootstrap_controllers: tuple[tuple[str, int], ...] = self._bootstrap()
         self.log_dirs: tuple[str, ...] = self["log.dirs"] or self["log.dir"]
         self.metadata_dir: str = self["metadata.log.dir"] or self.log_dirs[0]
@@ -104,14 +109,8 @@ class NodeConfig:
     @property
     def inter_broker_listener(self) -> str:
         """The name of the listener through which brokers reach each other."""
-        name = self["inter.broker.listener.name"]
-        if name:
-            return str(name)
-        wanted = self["security.inter.broker.protocol"]
-        for one in self.broker_listeners:
-            if one.protocol == wanted:
-                return one.name
-        return str(wanted)
+        name: str | None = self["inter.broker.listener.name"]
+        return (name or str(self["security.inter.broker.protocol"])).upper()
 
     def static_topic_config(self) -> dict[str, str]:
         """Broker keys that were given, as text: defaults of topic keys (``log.retention.ms`` and so on)."""
@@ -152,7 +151,7 @@ class NodeConfig:
         return frozenset(roles)
 
     def _controller_listener_names(self) -> tuple[str, ...]:
-        names: tuple[str, ...] = self["controller.listener.names"] or ()
+        names = tuple(name.upper() for name in self["controller.listener.names"] or ())
         if self.on_zookeeper:
             return ()
         if not names:  # before the listeners are read, which would be called strange names without it
@@ -161,56 +160,34 @@ class NodeConfig:
             )
         return names
 
-    def _protocol(self, name: str) -> str:
-        protocols = dict(entry.split(":", 1) for entry in self["listener.security.protocol.map"] if ":" in entry)
-        protocol = protocols.get(name, name if name in ("PLAINTEXT",) else None)
-        if protocol is None and name in self.controller_listener_names:
-            protocol = "PLAINTEXT"
-        if protocol is None:
-            raise ConfigError(
-                f"Invalid value {name} for configuration listeners: listener.security.protocol.map does not name it"
-            )
-        if protocol != "PLAINTEXT":
-            raise ConfigError(
-                f"Invalid value {protocol} for configuration listener.security.protocol.map: listener {name}"
-                " must be PLAINTEXT, the only protocol this version serves"
-            )
-        return str(protocol)
+    def _protocols(self) -> dict[str, str]:
+        """The protocol of each listener name; ConfigError when a controller's listener is not PLAINTEXT."""
+        protocols = protocol_map(self["listener.security.protocol.map"])
+        names = self.controller_listener_names
+        spoken = {*names, *(text.partition("://")[0].upper() for text in self["listeners"])}
+        if "listener.security.protocol.map" not in self.values and spoken.isdisjoint(set(PROTOCOLS) - {PLAINTEXT}):
+            protocols = dict.fromkeys(names, PLAINTEXT) | protocols  # as in Kafka, only where nothing speaks of TLS
+        for name in names:
+            served_protocol(name, protocols, "controller.listener.names")
+        return protocols
 
-    def _listeners(self, key: str) -> tuple[Listener, ...]:
-        found = []
-        for text in self[key] or ():
-            match = _LISTENER.match(text)
-            if match is None or not 0 <= int(match[4]) <= 65535:
-                raise ConfigError(f"Invalid value {text} for configuration {key}: NAME://host:port is expected")
-            name = match[1].upper()
-            found.append(Listener(name, match[2] or match[3] or "", int(match[4]), self._protocol(name)))
-        names = [one.name for one in found]
-        if len(set(names)) != len(names):
-            raise ConfigError(
-                f"Invalid value {','.join(self[key])} for configuration {key}: each listener has one name of its own"
-            )
-        return tuple(found)
+    def _advertised(self, protocols: dict[str, str], host_name: Callable[[], str]) -> tuple[Listener, ...]:
+        texts = self["advertised.listeners"]
+        given = parse_listeners("advertised.listeners", texts or (), protocols)
+        names = self.controller_listener_names
+        of_controllers = [one for one in given if one.name in names]
+        of_brokers = [one for one in given if one.name not in names] if texts else None
+        as_voter, _ = self.voters.get(self.node_id, (None, 0))
+        return (
+            *advertised_of_brokers(self.broker_listeners, of_brokers, host_name),
+            *advertised_of_controllers(self.controller_listeners, of_controllers, as_voter, host_name),
+        )
 
-    def _advertised(self) -> tuple[Listener, ...]:
-        given = {one.name: one for one in self._listeners("advertised.listeners")}
-        shown = []
-        for one in self.listeners:
-            other = given.pop(one.name, None)
-            if other is None:
-                host = one.host if one.host not in ("", "0.0.0.0", "::") else "localhost"
-                other = Listener(one.name, host, one.port, one.protocol)
-            if other.host in ("0.0.0.0", "::"):
-                raise ConfigError(
-                    f"Invalid value {other.host} for configuration advertised.listeners: clients cannot connect to it"
-                )
-            shown.append(other)
-        stray = [name for name in given if name not in self.controller_listener_names]
-        if stray:
-            raise ConfigError(
-                f"Invalid value {stray[0]} for configuration advertised.listeners: listeners does not name it"
-            )
-        return tuple(shown)
+    def unreachable(self) -> list[tuple[Listener, Listener]]:
+        """Listeners that bind loopback because they name no host, with the address elsewhere that others are told."""
+        told = {one.name: one for one in self.advertised}
+        bound = (one for one in self.listeners if not one.host and one.name in told)
+        return [(one, told[one.name]) for one in bound if not is_loopback(told[one.name].host)]
 
     def pages(self) -> tuple[str, int] | None:
         """Where the node's pages are, None for nowhere. An empty host is loopback."""
@@ -218,7 +195,7 @@ class NodeConfig:
         if not text:
             return None
         match = _PAGES.match(text)
-        if match is None or int(match[3]) > 65535:
+        if match is None or int(match[3]) > PORT_MAX:
             raise ConfigError(f"Invalid value {text} for configuration http.listener: host:port is expected")
         return match[1] or match[2] or LOOPBACK, int(match[3])
 
@@ -226,7 +203,7 @@ class NodeConfig:
         voters: dict[int, tuple[str, int]] = {}
         for text in self["controller.quorum.voters"]:
             match = _VOTER.match(text)
-            if match is None:
+            if match is None or int(match[1]) > INT_MAX or int(match[4]) > PORT_MAX:
                 raise ConfigError(
                     f"Invalid value {text} for configuration controller.quorum.voters: id@host:port is expected"
                 )
@@ -237,7 +214,7 @@ class NodeConfig:
         found = []
         for text in self["controller.quorum.bootstrap.servers"]:
             match = _ADDRESS.match(text)
-            if match is None:
+            if match is None or int(match[3]) > PORT_MAX:
                 raise ConfigError(
                     f"Invalid value {text} for configuration controller.quorum.bootstrap.servers: host:port is expected"
                 )
@@ -289,6 +266,12 @@ class NodeConfig:
                 " controller.quorum.voters:"
                 f" node.id {self.node_id} is a controller and must be among the voters"
             )
+        if self.node_id in self.voters and not self.is_controller:
+            raise ConfigError(
+                f"Invalid value {','.join(self['controller.quorum.voters'])} for configuration"
+                f" controller.quorum.voters: node.id {self.node_id} is among the voters, and process.roles does not"
+                " make it a controller"
+            )
         if self.is_controller and not self.controller_listeners:
             names = ",".join(self.controller_listener_names)
             raise ConfigError(
@@ -306,14 +289,26 @@ class NodeConfig:
 
     def _check_listeners(self) -> None:
         self.pages()
-        if self.is_broker and not self.broker_listeners:
+        if not self.is_broker:
+            return
+        if not self.broker_listeners:
             raise ConfigError(
                 "Invalid value for configuration listeners: a broker needs a listener that is not a controller's"
             )
-        if self.is_broker and self.inter_broker_listener not in {one.name for one in self.broker_listeners}:
+        name, protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
+        if self.values.get(name) and protocol in self.values:
+            raise ConfigError(f"Invalid configuration: only one of {name} and {protocol} may be set")
+        if self[protocol] != PLAINTEXT:
             raise ConfigError(
-                f"Invalid value {self.inter_broker_listener} for configuration inter.broker.listener.name:"
-                " listeners does not name it"
+                f"Invalid value {self[protocol]} for configuration {protocol}: PLAINTEXT is the only protocol this"
+                " version serves (TLS and SASL are not served yet)"
+            )
+        told = [one.name for one in self.advertised if one.name not in self.controller_listener_names]
+        if self.inter_broker_listener not in told:
+            unset = "" if self[name] else f" (not set: it is the one named after {protocol})"
+            raise ConfigError(
+                f"Invalid value {self.inter_broker_listener} for configuration {name}{unset}: listeners, and"
+                f" advertised.listeners where it is set, do not name it; one of {', '.join(told)} is expected"
             )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.broker.api import BROKER, CONTROLLER, ZOOKEEPER
 from moldau.broker.asking import Asking, in_turns
-from moldau.broker.config import LOOPBACK, Listener, NodeConfig
+from moldau.broker.config import NodeConfig
 from moldau.broker.connection_limits import KEYS as LIMITS
 from moldau.broker.connection_limits import ConnectionLimits
 from moldau.broker.data import DataSide
@@ -24,6 +24,7 @@ from moldau.broker.formatting import FormatRefused, read_meta
 from moldau.broker.idle import IdleSweep
 from moldau.broker.just_gone import JustGone
 from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
+from moldau.broker.listeners import LOOPBACK, Listener
 from moldau.broker.metadata import Metadata
 from moldau.broker.office import ControllerOffice
 from moldau.broker.peers import Peers
@@ -94,8 +95,7 @@ class Node:
 
     async def start(self) -> None:
         """Start; returns when a broker serves or a controller has its seat. StartRefused says why not."""
-        for key in self.config.unknown:
-            log.warning("unknown configuration key %s is ignored", key)
+        self._warn_of_settings()
         try:
             await self._open_pages()
             await self._join()
@@ -118,6 +118,19 @@ class Node:
                 await self.lifecycle.running.wait()
         except (FormatRefused, LogError) as error:
             raise StartRefused(str(error)) from error
+
+    def _warn_of_settings(self) -> None:
+        """Name what the file says and nothing here does, once."""
+        if self.config.unknown:
+            log.warning("these settings are unknown and ignored: %s", ", ".join(self.config.unknown))
+        if self.config.without_effect:
+            log.warning("these settings have no effect here: %s", ", ".join(self.config.without_effect))
+        for one, told in self.config.unreachable():
+            log.warning(
+                "listener %s names no host, so it binds %s only, and others are sent to %s:%d, where they reach this"
+                " node only if something there forwards to it; write %s://0.0.0.0:%d to bind all interfaces",
+                *(one.name, LOOPBACK, told.host, told.port, one.name, one.port),
+            )
 
     async def _open_pages(self) -> None:
         """Metrics and health, from the beginning: a start that takes long is asked about."""
