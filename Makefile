@@ -1,6 +1,6 @@
 # The words of this project. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-zookeeper check up down kills migration chaos sim zoo bench bench-controller bench-scale docs jars clean
+.PHONY: help setup demo test test-zookeeper check up down kills migration chaos sim fuzz zoo bench bench-controller bench-scale docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -71,6 +71,9 @@ chaos: setup  ## one scenario of real faults, by number (SCENARIO=all ARGS="--se
 
 sim: setup  ## simulate 2,000 seeds of the machines and 200 of whole clusters (ARGS="--first 9000 --nodes 0")
 	$(PY) -m moldau.simulator.campaign $(ARGS)
+
+fuzz: setup  ## random frames, batches, settings and damaged files on real nodes for 30 minutes (ARGS="--minutes 5 --seed 7")
+	$(PY) -m tests.fuzz $(ARGS)
 
 zoo: setup  ## hunt the known mistakes: which law catches each, after how many seeds (ARGS="--only KAFKA-7128"; ARGS=--laws)
 	$(PY) -m moldau.simulator.zoo.table $(ARGS)

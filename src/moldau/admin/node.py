@@ -114,6 +114,15 @@ def _allow_many_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+def _watch_steps(loop: asyncio.AbstractEventLoop) -> None:
+    """Log the stack of each step of the loop that takes longer than MOLDAU_SLOW_STEP_MS, when that is set."""
+    threshold = os.environ.get("MOLDAU_SLOW_STEP_MS", "")
+    if threshold.isdecimal() and int(threshold) > 0:
+        from moldau.runtime.slow_steps import SlowSteps
+
+        SlowSteps(loop, int(threshold)).start()
+
+
 def _run(config: NodeConfig, logs: str | None, began: float) -> int:
     from moldau.broker.node import Node, StartRefused
     from moldau.runtime.logs import reopen_logs
@@ -124,6 +133,7 @@ def _run(config: NodeConfig, logs: str | None, began: float) -> int:
     _allow_many_files()
     loop = new_loop()
     asyncio.set_event_loop(loop)
+    _watch_steps(loop)
     ended: asyncio.Future[int] = loop.create_future()
 
     def failed(task: str, error: BaseException) -> None:

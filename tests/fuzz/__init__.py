@@ -1,0 +1,1 @@
+"""Real nodes under random frames, batches, settings and damaged files: ``python -m tests.fuzz --help``."""
