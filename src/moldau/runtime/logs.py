@@ -30,15 +30,36 @@ MAX_BYTES, MAX_FILES = 16 * 2**20, 5
 _writers: list[LogWriter] = []
 
 
+MESSAGE_CHARS_MAX = 4_000
+"""Longer messages are cut: names and ids in them come from clients, and may be as long as a request."""
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(128, 160))}
+_CONTROLS |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+def one_line(text: str) -> str:
+    """The text as one line of a log: control characters escaped, so that nobody's name can forge a line, and no longer
+    than ``MESSAGE_CHARS_MAX``."""
+    if len(text) > MESSAGE_CHARS_MAX:
+        text = f"{text[:MESSAGE_CHARS_MAX]}... ({len(text) - MESSAGE_CHARS_MAX} more characters)"
+    return text if text.isprintable() else text.translate(_CONTROLS)
+
+
 class _KafkaFormatter(logging.Formatter):
-    """Kafka writes WARN and FATAL, and milliseconds after a comma."""
+    """Kafka writes WARN and FATAL, and milliseconds after a comma. A message is one line; ``lines`` of a record, which
+    are our own (stacks), follow it."""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(record.created))},{int(record.msecs):03d}"
 
     def format(self, record: logging.LogRecord) -> str:
         record.levelname = {"WARNING": "WARN", "CRITICAL": "FATAL"}.get(record.levelname, record.levelname)
-        return super().format(record)
+        text = super().format(record)
+        lines: str | None = getattr(record, "lines", None)
+        return text if lines is None else f"{text}\n{lines.rstrip()}"
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
 
 
 class _LinesFormatter(_KafkaFormatter):
@@ -48,7 +69,7 @@ class _LinesFormatter(_KafkaFormatter):
         lines = record.getMessage().split("\n")
         if len(lines) == 1:
             return super().format(record)
-        mark = "\0"
+        mark = "\ue000"  # for private use: in no message of ours, and not escaped
         record.msg, record.args = mark, ()
         head, _, tail = super().format(record).partition(mark)
         return "\n".join([f"{head}{line}{tail}" for line in lines])

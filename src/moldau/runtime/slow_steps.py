@@ -49,5 +49,6 @@ class SlowSteps:
             if now - since > self._threshold_s and since != told_of:
                 frame = sys._current_frames().get(self._loop_thread)
                 stack = "".join(traceback.format_stack(frame)[-FRAMES:]) if frame is not None else "(gone)"
-                log.warning("a step of the loop takes more than %d ms:\n%s", (now - since) * 1000, stack)
+                ms = (now - since) * 1000
+                log.warning("a step of the loop takes more than %d ms", ms, extra={"lines": stack})
                 told_of = since
