@@ -10,13 +10,11 @@ KAFKA-12520).
 
 from __future__ import annotations
 
-from struct import Struct
-
 from moldau.replication.epochs import EpochTable
 from moldau.storage.checkpoints import parse_epochs, parse_partition_metadata
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
-from moldau.storage.index import ENTRY_BYTES
+from moldau.storage.index_file import last_entry
 from moldau.storage.names import (
     CLEANED,
     DELETED,
@@ -41,7 +39,6 @@ from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, check, read_header
 
 _SCAN_BYTES = 4 << 20
 _SMALL = 8192
-_ENTRY = Struct(">ii")
 
 
 class Known(NamedTuple):
@@ -234,25 +231,14 @@ def _tail(segment: Segment) -> int:
     if segment.size <= _SMALL:
         return 0
     try:
-        file = segment.folder.disk.open(segment.path(INDEX))
-    except FileNotFoundError:
-        file = None
-    if file is not None:
-        try:
-            entries = file.size() // ENTRY_BYTES
-            offset, position = (
-                _ENTRY.unpack(file.pread(ENTRY_BYTES, (entries - 1) * ENTRY_BYTES)) if entries else (0, 0)
-            )
-        finally:
-            file.close()
-        if 0 < position < segment.size:
-            try:
-                _, header = next(segment.walk(position))
-            except CorruptLog:
-                header = None
-            if header is not None and header.last_offset == segment.base_offset + offset:
-                return int(position)
-    positions = segment.index.positions
+        entry = last_entry(segment.folder.disk, segment.path(INDEX))
+        if entry is not None and 0 < entry[1] < segment.size:
+            _, header = next(segment.walk(entry[1]))
+            if header.last_offset == segment.base_offset + entry[0]:
+                return entry[1]
+    except (FileNotFoundError, BrokenFile, CorruptLog):
+        pass
+    positions = segment.rebuild_index().positions
     return positions[-1] if positions else 0
 
 
@@ -280,8 +266,7 @@ def _recover(loaded: Loaded, known: Known, interval: int) -> int:
                 loaded.findings.append(f"{later.path()}: removed, it follows the cut")
                 segments.pop().remove()
             break
-        if following is not None:
-            segment.seal()  # else the next clean start would not know its largest timestamp
+        segment.seal()  # else the next clean start would not know its largest timestamp
     return end
 
 
@@ -319,6 +304,7 @@ def _resume(segment: Segment, recovery_point: int, interval: int) -> tuple[int, 
     else:
         index.truncate(index.offsets[known])
         after = index.positions[-1]
+        segment.unread = False
         segment.max_timestamp = index.times[-1] if index.times else -1
         segment.max_timestamp_offset = segment.base_offset + (index.time_offsets[-1] if index.times else 0)
     segment.bytes_since_entry = 0

@@ -14,6 +14,7 @@ from struct import Struct
 
 from moldau.ports import File
 from moldau.ports.disk import Stretch
+from moldau.storage import lookups
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
 from moldau.storage.index import ENTRY_BYTES, TIME_ENTRY_BYTES, Index
@@ -44,12 +45,15 @@ class Segment:
 
     ``first_timestamp`` is the first batch's largest timestamp (rolling goes by it), None until known. ``checked_from``:
     bytes from here on were checked (appended or recovered) by this process; older bytes are checked when first read.
+    ``damage`` says what was found to be wrong in the file, "" while nothing was. ``unread``: the largest timestamp is
+    in the index files, and was not read from there yet. ``kept_index`` is there for a segment that is written;
+    lookups in others read the few entries that they need (``lookups.py``).
     """
 
     __slots__ = (
-        "_index", "base_offset", "bytes_since_entry", "checked_from", "cold_end", "cold_start", "created_ms", "cut",
-        "entries", "file", "first_timestamp", "folder", "index_synced", "max_timestamp", "max_timestamp_offset",
-        "pinned", "positions", "recent", "size", "suffix",
+        "base_offset", "bytes_since_entry", "checked_from", "cold_end", "cold_start", "created_ms", "cut",
+        "damage", "entries", "file", "first_timestamp", "folder", "index_synced", "kept_index", "max_timestamp",
+        "max_timestamp_offset", "pinned", "positions", "recent", "size", "suffix", "unread",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, base_offset: int, size: int = 0, suffix: str = "") -> None:
@@ -69,8 +73,10 @@ class Segment:
         self.first_timestamp: int | None = None
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
+        self.unread = bool(size)
+        self.damage = ""
         self.bytes_since_entry = 0
-        self._index: Index | None = None
+        self.kept_index: Index | None = None
         if not size:
             self.reset_index()
         self.positions: dict[int, int] = {}
@@ -92,7 +98,13 @@ class Segment:
         """The open file; a new one is counted against the limit of the log directory's open files."""
         file = self.file
         if file is None:
-            file = self.file = self.folder.disk.open(self.path(), create=create)
+            try:
+                file = self.file = self.folder.disk.open(self.path(), create=create)
+            except FileNotFoundError:
+                if create or not self.folder.disk.is_dir(self.folder.dir.path):
+                    raise
+                self.damage = "the file is gone"  # this one alone: the directory is there
+                raise CorruptLog(self.path(), 0, self.damage) from None
             self.folder.dir.files.opened(self)
         self.recent = True
         return file
@@ -104,7 +116,7 @@ class Segment:
         file, self.file = self.file, None
         if file is not None and not self.pinned:  # whoever pinned it is using the file, and closes it (``flush.py``)
             file.close()
-        self._index = None
+        self.kept_index = None
 
     def close(self) -> None:
         """Save the index and close; OSError when the index cannot be written."""
@@ -120,7 +132,7 @@ class Segment:
 
     def drop(self) -> None:
         """Close without saving: the files are about to be renamed or removed."""
-        self._index = Index()
+        self.kept_index = Index()
         self.folder.dir.files.closed(self)
         self.close_file()
 
@@ -128,14 +140,14 @@ class Segment:
 
     @property
     def index(self) -> Index:
-        """Both indexes: from memory, from the files, or from the log if those are missing or broken."""
-        index = self._index
+        """Both indexes to be written to: from memory, the files, or the log if those are missing or broken."""
+        index = self.kept_index
         if index is None:
             try:
                 index = self._load_index()
             except (FileNotFoundError, BrokenFile):
                 index = self.rebuild_index()
-            self._index = index
+            self.kept_index = index
             self.entries = len(index.offsets)
         return index
 
@@ -147,18 +159,30 @@ class Segment:
         return index
 
     def rebuild_index(self, interval: int = 4096) -> Index:
-        """Make the indexes again from the batch headers of the whole log file; CorruptLog where it does not parse."""
+        """Make the indexes again from the batch headers of the whole log file; CorruptLog where it does not parse.
+
+        What is known up to there is kept in memory, and the files stay as they are: beyond, they may be right.
+        """
+        if self.damage:
+            raise CorruptLog(self.path(), 0, self.damage)  # known since the last attempt, which read the whole file
         index = self.reset_index()
-        for position, header in self.walk(0):
-            self.note(position, header, interval)
+        try:
+            for position, header in self.walk(0):
+                self.note(position, header, interval)
+        except CorruptLog as error:
+            index.saved, index.times_saved, index.shrunk = len(index.offsets), len(index.times), False
+            self.damage, self.unread = f"byte {error.position}: {error.reason}", True
+            raise
         index.append_time(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+        self.entries = len(index.offsets)
         return index
 
     def reset_index(self) -> Index:
         """Empty indexes, in memory and (at the next save) on disk: everything is going to be noted again."""
-        index = self._index = Index()
+        index = self.kept_index = Index()
         index.shrunk = True
         self.max_timestamp = self.max_timestamp_offset = -1
+        self.unread = False
         self.bytes_since_entry = 0
         return index
 
@@ -178,7 +202,7 @@ class Segment:
 
         Not synced: see ``unsynced_entries``.
         """
-        index = self._index
+        index = self.kept_index
         if index is None:
             return
         count, times = len(index.offsets), len(index.times)
@@ -213,13 +237,14 @@ class Segment:
         self.positions.clear()
 
     def largest_timestamp(self) -> int:
-        """The largest timestamp of any record, -1 when there is none."""
-        if self.max_timestamp < 0 and self.size:
-            index = self.index
-            if index.times:
-                self.max_timestamp = index.times[-1]
-                self.max_timestamp_offset = self.base_offset + index.time_offsets[-1]
+        """The largest timestamp of any record, -1 when there is none. CorruptLog when that cannot be told."""
+        if self.unread:
+            lookups.read_largest_timestamp(self)
         return self.max_timestamp
+
+    def offset_before(self, timestamp: int) -> int:
+        """An offset of this segment before which every record in it is older than ``timestamp``."""
+        return lookups.offset_before(self, timestamp)
 
     def begin_timestamp(self) -> int | None:
         """The first batch's largest timestamp, -1 when it has none; None while the segment is empty."""
@@ -229,7 +254,7 @@ class Segment:
 
     def index_full(self, max_bytes: int) -> bool:
         """Whether either index has grown to ``segment.index.bytes``."""
-        index = self._index
+        index = self.kept_index
         return index is not None and (
             (len(index.offsets) + 1) * ENTRY_BYTES > max_bytes or (len(index.times) + 1) * TIME_ENTRY_BYTES > max_bytes
         )
@@ -250,6 +275,9 @@ class Segment:
         if self.first_timestamp is None and position == 0:
             self.first_timestamp = marks[0].max_timestamp
         base, positions, since = self.base_offset, self.positions, self.bytes_since_entry
+        if self.unread:  # older records of this file may be newer than these
+            with suppress(CorruptLog):
+                self.largest_timestamp()
         for size, base_offset, last_offset, timestamp in marks:
             positions[base_offset] = position
             if timestamp > self.max_timestamp:
@@ -352,7 +380,7 @@ class Segment:
         position = self.positions.get(offset)
         if position is not None:
             return position
-        start = self.index.position_before(offset - self.base_offset)
+        start = lookups.position_before(self, offset)
         if start:
             try:
                 return self._search(start, offset)
@@ -380,8 +408,7 @@ class Segment:
             return self._read_cold(position, cap, up_to, at_least_one)
         end = self.size if up_to is None else self.positions.get(up_to, -1)
         if end < 0 or end > cap:
-            bound = _NO_BOUND if up_to is None else up_to - self.base_offset
-            end = self.index.entry_under(cap, bound)
+            end = lookups.entry_under(self, cap, _NO_BOUND if up_to is None else up_to - self.base_offset)
             if end <= position:
                 end = self._walk_end(position, cap, up_to, at_least_one)
         if end <= position:

@@ -25,7 +25,7 @@ def first_since(segments: Sequence[Segment], timestamp: int, log_start: int) -> 
     for segment in segments:
         if segment.largest_timestamp() < timestamp:
             continue
-        near = segment.base_offset + segment.index.offset_before(timestamp)
+        near = segment.offset_before(timestamp)
         for position, header in segment.walk(segment.locate(max(near, log_start))):
             if header.max_timestamp < timestamp or header.last_offset < log_start:
                 continue

@@ -1,0 +1,95 @@
+"""What the indexes of a segment say: from memory while it is written, else from the few entries that count.
+
+An index that is missing, or says what cannot be, is made again from the log. Nothing an index says is believed before
+it was held against the log. Read next: ``index_file.py`` (the files), ``segment.py`` (who asks).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.storage import index_file
+from moldau.storage.errors import BrokenFile, CorruptLog
+from moldau.storage.names import INDEX, TIME_INDEX
+
+if TYPE_CHECKING:
+    from moldau.storage.segment import Segment
+
+TAIL_BATCHES = 4096
+"""So many batches may follow an index entry; more of them, and entries are missing in the file."""
+
+
+def read_largest_timestamp(segment: Segment) -> None:
+    """Have ``max_timestamp`` be that of all records; CorruptLog when neither indexes nor log can tell."""
+    if segment.damage:
+        raise CorruptLog(segment.path(), 0, segment.damage)
+    try:
+        largest, offset = _by_the_ends(segment)
+        if largest < 0 and (segment.begin_timestamp() or -1) >= 0:
+            raise BrokenFile(f"{segment.path(TIME_INDEX)} has no entry")
+    except (FileNotFoundError, BrokenFile):
+        segment.rebuild_index()
+    else:
+        segment.max_timestamp, segment.max_timestamp_offset, segment.unread = largest, offset, False
+
+
+def _by_the_ends(segment: Segment) -> tuple[int, int]:
+    """The largest timestamp and its offset by the last time entry, held against the batches after the last index entry.
+
+    BrokenFile when either file lost its end, points beyond the log, or to no batch: then only the whole log can tell.
+    """
+    disk, index_path, times_path = segment.folder.disk, segment.path(INDEX), segment.path(TIME_INDEX)
+    newest, entry = index_file.last_time(disk, times_path), index_file.last_entry(disk, index_path)
+    timestamp, offset = (newest[0], segment.base_offset + newest[1]) if newest is not None else (-1, -1)
+    position = entry[1] if entry is not None else 0
+    if position >= segment.size:
+        raise BrokenFile(f"{index_path} points beyond the log")
+    try:
+        for number, (_, header) in enumerate(segment.walk(position)):
+            if number >= TAIL_BATCHES:
+                raise BrokenFile(f"{index_path}: entries are missing at the end")
+            if header.max_timestamp > timestamp:
+                raise BrokenFile(f"{times_path}: the largest timestamp is missing")
+    except CorruptLog as error:
+        raise BrokenFile(f"{index_path} points to no batch, or the log is damaged: {error}") from error
+    return timestamp, offset
+
+
+def offset_before(segment: Segment, timestamp: int) -> int:
+    """An offset of the segment before which every record in it is older than ``timestamp``."""
+    if segment.kept_index is None:
+        try:
+            path = segment.path(TIME_INDEX)
+            return segment.base_offset + index_file.offset_before(segment.folder.disk, path, timestamp)
+        except (FileNotFoundError, BrokenFile):
+            segment.rebuild_index()
+    return segment.base_offset + segment.index.offset_before(timestamp)
+
+
+def position_before(segment: Segment, offset: int) -> int:
+    """A batch start at or before the batch that holds ``offset``."""
+    if segment.kept_index is None:
+        try:
+            path = segment.path(INDEX)
+            position = index_file.position_before(segment.folder.disk, path, offset - segment.base_offset)
+            if position >= segment.size > 0:
+                raise BrokenFile(f"{path} points beyond the log")
+            return position
+        except (FileNotFoundError, BrokenFile):
+            segment.rebuild_index()
+    return segment.index.position_before(offset - segment.base_offset)
+
+
+def entry_under(segment: Segment, position: int, offset: int) -> int:
+    """As ``Index.entry_under``; -1 also when the index file has no answer that agrees with the log."""
+    if segment.kept_index is not None:
+        return segment.kept_index.entry_under(position, offset)
+    try:
+        entry = index_file.entry_under(segment.folder.disk, segment.path(INDEX), position, offset)
+        if entry is not None:
+            header = next(segment.walk(entry[1]))[1]
+            if header.last_offset - segment.base_offset == entry[0]:
+                return entry[1]
+    except (FileNotFoundError, BrokenFile, CorruptLog, StopIteration):
+        pass
+    return -1
