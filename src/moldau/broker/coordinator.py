@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from typing import Any, cast
 
 from moldau.broker.asking import pause
-from moldau.broker.group_log import Replay, batches_of
+from moldau.broker.group_log import Batch, Replay, Unwritable, batches_of
 from moldau.broker.replica import Replica
 from moldau.broker.topics import OFFSETS
 from moldau.groups import GroupsConfig, Phase, Shard, partition_for
@@ -212,13 +212,14 @@ class Coordinator:
         partition_log = led.replica.log
         started_ms = self._world.clock.monotonic_ms()
         end = partition_log.log_end_offset
+        replay = Replay(partition_log, end)
         count = 0
         try:
-            for record in Replay(partition_log, end).records():
+            for number, record in enumerate(replay.records()):
                 if record is not None:
                     led.shard.apply(record)
                     count += 1
-                if count % LOADED_AT_ONCE == 0:
+                if number % LOADED_AT_ONCE == 0:
                     await pause(self._world.tasks, 0)
         except LogError as error:
             log.error("the groups of %s cannot be loaded: %s", led.replica.partition, error)
@@ -232,6 +233,8 @@ class Coordinator:
             self._carry_out(led, led.shard.step(TopicsDeleted(frozenset(led.deleted)), self._now()))
         took_ms = self._world.clock.monotonic_ms() - started_ms
         log.info("loaded %d records of %s in %d ms", count, led.replica.partition, took_ms)
+        if replay.left_out:
+            log.warning("%d things of %s could not be read and were left out", replay.left_out, led.replica.partition)
 
     async def _committed_up_to(self, led: Led, end: int) -> None:
         """What an older leader wrote last may not be committed yet: read, it could still be taken back."""
@@ -306,20 +309,27 @@ class Coordinator:
         appends, led.outbox = led.outbox, []
         if led.done:
             return
-        for data, seqs in batches_of(appends, self._world.clock.wall_ms(), self._max_bytes):
+        for one in batches_of(appends, self._world.clock.wall_ms(), self._max_bytes):
             if led.done:
                 return  # the append before this one showed that the disk is gone
-            if led.replica.machine.leader_epoch != led.epoch:
-                code = Code.NOT_LEADER_OR_FOLLOWER
+            if isinstance(one, Unwritable):
+                log.warning("a record for %s cannot be written: %s", led.replica.partition, one.why)
+                self._feed(led, Refused(one.seq, Code.INVALID_REQUEST))
             else:
-                appended = self._replicas.append(led.replica, data, -1, internal=True)
-                code = appended.code
-            if code is Code.NONE:
-                self._when_committed(led, appended.last_offset + 1, _committed(self._feed, led, seqs[-1]))
-            else:
-                log.warning("appending to %s was refused: %s", led.replica.partition, code.name)
-                for seq in seqs:
-                    self._feed(led, Refused(seq, code))
+                self._append(led, one)
+
+    def _append(self, led: Led, one: Batch) -> None:
+        if led.replica.machine.leader_epoch != led.epoch:
+            code = Code.NOT_LEADER_OR_FOLLOWER
+        else:
+            appended = self._replicas.append(led.replica, one.data, -1, internal=True)
+            code = appended.code
+        if code is Code.NONE:
+            self._when_committed(led, appended.last_offset + 1, _committed(self._feed, led, one.seqs))
+            return
+        log.warning("appending to %s was refused: %s", led.replica.partition, code.name)
+        for seq in one.seqs:
+            self._feed(led, Refused(seq, code))
 
     # ---- time
 
@@ -349,8 +359,8 @@ class Coordinator:
             self._arm(self._heap[0][0])
 
 
-def _committed(feed: Callable[[Led, Event], None], led: Led, seq: int) -> Callable[[], object]:
-    return lambda: feed(led, Committed(seq))
+def _committed(feed: Callable[[Led, Event], None], led: Led, seqs: tuple[int, ...]) -> Callable[[], object]:
+    return lambda: feed(led, Committed(seqs))
 
 
 def groups_config(config: Any) -> GroupsConfig:

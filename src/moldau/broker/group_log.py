@@ -11,9 +11,10 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from moldau.groups.codec import pack, unpack
-from moldau.groups.records import Record
+from moldau.groups.records import GroupRecord, Record
 from moldau.storage import Log
 from moldau.terms import Code
+from moldau.terms.named import NamedTuple
 from moldau.wire import batch
 from moldau.wire.batch import BatchHeader, ControlType
 from moldau.wire.codec import Malformed
@@ -25,26 +26,46 @@ READ_BYTES = 256 * 1024
 """Read at once while loading: what is parsed of it must not hold the loop."""
 RECORD_OVERHEAD_BYTES = 32
 """Beside key and value, generously: lengths, deltas, attributes."""
+LEFT_OUT_SHOWN = 10
+"""Lines in the log about what one replay leaves out; the rest is only counted."""
 
 
-def batches_of(appends: Iterable[tuple[int, tuple[Record, ...]]], wall_ms: int, max_bytes: int) -> Iterator[_Batch]:
-    """(bytes, numbers of the appends in them) for as few batches as ``max_bytes`` allows; an append is never split."""
+class Batch(NamedTuple):
+    """The bytes of one batch, and the numbers of the appends whose records are in it."""
+
+    data: bytes
+    seqs: tuple[int, ...]
+
+
+class Unwritable(NamedTuple):
+    """An append that no batch can hold, and why. It costs nobody but its own caller."""
+
+    seq: int
+    why: str
+
+
+def batches_of(
+    appends: Iterable[tuple[int, tuple[Record, ...]]], wall_ms: int, max_bytes: int
+) -> Iterator[Batch | Unwritable]:
+    """As few batches as ``max_bytes`` allows; an append is never split. What cannot be written comes out by itself,
+    before any batch that holds a later append."""
     builder, size, seqs = batch.Builder(), 0, list[int]()
     for seq, records in appends:
-        packed = [pack(record) for record in records]
+        try:
+            packed = [pack(record) for record in records]
+        except Malformed as error:
+            yield Unwritable(seq, str(error))
+            continue
         needs = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in packed)
         if seqs and size + needs > max_bytes:
-            yield builder.finish(), seqs
+            yield Batch(builder.finish(), tuple(seqs))
             builder, size, seqs = batch.Builder(), 0, []
         for key, value in packed:
             builder.append(wall_ms, key, value)
         size += needs
         seqs.append(seq)
-    if seqs:
-        yield builder.finish(), seqs
-
-
-_Batch = tuple[bytes, list[int]]
+    if builder.count:
+        yield Batch(builder.finish(), tuple(seqs))
 
 
 class Replay:
@@ -56,9 +77,12 @@ class Replay:
         self._end = end
         self._open: dict[int, list[Record]] = {}
         """Records of transactions whose end was not met yet, by producer id."""
+        self.left_out = 0
+        """How many records and batches could not be read."""
 
     def records(self) -> Iterator[Record | None]:
-        """Every record in order; None after each batch, where the reader may pause. LogError when the disk fails."""
+        """Every record in order; None in place of one that is not kept or cannot be read, and after each batch: the
+        reader may pause at any of them. LogError when the disk fails."""
         while self._at < self._end:
             self._at = max(self._at, self._log.log_start_offset)  # retention and compaction go on meanwhile
             data = self._log.read(self._at, READ_BYTES, up_to=self._end)
@@ -67,36 +91,59 @@ class Replay:
                 yield from self._batch(data, position, header)
                 self._at = header.next_offset
                 yield None
-            if self._at == before:
+            if self._at <= before:
                 return  # the rest was compacted away
 
-    def _batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record]:
+    def leave_out(self, offset: int, why: object, what: str = "record") -> None:
+        """Name what is not loaded; no more than a few of them, for a log may be full of it."""
+        self.left_out += 1
+        if self.left_out <= LEFT_OUT_SHOWN:
+            log.warning("the %s at offset %d of a group log cannot be read and is left out: %s", what, offset, why)
+        if self.left_out == LEFT_OUT_SHOWN:
+            log.warning("what else cannot be read of this group log is only counted")
+
+    def _batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record | None]:
         code = batch.check(data, position, header)
         if code is not Code.NONE:
-            log.error("the batch at offset %d of a group log is left out: %s", header.base_offset, code.name)
+            self.leave_out(header.base_offset, code.name, "batch")
         elif header.is_control:
             yield from self._marker(data, position, header)
         elif header.is_transactional:
-            self._open.setdefault(header.producer_id, []).extend(_records(data, position))
+            held = self._open.setdefault(header.producer_id, [])
+            for record in self._records(data, position, header):
+                if record is not None:
+                    held.append(record)
+                yield None
         else:
-            yield from _records(data, position)
+            yield from self._records(data, position, header)
 
     def _marker(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record]:
         held = self._open.pop(header.producer_id, [])
-        first = next(iter(batch.records(data, position)), None)
-        if first is not None and batch.control_type(first.key) == ControlType.COMMIT:
+        try:
+            first = next(iter(batch.records(data, position)), None)
+            commits = first is not None and batch.control_type(first.key) == ControlType.COMMIT
+        except BatchError as error:
+            self.leave_out(header.base_offset, error, "marker")
+            return
+        if commits:
             yield from held
 
-
-def _records(data: bytes, position: int) -> Iterator[Record]:
-    try:
-        for entry in batch.records(data, position):
-            try:
-                record = None if entry.key is None else unpack(entry.key, entry.value)
-            except Malformed as error:
-                log.error("record %d of a group log cannot be read and is left out: %s", entry.offset, error)
-                continue
-            if record is not None:
+    def _records(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record | None]:
+        try:
+            for entry in batch.records(data, position):
+                record = None
+                try:
+                    if entry.key is not None:
+                        record = _possible(unpack(entry.key, entry.value))
+                except Malformed as error:
+                    self.leave_out(entry.offset, error)
                 yield record
-    except BatchError as error:
-        log.error("a batch of a group log cannot be read and is left out: %s", error)
+        except BatchError as error:
+            self.leave_out(header.base_offset, error, "rest of the batch")
+
+
+def _possible(record: Record | None) -> Record | None:
+    """The record; Malformed when it says what no group can be: whoever wrote it was not a coordinator."""
+    if isinstance(record, GroupRecord) and record.value is not None and (flaw := record.value.flaw()):
+        raise Malformed(flaw)
+    return record

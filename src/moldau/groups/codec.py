@@ -25,7 +25,10 @@ EXPIRING_OFFSET_VERSION = 1
 
 
 def pack(record: Record) -> tuple[bytes, bytes | None]:
-    """A record's key and value as they stand in the log; a None value is a tombstone."""
+    """A record's key and value as they stand in the log; a None value is a tombstone.
+
+    Malformed when the format has no room for it: a text of more than 32,767 bytes, a number beyond its field.
+    """
     match record:
         case OffsetRecord(group_id, topic, partition, stored):
             key = pack_versioned(OffsetCommitKey(group=group_id, topic=topic, partition=partition), OFFSET_KEYS[-1])

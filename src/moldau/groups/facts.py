@@ -142,12 +142,12 @@ Ask = GroupAsk | ListGroups
 
 
 class Committed(NamedTuple):
-    """Every append up to ``seq`` that was not refused is on all in-sync replicas: the log has one high watermark.
+    """These appends are on all in-sync replicas: each is named, so that none is taken for committed that is in no log.
 
-    May still come after the append's deadline was answered with an error.
+    May still come after an append's deadline was answered with an error.
     """
 
-    seq: int
+    seqs: tuple[int, ...]
 
 
 class Refused(NamedTuple):
@@ -196,9 +196,9 @@ class Reply(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Write the records as one batch with acks=all, then feed back ``Committed(seq)``, or ``Refused(seq, code)``
-    when nothing was written. Appends must reach the log in the order in which they are given, and a refusal must be
-    fed back before anything appended later can be committed."""
+    """Write the records in one batch with acks=all, then feed back ``Committed``, or ``Refused(seq, code)`` when
+    nothing was written. Appends must reach the log in the order in which they are given, and a refusal must be fed back
+    before anything appended later can be committed."""
 
     seq: int
     records: tuple[Record, ...]

@@ -20,6 +20,9 @@ CONSUMER = "consumer"
 """The protocol type of consumers, the only one whose metadata the coordinator looks into."""
 
 
+INT32_MAX = 2**31 - 1
+
+
 class State(Enum):
     """The name of a state is what DescribeGroups and ListGroups show."""
 
@@ -212,7 +215,7 @@ class Group:
         return max(candidates, key=votes.__getitem__)
 
     def next_generation(self, wall_ms: int) -> None:
-        self.generation += 1
+        self.generation = self.generation % INT32_MAX + 1  # an int32 in records and answers
         if self.members:
             self.protocol_name = self.select_protocol()
             self.move(State.COMPLETING_REBALANCE, wall_ms)

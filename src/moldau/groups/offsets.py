@@ -30,6 +30,9 @@ from moldau.terms import Code, TopicPartition
 if TYPE_CHECKING:
     from moldau.groups.shard import Shard
 
+LONG_MAX = 2**63 - 1
+"""The latest moment that a record can name: whoever asks for a longer retention asks for ever."""
+
 Offsets = tuple[tuple[TopicPartition, StoredOffset | None], ...]
 
 
@@ -44,7 +47,7 @@ def commit(shard: Shard, ask: Commit, token: Token) -> None:
     if group is not None and speaks and group.state in (State.STABLE, State.PREPARING_REBALANCE):
         keep_alive(shard, group, ask.member_id)
     now_ms = shard.now.wall_ms
-    expire_ms = None if ask.retention_ms is None else now_ms + ask.retention_ms
+    expire_ms = None if ask.retention_ms is None else min(now_ms + ask.retention_ms, LONG_MAX)
     longest = shard.config.offset_metadata_max_bytes
     changes: dict[TopicPartition, StoredOffset | None] = {}
     codes = []

@@ -30,6 +30,9 @@ from moldau.terms.value import replace
 if TYPE_CHECKING:
     from moldau.groups.shard import Shard
 
+NAME_LENGTH = 8_000
+"""Characters of a client's name in its member id: with the rest they fit into a string of 32,767 bytes."""
+
 # --- JoinGroup --------------------------------------------------------------------------------------------------------
 
 
@@ -89,7 +92,8 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
 
 
 def _join_as_new(shard: Shard, group: Group, ask: Join, token: Token) -> None:
-    member_id = f"{ask.client_id if ask.instance_id is None else ask.instance_id}-{ask.fresh_id}"
+    name = ask.client_id if ask.instance_id is None else ask.instance_id
+    member_id = f"{name[:NAME_LENGTH]}-{ask.fresh_id}"
     old_id = None if ask.instance_id is None else group.statics.get(ask.instance_id)
     if old_id is not None:
         _replace_static(shard, group, ask, (old_id, member_id), token)

@@ -39,6 +39,20 @@ class StoredGroup(NamedTuple):
     since_ms: int
     members: tuple[StoredMember, ...]
 
+    def flaw(self) -> str | None:
+        """Why no group can be like this; None when one can. What others wrote is not always what a group wrote."""
+        if not self.members:
+            return None
+        if not self.protocol_type or self.protocol_name is None:
+            return f"{len(self.members)} members and no protocol that they share"
+        ids = [member.member_id for member in self.members]
+        instances = [member.instance_id for member in self.members if member.instance_id is not None]
+        for what, names in (("member", ids), ("instance", instances)):
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                return f"{what} {twice!r} stands in it twice"
+        return "a member without an id" if "" in ids else None
+
 
 class OffsetRecord(NamedTuple):
     group_id: str

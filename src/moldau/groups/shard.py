@@ -185,7 +185,7 @@ class Shard:
     # --- events
 
     def _committed(self, event: Committed, token: Token) -> None:
-        for seq in [seq for seq in self.pending if seq <= event.seq]:
+        for seq in event.seqs:
             self._settle(self.pending.pop(seq))
 
     def _settle(self, pending: Pending) -> None:

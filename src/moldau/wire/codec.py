@@ -67,14 +67,17 @@ def encode(message: Message, version: int, out: bytearray, cuts: Cuts | None) ->
     """Append the message's bytes to ``out``.
 
     With ``cuts``, long record fields are left out and noted as (position in ``out``, buffer), so that a caller can send
-    the pieces without copying them.
+    the pieces without copying them. Malformed when the version has no room for what a field holds.
     """
     put = message._encoders.get(version)
     if put is None:
         cls = type(message)
         _check_version(cls, version)
         put = cls._encoders[version] = encoder(cls, version, version >= cls.flexible)
-    put(message, out, cuts)
+    try:
+        put(message, out, cuts)
+    except (struct.error, ValueError) as error:
+        raise Malformed(f"{type(message).__name__} v{version} cannot hold it: {error}") from None
     return out
 
 

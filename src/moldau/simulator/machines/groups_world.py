@@ -135,7 +135,7 @@ class World:
             for _, records in taken:
                 self.log.extend(records)
             self.audit.committed(taken[-1][0])
-            self.event(Committed(taken[-1][0]))
+            self.event(Committed(tuple(seq for seq, _ in taken)))
 
     def wait(self, ms: int) -> None:
         """Let time pass, firing timers when they are due."""
