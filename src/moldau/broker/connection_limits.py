@@ -2,7 +2,7 @@
 
 Decides whether a new connection is served, held (not read from until there is room) or refused. Limits may change at
 any time. With several listeners the brokers' own is never held: replication must not wait for clients. Asked by
-``server.py``.
+``network/``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Receives its ports (``World``) and never builds any, so that the simulator runs this very file. Roles decide what is
 wired: a controller has a seat in the quorum and an office, a broker has logs, replicas and coordinators; both hold the
-committed metadata. Read next: ``server.py`` (requests), ``lifecycle.py`` (life with the controller), ``replicas.py``
+committed metadata. Read next: ``network/`` (requests), ``lifecycle.py`` (life with the controller), ``replicas.py``
 (data).
 """
 
@@ -26,12 +26,13 @@ from moldau.broker.just_gone import JustGone
 from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
 from moldau.broker.listeners import LOOPBACK, Listener
 from moldau.broker.metadata import Metadata
+from moldau.broker.network.listener import EARLY, SocketListener
+from moldau.broker.network.memory import RequestMemory
 from moldau.broker.office import ControllerOffice
 from moldau.broker.peers import Peers
 from moldau.broker.quorum.answers import WrongCluster
 from moldau.broker.quorum_plane import QuorumPlane
 from moldau.broker.registering import Registering
-from moldau.broker.server import EARLY, Door
 from moldau.broker.state_log import StateLog
 from moldau.client.connection import ConnectionOptions
 from moldau.image import Endpoint
@@ -72,7 +73,8 @@ class Node:
             self.dynamic.react(key, self.limits.reconfigure)
         self.metadata.watch(self.dynamic.apply)
         self.pages: Pages | None = None
-        self.doors: list[Door] = []
+        self.doors: list[SocketListener] = []
+        self.request_memory = self._request_memory()
         self.bound: dict[str, BoundListener] = {}
         self.connection_options = ConnectionOptions(client_id=f"node-{config.node_id}")
         self.peers = Peers(world, self.connection_options)
@@ -191,10 +193,16 @@ class Node:
         if is_controllers and not self.config.is_controller:
             return
         kind = CONTROLLER if is_controllers else ZOOKEEPER if self.config.on_zookeeper else BROKER
-        door = Door(
-            self, self.world, listener=one.name, kind=kind, frame_bytes_max=self.config["socket.request.max.bytes"]
+        of_clients = not is_controllers and (one.name != self.config.inter_broker_listener or self._has_one_listener)
+        door = SocketListener(
+            self,
+            self.world,
+            name=one.name,
+            kind=kind,
+            frame_bytes_max=self.config["socket.request.max.bytes"],
+            memory=self.request_memory if of_clients else self._request_memory(),
         )
-        if not is_controllers and (one.name != self.config.inter_broker_listener or self._has_one_listener):
+        if of_clients:
             door.limits = self.limits
         door.idle = IdleSweep(self.world, door.connections, self.config["connections.max.idle.ms"])
         host = one.host or LOOPBACK
@@ -213,6 +221,14 @@ class Node:
         self.doors.append(door)
         if self.office is not None and is_controllers:
             door.closed_hooks.append(self.office.connection_closed)
+
+    def _request_memory(self) -> RequestMemory:
+        """The bytes of one kind of listeners: replication and the quorum must not wait for clients."""
+        return RequestMemory(
+            self.world.tasks,
+            requests_max=self.config["queued.max.requests"],
+            request_bytes_max=self.config["queued.max.request.bytes"],
+        )
 
     @property
     def _has_one_listener(self) -> bool:
@@ -239,9 +255,9 @@ class Node:
         for door in self.doors if self._stopping is None else ():
             door.admit()
             try:
-                await self.bound[door.listener].open()
+                await self.bound[door.name].open()
             except OSError as error:
-                raise StartRefused(f"cannot listen for listener {door.listener}: {error.strerror or error}") from error
+                raise StartRefused(f"cannot listen for listener {door.name}: {error.strerror or error}") from error
         assert self.lifecycle is not None
         self.admitted = True
         self.lifecycle.beat_now()

@@ -12,6 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.broker.replica import Replica
+from moldau.storage import LogError
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
@@ -313,16 +314,33 @@ class Wait:
             active = replica.log.active
             if asked.fetch_offset < active.base_offset:
                 return self._reader.terms.min_bytes
-            total += active.size - active.locate(asked.fetch_offset)
+            try:
+                total += active.size - active.locate(asked.fetch_offset)
+            except (OSError, LogError):
+                return self._reader.terms.min_bytes  # whoever reads it says what is wrong
         return total
 
     def expire(self) -> None:
         self._finish(self._reader._look())
 
+    def abandon(self) -> None:
+        """Nobody hears what there is."""
+        self._end()
+        self.answer.cancel()
+
+    def fail(self, error: Exception) -> None:
+        """What there is cannot be told."""
+        self._end()
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
     def _finish(self, look: Look) -> None:
-        self.done = True
-        self._reader.replicas.room.left()
         response = self._reader.respond(look.found)
-        self._reader.ended()
+        self._end()
         if not self.answer.done():
             self.answer.set_result(response)
+
+    def _end(self) -> None:
+        self.done = True
+        self._reader.replicas.room.left()
+        self._reader.ended()

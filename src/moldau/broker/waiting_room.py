@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
 
@@ -34,6 +35,12 @@ class Waiter(Protocol):
 
     def expire(self) -> None:
         """Time is up: answer with what there is."""
+
+    def abandon(self) -> None:
+        """Its client is gone: wait no longer, and answer nothing."""
+
+    def fail(self, error: Exception) -> None:
+        """Looking at it failed: there is no answer but the end of its connection."""
 
 
 class WaitingRoom:
@@ -83,7 +90,7 @@ class WaitingRoom:
         called, self._called = self._called, {}
         for waiter in called.values():
             if not waiter.done:
-                waiter.look()
+                _safely(waiter, waiter.look)
 
     def _arm(self, deadline_ms: int, wait_ms: int) -> None:
         if self._timer is not None:
@@ -98,7 +105,7 @@ class WaitingRoom:
         while heap and (heap[0][2].done or heap[0][0] <= now_ms):
             waiter = heappop(heap)[2]
             if not waiter.done:
-                waiter.expire()
+                _safely(waiter, waiter.expire)
         if heap:
             self._arm(heap[0][0], heap[0][0] - now_ms)
 
@@ -108,8 +115,18 @@ class WaitingRoom:
             self._timer.cancel()
         for _, _, waiter in self._heap:
             if not waiter.done:
-                waiter.expire()
+                _safely(waiter, waiter.expire)
         self._heap.clear()
+
+
+def _safely(waiter: Waiter, act: Callable[[], None]) -> None:
+    """What goes wrong with one waiter is that one's: the others must not wait for their time because of it."""
+    try:
+        act()
+    except Exception as error:
+        if waiter.done:
+            raise
+        waiter.fail(error)
 
 
 class Promise:
@@ -150,9 +167,23 @@ class Promise:
             slot.error_code = Code.REQUEST_TIMED_OUT
         self._finish()
 
+    def abandon(self) -> None:
+        """What comes about is told to nobody."""
+        self._end()
+        self.answer.cancel()
+
+    def fail(self, error: Exception) -> None:
+        """What should have been answered is not known."""
+        self._end()
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
     def _finish(self) -> None:
+        self._end()
+        if not self.answer.done():
+            self.answer.set_result(self._response)
+
+    def _end(self) -> None:
         self.done = True
         self._open.clear()  # what comes about later changes nothing in a response that is on its way
         self._room.left()
-        if not self.answer.done():
-            self.answer.set_result(self._response)

@@ -47,7 +47,10 @@ WAYS: Mapping[str, tuple[str, str]] = {
         "no coordinator is known: as on a broker whose image is a moment behind",
     ),
     LOADING_COORDINATOR: ("broker/coordinator.py", "a group is loading, before anything was done: clients ask again"),
-    CLOSED_CONNECTION: ("broker/server.py", "a connection ends after an answer: networks and idle limits do that"),
+    CLOSED_CONNECTION: (
+        "broker/network/connection.py",
+        "a connection ends after an answer: networks and idle limits do that",
+    ),
     UNREACHED_CONTROLLER: ("broker/asking.py", "the controller is not reached: nothing was asked, the asker copes"),
     LATE_BEAT: ("broker/lifecycle.py", "a heartbeat is left out: a session is several of them long"),
     UNHEARD_REGISTRATION: (

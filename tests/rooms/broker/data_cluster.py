@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from moldau.broker.config import NodeConfig
+from moldau.broker.network.listener import SocketListener
 from moldau.broker.replicas import Replicas
-from moldau.broker.server import Door
 from moldau.broker.surroundings import Surroundings
 from moldau.client.connection import Connection, ConnectionOptions, connect
 from moldau.image import Delta, Image
@@ -100,7 +100,7 @@ class MiniBroker:
             )
         )
         logs.load(self.replicas.config_of, self.world.clock.wall_ms())
-        self.door = Door(self, self.world, listener="PLAINTEXT", kind="broker", frame_bytes_max=1 << 27)
+        self.door = SocketListener(self, self.world, name="PLAINTEXT", kind="broker", frame_bytes_max=1 << 27)
         self.listener = await self.world.net.listen("127.0.0.1", 0, self.door.accept)  # type: ignore[arg-type]
         self.port = self.listener.port
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.api import BROKER, ZOOKEEPER, Answer
-from moldau.broker.server import EARLY, Door
+from moldau.broker.network.listener import EARLY, SocketListener
 from moldau.runtime.world import new_loop, real_world
 from moldau.terms import Code
 from moldau.wire.frames import read_response_body, request_frame
@@ -40,7 +40,7 @@ class FakeNode:
         self.failures.append(error)
 
 
-Scene = Callable[[FakeNode, Door, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Scene = Callable[[FakeNode, SocketListener, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def play(scene: Scene, handlers: dict[int, Any] | None = None, kind: str = BROKER) -> FakeNode:
@@ -50,7 +50,7 @@ def play(scene: Scene, handlers: dict[int, Any] | None = None, kind: str = BROKE
     async def live() -> FakeNode:
         node = FakeNode()
         world = real_world(loop, lambda task, error: node.failures.append(error))
-        door = Door(node, world, listener="PLAINTEXT", kind=kind, frame_bytes_max=FRAME_BYTES_MAX)
+        door = SocketListener(node, world, name="PLAINTEXT", kind=kind, frame_bytes_max=FRAME_BYTES_MAX)
         door.handlers.update(handlers or {})
         listener = await world.net.listen("127.0.0.1", 0, door.accept)
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
@@ -94,7 +94,9 @@ async def parked(node: FakeNode, count: int) -> None:
 
 
 def test_answers_leave_in_the_order_of_their_requests_even_when_the_first_is_parked() -> None:
-    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def scene(
+        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         writer.write(
             frame(MetadataRequest(), 12, 1) + frame(ApiVersionsRequest(), 2, 2) + frame(MetadataRequest(), 12, 3)
         )
@@ -109,7 +111,9 @@ def test_answers_leave_in_the_order_of_their_requests_even_when_the_first_is_par
 
 
 def test_a_version_of_api_versions_from_the_future_is_answered_in_version_0() -> None:
-    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def scene(
+        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         writer.write(struct.pack(">ihhih", 11, 18, 99, 5, -1) + b"\0")
         body = await read_frame(reader)
         answer = ApiVersionsResponse.decode(memoryview(body)[4:], 0)
@@ -143,7 +147,9 @@ def test_a_version_of_api_versions_from_the_future_is_answered_in_version_0() ->
     ],
 )
 def test_a_frame_that_lies_costs_its_connection_and_nothing_else(lie: bytes) -> None:
-    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def scene(
+        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         writer.write(lie)
         assert await reader.read() == b""
         sock = writer.get_extra_info("peername")
@@ -157,7 +163,9 @@ def test_a_frame_that_lies_costs_its_connection_and_nothing_else(lie: bytes) -> 
 
 
 def test_frames_cut_into_single_bytes_and_frames_glued_together_are_the_same() -> None:
-    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def scene(
+        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         for byte in frame(ApiVersionsRequest(), 2, 1):
             writer.write(bytes([byte]))
             await asyncio.sleep(0)
@@ -175,7 +183,9 @@ def test_clients_wait_until_they_are_admitted_and_the_controller_is_heard_before
         seen.append(context.correlation_id)
         return MetadataResponse() if context.api_key == 3 else UpdateMetadataResponse()
 
-    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def scene(
+        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         door.early = EARLY
         writer.write(
             frame(ApiVersionsRequest(), 2, 1) + frame(MetadataRequest(), 12, 2) + frame(MetadataRequest(), 12, 3)
@@ -203,7 +213,9 @@ def test_a_frame_larger_than_the_buffer_arrives_whole() -> None:
         seen.append(len(request.topics or []))
         return MetadataResponse()
 
-    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def scene(
+        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         for id in range(3):
             writer.write(frame(MetadataRequest(topics=names), 12, id))
             assert correlation(await read_frame(reader)) == id
@@ -213,7 +225,9 @@ def test_a_frame_larger_than_the_buffer_arrives_whole() -> None:
 
 
 def test_a_client_that_asks_much_and_reads_nothing_is_not_read_from() -> None:
-    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def scene(
+        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         one = frame(MetadataRequest(), 12, 1)
         for _ in range(2000):
             writer.write(one)
@@ -239,7 +253,9 @@ def test_a_handler_that_fails_costs_its_connection_and_is_reported() -> None:
     def broken(node: Any, request: Any, context: Any) -> None:
         raise OSError("disk")
 
-    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def scene(
+        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         writer.write(frame(MetadataRequest(), 12, 1))
         assert await reader.read() == b""
 
@@ -257,7 +273,9 @@ def test_an_answer_that_cannot_be_written_costs_its_connection_and_no_client_wai
 
         return soon() if later else unspeakable
 
-    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def scene(
+        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         writer.write(frame(MetadataRequest(), 12, 1))
         assert await asyncio.wait_for(reader.read(), 60) == b""
 
@@ -271,7 +289,9 @@ def test_librdkafkas_request_for_all_topics_is_understood_though_it_is_too_long(
         seen.append(request.topics)
         return MetadataResponse()
 
-    async def scene(node: FakeNode, door: Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def scene(
+        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         body = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
         writer.write(struct.pack(">i", len(body)) + body)
         assert correlation(await read_frame(reader)) == 3

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
+import pytest
+
+from moldau.broker.readings import Wait
 from moldau.broker.waiting_room import STALE_MAX, Promise, WaitingRoom
+from moldau.client.connection import connect
 from moldau.runtime.world import real_world
 from moldau.terms import Code
 from moldau.wire.messages.k00_produce import ProduceResponse
-from tests.rooms.broker.data_cluster import run, until
+from tests.rooms.broker.data_cluster import DataCluster, batch, run, until
 
 Slot = ProduceResponse.PartitionProduceResponse
 
@@ -74,5 +79,62 @@ def test_a_waiter_called_often_in_a_turn_looks_once() -> None:
         assert waiter.looks == 1
         waiting.close()
         assert waiter.done
+
+    run(work)
+
+
+def test_a_waiter_that_cannot_be_looked_at_fails_alone_and_the_others_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=2)
+            await cluster.produce(0, batch())
+            await cluster.produce(0, batch(), number=1)
+            broker = cluster.brokers[0]
+            lines = [await connect(cluster.world, "127.0.0.1", broker.port) for _ in range(2)]
+            asks = [
+                asyncio.ensure_future(line.ask(cluster.fetch_request((number, 1), max_wait_ms=600_000), version=17))
+                for number, line in enumerate(lines)
+            ]
+            await until(lambda: len(broker.replicas.room) == 2, "both wait")
+
+            whole, first = Wait.look, broker.replicas.room._heap[0][2]
+
+            def look(self: Wait) -> None:
+                if self is first:
+                    raise OSError("the disk does not answer")
+                whole(self)
+
+            monkeypatch.setattr(Wait, "look", look)
+            for number in range(2):
+                await cluster.produce(0, batch(), number=number)
+            done = await asyncio.gather(*asks, return_exceptions=True)
+            assert sorted(isinstance(one, Exception) for one in done) == [False, True]
+            assert [type(error) for error in broker.failures] == [OSError]
+            broker.failures.clear()
+            for line in lines:
+                line.close()
+
+    run(work)
+
+
+@pytest.mark.parametrize("what", ["fetch", "produce"])
+def test_who_waits_on_a_connection_waits_no_longer_than_it_lasts(tmp_path: Path, what: str) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            await cluster.produce(0, batch())
+            cluster.kill(1)
+            room = cluster.brokers[0].replicas.room
+            await until(lambda: not len(room), "the follower is gone, and so is its wait")
+            if what == "fetch":
+                asked = asyncio.ensure_future(cluster.fetch(0, 1, max_wait_ms=600_000))
+            else:
+                asked = asyncio.ensure_future(cluster.produce(0, batch(), timeout_ms=600_000))  # type: ignore[arg-type]
+            await until(lambda: len(room) == 1, "it waits")
+            cluster.lines.pop(0).close()
+            await until(lambda: not len(room), "its wait ended with the connection")
+            assert isinstance((await asyncio.gather(asked, return_exceptions=True))[0], OSError)
 
     run(work)

@@ -72,6 +72,7 @@ def handle(node: Any, request: ProduceRequest, context: Any) -> ProduceResponse 
     if promise is None:
         return response
     replicas.room.park(promise, request.timeout_ms)
+    context.connection.waiting.add(promise)
     return promise.answer
 
 

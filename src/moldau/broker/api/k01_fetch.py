@@ -46,8 +46,8 @@ def handle(node: Any, request: FetchRequest, context: Any) -> FetchResponse | Aw
         context.listener,
     )
     answer = reader.fetch(terms)
-    if reader.waiting is not None and replica_id < 0 and context.connection is not None:
-        context.connection.parked.append(reader.waiting)
+    if reader.waiting is not None and context.connection is not None:
+        context.connection.waiting.add(reader.waiting, of_consumer=replica_id < 0)
     return answer  # type: ignore[no-any-return]
 
 

@@ -37,7 +37,7 @@ def handle(node: Any, request: ApiVersionsRequest, context: Any) -> ApiVersionsR
         _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=Code.INVALID_REQUEST)
-    answer = ApiVersionsResponse(api_keys=_keys(context.connection.door))
+    answer = ApiVersionsResponse(api_keys=_keys(context.connection.listener))
     image = node.metadata.image
     if context.kind == ZOOKEEPER:  # there, levels of features are not what this version's SUPPORTED are about
         return answer

@@ -56,7 +56,7 @@ def _process() -> Iterator[Family]:
 def _connections(node: Any) -> Iterator[Family]:
     count = Family("kafka_server_socket_server_metrics_connection_count", "Connections by listener.")
     for door in node.doors:
-        count.add(len(door.connections), listener=door.listener)
+        count.add(len(door.connections), listener=door.name)
     return iter((count, *requests(node)))
 
 

@@ -51,7 +51,7 @@ def requests(node: Any) -> Iterator[Family]:
     now_ms = node.world.clock.monotonic_ms()
     for door in node.doors:
         for stats in sorted(door.stats.by_key.values(), key=lambda one: one.name):
-            where = {"request": stats.name, "listener": door.listener}
+            where = {"request": stats.name, "listener": door.name}
             count.add(stats.requests, **where)
             answered.add(sum(stats.buckets), **where)
             spent.add(stats.total_ms, **where)

@@ -1,0 +1,490 @@
+"""One client's connection: whole frames are handled in the order in which they came, answers leave in that order.
+
+Answers of a wake-up leave in one write. A connection is read from no more while its client does not read, while too
+many of its requests are unanswered or too many bytes of its answers wait, and while a long request is worked on; after
+some milliseconds of its requests everybody else has a turn. Malformed frames, and frames larger than allowed, are
+refused before memory is taken. What each request does is ``moldau/broker/api``; read next: ``receiving.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import struct
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from moldau.broker.network.context import Context
+from moldau.broker.network.receiving import Receiving
+from moldau.broker.network.serving import SLICES_FROM_BYTES, Encoded, Slot, decode_kept, encoded, items_max, memory_of
+from moldau.broker.network.waits import Waits
+from moldau.ports import Transport
+from moldau.ports.rare import CLOSED_CONNECTION
+from moldau.wire.codec import Malformed
+from moldau.wire.frames import (
+    RequestHeader,
+    read_request,
+    read_request_header,
+    read_request_in_slices,
+    response_frame,
+)
+from moldau.wire.schema import Message
+
+if TYPE_CHECKING:
+    from moldau.broker.network.listener import SocketListener
+
+log = logging.getLogger("moldau.server")
+
+UNANSWERED_MAX = 200
+TURN_MS = 5
+"""After so long the requests of one connection wait until the others had their turn."""
+FLUSH_BYTES = 1 << 18
+"""So many bytes of answers are written before another request is looked at: the client may not read."""
+TURN_BYTES = 1 << 22
+"""After so many bytes of answers the others have their turn."""
+_SIZE = struct.Struct(">i")
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One client."""
+
+    __slots__ = (
+        "_busy", "_flushing", "_held", "_moved", "_out", "_out_bytes", "_out_memory", "_reading", "_ready_bytes",
+        "_receiving", "_refused_room", "_slots", "_stalled", "_stalled_bytes", "_transport", "_turn_over", "_work",
+        "_written", "heard", "listener", "peer", "since_ms", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, listener: SocketListener) -> None:
+        self.listener = listener
+        self.peer: Any = None
+        self.since_ms = listener.world.clock.monotonic_ms()
+        """When it was made, on the monotonic clock."""
+        self.heard = True
+        """Something came since ``IdleSweep`` last looked."""
+        self.waiting = Waits()
+        self._transport: Transport | None = None
+        self._receiving = Receiving(self, listener.memory, listener.shared)
+        self._slots: deque[Slot] = deque()  # one for each unanswered request, in order
+        self._ready_bytes = 0  # of answers that wait for an earlier one
+        self._out: list[Any] = []
+        self._out_bytes = self._out_memory = 0
+        self._stalled_bytes = 0  # in memory, not taken by the peer
+        self._moved: object = None
+        self._work: Generator[None, None, Any] | None = None  # on a request in slices
+        self._reading = True
+        self._stalled = False  # the peer does not read
+        self._held = False  # too many connections
+        self._busy = False  # inside buffer_updated: it flushes at its end
+        self._refused_room = False  # for another request
+        self._turn_over = False
+        self._flushing = False
+        self._written = 0  # in memory, by the last write, and what was stalled before it
+
+    # ---- asyncio's side
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self.peer = transport.get_extra_info("peername")
+        if self.listener.closing:
+            transport.abort()
+            return
+        self.listener.connections[self] = None
+        if self.listener.limits is not None:
+            self.listener.limits.came(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.listener.connections.pop(self, None)
+        if self.listener.limits is not None:
+            self.listener.limits.left(self)
+        self._transport = None
+        self._slots.clear()
+        self._out.clear()
+        self._ready_bytes = self._stalled_bytes = 0
+        self._receiving.drop()
+        self.listener.memory.left(self)
+        self.waiting.abandon()
+        for hook in self.listener.closed_hooks:
+            hook(self)
+
+    def hold(self) -> None:
+        """Too many connections: do not read from this one yet."""
+        self._held = True
+        self.listener.world.tasks.call_soon(self._regulate)  # asyncio begins to read after connection_made
+
+    def release(self) -> None:
+        """There is room now."""
+        self._held = False
+        self._regulate()
+        if self._reading:  # it was let in before the pause began: look at what has come meanwhile
+            self.listener.world.tasks.call_soon(self._resume)
+
+    def refuse(self) -> None:
+        """Too many connections from its address."""
+        log.info("refusing a connection from %s on %s: max.connections.per.ip", self.peer, self.listener.name)
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is not for the client to speak: an answer is due, or there is no room for its request yet."""
+        return bool(self._slots) or self._held or self._work is not None
+
+    def expire(self, idle_ms: int) -> None:
+        """Nothing was said for that long. What the client has not taken by now it does not want."""
+        log.debug("closing the connection of %s on %s, idle for %d ms", self.peer, self.listener.name, idle_ms)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def eof_received(self) -> bool | None:
+        return None
+
+    def pause_writing(self) -> None:
+        self._stalled = True
+        if self._transport is not None:
+            self._count_stalled()
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        self._stalled = False
+        self._stalled_bytes = 0
+        self._account()
+        self._regulate()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._receiving.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.heard = True
+        came = self._receiving.arrived(nbytes)
+        if came is not None:
+            self._busy = True
+            try:
+                self._parse(came)
+            except Malformed as error:
+                self._refuse(str(error))
+            finally:
+                self._busy = False
+                self._flush()
+        if self._work is not None or self._receiving.come:
+            self._regulate()
+
+    # ---- memory
+
+    def memory_freed(self) -> None:
+        """There may be room for what this connection brings, or for another request."""
+        if self._transport is not None:
+            self._refused_room = False
+            self._receiving.retry()
+            self._regulate()
+
+    def has_moved(self) -> bool:
+        """Whether bytes went in or out since this was last asked."""
+        if self._transport is None:
+            return True
+        before = self._moved
+        left = self._transport.get_write_buffer_size() if self._stalled else 0
+        self._moved = (self._receiving.come, left, len(self._slots))
+        return self._moved != before or (not self._stalled and not self._reading)
+
+    def give_up(self, why: str) -> None:
+        """Close it at once; what it held is free."""
+        log.warning("closing the connection of %s on %s: %s", self.peer, self.listener.name, why)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _account(self) -> None:
+        self.listener.memory.respond(self, self._ready_bytes + self._stalled_bytes)
+
+    # ---- frames
+
+    def _parse(self, came: memoryview) -> None:
+        """Handle whole frames; what is left is kept for later."""
+        listener, memory = self.listener, self.listener.memory
+        start, end = 0, len(came)
+        need, sent, handled, began_ms = 4, 0, 0, 0
+        while end - start >= 4:
+            (size,) = _SIZE.unpack_from(came, start)
+            need = 4 + size
+            if not 0 <= size <= listener.frame_bytes_max:
+                raise Malformed(f"a frame of {size} bytes; socket.request.max.bytes allows {listener.frame_bytes_max}")
+            stop = start + need
+            if stop > end or self._stalled or self._held or self._work is not None:
+                break
+            if len(self._slots) > UNANSWERED_MAX or (memory.busy and not self._is_admitted()):
+                break
+            if listener.early is not None and listener.comes_too_early(self, came[start + 4 : stop]):
+                break
+            if handled == 1:
+                began_ms = listener.now_ms()
+            elif handled and (listener.now_ms() - began_ms >= TURN_MS or sent >= TURN_BYTES):
+                self._turn_over = True
+                break
+            handled += 1
+            self._handle(came[start + 4 : stop])
+            if self._transport is None:
+                return
+            start, need = stop, 4
+            if self._out_bytes >= FLUSH_BYTES:
+                sent += self._out_bytes
+                self._flush()
+        self._receiving.keep(came, start, need)
+
+    def _is_admitted(self) -> bool:
+        """Whether there is room for another request, though something waits."""
+        self._refused_room = not self.listener.memory.admits(self)
+        return not self._refused_room
+
+    def _handle(self, frame: memoryview) -> None:
+        header = read_request_header(frame)
+        answer = self.listener.answers.get(header.api_key)
+        if answer is None or not answer.low <= header.api_version <= answer.high:
+            self._unsupported(header)
+        elif len(frame) < SLICES_FROM_BYTES:
+            self._serve(read_request(frame, header), header)
+        else:
+            self._decode(frame, header)
+
+    def _decode(self, frame: memoryview, header: RequestHeader) -> None:
+        """Decode a long frame: mostly it is done at once; else in slices, from bytes that stay where they are."""
+        most = items_max(header.api_key, self.listener.kind)
+        work = read_request_in_slices(frame, header, most)
+        try:
+            next(work)
+        except StopIteration as end:
+            self._serve(end.value, header)
+            return
+        work.close()
+        kept = decode_kept(self._receiving, frame, header, most)
+        self._begin(kept, header, lambda found: self._serve(found, header))
+
+    def _begin(self, work: Generator[None, None, Any], header: RequestHeader, then: Callable[[Any], object]) -> None:
+        """Work on a request in slices, the first one now; ``then`` is given what comes of it. Nothing else of this
+        connection is handled meanwhile."""
+        self._work = work
+        self.listener.memory.begin()
+        self._step(header, then)
+
+    def _step(self, header: RequestHeader, then: Callable[[Any], object]) -> None:
+        work = self._work
+        assert work is not None, "a step is due only while there is work"
+        try:
+            if self._transport is not None:
+                next(work)
+                self.listener.world.tasks.call_soon(lambda: self._step(header, then))
+                return
+            work.close()
+        except StopIteration as end:
+            self._end_work()
+            self._go_on_with(then, end.value)
+        except Malformed as error:
+            self._end_work()
+            self._refuse(str(error))
+        except Exception as error:
+            self._end_work()
+            self._failed(header, error)
+        else:
+            self._end_work()
+
+    def _end_work(self) -> None:
+        self._work = None
+        self.listener.memory.end()
+
+    def _go_on_with(self, then: Callable[[Any], object], found: Any) -> None:
+        try:
+            then(found)
+        except Malformed as error:
+            self._refuse(str(error))
+        self._regulate()
+
+    def _serve(self, request: Message, header: RequestHeader) -> None:
+        """Have the request handled, and its answer take its place in the line."""
+        listener = self.listener
+        stats = listener.stats.count(header.api_key, request)
+        began_ms = listener.now_ms() if stats.timed else None
+        context = Context(self, header)
+        self.waiting.asked(header.api_key)
+        try:
+            result = listener.handler(header.api_key)(listener.node, request, context)
+            ready = None
+            if isinstance(result, Message):  # inside: an answer that this version cannot hold is the handler's failure
+                ready = encoded(result, header)
+                if began_ms is not None or stats.tells:
+                    listener.answered(stats, began_ms, result)
+        except Exception as error:
+            listener.node.handler_failed(header, error)
+            raise Malformed(f"request {header.api_key} v{header.api_version} failed: {error!r}") from error
+        if result is None or self._transport is None:
+            return
+        slot = Slot(stats, began_ms)
+        self._slots.append(slot)
+        if isinstance(result, Message):
+            assert ready is not None, "a response was encoded"
+            self._fill(slot, ready, header)
+        elif isinstance(result, GeneratorType):
+            self._begin(result, header, lambda found: self._settle(slot, found, header))
+        else:
+            self._await(result, slot, header)
+
+    def _unsupported(self, header: RequestHeader) -> None:
+        """ApiVersions of a version we lack is answered in version 0 (KIP-511); any other ends the connection."""
+        if header.api_key != 18:
+            raise Malformed(
+                f"api key {header.api_key} version {header.api_version} is not served on {self.listener.name}"
+            )
+        from moldau.broker.api.k18_api_versions import unsupported
+
+        slot = Slot(None, None)
+        self._slots.append(slot)
+        self._fill(slot, response_frame(unsupported(self.listener), 0, header.correlation_id), header)
+
+    # ---- answers
+
+    def _await(self, result: Awaitable[Message | None], slot: Slot, header: RequestHeader) -> None:
+        future: Any = asyncio.ensure_future(result) if inspect.iscoroutine(result) else result
+        future.add_done_callback(lambda done: self._answered(done, slot, header))
+
+    def _answered(self, done: asyncio.Future[Message | None], slot: Slot, header: RequestHeader) -> None:
+        if self._transport is None or done.cancelled():
+            if self._transport is not None:
+                self._refuse(f"request {header.api_key} was given up")
+            elif not done.cancelled():
+                done.exception()  # the client is gone; what it would have been told no longer matters
+            return
+        error = done.exception()
+        if error is not None:
+            self._failed(header, error)
+            return
+        self._settle(slot, done.result(), header)
+
+    def _settle(self, slot: Slot, response: Message | None, header: RequestHeader) -> None:
+        """A request that was not answered at once has its answer, or None."""
+        if response is None:
+            self._slots.remove(slot)
+            self._advance()
+            return
+        try:
+            ready = encoded(response, header)
+        except Exception as failure:  # outside of any task: nobody else would hear of it, and the client would wait
+            self._failed(header, failure)
+            return
+        if slot.stats is not None:
+            self.listener.answered(slot.stats, slot.began_ms, response)
+        self._fill(slot, ready, header)
+
+    def _failed(self, header: RequestHeader, error: BaseException) -> None:
+        """There will be no answer: the node hears why, and the client by its connection's end."""
+        self.listener.node.handler_failed(header, error)
+        self._refuse(f"request {header.api_key} v{header.api_version} failed: {error!r}")
+
+    def _fill(self, slot: Slot, ready: Encoded, header: RequestHeader) -> None:
+        """The answer is encoded, or being encoded in slices: it takes its place."""
+        if isinstance(ready, GeneratorType):
+            self._encode_slowly(slot, ready, header)
+            return
+        assert isinstance(ready, list), "an encoded answer is its buffers"
+        slot.frame = ready
+        if self._slots[0] is not slot:
+            slot.bytes = memory_of(ready)
+            self._ready_bytes += slot.bytes
+            self._account()
+        self._advance()
+
+    def _encode_slowly(self, slot: Slot, work: Generator[None, None, Any], header: RequestHeader) -> None:
+        """Encode on, a slice in each turn of the loop."""
+        if self._transport is None:
+            return
+        try:
+            next(work)
+        except StopIteration as end:
+            self._fill(slot, end.value, header)
+        except Exception as failure:
+            self._failed(header, failure)
+        else:
+            self.listener.world.tasks.call_soon(lambda: self._encode_slowly(slot, work, header))
+
+    def _advance(self) -> None:
+        """Queue the answers that are ready and next in order."""
+        slots, freed = self._slots, 0
+        while slots and (frame := slots[0].frame) is not None:
+            freed += slots.popleft().bytes
+            self._out.extend(frame)
+            if len(frame) == 1:
+                self._out_bytes += len(frame[0])
+                self._out_memory += len(frame[0])
+            else:
+                self._out_bytes += sum(map(len, frame))
+                self._out_memory += memory_of(frame)
+        if freed:
+            self._ready_bytes -= freed
+            self._account()
+        if not self._busy and self._out and not self._flushing:
+            self._flushing = True
+            self.listener.world.tasks.call_soon(self._flush)
+        if not self._reading:
+            self._regulate()
+
+    def _flush(self) -> None:
+        self._flushing = False
+        out, transport = self._out, self._transport
+        if not out or transport is None:
+            return
+        self._written = self._out_memory + (self._stalled_bytes if self._stalled else 0)
+        self._out, self._out_bytes, self._out_memory = [], 0, 0
+        if len(out) == 1:
+            transport.write(out[0])
+        else:
+            transport.writelines(out)
+        if self._stalled:
+            self._count_stalled()
+        if (rare := self.listener.world.rare) is not None and rare(CLOSED_CONNECTION):
+            transport.close()
+
+    def _count_stalled(self) -> None:
+        """What was written waits in memory, at most."""
+        assert self._transport is not None, "only what is connected can stall"
+        self._stalled_bytes = min(self._written, self._transport.get_write_buffer_size())
+        self._account()
+
+    def _regulate(self) -> None:
+        """Read from the client, or do not, as things are now."""
+        wanted = len(self._slots) <= UNANSWERED_MAX and not (
+            self._stalled
+            or self._held
+            or self._turn_over
+            or self._refused_room
+            or self._work is not None
+            or self._receiving.starved
+        )
+        if wanted == self._reading or self._transport is None:
+            return
+        self._reading = wanted
+        if wanted:
+            self.listener.world.tasks.call_soon(self._resume)
+            return
+        self._transport.pause_reading()
+        if self._turn_over:
+            self.listener.world.tasks.call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._turn_over = False
+        self._regulate()
+
+    def _resume(self) -> None:
+        """Handle what was kept, then read on."""
+        if self._transport is None or not self._reading:
+            return
+        self.buffer_updated(0)
+        if self._reading and self._transport is not None:
+            self._transport.resume_reading()
+
+    def _refuse(self, why: str) -> None:
+        log.warning("closing the connection of %s on %s: %s", self.peer, self.listener.name, why)
+        self.close()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._flush()
+            self._transport.close()

@@ -1,0 +1,103 @@
+"""One listener of a node: what its connections share, who is let in, and when.
+
+Asked by ``connection.py`` for handlers, limits and memory; made by ``node.py``. Before the node knows its cluster only
+some requests are handled (``early``), the others wait. Which request goes to which handler is ``broker/api``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.broker.api import ANSWERS, Answer, Handler, handler
+from moldau.broker.connection_limits import ConnectionLimits
+from moldau.broker.idle import IdleSweep
+from moldau.broker.network.connection import Connection
+from moldau.broker.network.memory import RequestMemory
+from moldau.broker.network.receiving import SharedBuffer
+from moldau.broker.traffic import ApiStats, RequestStats
+from moldau.ports import World
+from moldau.wire.frames import read_request_header
+from moldau.wire.schema import Message
+
+EARLY = frozenset({4, 5, 6, 7, 18, 56, 67})
+"""What a broker hears on the ZooKeeper plane before it knows its cluster: the controller, or brokers that it is
+controller of. Clients wait: they would be told that no topic is there."""
+
+
+class SocketListener:
+    """What the connections of one listener share."""
+
+    def __init__(
+        self,
+        node: Any,
+        world: World,
+        *,
+        name: str,
+        kind: str,
+        frame_bytes_max: int,
+        memory: RequestMemory | None = None,
+    ) -> None:
+        self.node = node
+        self.world = world
+        self.now_ms = world.clock.monotonic_ms
+        self.name = name
+        self.memory = RequestMemory(world.tasks) if memory is None else memory
+        self.shared = SharedBuffer()
+        self.kind = kind
+        self.frame_bytes_max = frame_bytes_max
+        self.answers: dict[int, Answer] = ANSWERS[kind]
+        self.handlers: dict[int, Handler] = {}
+        self.connections: dict[Connection, None] = {}  # in their order: a simulated run must repeat
+        self.stats = RequestStats()
+        self.closing = False
+        self.closed_hooks: list[Callable[[Connection], None]] = []
+        self.limits: ConnectionLimits | None = None
+        self.idle: IdleSweep | None = None
+        self.early: frozenset[int] | None = None
+        """The only requests that are handled before ``admit``; None: all are."""
+        self._waiting: list[Connection] = []
+
+    @property
+    def requests(self) -> int:
+        """How many have come."""
+        return sum(one.requests for one in self.stats.by_key.values())
+
+    def answered(self, stats: ApiStats, began_ms: int | None, response: Message) -> None:
+        """An answer is ready: count how it went, and how long it took if that is timed."""
+        if began_ms is not None:
+            stats.took(self.now_ms() - began_ms)
+        if stats.tells:
+            stats.answered(response)
+
+    def accept(self) -> Connection:
+        return Connection(self)
+
+    def handler(self, key: int) -> Handler:
+        found = self.handlers.get(key)
+        if found is None:
+            found = self.handlers[key] = handler(key, self.kind)
+        return found
+
+    def comes_too_early(self, connection: Connection, frame: memoryview) -> bool:
+        """Whether a request has to wait for ``admit``; its connection is read no further until then."""
+        if self.early is None or read_request_header(frame).api_key in self.early:
+            return False
+        self._waiting.append(connection)
+        connection.hold()
+        return True
+
+    def admit(self) -> None:
+        """Handle every request from now on."""
+        self.early = None
+        waiting, self._waiting = self._waiting, []
+        for connection in waiting:
+            connection.release()
+
+    def close(self) -> None:
+        """Refuse new work and cut every connection."""
+        self.closing = True
+        if self.idle is not None:
+            self.idle.stop()
+        for connection in list(self.connections):
+            connection.close()

@@ -1,0 +1,198 @@
+"""Who owns bytes of requests and responses in a node, and how many there may be (decision 21).
+
+Counts three things: bytes of requests that are not whole yet or wait for their turn, requests whose arrays are worked
+through in slices, and bytes of responses that clients do not read. A client whose responses wait is not read from; when
+there is too much of everybody's, clients that hold any are read from no more, clients that hold nothing go on, one
+request at a time. Nobody waits for ever: a frame that was begun first always gets its memory, and who holds bytes and
+moves none of them while there are too many is closed. Decides nothing about single requests.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from moldau.ports import Handle, Tasks
+
+REQUEST_BYTES_MAX = 48 << 20
+"""Of frames larger than a receive buffer, when ``queued.max.request.bytes`` sets no limit."""
+RESPONSE_BYTES_MAX = 32 << 20
+"""Of responses that wait in memory, of all connections together, before clients that hold any must wait."""
+RESPONSE_SHARE_BYTES = 1 << 20
+"""What may wait of one connection before it is read from no more. One response may be larger."""
+STALL_MS = 10_000
+"""How long a connection may hold bytes and move none while there are too many."""
+FREE_BUFFERS = 4
+SMALLEST_BUFFER, LARGEST_BUFFER = 1 << 17, 1 << 21
+"""Buffers of these sizes, powers of two, are kept for the next frame."""
+
+
+class Holder(Protocol):
+    """A connection as this file needs it."""
+
+    def memory_freed(self) -> None:
+        """There may be room now."""
+
+    def has_moved(self) -> bool:
+        """Whether bytes went in or out since this was last asked, or could not because we did not let them."""
+
+    def give_up(self, why: str) -> None:
+        """Close it."""
+
+
+class RequestMemory:
+    """The bytes of one node's connections. ``requests_max`` and ``request_bytes_max`` are queued.max.requests and
+    queued.max.request.bytes, the latter -1 for no limit but our own."""
+
+    def __init__(self, tasks: Tasks, *, requests_max: int = 500, request_bytes_max: int = -1) -> None:
+        self._tasks = tasks
+        self._requests_max = requests_max
+        self._request_bytes_max = request_bytes_max if request_bytes_max > 0 else REQUEST_BYTES_MAX
+        self.request_bytes = 0
+        self.response_bytes = 0
+        self.requests = 0
+        """Requests that are worked on in slices."""
+        self._frames: dict[Holder, int] = {}
+        """Frames that are being received into buffers of their own, oldest first, and their bytes."""
+        self._responses: dict[Holder, int] = {}
+        self._waiting: dict[Holder, None] = {}
+        self._free: list[bytearray] = []
+        self.busy = False
+        """Whether anything waits, so that ``admits`` has to be asked."""
+        self._watch: Handle | None = None
+
+    # ---- requests
+
+    def buffer(self, holder: Holder, size: int) -> bytearray | None:
+        """A buffer of at least ``size`` bytes, given back with ``release``; None when there is no room, and
+        ``memory_freed`` is called later. As in Kafka what is held may pass the limit by one buffer."""
+        oldest = next(iter(self._frames), holder) is holder
+        if self.request_bytes >= self._request_bytes_max and not oldest:
+            self._waiting[holder] = None
+            return None
+        return self._give(holder, self._take(size))
+
+    def spare(self, holder: Holder, size: int) -> bytearray | None:
+        """A buffer that was used before, if one is free: it costs nothing."""
+        for number, buffer in enumerate(self._free):
+            if len(buffer) >= size:
+                return self._give(holder, self._free.pop(number))
+        return None
+
+    def keep(self, holder: Holder, size: int) -> bytearray:
+        """A buffer for the first bytes of a frame, which have come already, though there is no room for more."""
+        return self._give(holder, bytearray(size))
+
+    def _give(self, holder: Holder, buffer: bytearray) -> bytearray:
+        self._frames[holder] = self._frames.get(holder, 0) + len(buffer)
+        self.request_bytes += len(buffer)
+        self._look_later()
+        return buffer
+
+    def _take(self, size: int) -> bytearray:
+        """A buffer that was used before, if one is large enough; fresh ones are made as large as can be kept."""
+        for number, buffer in enumerate(self._free):
+            if size <= len(buffer) <= 4 * size:
+                return self._free.pop(number)
+        if size <= LARGEST_BUFFER:
+            size = max(1 << (size - 1).bit_length(), SMALLEST_BUFFER)
+        return bytearray(size)
+
+    def release(self, holder: Holder, buffer: bytearray, *, reuse: bool = True) -> None:
+        """The holder needs the buffer no more; ``reuse`` unless somebody may still look into it."""
+        left = self._frames[holder] - len(buffer)
+        if left:
+            self._frames[holder] = left
+        else:
+            del self._frames[holder]
+        if reuse and SMALLEST_BUFFER <= len(buffer) <= LARGEST_BUFFER and len(self._free) < FREE_BUFFERS:
+            self._free.append(buffer)
+        self.forget(len(buffer))
+
+    def hold(self, size: int) -> None:
+        """Count the beginning of a small frame, or frames that wait for their turn."""
+        self.request_bytes += size
+
+    def forget(self, size: int) -> None:
+        """Those bytes are gone."""
+        self.request_bytes -= size
+        assert self.request_bytes >= 0, "bytes of requests were given back twice"
+        self._let_go_on()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether reads should be small: bytes of requests fill what there is."""
+        return self.request_bytes >= self._request_bytes_max
+
+    # ---- requests in slices
+
+    def begin(self) -> None:
+        """A request is worked on in slices from now on."""
+        self.requests += 1
+        self.busy = True
+
+    def end(self) -> None:
+        """It is through."""
+        self.requests -= 1
+        self.busy = bool(self._responses or self.requests)
+        self._let_go_on()
+
+    # ---- responses
+
+    def respond(self, holder: Holder, size: int) -> None:
+        """So many bytes of responses wait for this holder's client by now."""
+        before = self._responses.get(holder, 0)
+        if size:
+            self._responses[holder] = size
+        elif before:
+            del self._responses[holder]
+        self.response_bytes += size - before
+        self.busy = bool(self._responses or self.requests)
+        if size < before:
+            self._let_go_on()
+        else:
+            self._look_later()
+
+    # ---- who may go on
+
+    def admits(self, holder: Holder) -> bool:
+        """Whether another request of this holder may be taken in now; if not, ``memory_freed`` is called later."""
+        mine = self._responses.get(holder, 0)
+        full = self.response_bytes >= RESPONSE_BYTES_MAX and mine > 0
+        if mine <= RESPONSE_SHARE_BYTES and not full and self.requests < self._requests_max:
+            return True
+        self._waiting[holder] = None
+        return False
+
+    def left(self, holder: Holder) -> None:
+        """The connection ended, and gave its buffer back."""
+        self._waiting.pop(holder, None)
+        self.respond(holder, 0)
+
+    @property
+    def _is_crowded(self) -> bool:
+        """Whether those who hold bytes have to move them."""
+        return self.is_short or self.response_bytes >= RESPONSE_BYTES_MAX
+
+    def _look_later(self) -> None:
+        if self._watch is None and self._is_crowded:
+            self._watch = self._tasks.call_later(STALL_MS, self._look)
+
+    def _let_go_on(self) -> None:
+        if self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            for holder in waiting:
+                self._tasks.call_soon(holder.memory_freed)
+
+    def _look(self) -> None:
+        """Close who holds bytes that did not move since the last look, if there are still too many."""
+        self._watch = None
+        crowded = self._is_crowded
+        for holder in [*self._frames, *self._responses]:
+            if not holder.has_moved() and crowded:
+                holder.give_up(f"its bytes did not move for {STALL_MS} ms, and others need the memory")
+        self._look_later()
+
+    def close(self) -> None:
+        """The node stops."""
+        if self._watch is not None:
+            self._watch.cancel()

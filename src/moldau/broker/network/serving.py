@@ -1,0 +1,91 @@
+"""What is known of one request's answer: its place in the line, how it is encoded, how much memory it takes.
+
+Answers that may be long are encoded in slices; what fits into the first one is ready at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from moldau.broker.api import CONTROLLER
+from moldau.broker.network.receiving import Receiving
+from moldau.broker.traffic import ApiStats
+from moldau.wire.codec import Buffer
+from moldau.wire.frames import RequestHeader, read_request_in_slices, response_frame, response_frame_in_slices
+from moldau.wire.schema import Message
+
+SLICES_FROM_BYTES = 1 << 14
+"""Shorter frames are decoded at once: a few thousand items of arrays at most."""
+ITEMS_MAX = 1 << 18
+"""The most items of arrays in one request: ten times the partitions of a large cluster's busiest broker."""
+ITEMS_MAX_OF_CONTROLLERS = 1 << 20
+"""The same of what controllers and brokers tell each other: it names every replica of a cluster."""
+_OF_CONTROLLERS = frozenset({4, 5, 6})
+PRODUCE, FETCH = 0, 1
+_IN_MEMORY = frozenset({bytes, bytearray, memoryview})
+FEW = 256
+"""Partitions of a fetch's answer that are encoded at once."""
+
+Encoded = list[Buffer] | Generator[None, None, list[Buffer]]
+
+
+class Slot:
+    """The place of one answer in its connection's line. ``bytes`` of memory it takes while an earlier one is due."""
+
+    __slots__ = ("began_ms", "bytes", "frame", "stats")
+
+    def __init__(self, stats: ApiStats | None, began_ms: int | None) -> None:
+        self.frame: list[Buffer] | None = None
+        self.stats = stats
+        self.began_ms = began_ms
+        self.bytes = 0
+
+
+def items_max(api_key: int, kind: str) -> int:
+    """How many items the arrays of one request may hold together."""
+    return ITEMS_MAX_OF_CONTROLLERS if kind == CONTROLLER or api_key in _OF_CONTROLLERS else ITEMS_MAX
+
+
+def decode_kept(
+    receiving: Receiving, frame: memoryview, header: RequestHeader, most: int
+) -> Generator[None, None, Message]:
+    """Decode a request in slices, from bytes that stay where they are meanwhile and are given back then."""
+    own = receiving.take() if receiving.is_own else None
+    if own is None:
+        frame = memoryview(bytes(frame))
+        receiving.memory.hold(len(frame))
+    try:
+        return (yield from read_request_in_slices(frame, header, most))
+    finally:
+        if own is None:
+            receiving.memory.forget(len(frame))
+        else:
+            receiving.memory.release(receiving.holder, own, reuse=False)
+
+
+def encoded(response: Message, header: RequestHeader) -> Encoded:
+    """The answer's frame; or what encodes it in slices, when it is long."""
+    key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
+    if key == PRODUCE or (key == FETCH and _is_short(response)):
+        return response_frame(response, version, correlation_id)
+    work = response_frame_in_slices(response, version, correlation_id)
+    try:
+        next(work)
+    except StopIteration as end:
+        frame: list[Buffer] = end.value
+        return frame
+    return work
+
+
+def _is_short(response: Any) -> bool:
+    """Whether a fetch's answer holds few partitions."""
+    topics = response.responses
+    if not topics or (len(topics) == 1 and len(topics[0].partitions) <= FEW):
+        return True
+    return len(topics) <= FEW and sum(len(topic.partitions) for topic in topics) <= FEW
+
+
+def memory_of(frame: Sequence[Any]) -> int:
+    """Bytes that are in memory: parts of files are not."""
+    return sum([len(part) for part in frame if type(part) in _IN_MEMORY])

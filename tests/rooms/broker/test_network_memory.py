@@ -1,0 +1,360 @@
+"""Bytes of requests and responses have one owner: clients that read nothing, send half of what they announce, or are
+many, cost what they are allowed to, and nobody else waits for them. Over real loopback sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import struct
+import tracemalloc
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from moldau.broker.api import BROKER
+from moldau.broker.network import memory as limits
+from moldau.broker.network.listener import SocketListener
+from moldau.broker.network.memory import RequestMemory
+from moldau.broker.network.receiving import SHARED_BYTES
+from moldau.runtime.world import new_loop, real_world
+from moldau.wire.frames import request_frame
+from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
+from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
+
+FRAME_BYTES_MAX = 100 << 20
+
+
+class Node:
+    """Answers Metadata with as many bytes as it is told to."""
+
+    def __init__(self) -> None:
+        self.failures: list[BaseException] = []
+        self.answered = 0
+        self.words = ""
+
+        class metadata:
+            offset = 7
+
+            class image:
+                features = {"metadata.version": 25}
+
+        self.metadata = metadata
+
+    def handler_failed(self, header: Any, error: BaseException) -> None:
+        self.failures.append(error)
+
+
+class Scene:
+    """A listener and its clients."""
+
+    def __init__(self, **options: Any) -> None:
+        self.node = Node()
+        world = real_world(asyncio.get_running_loop(), lambda task, error: self.node.failures.append(error))
+        self.world = world
+        self.memory = RequestMemory(world.tasks, **options)
+        self.listener = SocketListener(
+            self.node, world, name="PLAINTEXT", kind=BROKER, frame_bytes_max=FRAME_BYTES_MAX, memory=self.memory
+        )
+        self.listener.handlers[3] = self._metadata
+        self.port = 0
+        self.writers: list[asyncio.StreamWriter] = []
+
+    def _metadata(self, node: Any, request: Any, context: Any) -> MetadataResponse:
+        self.node.answered += 1
+        return MetadataResponse(brokers=[MetadataResponse.MetadataResponseBroker(host="h" * 30_000)] * 10)
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 12)
+        self.writers.append(writer)
+        return reader, writer
+
+    async def settled(self, figure: Callable[[], object]) -> None:
+        """Until a figure stays as it is for many turns of the loop: nothing more is taken in."""
+        last, same = figure(), 0
+        while same < 300:
+            await asyncio.sleep(0)
+            last, same = figure(), same + 1 if figure() == last else 0
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        while not holds():  # noqa: ASYNC110  # sockets set no event
+            await asyncio.sleep(0)
+
+    async def somebody_else_is_answered(self) -> None:
+        reader, writer = await self.connect()
+        writer.write(frame(ApiVersionsRequest(), 2, 9))
+        assert (await read_frame(reader))[:4] == struct.pack(">i", 9)
+
+
+def play(work: Callable[[Scene], Awaitable[None]], **options: Any) -> None:
+    loop = new_loop()
+
+    async def live() -> None:
+        scene = Scene(**options)
+        bound = await scene.world.net.listen("127.0.0.1", 0, scene.listener.accept)
+        scene.port = bound.port
+        try:
+            await asyncio.wait_for(work(scene), 30)
+        finally:
+            for writer in scene.writers:
+                writer.close()
+            bound.close()
+            scene.listener.close()
+            scene.memory.close()
+        await scene.until(lambda: not scene.listener.connections)
+        assert not scene.node.failures, scene.node.failures
+        assert (scene.memory.request_bytes, scene.memory.response_bytes, scene.memory.requests) == (0, 0, 0)
+
+    try:
+        loop.run_until_complete(live())
+    finally:
+        loop.close()
+
+
+def frame(message: Any, version: int, id: int) -> bytes:
+    return b"".join(bytes(part) for part in request_frame(message, version, id, "test"))
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    return await reader.readexactly(size)
+
+
+METADATA = frame(MetadataRequest(), 12, 1)
+
+
+def test_a_client_that_pipelines_and_reads_nothing_holds_one_share_and_is_served_when_it_reads() -> None:
+    async def work(scene: Scene) -> None:
+        reader, writer = await scene.connect()
+        writer.write(METADATA * 100)
+        await scene.until(lambda: scene.node.answered > 0)
+        await scene.settled(lambda: scene.node.answered)
+        assert scene.node.answered < 100, "each answer is 300 KB; sockets hold some megabytes"
+        assert 0 < scene.memory.response_bytes <= limits.RESPONSE_SHARE_BYTES
+        await scene.somebody_else_is_answered()
+        for _ in range(100):
+            assert len(await read_frame(reader)) > 300_000
+        assert scene.node.answered == 100
+
+    play(work)
+
+
+def test_many_clients_that_read_nothing_hold_what_all_may_and_others_are_served(monkeypatch: Any) -> None:
+    monkeypatch.setattr(limits, "RESPONSE_BYTES_MAX", 2 << 20)
+
+    async def work(scene: Scene) -> None:
+        greedy = [await scene.connect() for _ in range(30)]
+        for _, writer in greedy:
+            writer.write(METADATA * 40)
+        await scene.until(lambda: scene.node.answered >= 30)
+        await scene.settled(lambda: scene.node.answered)
+        assert scene.memory.response_bytes <= (2 << 20) + 30 * 310_000, "one answer each above the limit"
+        await scene.somebody_else_is_answered()
+
+    play(work)
+
+
+def test_who_reads_nothing_while_there_is_too_much_is_closed(monkeypatch: Any) -> None:
+    monkeypatch.setattr(limits, "RESPONSE_BYTES_MAX", 1)
+    monkeypatch.setattr(limits, "STALL_MS", 50)
+
+    async def work(scene: Scene) -> None:
+        _, greedy = await scene.connect()
+        greedy.write(METADATA * 40)
+        await scene.until(lambda: scene.memory.response_bytes > 0)
+        await scene.until(lambda: not scene.listener.connections)
+        assert scene.memory.response_bytes == 0
+        await scene.somebody_else_is_answered()
+
+    play(work)
+
+
+def test_idle_connections_own_no_buffers_even_after_a_large_request() -> None:
+    async def work(scene: Scene) -> None:
+        streams = [await scene.connect() for _ in range(300)]
+        for reader, writer in streams[:50]:
+            names = [MetadataRequest.MetadataRequestTopic(name="x" * 30_000) for _ in range(35)]
+            writer.write(frame(MetadataRequest(topics=names), 12, 1))
+            await read_frame(reader)
+        assert scene.memory.request_bytes == 0
+        assert sum(len(buffer) for buffer in scene.memory._free) <= 4 * limits.LARGEST_BUFFER
+        gc.collect()
+        for connection in scene.listener.connections:
+            assert connection._receiving.held == 0
+
+    play(work)
+
+
+def test_two_thousand_connections_take_less_than_four_kilobytes_each_of_python() -> None:
+    """The connection object itself, without the loop's transport: that is counted by the bench."""
+
+    async def work(scene: Scene) -> None:
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            made = [scene.listener.accept() for _ in range(2000)]
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert (after - before) / len(made) < 4096
+
+    play(work)
+
+
+@pytest.mark.parametrize("sent", [4, 5, 1000, SHARED_BYTES - 1, SHARED_BYTES, 3 * SHARED_BYTES])
+def test_a_size_that_is_only_announced_takes_no_memory(sent: int) -> None:
+    async def work(scene: Scene) -> None:
+        _, writer = await scene.connect()
+        writer.write(struct.pack(">i", FRAME_BYTES_MAX) + bytes(sent - 4))
+        (connection,) = await listened(scene, 1)
+        await scene.until(lambda: connection._receiving.come == sent)
+        assert scene.memory.request_bytes <= max(4 * sent, limits.SMALLEST_BUFFER)
+        await scene.somebody_else_is_answered()
+
+    play(work)
+
+
+async def listened(scene: Scene, count: int) -> list[Any]:
+    await scene.until(lambda: len(scene.listener.connections) == count)
+    return list(scene.listener.connections)
+
+
+@pytest.mark.parametrize("step", [1, 7, 100_000])
+def test_frames_come_whole_however_they_are_cut(step: int) -> None:
+    async def work(scene: Scene) -> None:
+        reader, writer = await scene.connect()
+        size = 300 if step < 10 else 20_000
+        names = [MetadataRequest.MetadataRequestTopic(name="x" * size) for _ in range(20)]
+        data = METADATA + frame(MetadataRequest(topics=names), 12, 2) + METADATA
+        for at in range(0, len(data), step):
+            writer.write(data[at : at + step])
+            await asyncio.sleep(0)
+        for _ in range(3):
+            await read_frame(reader)
+        assert scene.node.answered == 3
+
+    play(work)
+
+
+def test_half_frames_wait_for_memory_and_the_one_that_began_first_is_never_stuck() -> None:
+    async def work(scene: Scene) -> None:
+        names = [MetadataRequest.MetadataRequestTopic(name="x" * 30_000) for _ in range(40)]
+        large = frame(MetadataRequest(topics=names), 12, 1)
+        streams = [await scene.connect() for _ in range(8)]
+        for _, writer in streams:
+            writer.write(large[:-1])
+        await scene.until(lambda: sum(c._receiving.starved for c in scene.listener.connections) >= 6)
+        await scene.settled(lambda: scene.memory.request_bytes)
+        assert scene.memory.request_bytes < 4 << 20
+        await scene.somebody_else_is_answered()
+        for _, writer in streams:
+            writer.write(large[-1:])
+        for reader, _ in streams:
+            assert len(await read_frame(reader)) > 300_000
+
+    play(work, request_bytes_max=600_000)
+
+
+def test_a_half_frame_that_does_not_go_on_is_closed_when_others_need_its_memory(monkeypatch: Any) -> None:
+    monkeypatch.setattr(limits, "STALL_MS", 50)
+
+    async def work(scene: Scene) -> None:
+        names = [MetadataRequest.MetadataRequestTopic(name="x" * 30_000) for _ in range(40)]
+        large = frame(MetadataRequest(topics=names), 12, 1)
+        lazy_reader, lazy = await scene.connect()
+        lazy.write(large[:-1])
+        await scene.until(lambda: scene.memory.request_bytes > 600_000)
+        reader, writer = await scene.connect()
+        writer.write(large)
+        assert len(await read_frame(reader)) > 300_000
+        assert await lazy_reader.read() == b""
+
+    play(work, request_bytes_max=600_000)
+
+
+def test_a_request_with_a_quarter_of_a_million_items_is_worked_on_in_turns_with_everybody_else() -> None:
+    async def work(scene: Scene) -> None:
+        served: list[int] = []
+
+        def offsets(node: Any, request: Any, context: Any) -> OffsetFetchResponse:
+            served.append(len(request.topics[0].partition_indexes))
+            Part = OffsetFetchResponse.OffsetFetchResponsePartition
+            parts = [Part(partition_index=0, metadata="")] * 100_000
+            return OffsetFetchResponse(
+                topics=[OffsetFetchResponse.OffsetFetchResponseTopic(name="t", partitions=parts)]
+            )
+
+        scene.listener.handlers[9] = offsets
+        reader, writer = await scene.connect()
+        other_reader, other = await scene.connect()
+        Topic = OffsetFetchRequest.OffsetFetchRequestTopic
+        asked = OffsetFetchRequest(group_id="g", topics=[Topic(name="t", partition_indexes=[1] * 250_000)])
+        writer.write(frame(asked, 5, 1) + frame(ApiVersionsRequest(), 2, 2))
+        await scene.until(lambda: scene.memory.requests == 1)
+        for id in range(3):
+            other.write(frame(ApiVersionsRequest(), 2, id))
+            await read_frame(other_reader)
+        assert not served, "others are answered while it is being decoded"
+        assert (await read_frame(reader))[:4] == struct.pack(">i", 1)
+        assert (await read_frame(reader))[:4] == struct.pack(">i", 2)
+        assert served == [250_000]
+
+    play(work)
+
+
+def test_a_request_with_more_items_than_any_cluster_has_costs_its_connection() -> None:
+    async def work(scene: Scene) -> None:
+        Topic = OffsetFetchRequest.OffsetFetchRequestTopic
+        reader, writer = await scene.connect()
+        asked = OffsetFetchRequest(group_id="g", topics=[Topic(name="t", partition_indexes=[1] * 1_000_000)])
+        writer.write(frame(asked, 5, 1))
+        assert await reader.read() == b""
+        await scene.somebody_else_is_answered()
+
+    play(work)
+
+
+def test_above_queued_max_requests_nobody_begins_another_until_one_is_through() -> None:
+    async def work(scene: Scene) -> None:
+        Topic = OffsetFetchRequest.OffsetFetchRequestTopic
+        scene.listener.handlers[9] = lambda node, request, context: OffsetFetchResponse()
+        streams = [await scene.connect() for _ in range(6)]
+        asked = OffsetFetchRequest(group_id="g", topics=[Topic(name="t", partition_indexes=[1] * 60_000)])
+        most = 0
+        for _, writer in streams:
+            writer.write(frame(asked, 5, 1))
+        answers = asyncio.gather(*(read_frame(reader) for reader, _ in streams))
+        while not answers.done():
+            most = max(most, scene.memory.requests)
+            await asyncio.sleep(0)
+        assert most == 2
+        assert len(await answers) == 6
+
+    play(work, requests_max=2)
+
+
+def test_requests_of_one_connection_do_not_hold_everybody_else() -> None:
+    async def work(scene: Scene) -> None:
+        order: list[int] = []
+        now_ms = [0]
+        scene.listener.now_ms = lambda: now_ms[0]  # type: ignore[method-assign]
+
+        def slow(node: Any, request: Any, context: Any) -> MetadataResponse:
+            now_ms[0] += 2
+            order.append(context.correlation_id)
+            return MetadataResponse()
+
+        scene.listener.handlers[3] = slow
+        reader, writer = await scene.connect()
+        other_reader, other = await scene.connect()
+        writer.write(b"".join(frame(MetadataRequest(), 12, id) for id in range(100)))
+        await scene.until(lambda: bool(order))
+        other.write(frame(MetadataRequest(), 12, 1000))
+        for _ in range(100):
+            await read_frame(reader)
+        await read_frame(other_reader)
+        assert order.index(1000) < 50
+        assert [id for id in order if id != 1000] == list(range(100))
+
+    play(work)
