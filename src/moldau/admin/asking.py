@@ -6,19 +6,23 @@ noun's file, such as ``reassign.py``.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import sys
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from moldau.admin.main import fail
+from moldau.admin.probe import why_not_kafka
 from moldau.client.client import ClientOptions, Unreachable, addresses
 from moldau.client.sync import Cluster, Refused
 from moldau.client.view import Topic
+from moldau.cluster.nodes import HOST, ClusterSpec
 
 T = TypeVar("T")
 
@@ -29,12 +33,28 @@ PATIENCE_MS = 30_000
 NOBODY_S = 5.0
 """How long it waits for a cluster of which no broker listens."""
 
+DATA = Path("moldau-data")
+"""The folder of a cluster that `moldau up` makes when it is told of none."""
+
+
+def default_bootstrap() -> str:
+    """Brokers to ask when nobody says: those of the cluster in ./moldau-data, or where Kafka is by default."""
+    if (DATA / "cluster.json").exists():
+        with contextlib.suppress(OSError, ValueError):
+            spec = ClusterSpec.load(DATA)
+            return ",".join(f"{HOST}:{node.port}" for node in spec.nodes if node.is_broker) or NOWHERE
+    return NOWHERE
+
+
+NOWHERE = "localhost:9092"
+
 SERVERS = click.option(
+    "-b",
     "--bootstrap-server",
     "bootstrap",
     envvar="MOLDAU_BOOTSTRAP",
-    default="localhost:9092",
-    show_default=True,
+    default=default_bootstrap,
+    show_default=f"the cluster in ./{DATA}, or {NOWHERE}",
     help="Brokers to ask, host:port with commas between (or MOLDAU_BOOTSTRAP).",
 )
 OUTPUT = click.option(
@@ -80,21 +100,23 @@ class Talk:
 
 
 def _unreached(bootstrap: str) -> str | None:
-    """Why none of the servers can be connected to; None when one takes connections, or may."""
+    """Why none of the servers is a broker that answers; None when one is. Nobody is waited for, in case they start."""
     deadline = time.monotonic() + NOBODY_S
     while True:
-        why = ""
+        why, absent = "", False
         for host, port in addresses(bootstrap):
             try:
-                socket.create_connection((host, port), NOBODY_S).close()
-                return None
+                other = why_not_kafka(host, port)
+                if other is None:
+                    return None
+                why = why or other
             except ConnectionRefusedError:
-                why = why or "nobody listens there"
+                why, absent = why or "nobody listens there", True
             except (socket.gaierror, ValueError, OverflowError) as error:  # a label of 64 letters, port 65536
-                why = why or f"{host}:{port} is no address: {error.args[-1]}"
-            except OSError:
-                return None
-        if time.monotonic() > deadline:
+                why, absent = why or f"{host}:{port} is no address: {error.args[-1]}", True
+            except OSError as error:
+                why = why or f"{host}:{port} cannot be reached: {error.strerror or error}"
+        if not absent or time.monotonic() > deadline:
             return why
         time.sleep(0.1)
 
@@ -119,6 +141,8 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value)) or "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 

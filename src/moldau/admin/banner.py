@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from moldau import __version__
 from moldau.broker.config import NodeConfig
 from moldau.broker.listeners import Listener
-from moldau.storage.names import CLEAN_SHUTDOWN, LOG, META
+from moldau.cluster.last_stop import last_stop
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import Kind
 
@@ -44,23 +44,11 @@ def settings(config: NodeConfig) -> Iterator[str]:
 
 
 def previous_stop(path: str) -> str:
-    """How the broker that last used a log directory ended, by the files that are there."""
+    """How the broker that last used a log directory ended."""
     try:
-        names = os.listdir(path)
+        return last_stop(path).value
     except OSError as error:
         return f"it cannot be read ({error.strerror or error})"
-    if CLEAN_SHUTDOWN in names:
-        return "the last stop was clean"
-    if META in names and any(_is_log(os.path.join(path, name)) for name in names if not name.startswith("__cluster")):
-        return "the last stop was not clean; logs are recovered from where they were last known to be on disk"
-    return "no logs of topics are here yet"
-
-
-def _is_log(path: str) -> bool:
-    try:
-        return os.path.isdir(path) and any(name.endswith(LOG) for name in os.listdir(path))
-    except OSError:
-        return False
 
 
 def _addresses(listeners: Iterable[Listener]) -> str:

@@ -19,10 +19,13 @@ from moldau.admin.main import fail
 from moldau.admin.up import DATA, found
 from moldau.client import admin
 from moldau.client.admin import Resource, ResourceType
+from moldau.client.lines import UnsupportedApi
+from moldau.client.sync import Refused
 from moldau.client.view import Topic
 from moldau.cluster.cluster import Cluster, ClusterError
 from moldau.cluster.nodes import is_alive, send, wait_gone
 from moldau.image.leaving import Stand, hindrances
+from moldau.terms import Code
 
 LOOK_S = 0.1
 FOLDER = click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="The folder.")
@@ -45,23 +48,40 @@ def broker() -> None:
 @SERVERS
 @OUTPUT
 def list_(bootstrap: str, output: str) -> None:
-    """Every broker: where it is, how much it leads and holds, what of it is out of sync."""
+    """Every broker: where it is, how much it leads and holds, what of it is out of sync.
+
+    A broker that is fenced is registered, and does not serve; one that is gone is known by its replicas alone.
+    """
     with Talk(bootstrap) as talk:
-        shown = talk.ask(admin.describe_cluster)
+        shown = talk.ask(admin.describe_cluster, fenced=True)
         parts = [part for topic in talk.cluster.topics().values() for part in topic.partitions.values()]
-    rows = [
-        {
-            "broker": one.broker_id,
-            "address": f"{one.host}:{one.port}",
-            "rack": one.rack,
-            "controller": one.broker_id == shown.controller_id,
-            "leads": sum(part.leader == one.broker_id for part in parts),
-            "replicas": sum(one.broker_id in part.replicas for part in parts),
-            "out_of_sync": sum(one.broker_id in part.replicas and one.broker_id not in part.isr for part in parts),
-        }
-        for one in sorted(shown.brokers, key=lambda one: one.broker_id)
-    ]
-    show(rows, output, ("broker", "address", "rack", "controller", "leads", "replicas", "out_of_sync"))
+        controller = _controller(talk, shown.controller_id)
+    there = {one.broker_id: one for one in shown.brokers}
+    rows = []
+    for id in sorted({*there, *(id for part in parts for id in part.replicas)}):
+        one = there.get(id)
+        rows.append(
+            {
+                "broker": id,
+                "address": f"{one.host}:{one.port}" if one is not None else None,
+                "rack": one.rack if one is not None else None,
+                "state": "gone" if one is None else "fenced" if one.is_fenced else "serves",
+                "controller": id == controller,
+                "leads": sum(part.leader == id for part in parts),
+                "replicas": sum(id in part.replicas for part in parts),
+                "out_of_sync": sum(id in part.replicas and id not in part.isr for part in parts),
+            }
+        )
+    show(rows, output, ("broker", "address", "rack", "state", "controller", "leads", "replicas", "out_of_sync"))
+
+
+def _controller(talk: Talk, told: int) -> int:
+    """The active controller: the quorum's leader, or on ZooKeeper, where there is no quorum, whom the brokers name."""
+    try:
+        outcome, quorum = talk.ask(admin.describe_quorum)
+    except (Refused, UnsupportedApi):
+        return told
+    return told if quorum is None or outcome.code is not Code.NONE else quorum.leader_id
 
 
 @broker.command()

@@ -3,9 +3,13 @@ each."""
 
 from __future__ import annotations
 
+import sys
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
+
+from moldau.admin.main import fail
 
 COMMANDS = {
     "up": ("moldau.admin.up:up", "Start a whole cluster on this machine."),
@@ -37,6 +41,15 @@ class _Lazy(click.Group):
         command: click.Command = getattr(import_module(module), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            near = get_close_matches(args[0], COMMANDS)
+            hint = f"Did you mean {' or '.join(near)}?" if near else "`moldau --help` lists all commands."
+            raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
@@ -49,3 +62,19 @@ def cli() -> None:
 
     Start with `moldau up`, then point any Kafka client at the address it prints.
     """
+
+
+def run() -> None:
+    """Run what the command line asks for, and end the process; KeyboardInterrupt when it was interrupted."""
+    try:
+        sys.exit(cli.main(prog_name="moldau", standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort as error:
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        fail(
+            "nobody answered the question; --yes answers it beforehand, where a command has it",
+            2,
+        )

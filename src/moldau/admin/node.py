@@ -42,7 +42,8 @@ def run_node(arguments: Sequence[str]) -> int:
             config = load(file.read(), overrides)
         levels = read_levels(level or os.environ.get("MOLDAU_LOG_LEVEL") or config["logger.level"])
     except (OSError, UnicodeDecodeError) as error:
-        print(f"moldau node: cannot read {path}: {_reason(error)}", file=sys.stderr)
+        why = error.strerror if isinstance(error, OSError) else error
+        print(f"moldau node: cannot read {path}: {why}", file=sys.stderr)
         return 1
     except ConfigError as error:
         print(f"moldau node: {path}: {error}", file=sys.stderr)
@@ -55,7 +56,7 @@ def run_node(arguments: Sequence[str]) -> int:
     try:
         start_logs(logs, levels, max_bytes=config["logger.file.max.bytes"], max_files=config["logger.max.files"])
     except OSError as error:
-        print(f"moldau node: cannot write logs to {logs}: {_reason(error)}", file=sys.stderr)
+        print(f"moldau node: cannot write logs to {logs}: {error.strerror or error}", file=sys.stderr)
         return 1
     for line in banner(config):
         log.info("%s", line)
@@ -65,11 +66,6 @@ def run_node(arguments: Sequence[str]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # worker threads may hang on a dead disk; everything that must be on disk is there
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong, without Python's number of it."""
-    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def _parse(arguments: Sequence[str]) -> tuple[str, dict[str, str], str | None, str | None]:

@@ -24,7 +24,8 @@ def parse(text: str) -> Plan:
         entries = json.loads(text)["partitions"]
         listed = [(TopicPartition(e["topic"], int(e["partition"])), [int(r) for r in e["replicas"]]) for e in entries]
     except (ValueError, TypeError, KeyError) as error:
-        raise BadPlan(f'expected {{"partitions": [{{"topic", "partition", "replicas"}}, ...]}}: {error!r}') from error
+        expected = '{"partitions": [{"topic", "partition", "replicas"}, ...]}'
+        raise BadPlan(f"{_wrong(error)}; expected {expected}") from error
     plan: Plan = {}
     for partition, replicas in listed:
         if partition in plan:
@@ -53,7 +54,16 @@ def topics_in(text: str) -> list[str]:
     try:
         return [str(entry["topic"]) for entry in json.loads(text)["topics"]]
     except (ValueError, TypeError, KeyError) as error:
-        raise BadPlan(f'expected {{"topics": [{{"topic": NAME}}, ...]}}: {error!r}') from error
+        raise BadPlan(f'{_wrong(error)}; expected {{"topics": [{{"topic": NAME}}, ...]}}') from error
+
+
+def _wrong(error: Exception) -> str:
+    """What is wrong with a file, in words."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is no JSON: {error}"
+    if isinstance(error, KeyError):
+        return f'"{error.args[0]}" is missing'
+    return "it is JSON of another form" if isinstance(error, TypeError) else str(error)
 
 
 def spread(current: Mapping[TopicPartition, Sequence[int]], racks: Mapping[int, str | None]) -> Plan:

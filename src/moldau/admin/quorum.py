@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from moldau.admin.asking import SERVERS, Talk
-from moldau.admin.main import fail
+from moldau.admin.main import fail, reason
 from moldau.broker.config import NodeConfig, load
 from moldau.broker.formatting import FormatRefused, read_meta
 from moldau.client import admin
@@ -90,7 +90,10 @@ def add_controller(bootstrap: str, path: str, timeout_ms: int) -> None:
 def _config(path: str) -> NodeConfig:
     try:
         config = load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ConfigError) as error:
+    except OSError as error:
+        fail(reason(error))
+        raise
+    except (UnicodeDecodeError, ConfigError) as error:
         fail(f"{path}: {error}")
         raise
     if not config.is_controller:
@@ -101,9 +104,13 @@ def _config(path: str) -> NodeConfig:
 @quorum.command("remove-controller")
 @SERVERS
 @click.option("--controller-id", type=int, required=True, help="Its node.id.")
-@click.option("--controller-directory-id", required=True, help="The directory.id of its folder, as `status` shows it.")
+@click.option("--controller-directory-id", required=True, help="The directory.id in its folder's meta.properties.")
 def remove_controller(bootstrap: str, controller_id: int, controller_directory_id: str) -> None:
-    """Let a controller vote no more; the active one hands over. It goes on as an observer until it is stopped."""
+    """Let a controller vote no more; the active one hands over. It goes on as an observer until it is stopped.
+
+    Needs kraft.version 1; Kafka's kafka-features.sh upgrade --feature kraft.version=1 raises it. `status` shows the
+    directory ids of voters then, and "-" for those of before.
+    """
     try:
         directory_id = uuid_bytes(controller_directory_id)
     except ValueError as error:

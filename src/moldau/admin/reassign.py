@@ -15,7 +15,7 @@ import click
 
 from moldau.admin import plans
 from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, note, show
-from moldau.admin.main import fail
+from moldau.admin.main import fail, reason
 from moldau.admin.plans import BadPlan, Plan
 from moldau.client import admin
 from moldau.client.admin import AlterOp, Resource, ResourceType
@@ -145,6 +145,9 @@ def list_(bootstrap: str, output: str) -> None:
             {"topic": p.topic, "partition": p.partition, **one._asdict()}
             for p, one in sorted(_under_way(talk, None).items())
         ]
+    if not rows and output == "text":
+        note("no moves are under way.")
+        return
     show(rows, output, ("topic", "partition", "replicas", "adding", "removing"))
 
 
@@ -323,5 +326,7 @@ def _ids(text: str) -> list[int]:
 def _read(path: Path, parse: Any) -> Any:
     try:
         return parse(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, BadPlan) as error:
+    except OSError as error:
+        return fail(reason(error), 2)
+    except (UnicodeDecodeError, BadPlan) as error:
         return fail(f"{path}: {error}", 2)

@@ -23,7 +23,7 @@ def _config(path: str) -> NodeConfig:
     try:
         return load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        fail(f"cannot read {path}: {error}")
+        fail(f"cannot read {path}: {error.strerror if isinstance(error, OSError) else error}")
     except ConfigError as error:
         fail(f"{path}: {error}")
     raise AssertionError

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from moldau.admin.main import fail
-from moldau.cluster.cluster import COMBINED, EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
-from moldau.cluster.nodes import is_alive
+from moldau.admin.asking import DATA as DATA
+from moldau.admin.main import INTERRUPTED, fail, reason
+from moldau.cluster.cluster import EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
+from moldau.cluster.layout import COMBINED, PAGES
+from moldau.cluster.nodes import is_alive, setting
+from moldau.cluster.stopping import Ending
+from moldau.terms.broker_config import BROKER_KEYS
 
-DATA = Path("moldau-data")
+MISMATCH = 4
+
+
+class Port(click.IntRange):
+    """A port by number; what is none is refused in those words."""
+
+    name = "port number (0 to 65535)"
+
+    def __init__(self) -> None:
+        super().__init__(0, 65535)
 
 
 @click.command()
@@ -30,7 +46,7 @@ DATA = Path("moldau-data")
 @click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="Folder of the cluster.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=Port(),
     default=9092,
     show_default=True,
     help="Client port of the first broker; the others count up. 0: any.",
@@ -65,6 +81,7 @@ def up(
     )
     if controllers != COMBINED and not controllers.isdigit():
         fail(f"--controllers {controllers}: a number or {COMBINED} is expected", 2)
+    _warn_of_unknown(pairs)
     started = time.monotonic()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -78,18 +95,15 @@ def up(
             zookeeper=zookeeper or EMBEDDED,
         )
         _agree(cluster, pairs)
+        missing = len(cluster.spec.nodes) - len(cluster.alive())
         _start(cluster)
     except (ClusterError, ValueError, OSError) as error:
-        fail(str(error))
+        fail(reason(error))
         return
     except KeyboardInterrupt:
-        fail("interrupted while it was starting")
+        fail("interrupted while it was starting", INTERRUPTED)
         return
-    print(f"{len(cluster.spec.nodes)} nodes are up after {time.monotonic() - started:.2f} s.")
-    print(f"bootstrap servers: {cluster.bootstrap_servers}")
-    if cluster.spec.zookeeper:
-        print(f"ZooKeeper: {cluster.spec.zookeeper}")
-    print(f"folder: {data}    look: moldau status --data {data}    stop: moldau down --data {data}")
+    _tell(cluster, data, missing, time.monotonic() - started)
     if detach:
         return
     print("Ctrl-C stops the cluster.")
@@ -98,22 +112,57 @@ def up(
             time.sleep(0.5)
     except KeyboardInterrupt:
         print("\nstopping ...")
-    _stop(cluster, data)
+    _end(_stop(cluster, data))
 
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="Folder of the cluster.")
 def down(data: Path) -> None:
-    """Stop a cluster by controlled shutdown of every node.
+    """Stop a cluster by controlled shutdown of every node, brokers before controllers.
 
-    Cut off by a signal it says who still runs and ends with 3; called again, it goes on.
+    Exit 4 when a node had to be killed or ended uncleanly. Cut off by a signal it says who still runs and ends with 3;
+    called again, it goes on.
     """
     cluster = found(data)
     if not cluster.alive() and not _servers(cluster):
         print("nothing runs.")
         return
-    _stop(cluster, data)
-    print("stopped.")
+    _end(_stop(cluster, data))
+
+
+def _end(clean: bool) -> None:
+    """The last line of a stop, and the exit code of one that was not clean."""
+    if clean:
+        print("stopped.")
+        return
+    print("stopped, not cleanly: what was acknowledged is kept; the next start reads logs again and takes longer.")
+    raise SystemExit(MISMATCH)
+
+
+def _tell(cluster: Cluster, data: Path, missing: int, took_s: float) -> None:
+    """What is up, where, and what to type next."""
+    nodes = len(cluster.spec.nodes)
+    are = f"{nodes} nodes are" if nodes > 1 else "1 node is"
+    if not missing:
+        print(f"{are} up already.")
+    elif missing < nodes:
+        print(f"{are} up after {took_s:.2f} s, {nodes - missing} of them already before.")
+    else:
+        print(f"{are} up after {took_s:.2f} s.")
+    print(f"bootstrap servers: {cluster.bootstrap_servers}")
+    if cluster.spec.zookeeper:
+        print(f"ZooKeeper: {cluster.spec.zookeeper}")
+    here = "" if data == DATA else f" --data {data}"
+    print(f"folder: {data}    look: moldau status{here}    stop: moldau down{here}")
+
+
+def _warn_of_unknown(pairs: Iterable[str]) -> None:
+    """Say on stderr which keys no node knows: each is ignored, with a warning that only its log has."""
+    for key in pairs:
+        if key not in BROKER_KEYS:
+            near = get_close_matches(key, BROKER_KEYS, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            print(f"moldau: warning: --config {key}: no node knows this key, it is ignored{hint}", file=sys.stderr)
 
 
 def _start(cluster: Cluster) -> None:
@@ -128,7 +177,8 @@ def _start(cluster: Cluster) -> None:
 
 
 def _agree(cluster: Cluster, pairs: dict[str, str]) -> None:
-    """ClusterError when the command line asks for another layout than the folder has: that stays as it was made."""
+    """ClusterError when the command line asks for another layout than the folder has: that stays as it was made, but
+    for the ports of a cluster that does not run."""
     context, nodes = click.get_current_context(), cluster.spec.nodes
     brokers = [node for node in nodes if node.is_broker]
     alone = len(nodes) - len(brokers)
@@ -142,14 +192,24 @@ def _agree(cluster: Cluster, pairs: dict[str, str]) -> None:
     for name, is_so in there.items():
         asked = context.params[name]
         given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if given and asked != is_so and not (name == "port" and asked == 0):
+        if not given or asked == is_so or (name == "port" and asked == 0):
+            continue
+        if name != "port":
             raise ClusterError(
-                f"the cluster in {cluster.folder} has --{name} {is_so}, not {asked}: take another --data"
+                f"the cluster in {cluster.folder} has --{name} {is_so}, not {asked}: take another --data, or remove it"
+                f" with all that it holds (moldau down --data {cluster.folder}; rm -r {cluster.folder})"
             )
+        if cluster.alive():
+            raise ClusterError(
+                f"the cluster in {cluster.folder} runs on --port {is_so}, not {asked}: stop it before it can move"
+                f" (moldau down --data {cluster.folder}), or take another --data"
+            )
+        cluster.move(asked)
     for node in nodes:
         lines = node.properties.read_text().splitlines()
         for key, value in pairs.items():
-            if f"{key}={value}" not in lines:
+            counted = key == PAGES and (node is not nodes[0] or value.endswith(":0"))  # each node's is another
+            if not counted and f"{key}={value}" not in lines:
                 raise ClusterError(
                     f"the cluster in {cluster.folder} was made without {key}={value}: see {node.properties}"
                 )
@@ -165,13 +225,14 @@ def _servers(cluster: Cluster) -> list[int]:
     return [server.pid for server in servers if server.pid is not None and is_alive(server.pid)]
 
 
-def _stop(cluster: Cluster, data: Path) -> None:
-    """Stop everything; cut off, say what is left and end."""
+def _stop(cluster: Cluster, data: Path) -> bool:
+    """Stop everything; whether every node ended cleanly. Cut off, say what is left and end."""
     started = time.monotonic()
+    endings: list[Ending] = []
 
-    def gone(id: int, killed: bool) -> None:
-        how = "did not end in time and was killed" if killed else "stopped"
-        print(f"node {id} {how} after {time.monotonic() - started:.1f} s", flush=True)
+    def gone(id: int, ending: Ending) -> None:
+        endings.append(ending)
+        print(f"node {id} {ending.value} after {time.monotonic() - started:.1f} s", flush=True)
 
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -182,6 +243,7 @@ def _stop(cluster: Cluster, data: Path) -> None:
         fail(f"cut off: nodes that still run: {left}{zookeeper}; `moldau down --data {data}` goes on", 3)
     finally:
         signal.signal(signal.SIGTERM, before)
+    return all(ending is Ending.CLEAN for ending in endings)
 
 
 @click.command()
@@ -210,7 +272,7 @@ def found(data: Path) -> Cluster:
     try:
         return Cluster(data=data.resolve())
     except (ValueError, OSError) as error:
-        fail(str(error))
+        fail(reason(error))
         raise
 
 
@@ -224,8 +286,8 @@ def _rows(cluster: Cluster) -> list[dict[str, Any]]:
             serving = cluster.serving()
             partitions = [p for topic in cluster.client().topics().values() for p in topic.partitions.values()]
             controller = cluster.controller()
-        except OSError:
-            pass
+        except (OSError, ClusterError) as error:
+            print(f"moldau: {reason(error)}", file=sys.stderr)
     rows = []
     for node in cluster.spec.nodes:
         if node.id not in alive:
@@ -241,6 +303,7 @@ def _rows(cluster: Cluster) -> list[dict[str, Any]]:
                 "state": state,
                 "pid": node.pid if node.id in alive else None,
                 "port": node.port or None,
+                "pages": setting(node, "http.listener") or None,
                 "controller": node.id == controller,
                 "leads": sum(p.leader == node.id for p in partitions),
                 "replicas": sum(node.id in p.replicas for p in partitions),
@@ -254,6 +317,8 @@ def _table(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    pages = [f"node {row['node']} http://{row['pages']}/metrics" for row in rows if row["pages"]]
+    rows = [{name: value for name, value in row.items() if name != "pages"} for row in rows]
     table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
     for name in rows[0]:
         words = name in ("roles", "state")
@@ -262,3 +327,5 @@ def _table(rows: list[dict[str, Any]]) -> None:
         values = ("yes" if v is True else "" if v in (None, False) else str(v) for v in row.values())
         table.add_row(*values, style="" if row["state"] == "serving" else "yellow")
     Console().print(table)
+    for line in pages:
+        print(f"pages of {line}")

@@ -52,6 +52,7 @@ class Lifecycle:
         self.running = asyncio.Event()
         self._left = asyncio.Event()
         self._allowed = False
+        self._hurried = False
         self._still_led = -1
         self._wake = asyncio.Event()
         self._task: Any = None
@@ -83,12 +84,20 @@ class Lifecycle:
         await self._left.wait()
         timer.cancel()
         self.stop()
+        if self._hurried and not self._allowed:
+            log.warning("told twice to stop: this broker goes without having handed over what it leads")
+            return False
         if not self._allowed:
             log.warning("Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed")
             return False
         took_ms = self._world.clock.monotonic_ms() - started_ms
         log.info("Controlled shutdown request returned successfully after %dms", took_ms)
         return True
+
+    def hurry(self) -> None:
+        """Go without leave, such as when nobody is left who could give it."""
+        self._hurried = True
+        self._left.set()
 
     def stop(self) -> None:
         """Say nothing more to the controller."""

@@ -265,9 +265,11 @@ class Node:
     # ---- stop
 
     def stop_soon(self) -> None:
-        """Begin a controlled shutdown (SIGTERM); a second call changes nothing."""
+        """Begin a controlled shutdown (SIGTERM); a second call has it wait no longer for others to take over."""
         if self._stopping is None:
             self._stopping = asyncio.ensure_future(self._stop())
+        elif self.lifecycle is not None:
+            self.lifecycle.hurry()
 
     async def _stop(self) -> None:
         code = 0

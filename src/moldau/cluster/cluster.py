@@ -1,11 +1,13 @@
 """``moldau.Cluster``: a whole cluster of real brokers over TCP on this machine, for tests, demos and study.
 
-Decides layout (folders, ports, properties) and waits for conditions; every node is a process of its own. What a process
-is, is ``nodes.py``. Kill is SIGKILL, pause is SIGSTOP; restart uses the same port and folder.
+Starts, stops and breaks nodes, and waits for conditions; every node is a process of its own. Kill is SIGKILL, pause is
+SIGSTOP; restart uses the same port and folder. Folders, ports and properties: ``layout.py``. What a process is:
+``nodes.py``. The order of a stop: ``stopping.py``.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import shutil
@@ -13,12 +15,26 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moldau.cluster import layout
 from moldau.cluster.ensemble import LocalEnsemble, NoEnsemble
-from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, free_ports, is_alive, last_words, launch, send, wait_gone
+from moldau.cluster.layout import ALL_BROKERS, COMBINED
+from moldau.cluster.nodes import (
+    HOST,
+    ClusterSpec,
+    NodeSpec,
+    cluster_ids_on_disk,
+    is_alive,
+    is_paused,
+    last_words,
+    launch,
+    send,
+    wait_gone,
+)  # fmt: skip
+from moldau.cluster.stopping import Ending, Gone, stop_nodes
 
 if TYPE_CHECKING:
     from moldau.client import sync
@@ -26,21 +42,24 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 60.0
 LOOK_MS = 2_000
 """How long brokers that start are asked before it is looked whether they are still there."""
-COMBINED = "combined"
 QUORUM, ZOOKEEPER = "quorum", "zookeeper"
 PLANES = (QUORUM, ZOOKEEPER)
 EMBEDDED = "embedded"
-ALL_BROKERS = "all brokers"
-SESSION_MS = 4_000
-"""Of brokers on the ZooKeeper plane: both ends are on this machine."""
 
 
 class ClusterError(Exception):
     """Something did not come about; the text says what, and which node said what last."""
 
+    def __str__(self) -> str:
+        return " ".join(map(str, self.args))  # a KeyError, which some of these are besides, would put it in quotes
+
 
 class NoLeader(ClusterError, LookupError):
     """A partition has no leader, or is not there: whoever waits may ask again."""
+
+
+class NoSuchNode(ClusterError, KeyError):
+    """The cluster has no node of this number."""
 
 
 class Cluster:
@@ -82,17 +101,25 @@ class Cluster:
         self.folder = Path(tempfile.mkdtemp(prefix="moldau-")) if data is None else Path(data)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._client: sync.Cluster | None = None
+        if self._temporary:
+            atexit.register(self._close_at_exit, os.getpid())
         try:
-            self.spec = ClusterSpec.load(self.folder)
-            new = False
-        except FileNotFoundError:
-            where = zookeeper if plane == ZOOKEEPER else ""
-            self.spec = ClusterSpec("", zookeeper=where, embedded=where == EMBEDDED)
-            new = True
-        self.ensemble: LocalEnsemble | None = LocalEnsemble(self.folder / "zookeeper") if self.spec.embedded else None
-        """The cluster's own ZooKeeper, if it has one."""
-        if new:
-            self._lay_out(brokers, controllers, port)
+            try:
+                self.spec = ClusterSpec.load(self.folder)
+                new = False
+            except FileNotFoundError:
+                where = zookeeper if plane == ZOOKEEPER else ""
+                self.spec = ClusterSpec("", zookeeper=where, embedded=where == EMBEDDED)
+                new = True
+            self.ensemble: LocalEnsemble | None = (
+                LocalEnsemble(self.folder / "zookeeper") if self.spec.embedded else None
+            )
+            """The cluster's own ZooKeeper, if it has one."""
+            if new:
+                self._lay_out(brokers, controllers, port)
+        except BaseException:
+            self._remove_temporary()
+            raise
 
     # ---- life
 
@@ -107,7 +134,16 @@ class Cluster:
         self.close()
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Cluster:
-        """Start every node that does not run, and wait until all brokers serve."""
+        """Start every node that does not run, and wait until all brokers serve.
+
+        ClusterError when a port is somebody else's, a node ends, another cluster answers, or time is up.
+        """
+        if (found := layout.taken_port(self.spec)) is not None:
+            node, port = found
+            raise ClusterError(
+                f"port {port}, on which node {node.id} is to listen, is somebody else's: stop what listens there, or"
+                " choose other ports (`moldau up --port N`, `Cluster(port=N)`; 0 takes any)"
+            )
         if self.ensemble is not None:
             self._start_zookeeper(self.ensemble)
         for node in self.spec.nodes:
@@ -117,24 +153,19 @@ class Cluster:
         self.wait_for_brokers([n.id for n in self.spec.nodes if n.is_broker], timeout_s)
         return self
 
-    def stop(self, timeout_s: float = 60.0, gone: Callable[[int, bool], object] = lambda id, killed: None) -> None:
-        """Stop every node by controlled shutdown; whoever does not end is killed. ``gone`` hears of each, and whether.
+    def stop(self, timeout_s: float = 60.0, gone: Gone = lambda id, ending: None) -> None:
+        """Stop every node by controlled shutdown, brokers before controllers; whoever does not end is killed. ``gone``
+        hears of each, and how it ended.
 
         Cut off by a signal it can be called again, and goes on.
         """
         self._close_client()
-        live = [node for node in self.spec.nodes if is_alive(node.pid)]
-        for node in live:
-            send(node, signal.SIGCONT)
-            send(node, signal.SIGTERM)
-        deadline = time.monotonic() + timeout_s
-        for node in live:
-            in_time = wait_gone(node, self._processes.get(node.id), max(deadline - time.monotonic(), 0.1))
-            if not in_time:
-                send(node, signal.SIGKILL)
-                wait_gone(node, self._processes.get(node.id), 10)
+
+        def told(id: int, ending: Ending) -> None:
             self.spec.save(self.folder)
-            gone(node.id, not in_time)
+            gone(id, ending)
+
+        stop_nodes(self.spec.nodes, self._processes, timeout_s, told)
         if self.ensemble is not None:
             self.ensemble.stop()
 
@@ -149,8 +180,14 @@ class Cluster:
                 wait_gone(node, self._processes[node.id], 10)
         if self.ensemble is not None and any(is_alive(server.pid) for server in self.ensemble.servers):
             self.ensemble.stop()
-        if self._temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        self._remove_temporary()
+
+    def move(self, port: int) -> None:
+        """Give the brokers of a cluster that does not run other ports, from ``port`` on."""
+        if self.alive():
+            raise ClusterError(f"the cluster in {self.folder} runs: stop it before its ports change")
+        layout.move(self.spec, port)
+        self.spec.save(self.folder)
 
     # ---- who
 
@@ -178,22 +215,26 @@ class Cluster:
         return ZOOKEEPER if self.spec.zookeeper else QUORUM
 
     def node(self, id: int) -> NodeSpec:
-        """A node by number; KeyError names one that is not there."""
+        """A node by number; NoSuchNode (a KeyError) names those that there are."""
         for node in self.spec.nodes:
             if node.id == id:
                 return node
-        raise KeyError(f"no node {id}: this cluster has {[node.id for node in self.spec.nodes]}")
+        raise NoSuchNode(f"there is no node {id}: this cluster has {', '.join(str(n.id) for n in self.spec.nodes)}")
 
     def pid(self, id: int) -> int:
         """The process of a running node."""
         pid = self.node(id).pid
         if pid is None or not is_alive(pid):
-            raise ClusterError(f"node {id} does not run\n{last_words(self.node(id))}")
+            raise ClusterError(f"node {id} does not run (restart({id}) starts it)\n{last_words(self.node(id))}")
         return pid
 
     def alive(self) -> list[int]:
         """Numbers of nodes whose process runs."""
         return [node.id for node in self.spec.nodes if is_alive(node.pid)]
+
+    def paused(self) -> list[int]:
+        """Numbers of nodes whose process is stopped by ``pause``."""
+        return [node.id for node in self.spec.nodes if is_paused(node.pid)]
 
     # ---- faults
 
@@ -243,7 +284,7 @@ class Cluster:
 
         Metadata would not do: it lists a broker for a moment after its death.
         """
-        return _serving(self.client())
+        return self._serving(self.client())
 
     def create_topic(
         self, name: str, *, partitions: int = 1, replication_factor: int = 1, config: Mapping[str, str] | None = None
@@ -279,21 +320,23 @@ class Cluster:
         return int(quorum.leader_id)
 
     def wait_until_in_sync(self, timeout_s: float = 60.0) -> None:
-        """Wait until every replica of every partition is in its ISR."""
+        """Wait until every replica of every partition is in its ISR.
+
+        ClusterError at once when a node that does not run, or is paused, holds replicas: it has to come back first.
+        """
 
         def in_sync() -> bool:
-            topics = self.client().topics()
-            return all(
-                p.leader is not None and p.leader >= 0 and set(p.isr) == set(p.replicas)
-                for topic in topics.values()
-                for p in topic.partitions.values()
-            )
+            partitions = [p for topic in self.client().topics().values() for p in topic.partitions.values()]
+            done = all(p.leader is not None and p.leader >= 0 and set(p.isr) == set(p.replicas) for p in partitions)
+            if not done:
+                self._demand_all({id for p in partitions for id in set(p.replicas) - set(p.isr)})
+            return done
 
         self.wait_until(in_sync, "every replica is in sync", timeout_s)
 
     def wait_for_brokers(self, ids: list[int], timeout_s: float = START_TIMEOUT_S) -> None:
         """Wait until brokers are registered and unfenced; ClusterError with a node's last words when its process
-        ends."""
+        ends, or when another cluster answers at their addresses."""
         from moldau.client import sync
         from moldau.client.client import ClientOptions
         from moldau.client.lines import ConnectionOptions
@@ -302,7 +345,8 @@ class Cluster:
             for node in self.spec.nodes:
                 if node.id in ids and not is_alive(node.pid):
                     raise ClusterError(f"node {node.id} ended while it was starting:\n{last_words(node)}")
-            return set(ids) <= _serving(asking)
+            shown = self._serving(asking)
+            return set(ids) <= shown and all(is_alive(self.node(id).pid) for id in ids)
 
         connection = ConnectionOptions(request_timeout_ms=2 * LOOK_MS, connect_timeout_ms=2 * LOOK_MS)
         options = ClientOptions(api_timeout_ms=LOOK_MS)
@@ -324,14 +368,17 @@ class Cluster:
         words = "\n".join(f"--- node {node.id}:\n{last_words(node, 6)}" for node in self.spec.nodes)
         raise ClusterError(f"not within {timeout_s:g} s: {what}" + (f" ({last!r})" if last else "") + f"\n{words}")
 
-    def reset(self) -> None:
-        """Delete every topic that is not internal, and start what was stopped: a clean cluster for the next test."""
+    def recover(self, timeout_s: float = 60.0) -> None:
+        """Undo every kill and pause: start what does not run, resume what is paused, wait until all is in sync."""
         for node in self.spec.nodes:
             if is_alive(node.pid):
                 send(node, signal.SIGCONT)
-            else:
-                self._processes[node.id] = launch(node)
-        self.wait_for_brokers([n.id for n in self.spec.nodes if n.is_broker])
+        self.start(timeout_s)
+        self.wait_until_in_sync(timeout_s)
+
+    def reset(self) -> None:
+        """Undo every kill and pause, and delete every topic that is not internal: a clean cluster for the next test."""
+        self.recover()
         names = [name for name in self.client().topics() if not name.startswith("__")]
         if names:
             from moldau.client.admin import delete_topics
@@ -347,9 +394,45 @@ class Cluster:
 
     def _partition(self, topic: str, partition: int) -> Any:
         found = self.client().topics([topic]).get(topic)
-        if found is None or partition not in found.partitions:
-            raise NoLeader(f"no partition {topic}-{partition}")
+        if found is None:
+            there = sorted(name for name in self.client().topics() if not name.startswith("__"))
+            raise NoLeader(f"there is no topic {topic}; there are: {', '.join(there) or 'none'}")
+        if partition not in found.partitions:
+            raise NoLeader(f"topic {topic} has no partition {partition}; it has {len(found.partitions)}, from 0")
         return found.partitions[partition]
+
+    def _demand_all(self, ids: set[int]) -> None:
+        """ClusterError when one of these nodes cannot catch up as it is."""
+        alive, paused = self.alive(), self.paused()
+        for id in sorted(ids):
+            if id not in alive:
+                raise ClusterError(f"node {id} does not run, and its replicas are not in sync: restart({id}) first")
+            if id in paused:
+                raise ClusterError(f"node {id} is paused, and its replicas are not in sync: resume({id}) first")
+
+    def _serving(self, client: sync.Cluster) -> set[int]:
+        """Brokers that serve, as the cluster says that answers ``client``; ClusterError when that is another one."""
+        from moldau.client.admin import describe_cluster
+
+        shown = client.run(describe_cluster(client.client))
+        ids = [self.spec.cluster_id] if self.spec.cluster_id else cluster_ids_on_disk(self.spec)
+        if not ids:
+            return set()  # ZooKeeper's to give: no node of ours has heard of it yet, so that nobody of ours answers
+        if shown.cluster_id not in ids:
+            raise ClusterError(
+                f"another cluster answers at {self.bootstrap_servers}: its id is {shown.cluster_id}, and that of the"
+                f" cluster in {self.folder} is {ids[0]}; choose other ports (`moldau up --port N`)"
+            )
+        return {broker.broker_id for broker in shown.brokers}
+
+    def _close_at_exit(self, pid: int) -> None:
+        if os.getpid() == pid:
+            self.close()
+
+    def _remove_temporary(self) -> None:
+        if self._temporary:
+            atexit.unregister(self._close_at_exit)
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _led(self, name: str, partitions: int) -> bool:
         topic = self.client().topics([name]).get(name)
@@ -366,33 +449,12 @@ class Cluster:
             self._client = None
 
     def _lay_out(self, brokers: int, controllers: int | str, port: int) -> None:
-        from moldau.broker.config import load
-        from moldau.broker.formatting import format_storage
-        from moldau.runtime.disk import RealDisk
-        from moldau.runtime.world import RealRandom
-        from moldau.terms import uuid_text
-
-        random, disk = RealRandom(), RealDisk()
         spec = self.spec
         if self.ensemble is not None:
             spec.zookeeper = self.ensemble.connect
-        if not spec.zookeeper:
-            spec.cluster_id = uuid_text(random.uuid())
-        for id, roles in _roles(brokers, controllers if not spec.zookeeper else ALL_BROKERS):
-            spec.nodes.append(NodeSpec(id, roles, str(self.folder / f"node-{id}")))
+        roles = layout.roles_of(brokers, controllers if not spec.zookeeper else ALL_BROKERS)
         given = [] if self.ensemble is None else [server.port for server in self.ensemble.servers]
-        ports = iter(free_ports(2 * len(spec.nodes), given))
-        for n, node in enumerate(spec.nodes):
-            if node.is_broker:
-                node.port = port + n if port else next(ports)
-            if "controller" in node.roles:
-                node.controller_port = next(ports)
-        for node in spec.nodes:
-            Path(node.folder).mkdir(parents=True, exist_ok=True)
-            text = "".join(f"{key}={value}\n" for key, value in self._properties(spec, node))
-            node.properties.write_text(text)
-            if not spec.zookeeper:
-                format_storage(load(text), spec.cluster_id, disk, random)
+        layout.lay_out(self.folder, spec, roles=roles, ports=(port, given), config=self._config)
         spec.save(self.folder)
 
     def _start_zookeeper(self, ensemble: LocalEnsemble) -> None:
@@ -405,51 +467,3 @@ class Cluster:
                 text = node.properties.read_text()
                 node.properties.write_text(text.replace(self.spec.zookeeper, ensemble.connect))
             self.spec.zookeeper = ensemble.connect
-
-    def _properties(self, spec: ClusterSpec, node: NodeSpec) -> Iterator[tuple[str, str]]:
-        copies = {"offsets.topic.replication.factor": str(min(3, sum(one.is_broker for one in spec.nodes)))}
-        if spec.zookeeper:
-            settings = {
-                "broker.id": str(node.id),
-                "zookeeper.connect": spec.zookeeper,
-                "zookeeper.session.timeout.ms": str(SESSION_MS),
-                "zookeeper.connection.timeout.ms": "30000",
-                "listeners": f"PLAINTEXT://{HOST}:{node.port}",
-                "log.dirs": str(Path(node.folder) / "data"),
-            }
-            yield from (settings | copies | self._config).items()
-            return
-        voters = [f"{n.id}@{HOST}:{n.controller_port}" for n in spec.nodes if n.controller_port]
-        listeners = []
-        if node.is_broker:
-            listeners.append(f"PLAINTEXT://{HOST}:{node.port}")
-        if node.controller_port:
-            listeners.append(f"CONTROLLER://{HOST}:{node.controller_port}")
-        settings = {
-            "process.roles": node.roles,
-            "node.id": str(node.id),
-            "controller.quorum.voters": ",".join(voters),
-            "listeners": ",".join(listeners),
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "log.dirs": str(Path(node.folder) / "data"),
-        }
-        yield from (settings | copies | self._config).items()
-
-
-def _serving(client: sync.Cluster) -> set[int]:
-    from moldau.client.admin import describe_cluster
-
-    return {broker.broker_id for broker in client.run(describe_cluster(client.client)).brokers}
-
-
-def _roles(brokers: int, controllers: int | str) -> list[tuple[int, str]]:
-    """(node id, process.roles) of every node: brokers first."""
-    if controllers == ALL_BROKERS:
-        return [(id, "broker") for id in range(1, brokers + 1)]
-    if controllers == COMBINED:
-        return [(id, "broker,controller" if id <= min(brokers, 3) else "broker") for id in range(1, brokers + 1)]
-    count = int(controllers)
-    if count < 1:
-        raise ValueError(f"a cluster needs at least one controller, not {count}")
-    return [(id, "broker") for id in range(1, brokers + 1)] + [(100 + id, "controller") for id in range(1, count + 1)]

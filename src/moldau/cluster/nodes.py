@@ -19,6 +19,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from moldau.storage.names import META
+from moldau.terms.properties import read_properties
+
 HOST = "127.0.0.1"
 PORTS = range(20_000, 32_000)
 
@@ -138,6 +141,32 @@ def is_alive(pid: int | None) -> bool:
     except OSError:
         return False
     return True
+
+
+def is_paused(pid: int | None) -> bool:
+    """Whether a process is stopped by SIGSTOP, as far as the system tells."""
+    with contextlib.suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in ("T", "t")
+    return False
+
+
+def setting(spec: NodeSpec, key: str) -> str:
+    """What a node's server.properties says of a key; empty when nothing, or when there is no such file."""
+    with contextlib.suppress(OSError, ValueError):
+        return read_properties(spec.properties.read_text()).get(key, "").strip()
+    return ""
+
+
+def cluster_ids_on_disk(spec: ClusterSpec) -> list[str]:
+    """The cluster's id, as the nodes' log directories have it: none before a broker has been told by ZooKeeper."""
+    found: dict[str, None] = {}
+    for node in spec.nodes:
+        for folder in setting(node, "log.dirs").split(","):
+            with contextlib.suppress(OSError, ValueError):
+                meta = read_properties(Path(folder.strip(), META).read_text())
+                if meta.get("cluster.id"):
+                    found[meta["cluster.id"]] = None
+    return list(found)
 
 
 NODE = (sys.executable, "-m", "moldau", "node")

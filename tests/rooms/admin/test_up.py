@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from moldau.admin.asking import default_bootstrap
 from moldau.admin.cli import cli
 from moldau.admin.main import main
+from moldau.admin.up import _warn_of_unknown
 from moldau.cluster.cluster import Cluster
-from moldau.cluster.nodes import HOST, is_alive, ours
+from moldau.cluster.nodes import HOST, free_ports, is_alive, ours
 
 
 def up(folder: Path, *words: str) -> subprocess.Popen[str]:
@@ -35,8 +37,8 @@ def test_an_up_that_fails_says_why_and_leaves_nothing_running(tmp_path: Path) ->
         other.bind((HOST, taken))
         _, said = (command := up(tmp_path)).communicate(timeout=120)
     assert command.returncode == 1
-    assert "node 2 ended while it was starting" in said
-    assert str(taken) in said
+    assert f"port {taken}, on which node 2 is to listen, is somebody else's" in said
+    assert "--port" in said
     assert "Traceback" not in said
     assert not any(map(is_alive, pids(tmp_path)))
 
@@ -53,7 +55,7 @@ def test_an_up_that_is_interrupted_leaves_nothing_running(tmp_path: Path, how: s
         time.sleep(0.01)
     command.send_signal(how)
     _, said = command.communicate(timeout=120)
-    assert (command.returncode, said) == (1, "moldau: interrupted while it was starting\n")
+    assert (command.returncode, said) == (130, "moldau: interrupted while it was starting\n")
     assert not any(map(is_alive, pids(tmp_path)))
 
 
@@ -62,7 +64,6 @@ def test_an_up_that_is_interrupted_leaves_nothing_running(tmp_path: Path, how: s
     [
         ("--brokers 5", "has --brokers 2, not 5"),
         ("--controllers 1", "has --controllers combined, not 1"),
-        ("--port 1", "not 1"),
         ("--plane zookeeper", "has --plane quorum, not zookeeper"),
         ("--config num.partitions=7", "was made without num.partitions=7"),
     ],
@@ -140,5 +141,85 @@ def test_who_interrupts_a_command_before_it_has_begun_sees_no_traceback(
     monkeypatch.setattr("moldau.admin.main.import_module", interrupted)
     with pytest.raises(SystemExit) as end:
         main()
-    assert end.value.code == 1
+    assert end.value.code == 130
     assert capsys.readouterr().err == "moldau: interrupted\n"
+
+
+def test_an_up_that_found_its_port_taken_goes_on_at_another(tmp_path: Path) -> None:
+    taken, free = free_ports(2)
+    words = ["up", "--brokers", "1", "--data", str(tmp_path), "--detach", "--port"]
+    with socket.create_server((HOST, taken)):
+        done = CliRunner().invoke(cli, [*words, str(taken)])
+        assert done.exit_code == 1
+    try:
+        done = CliRunner().invoke(cli, [*words, str(free)])
+        assert (done.exit_code, "1 node is up after" in done.output) == (0, True), done.output
+        again = CliRunner().invoke(cli, ["up", "--data", str(tmp_path), "--detach"])
+        assert "1 node is up already." in again.output
+        elsewhere = CliRunner().invoke(cli, [*words, str(taken)])
+        assert elsewhere.exit_code == 1
+        assert f"runs on --port {free}" in elsewhere.output
+    finally:
+        done = CliRunner().invoke(cli, ["down", "--data", str(tmp_path)])
+    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "stopped.")
+
+
+def test_commands_ask_the_cluster_of_the_folder_they_are_typed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert default_bootstrap() == "localhost:9092"
+    cluster = Cluster(2, data=tmp_path / "moldau-data")
+    assert default_bootstrap() == cluster.bootstrap_servers
+    (tmp_path / "moldau-data" / "cluster.json").write_text("{")
+    assert default_bootstrap() == "localhost:9092"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("statsu", "Did you mean status?"),
+        ("reasign", "Did you mean reassign?"),
+        ("xyzzy", "`moldau --help` lists all commands."),
+        ("broker lst", "Did you mean 'list'?"),
+        ("up --port abc", "'abc' is not a valid port number (0 to 65535)"),
+        ("up --port 70000", "65535"),
+    ],
+)
+def test_a_slip_of_the_finger_is_answered_with_what_was_meant(words: str, says: str) -> None:
+    done = CliRunner().invoke(cli, words.split())
+    assert done.exit_code == 2
+    assert says in done.output
+
+
+@pytest.mark.parametrize("words", ["up --data /proc/foo", "up --data /etc/passwd", "node /nowhere/server.properties"])
+def test_a_file_that_cannot_be_is_named_without_a_number_of_pythons(words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "moldau", *words.split()], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "Errno" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert any(name in done.stderr for name in ("/proc/foo", "/etc/passwd", "/nowhere"))
+
+
+def test_a_key_that_no_node_knows_is_said_where_it_was_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    _warn_of_unknown({"num.partition": "3", "num.partitions": "3"})
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "num.partition: no node knows this key, it is ignored; did you mean num.partitions?" in said
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (EOFError, 2)])
+def test_a_command_that_is_interrupted_ends_as_the_shell_expects(
+    error: type[BaseException], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ask(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("moldau.admin.up.found", ask)
+    monkeypatch.setattr(sys, "argv", ["moldau", "status"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    assert "Aborted" not in capsys.readouterr().err

@@ -37,6 +37,7 @@ class ZooKeeperLifecycle:
         self._first_epoch = -1
         self.incarnation_id: bytes = node.world.random.uuid()
         self.running = asyncio.Event()
+        self._hurried = False
 
     def start(self) -> None:
         self._node.metadata.watch(lambda image, delta: self.heard())
@@ -102,7 +103,7 @@ class ZooKeeperLifecycle:
         started_ms = clock.monotonic_ms()
         patience_ms = (config["controlled.shutdown.max.retries"] + 1) * config["controlled.shutdown.retry.backoff.ms"]
         allowed, told = False, -1
-        while not allowed and clock.monotonic_ms() - started_ms < patience_ms:
+        while not allowed and not self._hurried and clock.monotonic_ms() - started_ms < patience_ms:
             allowed, left = await self._ask_leave()
             if not allowed:
                 if left not in (told, -1):
@@ -113,10 +114,16 @@ class ZooKeeperLifecycle:
         if allowed:
             took_ms = clock.monotonic_ms() - started_ms
             log.info("Controlled shutdown request returned successfully after %dms", took_ms)
+        elif self._hurried:
+            log.warning("told twice to stop: this broker goes without having handed over what it leads")
         else:
             log.warning("Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed")
         await self._node.plane.retire()
         return allowed
+
+    def hurry(self) -> None:
+        """Go without leave, once the request that is under way has ended."""
+        self._hurried = True
 
     async def _ask_leave(self) -> tuple[bool, int]:
         """Whether we may go, and how much is still led here (-1 when nobody says)."""

@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from moldau.cluster.chaos.net import Net
 from moldau.cluster.chaos.volumes import Volume
-from moldau.cluster.cluster import QUORUM, SESSION_MS, ZOOKEEPER
+from moldau.cluster.cluster import QUORUM, ZOOKEEPER
 from moldau.cluster.ensemble import LocalEnsemble, java
 from moldau.cluster.kills.looking import Address
+from moldau.cluster.layout import SESSION_MS
 from moldau.cluster.nodes import NodeSpec as Node
 from moldau.cluster.nodes import is_alive, last_words, wait_gone
 from moldau.runtime.world import RealRandom

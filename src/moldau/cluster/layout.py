@@ -1,0 +1,177 @@
+"""How a cluster's folder is laid out: which nodes it has, their ports, and each one's server.properties.
+
+Writes the files of nodes that have never run, and new ports into those of nodes that do not run. Starting them is
+``cluster.py``'s part; what a node's process is, is ``nodes.py``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, free_ports, is_alive
+
+COMBINED = "combined"
+ALL_BROKERS = "all brokers"
+SESSION_MS = 4_000
+"""Of brokers on the ZooKeeper plane: both ends are on this machine."""
+REPLICATION_FACTOR = 3
+PAGES = "http.listener"
+
+
+def lay_out(
+    folder: Path,
+    spec: ClusterSpec,
+    *,
+    roles: list[tuple[int, str]],
+    ports: tuple[int, Collection[int]],
+    config: Mapping[str, str],
+) -> None:
+    """Give the spec its nodes, make their folders and files, and format them. What fails leaves no folder behind.
+
+    Args:
+        roles: (node id, process.roles) of every node.
+        ports: the first broker's, from which the others count up (0 for any free ones); and those that are given away.
+        config: keys over our own.
+    """
+    from moldau.broker.config import load
+    from moldau.broker.formatting import format_storage
+    from moldau.runtime.disk import RealDisk
+    from moldau.runtime.world import RealRandom
+    from moldau.terms import uuid_text
+
+    random, disk = RealRandom(), RealDisk()
+    if not spec.zookeeper:
+        spec.cluster_id = uuid_text(random.uuid())
+    spec.nodes = [NodeSpec(id, role, str(folder / f"node-{id}")) for id, role in roles]
+    made: list[Path] = []
+    try:
+        _assign_ports(spec, *ports)
+        for number, node in enumerate(spec.nodes):
+            text = "".join(f"{key}={value}\n" for key, value in _properties(spec, node, number, config))
+            checked = load(text)
+            if not Path(node.folder).exists():
+                made.append(Path(node.folder))
+            Path(node.folder).mkdir(parents=True, exist_ok=True)
+            node.properties.write_text(text)
+            if not spec.zookeeper:
+                format_storage(checked, spec.cluster_id, disk, random)
+    except BaseException:
+        for path in made:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+
+
+def _assign_ports(spec: ClusterSpec, port: int, taken: Collection[int]) -> None:
+    """Give every node its ports: brokers count up from ``port`` (0: any), controllers take any."""
+    brokers = [node for node in spec.nodes if node.is_broker]
+    if port and port + len(brokers) - 1 > 65_535:
+        raise ValueError(f"{len(brokers)} brokers from port {port} on need ports above 65535")
+    wanted = range(port, port + len(brokers)) if port else ()
+    ports = iter(free_ports(2 * len(spec.nodes), {*taken, *wanted}))
+    for number, node in enumerate(brokers):
+        node.port = port + number if port else next(ports)
+    for node in spec.nodes:
+        if "controller" in node.roles:
+            node.controller_port = next(ports)
+
+
+def move(spec: ClusterSpec, port: int) -> None:
+    """Give the brokers of a cluster that does not run other ports: in the spec, and in their files."""
+    assert not any(is_alive(node.pid) for node in spec.nodes), "a node that runs keeps its ports"
+    brokers = [node for node in spec.nodes if node.is_broker]
+    if port + len(brokers) - 1 > 65_535:
+        raise ValueError(f"{len(brokers)} brokers from port {port} on need ports above 65535")
+    for number, node in enumerate(brokers):
+        text = node.properties.read_text()
+        lines = [
+            line.replace(f"://{HOST}:{node.port}", f"://{HOST}:{port + number}") if _names_ports(line) else line
+            for line in text.splitlines(keepends=True)
+        ]
+        node.properties.write_text("".join(lines))
+        node.port = port + number
+
+
+def taken_port(spec: ClusterSpec) -> tuple[NodeSpec, int] | None:
+    """The first node that does not run and has a port that somebody else holds, and that port."""
+    for node in spec.nodes:
+        if is_alive(node.pid):
+            continue
+        for port in filter(None, (node.port, node.controller_port)):
+            if not _is_free(port):
+                return node, port
+    return None
+
+
+def roles_of(brokers: int, controllers: int | str) -> list[tuple[int, str]]:
+    """(node id, process.roles) of every node: brokers first."""
+    if controllers == ALL_BROKERS:
+        return [(id, "broker") for id in range(1, brokers + 1)]
+    if controllers == COMBINED:
+        return [(id, "broker,controller" if id <= min(brokers, 3) else "broker") for id in range(1, brokers + 1)]
+    count = int(controllers)
+    if count < 1:
+        raise ValueError(f"a cluster needs at least one controller, not {count}")
+    return [(id, "broker") for id in range(1, brokers + 1)] + [(100 + id, "controller") for id in range(1, count + 1)]
+
+
+def _names_ports(line: str) -> bool:
+    return line.partition("=")[0].strip() in ("listeners", "advertised.listeners")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+            probe.listen(1)
+        except PermissionError:
+            return True  # a port below 1024: its node says so itself
+        except OSError:
+            return False
+    return True
+
+
+def _properties(spec: ClusterSpec, node: NodeSpec, number: int, config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    copies = str(min(REPLICATION_FACTOR, sum(one.is_broker for one in spec.nodes)))
+    settings = {
+        "log.dirs": str(Path(node.folder) / "data"),
+        "default.replication.factor": copies,
+        "offsets.topic.replication.factor": copies,
+    }
+    if spec.zookeeper:
+        settings |= {
+            "broker.id": str(node.id),
+            "zookeeper.connect": spec.zookeeper,
+            "zookeeper.session.timeout.ms": str(SESSION_MS),
+            "zookeeper.connection.timeout.ms": "30000",
+            "listeners": f"PLAINTEXT://{HOST}:{node.port}",
+        }
+    else:
+        listeners = [f"PLAINTEXT://{HOST}:{node.port}"] if node.is_broker else []
+        if node.controller_port:
+            listeners.append(f"CONTROLLER://{HOST}:{node.controller_port}")
+        settings |= {
+            "process.roles": node.roles,
+            "node.id": str(node.id),
+            "controller.quorum.voters": ",".join(
+                f"{one.id}@{HOST}:{one.controller_port}" for one in spec.nodes if one.controller_port
+            ),
+            "listeners": ",".join(listeners),
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        }
+    settings |= config
+    if PAGES in config:
+        settings[PAGES] = _pages(config[PAGES], number)
+    yield from settings.items()
+
+
+def _pages(text: str, number: int) -> str:
+    """The address of a node's pages: ports count up from the one that was asked for, and 0 stands for a free one."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit():
+        return text  # refused, with what is expected, by whoever reads it
+    return f"{host}:{int(port) + number if int(port) else free_ports(1)[0]}"
