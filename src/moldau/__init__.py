@@ -1,7 +1,8 @@
 """Moldau: a Kafka-compatible streaming cluster in Python.
 
-The package is a street of rooms, each wholly pure or wholly shell; docs/architecture.md is the map. What users import
-lives here and is loaded on first use, so that a broker process never pays for what only tests and notebooks need.
+``moldau.Cluster`` is a cluster of real brokers for tests and study, ``moldau.spark.session`` a Spark session that reads
+one. What users import is loaded on first use, so that a broker process never pays for what only tests and notebooks
+need. docs/architecture.md says how the packages hang together.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if typing.TYPE_CHECKING:
     from moldau.cluster import Cluster as Cluster
 
 __version__ = "0.1.0"
+__all__ = ["Cluster", "__version__"]
 
 
 def __getattr__(name: str) -> object:
@@ -23,3 +25,7 @@ def __getattr__(name: str) -> object:
 
         return Cluster
     raise AttributeError(f"module 'moldau' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -216,7 +216,9 @@ def _class_path() -> str:
     jars = [str(jar) for folder in folders for jar in sorted(Path(folder, "jars").glob("*.jar"))]
     wanted = [jar for jar in jars if Path(jar).name.startswith(WANTED)]
     if not any("zookeeper-3" in jar for jar in wanted):
-        raise NoEnsemble("An embedded ZooKeeper needs the jars that come with PySpark: pip install 'moldau[spark]'.")
+        raise NoEnsemble(
+            "An embedded ZooKeeper needs the jars that come with PySpark: pip install 'moldau[zookeeper]'."
+        )
     return os.pathsep.join(wanted)
 
 

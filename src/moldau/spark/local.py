@@ -5,7 +5,9 @@ Only a convenience: the source works in any session whose workers can import mol
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -35,6 +37,10 @@ class NoJava(RuntimeError):
     """Spark cannot start here; the message says what is missing and how to get it."""
 
 
+class NoSpark(ImportError):
+    """PySpark is not installed; the message says how to get it."""
+
+
 def session(
     app: str = "moldau",
     *,
@@ -48,11 +54,15 @@ def session(
     ``bootstrap_servers`` is the cluster that ``format("moldau")`` reads when ``kafka.bootstrap.servers`` is not given.
     ``folder`` takes Spark's scratch files and ``spark.log``, where the JVM's and the workers' messages go (default: a
     temporary folder). ``conf`` adds or overrides Spark settings; memory is ``spark.driver.memory``, 1g unless set.
-    NoJava when no Java 17 or later is found.
+    NoSpark when PySpark is not installed, NoJava when no Java 17 or later is found.
     """
+    if importlib.util.find_spec("pyspark") is None:
+        raise NoSpark("Spark needs PySpark, which is not installed: pip install 'moldau[spark]'.")
     find_java()
     home = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="moldau-spark-"))
     home.mkdir(parents=True, exist_ok=True)
+    if folder is None:  # at the end: spark.log is the JVM's, which outlives a session that is stopped
+        atexit.register(shutil.rmtree, home, ignore_errors=True)
     log = home / "log4j2.properties"
     log.write_text(_QUIET_LOG)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -69,7 +69,10 @@ class MoldauSource(DataSource):
         return BatchReader(_warned(opt.parse(self._given(), "batch")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(_warned(opt.parse(self._given(), "stream")))
+        try:
+            return StreamReader(_warned(opt.parse(self._given(), "stream")))
+        except OptionError as error:
+            return RefusedReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from moldau.spark import sink
@@ -226,8 +229,34 @@ class BatchReader(DataSourceReader):
             plan.line.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, TaskPartition)
+        if not isinstance(partition, TaskPartition):  # PySpark's one task where we have planned none: nothing to read
+            return iter(())
         return read_range(self.options, partition.task, self._open)
+
+
+class RefusedReader(DataSourceStreamReader):
+    """Stands for a stream whose options are refused, and says so when it is asked where it begins.
+
+    An error in ``streamReader`` itself would reach the user as PySpark's UnboundLocalError, its text only further up.
+    """
+
+    def __init__(self, error: OptionError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> StreamOffset:
+        raise self._error
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
+        raise self._error
+
+    def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise self._error
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

