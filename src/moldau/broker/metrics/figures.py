@@ -8,10 +8,12 @@ this node's roles do not have is left out. Read next: ``text.py`` (the format), 
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Iterator
 from typing import Any
 
+from moldau import __version__
 from moldau.broker.asking import pause
 from moldau.broker.lifecycle import Stage
 from moldau.broker.metrics.elections import Elections
@@ -43,6 +45,9 @@ async def figures(node: Any, elections: Elections) -> list[Family]:
 
 
 def _process() -> Iterator[Family]:
+    build = Family("moldau_build_info", "1; the labels say which Moldau runs on which Python.")
+    build.add(1, version=__version__, python=platform.python_version())
+    yield build
     yield Family("process_cpu_seconds_total", "Processor time used.", time.process_time())
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
@@ -78,7 +83,9 @@ def _of_controller(node: Any, elections: Elections) -> Iterator[Family]:
         yield Family(_CONTROLLER + name, help, value)
     stats = "kafka_controller_controllerstats_"
     yield Family(stats + "uncleanleaderelections_total", "Unclean elections seen since the start.", elections.unclean)
-    yield Family(stats + "leaderelectionrateandtimems_count", "Elections seen since the start.", elections.total)
+    elected = Family(stats + "leaderelectionrateandtimems", "Elections seen since the start.", summary=True)
+    elected.add(elections.total, "_count")
+    yield elected
     queue = "kafka_controller_controllereventmanager_eventqueuesize"
     yield Family(queue, "Decisions that wait to be committed.", node.office.undecided)
     imbalance = Family(
@@ -99,7 +106,7 @@ def _quorum(node: Any) -> Iterator[Family]:
     leader, epoch = node.plane.leader
     raft = "kafka_server_raftmetrics_"
     state = Family(raft + "current_state", "1 at the state in which this node is in the quorum.")
-    state.add(1, state=type(quorum.role).__name__.lower())
+    state.add(1, current_state=type(quorum.role).__name__.lower())
     yield state
     yield Family(raft + "current_leader", "The quorum's leader; -1 when unknown.", -1 if leader is None else leader)
     yield Family(raft + "current_epoch", "The quorum's epoch.", epoch)

@@ -45,18 +45,17 @@ def requests(node: Any) -> Iterator[Family]:
     """What was asked at each listener, how it went and how long it took."""
     count = Family(_REQUESTS + "requests_total", "Requests by API and listener.")
     errors = Family(_REQUESTS + "errors_total", "Answers whose own code, not one of their items', is an error.")
-    times = Family(_REQUESTS + "totaltimems", "Milliseconds to an answer, waiting included, in the last minute or two.")
-    answered = Family(_REQUESTS + "totaltimems_count", "Answers that were timed: of a busy API, one in eight.")
-    spent = Family(_REQUESTS + "totaltimems_sum", "Milliseconds that they took together.")
+    help = "Milliseconds to an answer, waiting included: quantiles of the last minute or two, and all since the start."
+    times = Family(_REQUESTS + "totaltimems", help, summary=True)
     now_ms = node.world.clock.monotonic_ms()
     for door in node.doors:
         for stats in sorted(door.stats.by_key.values(), key=lambda one: one.name):
             where = {"request": stats.name, "listener": door.name}
             count.add(stats.requests, **where)
-            answered.add(sum(stats.buckets), **where)
-            spent.add(stats.total_ms, **where)
+            times.add(sum(stats.buckets), "_count", **where)
+            times.add(stats.total_ms, "_sum", **where)
             for code, times_seen in sorted(stats.errors.items()):
                 errors.add(times_seen, **where, error=Code(code).name)
             for share, bound in zip(QUANTILES, stats.quantiles(now_ms, *QUANTILES), strict=True):
                 times.add(bound, **where, quantile=share)
-    return iter((count, errors, times, answered, spent))
+    return iter((count, errors, times))
