@@ -1,6 +1,6 @@
-# The words of this project. `make setup` makes .venv; the others call it, and nothing is installed twice.
+# What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-zookeeper check up down kills migration chaos sim fuzz zoo bench bench-controller bench-scale docs jars clean
+.PHONY: help setup java demo test unit quick test-zookeeper check up down kills migration chaos sim fuzz zoo bench bench-controller bench-scale docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -15,14 +15,16 @@ help:  ## this list
 setup: $(VENV)/.ready  ## the environment in .venv (says what it downloads)
 
 $(VENV)/.ready: pyproject.toml constraints.txt scripts/doctor.sh
-	@sh scripts/doctor.sh
-	@test -x $(PY) || python3 -m venv $(VENV)
+	@python=$$(sh scripts/doctor.sh) && { test -x $(PY) || $$python -m venv $(VENV); }
 	@echo "setup: installing Moldau and its tools into .venv (about 1.3 GB installed; PySpark is most of it)"
 	@$(PY) -m pip install -q -c constraints.txt -e '.[demo,test]'
 	@$(PY) -m compileall -q src/moldau  # pip does it for a wheel; uncompiled, a broker's start takes twice the time
 	@touch $@
 
-demo: setup  ## three nodes, 336,776 flights, a Spark stream, a killed broker, a report
+java:
+	@sh scripts/doctor.sh java
+
+demo: setup java  ## three nodes, 336,776 flights, a Spark stream, a killed broker, a report
 	@$(VENV)/bin/moldau demo --plane $(PLANE)
 
 up: setup  ## a cluster to play with
@@ -51,11 +53,23 @@ LIVE = $(1:%=tests/live/test_%.py)
 
 # The campaign counts on every core; what is live waits a lot, so each plane goes beside the other.
 # Of the last, one process takes all that is live, another the rooms; who ends first helps with the rooms that are left.
-test: check jars  ## everything that CI runs
+test: check  ## everything that CI runs; what needs a program that is missing is left out, and says so
+	@sh scripts/doctor.sh test
+	@if command -v java mvn >/dev/null 2>&1; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi
 	$(PY) -m moldau.simulator.campaign
 	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
 		'$(PYTEST) --hypothesis-profile=landing -n 2 --dist loadscope tests --ignore tests/tidy \
 		$(addprefix --ignore ,$(call LIVE,$(ON_THEIR_OWN)))'
+
+# What needs no process, socket or file: the packages that decide.
+UNIT := $(wildcard $(addprefix tests/rooms/,terms wire image controller quorum replication groups history))
+
+unit: setup  ## the tests of the packages that only decide: seconds
+	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist load $(UNIT) $(ARGS)
+
+quick: setup  ## all tests without the simulator's, and a client and a command on a real cluster: three minutes
+	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist loadscope tests/rooms tests/scenes --ignore tests/rooms/simulator \
+		--ignore tests/rooms/package tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
 
 test-zookeeper: setup jars  ## the live suite with its shared cluster on the ZooKeeper plane
 	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) $(ARGS) $(shell grep -lE 'bootstrap_servers: str|live_cluster' tests/live/test_*.py)

@@ -1,7 +1,8 @@
 """Settings for all tests: Hypothesis has no deadline, because machines are shared and time proves nothing.
 
 Examples are drawn anew in every run, but under the profile `landing` (what `make test` uses): the same commit gets the
-same examples there, so that its verdict can be repeated. Chance hunts at every other time, and in `make sim`.
+same examples there, so that its verdict can be repeated. Chance hunts at every other time, and in `make sim`. Under the
+profile `seconds` (`make unit`, `make quick`) there are a tenth as many.
 """
 
 import os
@@ -12,10 +13,12 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from moldau.cluster import nodes
+from tests.tools import missing, needs
 
 settings.register_profile(
     "moldau", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], print_blob=True
 )
+settings.register_profile("seconds", settings.get_profile("moldau"), max_examples=10)
 settings.register_profile("landing", settings.get_profile("moldau"), derandomize=True)
 settings.load_profile("moldau")
 
@@ -32,6 +35,13 @@ def pytest_configure(config: pytest.Config) -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     if worker:
         nodes.PORTS = nodes.PORTS[int(worker) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever needs a program that is not installed is left out, and says so."""
+    for item in items:
+        for why in filter(None, map(missing, needs(item.nodeid))):
+            item.add_marker(pytest.mark.skip(reason=why))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

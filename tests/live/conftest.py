@@ -18,6 +18,7 @@ import pytest
 from kafka_peer import KafkaPeer
 from moldau_peer import MoldauPeer, ZooKeeperPeer
 from said import said
+from tests.tools import missing
 
 SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer, "moldau-zookeeper": ZooKeeperPeer}
 
@@ -71,7 +72,10 @@ def live_cluster() -> Iterator[KafkaPeer]:
     """Three nodes on loopback, shared by the whole session: a test leaves them running and uses fresh names."""
     # Nobody leads otherwise but because a test says so, or kills: not because a machine is slow.
     quiet = {"auto.leader.rebalance.enable": "false", "broker.session.timeout.ms": 20_000}
-    with SYSTEMS[os.environ.get("MOLDAU_LIVE_SYSTEM", "moldau")](nodes=3, properties=quiet) as cluster:
+    system = os.environ.get("MOLDAU_LIVE_SYSTEM", "moldau")
+    if (why := {"kafka": missing("kafka"), "moldau-zookeeper": missing("zookeeper")}.get(system)) is not None:
+        pytest.skip(why)
+    with SYSTEMS[system](nodes=3, properties=quiet) as cluster:
         yield cluster
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import urllib.error
 import urllib.request
@@ -55,11 +56,21 @@ def test_brokers_are_stopped_with_reasons_and_progress_and_rolled(folder: Path) 
     assert f"node {holder}: stopped after" in stopped.stdout
     assert broker("stop", holder).stdout == f"node {holder} does not run.\n"
 
-    def listed() -> list[int]:
-        rows = run("broker", "list", "--bootstrap-server", cluster.bootstrap_servers, "-o", "tsv").stdout.splitlines()
-        return [int(row.split("\t")[0]) for row in rows[1:]]
+    def listed() -> dict[int, dict[str, object]]:
+        said = run("broker", "list", "--bootstrap-server", cluster.bootstrap_servers, "-o", "json").stdout
+        return {row["broker"]: row for row in json.loads(said)}
 
-    cluster.wait_until(lambda: listed() == sorted({1, 2, 3} - {holder}), "the others are listed")
+    cluster.wait_until(
+        lambda: (
+            {id: row["state"] for id, row in listed().items()}
+            == {id: "fenced" if id == holder else "serves" for id in (1, 2, 3)}
+        ),
+        "whoever was stopped is listed as such, and so are the others",
+    )
+    cluster.wait_until(
+        lambda: [id for id, row in listed().items() if row["controller"]] == [cluster.controller()],
+        "the controller is the quorum's leader",
+    )
     next_one = next(id for id in (1, 2, 3) if id != holder)
     cluster.wait_until(lambda: "no majority" in broker("stop", next_one, "--dry-run").output, "no other may go")
     assert broker("start", holder).exit_code == 0

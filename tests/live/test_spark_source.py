@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -260,3 +261,19 @@ def test_a_stream_that_repeats_a_batch_into_a_topic_is_read_once(topic: Topic, t
     everything = target.batch(includeHeaders="true")
     assert sorted(set(numbers(everything))) == list(range(200))
     assert numbers(once(everything)) == list(range(200))
+
+
+def test_the_snippet_of_the_readme_reads_a_topic(
+    spark: SparkSession, bootstrap_servers: str, fresh: Fresh, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As printed, but for the address and the topic; the session is the one that runs."""
+    text = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    shown = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    (snippet,) = [block for block in shown if "moldau.spark" in block]
+    topic = fresh("readme")
+    create_topic(bootstrap_servers, topic, partitions=1)
+    snippet = snippet.replace("127.0.0.1:9092", bootstrap_servers).replace(
+        'subscribe", "orders"', f'subscribe", "{topic}"'
+    )
+    exec(compile(snippet, "README.md", "exec"), {})
+    assert "|partition|offset|" in capsys.readouterr().out

@@ -327,10 +327,8 @@ class Cluster:
 
         def in_sync() -> bool:
             partitions = [p for topic in self.client().topics().values() for p in topic.partitions.values()]
-            done = all(p.leader is not None and p.leader >= 0 and set(p.isr) == set(p.replicas) for p in partitions)
-            if not done:
-                self._demand_all({id for p in partitions for id in set(p.replicas) - set(p.isr)})
-            return done
+            self._demand_all({id for p in partitions for id in p.replicas})
+            return all(p.leader is not None and p.leader >= 0 and set(p.isr) == set(p.replicas) for p in partitions)
 
         self.wait_until(in_sync, "every replica is in sync", timeout_s)
 
@@ -402,13 +400,13 @@ class Cluster:
         return found.partitions[partition]
 
     def _demand_all(self, ids: set[int]) -> None:
-        """ClusterError when one of these nodes cannot catch up as it is."""
+        """ClusterError when one of these nodes cannot catch up as it is; the cluster may not have noticed yet."""
         alive, paused = self.alive(), self.paused()
         for id in sorted(ids):
             if id not in alive:
-                raise ClusterError(f"node {id} does not run, and its replicas are not in sync: restart({id}) first")
+                raise ClusterError(f"node {id} does not run, and replicas on it cannot be in sync: restart({id}) first")
             if id in paused:
-                raise ClusterError(f"node {id} is paused, and its replicas are not in sync: resume({id}) first")
+                raise ClusterError(f"node {id} is paused, and replicas on it cannot be in sync: resume({id}) first")
 
     def _serving(self, client: sync.Cluster) -> set[int]:
         """Brokers that serve, as the cluster says that answers ``client``; ClusterError when that is another one."""

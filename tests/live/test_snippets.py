@@ -1,0 +1,94 @@
+"""What README.md and docs/testing.md show is run as printed: whoever types it sees it work."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moldau.cluster.cluster import Cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("README.md", "docs/testing.md", "docs/package.md")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+SPARK = "moldau.spark"
+SET_UP = 'make() { command make -o .venv/.ready "$@"; }\n'
+"""What these tests run in is set up already."""
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """(language, text) of every block of a page, from its beginning."""
+    return BLOCK.findall((ROOT / page).read_text())
+
+
+def named(language: str) -> list[object]:
+    return [
+        pytest.param(text, id=f"{page}-{number}")
+        for page in PAGES
+        for number, (kind, text) in enumerate(blocks(page))
+        if kind == language and SPARK not in text
+    ]
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Run a command to its end; what it said on standard output."""
+    environment = {**os.environ, "TMPDIR": str(cwd)}
+    for name in ("PYTEST_XDIST_WORKER", "MOLDAU_BOOTSTRAP", "MOLDAU_PLANE"):
+        environment.pop(name, None)
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, input="", capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("text", named("python"))
+def test_the_python_that_the_docs_show_runs(text: str, tmp_path: Path) -> None:
+    if "def test_" not in text:
+        (tmp_path / "snippet.py").write_text(text)
+        run(sys.executable, "snippet.py", cwd=tmp_path)
+    else:
+        (tmp_path / "test_snippet.py").write_text(text)
+        (tmp_path / "pytest.ini").write_text("[pytest]\n")
+        run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+    assert not list(tmp_path.glob("moldau-*")), "nothing stays behind"
+
+
+@pytest.mark.parametrize("text", named("ini"))
+def test_the_ini_file_that_the_docs_show_shapes_the_cluster(text: str, tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(text)
+    (tmp_path / "test_shape.py").write_text(
+        "from moldau.cluster.nodes import setting\n"
+        "def test_shape(moldau_cluster):\n"
+        "    assert moldau_cluster.alive() == [1]\n"
+        "    assert setting(moldau_cluster.node(1), 'num.partitions') == '4'\n"
+    )
+    run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+
+
+def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path) -> None:
+    """Typed one after the other, in a folder that looks like a clone."""
+    (text,) = [text for kind, text in blocks("README.md") if kind == "sh"]
+    if shutil.which("kcat") is None:
+        text = re.sub(r"^kcat .*$", "true", text, flags=re.M)
+    for name in ("Makefile", ".venv", "src"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    try:
+        said = run("bash", "-ec", SET_UP + text, cwd=tmp_path)
+    finally:
+        subprocess.run([sys.executable, "-m", "moldau", "down"], cwd=tmp_path, capture_output=True, check=False)
+    assert "3 nodes are up after" in said
+    assert "b'hello'" in said
+    assert said.rstrip().endswith("stopped.")
+    assert (tmp_path / "plan.json").stat().st_size > 0
+
+
+def test_every_method_of_a_cluster_is_on_the_page() -> None:
+    text = (ROOT / "docs/testing.md").read_text()
+    public = [name for name in vars(Cluster) if not name.startswith("_")]
+    assert not [name for name in public if f"`{name}" not in text and f"{name}(" not in text]

@@ -1,0 +1,76 @@
+"""Programs that some tests compare Moldau with or drive it by: which test needs which, and how each is installed.
+
+A test whose program is missing is skipped with the reason; nothing waits for what is not there. `make test` says
+beforehand what will be left out. Read next: tests/conftest.py (which marks the tests), scripts/doctor.sh.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+JARS = ROOT / ".jars" / "kafka-4.3.1"
+JAVA_PACKAGE = "apt-get install openjdk-17-jre-headless"
+
+NEEDS: dict[str, tuple[str, ...]] = {
+    "tests/live/test_admin_commands.py": ("kafka",),
+    "tests/live/test_admin_dirs.py": ("kafka",),
+    "tests/live/test_admin_tools.py": ("kafka",),
+    "tests/live/test_answers.py": ("zookeeper",),
+    "tests/live/test_chaos.py::*[zookeeper": ("zookeeper",),
+    "tests/live/test_demo.py": ("java",),
+    "tests/live/test_dynamic_voters.py": ("kafka",),
+    "tests/live/test_foreign_java.py": ("kafka",),
+    "tests/live/test_foreign_kcat.py": ("kcat",),
+    "tests/live/test_kills.py::*zookeeper": ("zookeeper",),
+    "tests/live/test_migration.py": ("zookeeper",),
+    "tests/live/test_old_java_tools.py": ("kafka", "zookeeper"),
+    "tests/live/test_plane_zookeeper.py": ("zookeeper",),
+    "tests/live/test_quorum_files.py": ("kafka",),
+    "tests/live/test_spark_source.py": ("java",),
+    "tests/live/test_storage_files.py": ("kafka",),
+    "tests/live/test_zookeeper_contract.py": ("zookeeper",),
+    "tests/live/test_zookeeper_directories.py": ("zookeeper",),
+    "tests/live/test_zookeeper_ensemble.py": ("zookeeper",),
+    "tests/live/test_zookeeper_lost.py": ("zookeeper",),
+}
+"""Test file -> what it cannot do without. ``file::*word`` are the tests of it whose names have the word."""
+
+
+def needs(nodeid: str) -> tuple[str, ...]:
+    """What a test cannot do without."""
+    found: tuple[str, ...] = ()
+    for pattern, tools in NEEDS.items():
+        file, _, word = pattern.partition("::*")
+        if nodeid.startswith(f"{file}::") and word in nodeid.removeprefix(f"{file}::"):
+            found += tools
+    return found
+
+
+@cache
+def missing(tool: str) -> str | None:
+    """Why a tool cannot be used here, and how to get it; None when it can."""
+    if tool == "kcat":
+        return None if shutil.which("kcat") else "kcat is not installed: apt-get install kcat"
+    if not _has_java():
+        return f"no Java 17 runtime: {JAVA_PACKAGE}"
+    if tool == "kafka" and not any(JARS.glob("kafka_2.13-*.jar")):
+        return "Apache Kafka's jars are not there: apt-get install maven; make jars"
+    if tool == "zookeeper" and importlib.util.find_spec("pyspark") is None:
+        return "ZooKeeper's jars come with PySpark: pip install pyspark"
+    return None
+
+
+def _has_java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    java = (shutil.which("java", path=os.path.join(home, "bin")) if home else None) or shutil.which("java")
+    if java is None:
+        return False
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = said.partition('version "')[2].partition(".")[0].partition('"')[0]
+    return version.isdigit() and int(version) >= 17
