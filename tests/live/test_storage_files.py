@@ -14,8 +14,8 @@ from kafka_peer import KafkaPeer, java_tool
 
 from moldau.runtime.disk import RealDisk
 from moldau.storage import LogConfig, LogDirs
-from moldau.storage.compaction import raw_records
 from moldau.storage.names import RECOVERY_POINTS
+from moldau.storage.raw_records import raw_records
 from moldau.storage.reader import batches, epochs_of, topic_id_of
 from moldau.terms import TopicPartition
 from moldau.wire.batch import Record, build, payload, records

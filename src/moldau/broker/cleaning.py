@@ -1,22 +1,46 @@
-"""Compaction's driver: looks for dirty logs, has one compacted at a time off the loop, at the speed that is allowed.
+"""Compaction's driver: cleaner threads look for dirty logs and have them compacted, at the speed that is allowed.
 
-All of log.cleaner.* that counts is looked up for each run, so that a change needs no restart. What is dirty and what
-stays of a log is ``moldau.storage.compaction``'s.
+As many at a time as log.cleaner.threads says, each on a thread of its own, and what is large in a process of its own:
+work in Python would take the interpreter's lock from the loop again and again. All of log.cleaner.* is looked
+up for each run, so that a change needs no restart. What is dirty, what stays of a log and what cannot be compacted is
+``moldau.storage``'s to decide (``compactions.py``).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import pickle
 from contextlib import suppress
+from functools import partial
 from threading import Event
 from typing import Any
 
+from moldau.broker.asking import in_turns
 from moldau.ports import World, pools
-from moldau.storage import DirOffline, LogDirs
+from moldau.ports.apart import ChildEnded
+from moldau.storage import DirOffline, Log, LogDirs
+from moldau.storage.compaction import Compaction, Outcome
+from moldau.storage.pace import paced
+from moldau.terms import TopicPartition
+from moldau.terms.named import NamedTuple
+
+log = logging.getLogger("moldau.cleaner")
 
 KEY_BYTES = 150
 """What one key of the offset map takes: a digest, an offset, and their places in the table."""
-NAP_S = 0.02
+SMALL_BYTES = 1 << 18
+"""Less is compacted on the cleaner's thread: it takes no longer than a process takes to start."""
+PROCESS = "moldau.admin.cleaner"
+
+
+class LastRun(NamedTuple):
+    """Figures of the newest run of one cleaner thread."""
+
+    bytes_read: int
+    bytes_written: int
+    map_use: float
+    took_s: float
 
 
 class Cleaning:
@@ -24,65 +48,123 @@ class Cleaning:
 
     def __init__(self, world: World, log_dirs: LogDirs, config: Any) -> None:
         self._world = world
-        self._log_dirs = log_dirs
+        self._compactions = log_dirs.compactions
+        self._compactions.on_uncleanable = self._uncleanable
         self._config = config
-        self._changed = asyncio.Event()
+        self._wakers: dict[int, asyncio.Event] = {}
         self._stopped = Event()
+        self._last_runs: dict[int, LastRun] = {}
+        self._looked_ms = world.clock.monotonic_ms()
+
+    @property
+    def runs(self) -> list[LastRun]:
+        """The newest run of each cleaner thread that had one."""
+        return list(self._last_runs.values())
+
+    @property
+    def since_check_ms(self) -> int:
+        """How long ago a cleaner thread last looked for dirty logs."""
+        return self._world.clock.monotonic_ms() - self._looked_ms
 
     def start(self) -> None:
         if self._config["log.cleaner.enable"]:
-            self._world.tasks.spawn(self._live(), "compaction")
+            for number in range(self._config["log.cleaner.threads"]):
+                if number not in self._wakers:
+                    self._wakers[number] = asyncio.Event()
+                    self._world.tasks.spawn(self._live(number), f"cleaner {number}")
 
     def reconfigure(self) -> None:
-        """The pause between two looks may be another now."""
-        self._changed.set()
+        """The number of threads, or the pause between two looks, may be another now."""
+        for waker in self._wakers.values():
+            waker.set()
+        if not self._stopped.is_set():
+            self.start()
 
     def stop(self) -> None:
         self._stopped.set()
-        self._changed.set()
+        self.reconfigure()
 
-    async def _live(self) -> None:
-        while not self._stopped.is_set():
-            timer = self._world.tasks.call_later(self._config["log.cleaner.backoff.ms"], self._changed.set)
-            await self._changed.wait()
+    @staticmethod
+    def _uncleanable(partition_log: Log, reason: str) -> None:
+        log.warning("%s cannot be compacted: %s", partition_log.partition, reason)
+
+    def _is_over(self, number: int) -> bool:
+        threads: int = self._config["log.cleaner.threads"]
+        return self._stopped.is_set() or number >= threads
+
+    async def _live(self, number: int) -> None:
+        waker = self._wakers[number]
+        while not self._is_over(number):
+            timer = self._world.tasks.call_later(self._config["log.cleaner.backoff.ms"], waker.set)
+            await waker.wait()
             timer.cancel()
-            self._changed.clear()
-            await self.clean()
+            waker.clear()
+            await self.clean(number)
+        del self._wakers[number]
+        self._last_runs.pop(number, None)
 
-    async def clean(self) -> int:
-        """Compact every log that is dirty enough, the dirtiest first; bytes saved."""
+    async def clean(self, number: int = 0) -> int:
+        """Compact every log that is dirty enough, the dirtiest first, on the ``number``-th thread; bytes saved."""
         wall_ms, saved = self._world.clock.wall_ms, 0
-        done = set()
-        while not self._stopped.is_set():
-            due = self._log_dirs.compaction_due(wall_ms())
-            if due is None or due[0].partition in done:
+        done: set[TopicPartition] = set()
+        while not self._is_over(number):
+            self._looked_ms = self._world.clock.monotonic_ms()
+            found = await in_turns(self._world.tasks, self._compactions.dirtiest(wall_ms(), done))
+            if found is None:
                 break
-            log, compaction = due
-            done.add(log.partition)
-            compaction.keys_max = self._keys_max()
-            compaction.pace = self._pace()
-            await self._world.tasks.off_loop(compaction.run, pools.cleaner(0))
-            if self._stopped.is_set() or self._log_dirs.logs.get(log.partition) is not log:
-                with suppress(OSError):  # deleted meanwhile, folder and all
-                    compaction.discard()
-                continue
-            with suppress(DirOffline):
-                saved += self._log_dirs.end_compaction(log, compaction, wall_ms())
+            before = found.cleaned_to
+            compaction = self._compactions.begin(found, wall_ms())
+            if compaction is not None:
+                with suppress(DirOffline):  # whoever listens to ``on_offline`` knows
+                    saved += await self._compact(found, compaction, number)
+            if found.cleaned_to <= before:
+                done.add(found.partition)
         return saved
 
-    def _keys_max(self) -> int:
-        size: int = self._config["log.cleaner.dedupe.buffer.size"]
-        return max(int(size * self._config["log.cleaner.io.buffer.load.factor"] / KEY_BYTES), 1)
+    async def _compact(self, partition_log: Log, compaction: Compaction, number: int) -> int:
+        """One run, and its result put in place; bytes saved."""
+        config, began_ms = self._config, self._world.clock.monotonic_ms()
+        threads = max(config["log.cleaner.threads"], 1)
+        room = config["log.cleaner.dedupe.buffer.size"] / threads * config["log.cleaner.io.buffer.load.factor"]
+        compaction.order = compaction.order._replace(
+            keys_max=max(int(room / KEY_BYTES), 1),
+            write_bytes=config["log.cleaner.io.buffer.size"] // threads,
+        )
+        pool = pools.cleaner(number)
+        await self._world.tasks.off_loop(partial(self._run, compaction), pool)
+        assert compaction.outcome is not None
+        outcome, took_ms = compaction.outcome, self._world.clock.monotonic_ms() - began_ms
+        self._last_runs[number] = LastRun(
+            outcome.bytes_read, outcome.bytes_written, outcome.keys / compaction.order.keys_max, took_ms / 1000
+        )
+        saved = 0
+        steps = self._compactions.end(partition_log, compaction, self._world.clock.wall_ms())
+        while not self._stopped.is_set():
+            try:
+                sync = next(steps)
+            except StopIteration as end:
+                saved = end.value
+                break
+            await self._world.tasks.off_loop(sync.run, pool)
+        steps.close()
+        return saved
 
-    def _pace(self) -> Any:
-        """What a run calls for each batch that it reads: sleeps, on its thread, as long as the batch may take."""
-        owed_s = 0.0
+    def _rate(self) -> float:
+        """Bytes per second that one of the runs that are under way may read."""
+        most: float = self._config["log.cleaner.io.max.bytes.per.second"]
+        return most / (len(self._compactions.running) or 1)
 
-        def pace(size: int) -> None:
-            nonlocal owed_s
-            owed_s += size / max(self._config["log.cleaner.io.max.bytes.per.second"], 1.0)
-            if owed_s > NAP_S:
-                self._stopped.wait(owed_s)
-                owed_s = 0.0
-
-        return pace
+    def _run(self, compaction: Compaction) -> None:
+        """One run, on a cleaner thread; a large one in a process of its own, which leaves the loop alone."""
+        apart = self._world.apart
+        if apart is None or compaction.bytes <= SMALL_BYTES:
+            compaction.run(paced(self._rate, self._stopped.wait))
+            return
+        try:
+            data = apart(PROCESS, pickle.dumps(compaction.order), self._rate, self._stopped.is_set)
+            compaction.outcome = pickle.loads(data)
+        except ChildEnded as error:
+            compaction.sweep()
+            compaction.outcome = Outcome(reason=f"{compaction.order.folder}: {error}")
+        except OSError as error:  # no process to be had: too many of them, too little memory
+            compaction.outcome = Outcome(reason=f"{PROCESS} could not be started: {error}", passing=True)

@@ -145,7 +145,8 @@ class DataSide:
         )
         self._every("deletion", DELETION_MS, self._delete)
         self.cleaning.start()
-        self._node.dynamic.react("log.cleaner.backoff.ms", self.cleaning.reconfigure)
+        for key in ("log.cleaner.backoff.ms", "log.cleaner.threads"):
+            self._node.dynamic.react(key, self.cleaning.reconfigure)
         self._remember_producers()
         self._node.dynamic.react("producer.id.expiration.ms", self._remember_producers)
         self._world.tasks.spawn(self._probe(), "disk probe")

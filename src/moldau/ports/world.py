@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moldau.ports.apart import Apart
 from moldau.ports.disk import Disk
 from moldau.ports.net import Net
 from moldau.ports.rare import Rare
@@ -21,6 +22,8 @@ class World:
     tasks: Tasks
     zookeeper: OpenZooKeeper | None = None
     """Makes a session's port, not yet started; None where there is no ZooKeeper to be had."""
+    apart: Apart | None = None
+    """Runs long computations in a process of their own; None where all stays in this one."""
     rare: Rare | None = None
     """Says now and then that a rare way is taken; None in production: never."""
     step: int = 100

@@ -1,322 +1,364 @@
 """Compaction: of each key only the newest record stays (cleanup.policy=compact).
 
-Decides whether a log is worth compacting, which records stay, when tombstones go (KIP-534: a delete horizon in the
-batch), and that offsets never move. A ``Compaction`` is planned on the loop, run anywhere (it reads sealed segments
-and writes ``.cleaned`` files), and put in place on the loop by ``Log.end_compaction``, in steps of which a crash may
-follow any. Record bytes are copied, not re-encoded: offsets and timestamps are relative to a base that stays.
+Decides which records stay, when tombstones go (KIP-534: a delete horizon in the batch), and that offsets never move.
+A ``Compaction`` is planned on the loop, run anywhere (it reads sealed segments and writes ``.cleaned`` files), and put
+in place on the loop (``swap.py``). Whatever a run meets is its outcome, never an exception: bytes on a disk cost their
+log. Record bytes are copied, not re-encoded: offsets and timestamps are relative to a base that stays.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from moldau.storage.errors import CorruptLog, LogError
+from moldau.ports import Disk
+from moldau.storage.cleanable import LONG_MAX, Dirt, is_due, measure
+from moldau.storage.errors import CorruptLog
 from moldau.storage.flush import sync_file
 from moldau.storage.folder import Folder, LogDir
-from moldau.storage.names import CLEANED, INDEX, LOG, SWAP, TIME_INDEX, offset_name
-from moldau.storage.retention import doom
+from moldau.storage.names import CLEANED, INDEX, LOG, TIME_INDEX, offset_name
+from moldau.storage.raw_records import Scanned, scan
 from moldau.storage.segment import Mark, Segment
 from moldau.terms.named import NamedTuple
-from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, payload
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, payload, varint
 from moldau.wire.compression import BatchError, compress
 from moldau.wire.crc import crc32c
 
 if TYPE_CHECKING:
     from moldau.storage.log import Log
 
-MAX_KEYS = 2_000_000
+MAX_KEYS = 800_000
 """Keys remembered in one run; a log with more is compacted in several."""
+WRITE_BYTES = 1 << 19
+"""Collected before they are written (log.cleaner.io.buffer.size)."""
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _CRC = Struct(">I")
 _CONTROL, _HORIZON, _CODEC = 0x20, 0x40, 0x07
 _LONG_KEY = 24
-_WRITE_BYTES = 1 << 20
 _MAX_RELATIVE = 0x7FFFFFFF
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""What says nothing about the log: the run is made again the next time."""
+
+Pace = Callable[[int], object]
+"""Called with the size of each batch read; it may take its time (log.cleaner.io.max.bytes.per.second)."""
 
 
-class Dirt(NamedTuple):
-    """How much of a log waits for compaction: the first segment not yet compacted, one past the last that may be."""
+class Source(NamedTuple):
+    """A sealed segment to compact; the next one begins at ``end``."""
 
-    ratio: float
-    first: int
-    last: int
-    overdue: bool
+    base: int
+    size: int
+    end: int
 
 
-def measure(log: Log, now_ms: int) -> Dirt | None:
-    """What could be compacted now; None for a log without compaction or with nothing to do."""
-    config = log.config
-    segments = log.segments
-    if not config.compact or len(segments) < 2:
-        return None
-    cleaned_to = max(log.cleaned_to, segments[0].base_offset)
-    first = log.segment_at(cleaned_to)
-    last = len(segments) - 1  # never the active one
-    # Not beyond what the checkpoint says is durable: a start that reads a compacted segment would take its gaps for
-    # losses.
-    limit = min(log.high_watermark, log.restart_point)
-    while last > first and segments[last].base_offset > limit:
-        last -= 1
-    if config.min_compaction_lag_ms > 0:
-        newest = now_ms - config.min_compaction_lag_ms
-        last = next((n for n in range(first, last) if segments[n].largest_timestamp() > newest), last)
-    dirty = sum(segment.size for segment in segments[first:last])
-    if last <= first or not dirty:
-        return None
-    began = segments[first].begin_timestamp()
-    overdue = began is not None and 0 <= began < now_ms - config.max_compaction_lag_ms
-    return Dirt(dirty / sum(segment.size for segment in segments[:last]), first, last, overdue)
+class Order(NamedTuple):
+    """All that a run has to know, as plain values: it may be handed to another thread or process."""
+
+    folder: str
+    sources: tuple[Source, ...]
+    dirty_from: int
+    """Records below were compacted before: their keys need not be noted."""
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    index_interval: int
+    keep_empty: frozenset[int]
+    """Last offsets of batches that keep their header when no record is left: a producer's last one tells its sequence
+    number."""
+    keys_max: int = MAX_KEYS
+    write_bytes: int = WRITE_BYTES
+
+
+class Compacted(NamedTuple):
+    """Neighbouring sources that became one ``.cleaned`` segment at the offset of the first."""
+
+    sources: tuple[Source, ...]
+    size: int
+
+
+class Outcome(NamedTuple):
+    """What a run has made. With a ``reason`` it failed and left nothing; ``passing``: the log is not to blame."""
+
+    made: tuple[Compacted, ...] = ()
+    cleaned_to: int = -1
+    keys: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    reason: str = ""
+    passing: bool = False
 
 
 def plan(log: Log, now_ms: int) -> Compaction | None:
-    """A compaction to run, when the dirt has reached min.cleanable.dirty.ratio (or a record max.compaction.lag.ms)."""
+    """A compaction to run when the log is dirty enough. OSError, LogError when it cannot be read."""
     dirt = measure(log, now_ms)
-    if dirt is None or (dirt.ratio < log.config.min_cleanable_dirty_ratio and not dirt.overdue):
-        return None
-    return Compaction(log, dirt, now_ms)
+    return None if dirt is None or not is_due(log, dirt) else Compaction(log, dirt, now_ms)
 
 
-def _no_haste_needed(size: int) -> None:
+def no_haste_needed(size: int) -> None:
     """No limit."""
 
 
 class Compaction:
     """One run over one log: which segments, and (after ``run``) what stands in their place."""
 
-    __slots__ = (
-        "_delete_retention_ms", "_folder", "_interval", "_keep_empty", "_keys", "_now_ms", "_segment_bytes",
-        "cleaned_to", "dirty_from", "error", "keys_max", "pace", "replaced", "sources", "truncations",
-    )  # fmt: skip
+    __slots__ = ("disk", "order", "outcome", "segments", "truncations")
 
     def __init__(self, log: Log, dirt: Dirt, now_ms: int) -> None:
-        # Files and indexes of its own: the log's belong to the loop.
-        dir = LogDir(log.dir.disk, log.dir.path)
-        self._folder = Folder(dir, log.folder.path)
-        self.sources = log.segments[: dirt.last]
-        self.dirty_from = log.segments[dirt.first].base_offset
-        self.cleaned_to = log.segments[dirt.last].base_offset
-        self.replaced: list[tuple[list[Segment], Segment]] = []
-        self.error: Exception | None = None
+        self.disk = log.dir.disk
+        self.segments = {segment.base_offset: segment for segment in log.segments[: dirt.last]}
         self.truncations = log.truncations
-        self._now_ms = now_ms
-        self._delete_retention_ms = log.config.delete_retention_ms
-        self._segment_bytes = log.config.roll_bytes
-        self._interval = log.config.index_interval_bytes
-        self.keys_max = MAX_KEYS
-        self.pace: Callable[[int], object] = _no_haste_needed
-        """Called with the size of each batch read; it may take its time (log.cleaner.io.max.bytes.per.second)."""
+        self.outcome: Outcome | None = None
+        ends = [segment.base_offset for segment in log.segments[1 : dirt.last + 1]]
+        self.order = Order(
+            folder=log.folder.path,
+            sources=tuple(
+                Source(base, segment.size, end)
+                for (base, segment), end in zip(self.segments.items(), ends, strict=True)
+            ),
+            dirty_from=max(log.cleaned_to, log.segments[dirt.first].base_offset),
+            now_ms=now_ms,
+            delete_retention_ms=log.config.delete_retention_ms,
+            segment_bytes=log.config.roll_bytes,
+            index_interval=log.config.index_interval_bytes,
+            keep_empty=frozenset(known.batches[-1].last_offset for _, known in log.producers if known.batches),
+        )
+
+    @property
+    def cleaned_to(self) -> int:
+        """Where the run stopped; before it, where it would at most."""
+        return self.order.sources[-1].end if self.outcome is None else self.outcome.cleaned_to
+
+    @property
+    def error(self) -> str | None:
+        """Why the run failed; None when it did not."""
+        return None if self.outcome is None else self.outcome.reason or None
+
+    @property
+    def bytes(self) -> int:
+        """The size of all that is read."""
+        return sum(source.size for source in self.order.sources)
+
+    def run(self, pace: Pace = no_haste_needed) -> None:
+        """Do the work, here."""
+        self.outcome = compact(self.order, self.disk, pace)
+
+    def sweep(self) -> None:
+        """Remove whatever a run has left that was ended from outside."""
+        for source in self.order.sources:
+            for kind in (INDEX, TIME_INDEX, LOG):
+                with suppress(OSError):
+                    self.disk.remove(f"{self.order.folder}/{offset_name(source.base, kind)}{CLEANED}")
+
+
+def compact(order: Order, disk: Disk, pace: Pace = no_haste_needed) -> Outcome:
+    """Do what an order says; whatever it meets is in the outcome, and then no file is left."""
+    run = _Run(order, disk, pace)
+    try:
+        return run.work()
+    except Exception as error:  # whatever it is, it came from the bytes of this log: the log pays, not the node
+        run.remove()
+        passing = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _PASSING)
+        named = isinstance(error, CorruptLog) or (isinstance(error, OSError) and error.filename is not None)
+        return Outcome(reason=str(error) if named else f"{run.reading}: {error!r}", passing=passing)
+
+
+class _Run:
+    """A run under way."""
+
+    def __init__(self, order: Order, disk: Disk, pace: Pace) -> None:
+        self._order = order
+        # Files and indexes of its own: the log's belong to the loop.
+        self._folder = Folder(LogDir(disk, order.folder.rpartition("/")[0]), order.folder)
+        self._pace = pace
         self._keys: dict[bytes, int] = {}
-        # A producer's last batch keeps its header, so that its sequence number survives a rebuild of the state.
-        self._keep_empty = {known.batches[-1].last_offset for _, known in log.producers if known.batches}
+        self._up_to = order.sources[-1].end
+        self._cleaned: list[Segment] = []
+        self._bytes_read = 0
+        self.reading = order.folder
 
-    def run(self) -> None:
-        """Do the work. Errors are kept for ``Log.end_compaction``."""
-        try:
-            self._note_keys()
-            for group in self._groups():
-                self._clean(group)
-        except (OSError, LogError) as error:
-            self.error = error
+    def work(self) -> Outcome:
+        self._note_keys()
+        made = tuple(Compacted(group, self._clean(group)) for group in self._groups())
+        written = sum(one.size for one in made)
+        return Outcome(made, self._up_to, len(self._keys), self._bytes_read, written)
 
-    def discard(self) -> None:
-        """Remove what was written."""
-        for _, cleaned in self.replaced:
-            cleaned.remove()
-        self.replaced = []
+    def remove(self) -> None:
+        """Take away what was written."""
+        for cleaned in self._cleaned:
+            with suppress(OSError):
+                cleaned.remove()
 
-    def _own(self, source: Segment) -> Segment:
-        return Segment(self._folder, source.base_offset, source.size)
+    def _batches(self, source: Source) -> Iterator[tuple[Segment, int, BatchHeader]]:
+        segment = Segment(self._folder, source.base, source.size)
+        self.reading = segment.path()
+        for position, header in segment.walk(0):
+            yield segment, position, header
+        segment.drop()
+
+    def _read(self, segment: Segment, position: int, header: BatchHeader) -> bytes:
+        raw = segment.batch(position, header)
+        self._bytes_read += len(raw)
+        self._pace(len(raw))
+        return raw
 
     def _note_keys(self) -> None:
-        """The last offset of every key in the dirty part; stops at a segment boundary when there are too many."""
-        keys = self._keys
-        for source in self.sources:
-            if source.base_offset < self.dirty_from:
+        """The last offset of every key in the dirty part, up to the first record for whose key there is no room: the
+        run goes as far, and the next one on from there."""
+        order, keys, most = self._order, self._keys, max(self._order.keys_max, 1)
+        for source in order.sources:
+            if source.end <= order.dirty_from:
                 continue
-            if len(keys) > self.keys_max:
-                self.cleaned_to = source.base_offset
-                break
-            segment = self._own(source)
-            for position, header in segment.walk(0):
-                if not header.attributes & _CONTROL:
-                    try:
-                        raw = segment.batch(position, header)
-                        self.pace(len(raw))
-                        _, data = payload(raw)
-                        for record in raw_records(data, header.count):
-                            if record.key is not None:
-                                keys[_digest(record.key)] = header.base_offset + record.offset_delta
-                    except BatchError as error:
-                        raise CorruptLog(segment.path(), position, str(error)) from error
-            segment.drop()
+            for segment, position, header in self._batches(source):
+                if header.attributes & _CONTROL or header.last_offset < order.dirty_from:
+                    continue
+                raw = self._read(segment, position, header)
+                try:
+                    _, data = payload(raw)
+                    base = header.base_offset
+                    for _, _, _, _, offset_delta, key, _ in scan(data, header.count):
+                        offset = base + offset_delta
+                        if key is None or offset < order.dirty_from:
+                            continue
+                        digest = _digest(key)
+                        if len(keys) >= most and digest not in keys:
+                            self._up_to = min(offset, self._up_to)
+                            return
+                        keys[digest] = offset
+                except BatchError as error:
+                    raise CorruptLog(segment.path(), position, str(error)) from error
 
-    def _groups(self) -> Iterator[list[Segment]]:
-        """Neighbouring segments that together fit into one."""
-        group: list[Segment] = []
+    def _groups(self) -> Iterator[tuple[Source, ...]]:
+        """Neighbouring segments that together fit into one. That in which the run stops stays by itself: the rest of
+        it is dirty."""
+        group: list[Source] = []
         size = 0
-        for source in self.sources:
-            if source.base_offset >= self.cleaned_to:
+        for source in self._order.sources:
+            if source.base >= self._up_to:
                 break
-            wide = bool(group) and self._end_of(source) - group[0].base_offset > _MAX_RELATIVE
-            if group and (size + source.size > self._segment_bytes or wide):
-                yield group
+            wide = bool(group) and source.end - group[0].base > _MAX_RELATIVE
+            if group and (size + source.size > self._order.segment_bytes or wide or source.end > self._up_to):
+                yield tuple(group)
                 group, size = [], 0
             group.append(source)
             size += source.size
         if group:
-            yield group
+            yield tuple(group)
 
-    def _end_of(self, source: Segment) -> int:
-        at = self.sources.index(source) + 1
-        return self.sources[at].base_offset if at < len(self.sources) else self.cleaned_to
-
-    def _clean(self, group: list[Segment]) -> None:
-        cleaned = Segment(self._folder, group[0].base_offset, suffix=CLEANED)
-        self.replaced.append((group, cleaned))
+    def _clean(self, group: tuple[Source, ...]) -> int:
+        """Write a group's ``.cleaned`` segment, durably; its size."""
+        cleaned = Segment(self._folder, group[0].base, suffix=CLEANED)
+        self._cleaned.append(cleaned)
         for kind in (LOG, INDEX, TIME_INDEX):
             self._folder.disk.remove(cleaned.path(kind))
         cleaned.open(create=True)
         waiting = bytearray()
         marks: list[Mark] = []
         for source in group:
-            segment = self._own(source)
-            for position, header in segment.walk(0):
+            for segment, position, header in self._batches(source):
+                raw = self._read(segment, position, header)
                 try:
-                    raw = segment.batch(position, header)
-                    self.pace(len(raw))
                     batch, timestamp = self._filter(raw, header)
                 except BatchError as error:
                     raise CorruptLog(segment.path(), position, str(error)) from error
                 if batch:
                     waiting += batch
                     marks.append(Mark(len(batch), header.base_offset, header.last_offset, timestamp))
-                if len(waiting) >= _WRITE_BYTES:
-                    cleaned.append(waiting, marks, self._interval)
+                if marks and len(waiting) >= self._order.write_bytes:
+                    cleaned.append(waiting, marks, self._order.index_interval)
                     waiting, marks = bytearray(), []
-            segment.drop()
         if marks:
-            cleaned.append(waiting, marks, self._interval)
+            cleaned.append(waiting, marks, self._order.index_interval)
         cleaned.seal()
         cleaned.save_index()
         cleaned.open().sync()
         for kind in (INDEX, TIME_INDEX):
             sync_file(self._folder, cleaned.path(kind))
         cleaned.close()
+        return cleaned.size
+
+    def _kept(self, header: BatchHeader, data: bytes) -> Iterator[Scanned]:
+        """The records that stay."""
+        base, up_to, newest = header.base_offset, self._up_to, self._keys.get
+        horizon = header.delete_horizon_ms
+        tombstones_go = horizon is not None and horizon <= self._order.now_ms
+        for record in scan(data, header.count):
+            offset, key = base + record[4], record[5]
+            if offset < up_to:  # above, nothing was noted
+                if key is None:
+                    continue  # cannot be replaced by key: came in before the topic was compacted; Kafka drops it too
+                if offset < newest(_digest(key), -1) or (record[6] and tombstones_go):
+                    continue
+            yield record
 
     def _filter(self, batch: bytes, header: BatchHeader) -> tuple[bytes, int]:
         """The batch without the records that newer ones replace (empty: nothing is left), and its largest timestamp."""
         if header.attributes & _CONTROL:
             return batch, header.max_timestamp
         _, data = payload(batch)
-        horizon = header.delete_horizon_ms
-        tombstones_go = horizon is not None and horizon <= self._now_ms
-        kept: list[RawRecord] = []
-        tombstones = False
-        for record in raw_records(data, header.count):
-            if record.key is None:
-                continue  # cannot be replaced by key: came in before the topic was compacted; Kafka drops it as well
-            newest = self._keys.get(_digest(record.key), -1)
-            if header.base_offset + record.offset_delta < newest or (record.tombstone and tombstones_go):
-                continue
-            tombstones |= record.tombstone
-            kept.append(record)
-        if not kept:
-            if header.producer_id >= 0 and header.last_offset in self._keep_empty:
-                return _rebuild(header, b"", 0, header.base_timestamp, header.max_timestamp), header.max_timestamp
+        body = bytearray()
+        count = begin = end = 0
+        latest, tombstones = -1, False
+        for start, _, after, timestamp_delta, _, _, tombstone in self._kept(header, data):
+            if start != end:  # records between were left out
+                body += data[begin:end]
+                begin = start
+            end = after
+            count += 1
+            tombstones |= tombstone
+            latest = max(latest, wrapped(header.base_timestamp + timestamp_delta))
+        if not count:
+            if header.producer_id >= 0 and header.last_offset in self._order.keep_empty:
+                return _rebuild(header, b"", 0, header.max_timestamp), header.max_timestamp
             return b"", -1
-        if tombstones and horizon is None:
-            return self._with_horizon(header, data, kept)
-        if len(kept) == header.count:
+        if tombstones and header.delete_horizon_ms is None:
+            return self._with_horizon(header, data)
+        if count == header.count:
             return batch, header.max_timestamp
-        newest_stamp = _newest(header, kept)
-        body = b"".join(data[record.start : record.end] for record in kept)
-        return _rebuild(header, body, len(kept), header.base_timestamp, newest_stamp), newest_stamp
+        body += data[begin:end]
+        latest = header.max_timestamp if header.is_log_append_time else latest
+        return _rebuild(header, body, count, latest), latest
 
-    def _with_horizon(self, header: BatchHeader, data: bytes, kept: list[RawRecord]) -> tuple[bytes, int]:
+    def _with_horizon(self, header: BatchHeader, data: bytes) -> tuple[bytes, int]:
         """A tombstone is met for the first time: it may go after delete.retention.ms.
 
         The horizon takes the place of the base timestamp, so every record's delta is written again.
         """
-        horizon = self._now_ms + self._delete_retention_ms
-        shift = header.base_timestamp - horizon
+        horizon = min(self._order.now_ms + self._order.delete_retention_ms, LONG_MAX)
         body = bytearray()
-        for record in kept:
-            rest = data[record.delta_end : record.end]
-            middle = b"\x00" + _varint(record.timestamp_delta + shift)
-            body += _varint(len(middle) + len(rest)) + middle + rest
-        newest = _newest(header, kept)
-        marked = header._replace(attributes=header.attributes | _HORIZON)
-        return _rebuild(marked, bytes(body), len(kept), horizon, newest), newest
+        count, latest = 0, -1
+        for _, delta_end, end, timestamp_delta, _, _, _ in self._kept(header, data):
+            timestamp = wrapped(header.base_timestamp + timestamp_delta)
+            middle = b"\x00" + varint(wrapped(timestamp - horizon))
+            body += varint(len(middle) + end - delta_end)
+            body += middle
+            body += data[delta_end:end]
+            count += 1
+            latest = max(latest, timestamp)
+        latest = header.max_timestamp if header.is_log_append_time else latest
+        marked = header._replace(attributes=header.attributes | _HORIZON, base_timestamp=horizon)
+        return _rebuild(marked, body, count, latest), latest
 
 
-def install(log: Log, compaction: Compaction, now_ms: int) -> int:
-    """Put the compacted segments in the place of what they were made from; bytes saved.
+def wrapped(number: int) -> int:
+    """A sum of int64s as int64s make it: Java's clients add a record's delta so, and no sum is refused.
 
-    A crash after any step is finished or undone by the next start (``recovery.py``). All is thrown away if the log was
-    truncated meanwhile, and a group whose sources retention took. OSError; CorruptLog when the log could not be read.
+    >>> wrapped(LONG_MAX + 1) == -LONG_MAX - 1
+    True
     """
-    if compaction.error is not None or compaction.truncations != log.truncations:
-        compaction.discard()
-    if compaction.error is not None:
-        raise compaction.error
-    saved, whole = 0, bool(compaction.replaced)
-    for group, cleaned in compaction.replaced:
-        at = log.segments.index(group[0]) if group[0] in log.segments else -1
-        if at < 0 or log.segments[at : at + len(group)] != group:
-            cleaned.remove()
-            whole = False
-            continue
-        new = Segment(log.folder, cleaned.base_offset, cleaned.size)
-        new.created_ms = group[0].created_ms
-        new.checked_from = 0  # made from checked bytes just now
-        _swap(log, group, cleaned, now_ms)
-        log.replace_segments(at, len(group), [new])
-        saved += sum(segment.size for segment in group) - new.size
-    if whole:
-        log.cleaned_to = compaction.cleaned_to
-    compaction.replaced = []
-    return saved
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _swap(log: Log, group: list[Segment], cleaned: Segment, now_ms: int) -> None:
-    disk, folder = log.folder.disk, log.folder
-    kinds = [kind for kind in (INDEX, TIME_INDEX, LOG) if disk.exists(cleaned.path(kind))]
-    finals = [folder.file(offset_name(cleaned.base_offset, kind)) for kind in kinds]
-    for kind, final in zip(kinds, finals, strict=True):
-        disk.rename(cleaned.path(kind), final + SWAP)
-    disk.sync_dir(folder.path)
-    for segment in group:
-        doom(segment, now_ms + log.config.file_delete_delay_ms)
-    for final in finals:
-        disk.rename(final + SWAP, final)
-    disk.sync_dir(folder.path)
-
-
-def _newest(header: BatchHeader, kept: list[RawRecord]) -> int:
-    if header.is_log_append_time:
-        return header.max_timestamp
-    return header.base_timestamp + max(record.timestamp_delta for record in kept)
-
-
-def _rebuild(header: BatchHeader, body: bytes, count: int, base_timestamp: int, max_timestamp: int) -> bytes:
+def _rebuild(header: BatchHeader, body: bytes | bytearray, count: int, max_timestamp: int) -> bytes:
     """A batch with the same offsets, producer and codec, and other records."""
     if count:
         body = compress(header.attributes & _CODEC, body)
-    head = bytearray(
-        _HEADER.pack(
-            *header._replace(
-                length=HEADER_SIZE - LENGTH_OVERHEAD + len(body),
-                crc=0,
-                base_timestamp=base_timestamp,
-                max_timestamp=max_timestamp,
-                count=count,
-            )
-        )
-    )
+    length = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
+    head = bytearray(_HEADER.pack(*header._replace(length=length, crc=0, max_timestamp=max_timestamp, count=count)))
     _CRC.pack_into(head, 17, crc32c(body, crc32c(memoryview(head)[21:])))
     return bytes(head) + body
 
@@ -324,63 +366,3 @@ def _rebuild(header: BatchHeader, body: bytes, count: int, base_timestamp: int, 
 def _digest(key: bytes) -> bytes:
     """Long keys are remembered by 128 bits of them: two keys that agree in those do not occur."""
     return key if len(key) <= _LONG_KEY else blake2b(key, digest_size=16).digest() + b"-long key-"
-
-
-# -- records as bytes -----------------------------------------------------------------------------------------------
-
-
-class RawRecord(NamedTuple):
-    """Where a record stands in its batch's payload, and as much of it as compaction asks for."""
-
-    start: int
-    delta_end: int
-    end: int
-    timestamp_delta: int
-    offset_delta: int
-    key: bytes | None
-    tombstone: bool
-
-
-def raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
-    """The records of an unpacked payload; BatchError where they do not parse."""
-    pos = 0
-    try:
-        for _ in range(count):
-            start = pos
-            length, pos = _read_varint(data, pos)
-            end = pos + length
-            timestamp_delta, delta_end = _read_varint(data, pos + 1)
-            offset_delta, pos = _read_varint(data, delta_end)
-            key_length, pos = _read_varint(data, pos)
-            key = data[pos : pos + key_length] if key_length >= 0 else None
-            pos += max(key_length, 0)
-            value_length, _ = _read_varint(data, pos)
-            if end > len(data) or length < 0 or pos > end:
-                raise IndexError
-            yield RawRecord(start, delta_end, end, timestamp_delta, offset_delta, key, value_length < 0)
-            pos = end
-    except IndexError:
-        raise BatchError(f"the record at byte {pos} of a batch does not parse") from None
-
-
-def _read_varint(data: bytes, pos: int) -> tuple[int, int]:
-    raw = shift = 0
-    while True:
-        byte = data[pos]
-        pos += 1
-        raw |= (byte & 127) << shift
-        if byte < 128:
-            return (raw >> 1) ^ -(raw & 1), pos
-        shift += 7
-        if shift > 63:
-            raise IndexError
-
-
-def _varint(value: int) -> bytes:
-    raw = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while raw > 127:
-        out.append(raw & 127 | 128)
-        raw >>= 7
-    out.append(raw)
-    return bytes(out)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
+from typing import TYPE_CHECKING
 
 from moldau.ports.disk import Stretch
 from moldau.replication.epochs import EpochTable
 from moldau.storage.admission import Admission, Appended, Refused, take
-from moldau.storage.compaction import Compaction, install, plan
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import DiskFull, LogError, OffsetOutOfRange
 from moldau.storage.flush import Flush, save_producers, small_files
@@ -27,6 +27,9 @@ from moldau.storage.segment import FEW_ENTRIES, Mark, Segment
 from moldau.storage.timestamps import TimedOffset, first_since, newest
 from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import LENGTH_OVERHEAD, BatchHeader, patch
+
+if TYPE_CHECKING:
+    from moldau.storage.swap import Swap
 
 Buffer = bytes | bytearray | memoryview
 
@@ -45,7 +48,7 @@ class Log:
         "_admission", "_bases", "_flush_messages", "_interval", "_log_append_time", "_producers", "active", "changed",
         "cleaned_to", "config", "dir", "epochs", "epochs_changed", "findings", "folder", "high_watermark",
         "last_flush_ms", "limits", "log_end_offset", "log_start_offset", "partition", "recovery_point",
-        "restart_point", "sealed", "segments", "topic_id", "topic_id_saved", "truncations",
+        "restart_point", "sealed", "segments", "swap", "topic_id", "topic_id_saved", "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -73,6 +76,8 @@ class Log:
         """Segments closed since the last flush began: their last index entries are not durable."""
         self.findings: list[str] = []
         self.cleaned_to = -1
+        self.swap: Swap | None = None
+        """A compacted segment that is about to take its place."""
         self.last_flush_ms = 0
         self.reconfigure(config)
 
@@ -345,6 +350,8 @@ class Log:
             self.truncate_fully_at(offset)
             return True
         with self.dir.watch:
+            if self.swap is not None:
+                self.swap.undo()
             if self.active.base_offset > offset:
                 while self.segments[-1].base_offset > offset:
                     self.segments.pop().remove()
@@ -374,6 +381,8 @@ class Log:
     def _restart_at(self, offset: int, start: int) -> None:
         """A log without records whose next offset is ``offset``."""
         with self.dir.watch:
+            if self.swap is not None:
+                self.swap.undo()
             while self.segments:  # from the end: what a crash leaves is always a log without gaps
                 self.segments.pop().remove()
             drop_snapshots(self.folder, above=-1)
@@ -417,17 +426,6 @@ class Log:
         """Forget producers that were silent for too long; those still on disk are left there."""
         if self._producers is not None:
             self._producers.expire(now_ms, expiration_ms)
-
-    def plan_compaction(self, now_ms: int) -> Compaction | None:
-        """A compaction to run (anywhere) and to end here, or None when there is too little to gain."""
-        self.dir.ensure_online()
-        with self.dir.watch:
-            return plan(self, now_ms)
-
-    def end_compaction(self, compaction: Compaction, now_ms: int) -> int:
-        """The compaction has run: put its segments in place; bytes saved. CorruptLog when it met a broken batch."""
-        with self.dir.watch:
-            return install(self, compaction, now_ms)
 
     # -- durability -------------------------------------------------------------------------------------------------
 

@@ -20,9 +20,9 @@ from moldau.storage.checkpoints import (
     parse_meta,
     parse_offsets,
 )
-from moldau.storage.compaction import Compaction, measure
+from moldau.storage.compactions import Compactions
 from moldau.storage.config import LogConfig
-from moldau.storage.errors import BrokenFile, CorruptLog, DirOffline, LogError
+from moldau.storage.errors import BrokenFile, DirOffline, LogError
 from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir, OpenFiles
 from moldau.storage.future import Futures
@@ -53,12 +53,11 @@ class LogDirs:
         self.dirs = [LogDir(disk, path.rstrip("/") or "/", self.files, random) for path in paths]
         self.logs: dict[TopicPartition, Log] = {}
         self.futures = Futures(self)
+        self.compactions = Compactions(self)
         self.preferred: dict[TopicPartition, str] = {}
         """Where the log of a partition goes that has none yet, as somebody asked (KIP-113)."""
         self.findings: list[str] = []
         self.strays: list[str] = []
-        self.uncleanable: dict[TopicPartition, str] = {}
-        """Logs that compaction could not read, and why."""
         self.producer_expiration_ms = 86_400_000
         """producer.id.expiration.ms."""
         self.previous_broker_epoch = -1
@@ -372,35 +371,10 @@ class LogDirs:
                 freed += log.retention_pass(now_ms)
         return freed
 
-    def compaction_due(self, now_ms: int) -> tuple[Log, Compaction] | None:
-        """The log that gains most from compaction, and the compaction to run (off the loop) and to end."""
-        best: tuple[float, Log] | None = None
-        for log in self._online_logs():
-            dirt = measure(log, now_ms) if log.config.compact else None
-            if dirt is not None and (dirt.overdue or dirt.ratio >= log.config.min_cleanable_dirty_ratio):
-                gain = 2.0 if dirt.overdue else dirt.ratio
-                if (best is None or gain > best[0]) and log.partition not in self.uncleanable:
-                    best = gain, log
-        if best is None:
-            return None
-        compaction = best[1].plan_compaction(now_ms)
-        return None if compaction is None else (best[1], compaction)
-
-    def end_compaction(self, log: Log, compaction: Compaction, now_ms: int) -> int:
-        """Put a run's result in place; bytes saved. A log it could not read is left alone from now on, and named."""
-        try:
-            return log.end_compaction(compaction, now_ms)
-        except CorruptLog as error:
-            self.uncleanable[log.partition] = str(error)
-            return 0
-
     def compaction_pass(self, now_ms: int) -> int:
         """Compact one log, here and now; bytes saved."""
         with suppress(DirOffline):
-            due = self.compaction_due(now_ms)
-            if due is not None:
-                due[1].run()
-                return self.end_compaction(*due, now_ms)
+            return self.compactions.run_one(now_ms)
         return 0
 
     def deletions_due(self, now_ms: int) -> list[Deletion]:

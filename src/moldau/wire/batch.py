@@ -182,8 +182,8 @@ class Builder:
         since = timestamp - self._base
         body = [
             b"\x00",
-            _POSITIVE[since] if 0 <= since < _TABLE else _varint(since),
-            _POSITIVE[delta] if delta < _TABLE else _varint(delta),
+            _POSITIVE[since] if 0 <= since < _TABLE else varint(since),
+            _POSITIVE[delta] if delta < _TABLE else varint(delta),
         ]
         _put(body, key)
         _put(body, value)
@@ -192,7 +192,7 @@ class Builder:
         else:
             body.append(b"\x00")
         size = sum(map(len, body))
-        prefix = _POSITIVE[size] if size < _TABLE else _varint(size)
+        prefix = _POSITIVE[size] if size < _TABLE else varint(size)
         self._parts.append(prefix)
         self._parts += body
         self.size += size + len(prefix)
@@ -382,7 +382,7 @@ def _read_headers(data: bytes, pos: int, end: int) -> tuple[list[Header], int]:
     return found, pos
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
     """A zigzag varint of any int64."""
     raw = (value << 1) ^ (value >> 63)
     out = bytearray()
@@ -394,8 +394,8 @@ def _varint(value: int) -> bytes:
 
 
 _TABLE = 1024  # lengths of most keys and values; a longer table costs a broker's start more than it ever gives back
-_POSITIVE = tuple(_varint(value) for value in range(_TABLE))
-_NULL = _varint(-1)
+_POSITIVE = tuple(varint(value) for value in range(_TABLE))
+_NULL = varint(-1)
 
 
 def _put(parts: list[bytes], data: bytes | None) -> None:
@@ -403,7 +403,7 @@ def _put(parts: list[bytes], data: bytes | None) -> None:
         parts.append(_NULL)
     else:
         size = len(data)
-        parts.append(_POSITIVE[size] if size < _TABLE else _varint(size))
+        parts.append(_POSITIVE[size] if size < _TABLE else varint(size))
         parts.append(data)
 
 
@@ -415,4 +415,4 @@ def _put_headers(parts: list[bytes], headers: Iterable[Header]) -> None:
         _put(parts, key.encode())
         _put(parts, value)
         count += 1
-    parts[at] = _varint(count)
+    parts[at] = varint(count)

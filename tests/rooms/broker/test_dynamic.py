@@ -12,6 +12,7 @@ from moldau.broker.dynamic import DynamicConfig
 from moldau.image import Delta, Image
 from moldau.runtime.world import real_world
 from moldau.storage import Log, LogConfig, LogDirs
+from moldau.storage.compaction import Compaction
 from moldau.terms import TopicPartition
 from moldau.terms.config_key import LONG_MAX
 from moldau.terms.dynamic_config import DYNAMIC_KEYS, update_mode
@@ -137,7 +138,8 @@ SHOWN_ELSEWHERE = {
     "max.connection.creation.rate", "max.connections", "max.connections.per.ip",
     "max.connections.per.ip.overrides",  # test_connection_limits.py
     "log.cleaner.backoff.ms", "log.cleaner.dedupe.buffer.size", "log.cleaner.io.buffer.load.factor",
-    "log.cleaner.io.max.bytes.per.second", "num.replica.fetchers", "producer.id.expiration.ms",  # below, and above
+    "log.cleaner.io.buffer.size", "log.cleaner.io.max.bytes.per.second", "log.cleaner.threads",
+    "num.replica.fetchers", "producer.id.expiration.ms",  # below, and above
 }  # fmt: skip
 
 
@@ -177,7 +179,7 @@ def test_a_producer_is_forgotten_as_soon_as_the_broker_is_told_to() -> None:
 class Cleaner:
     """One dirty log in a real folder, and compaction over it."""
 
-    def __init__(self, folder: Path, **dynamic: str) -> None:
+    def __init__(self, folder: Path, logs: int = 1, **dynamic: str) -> None:
         self.failures: list[BaseException] = []
         world = real_world(asyncio.get_running_loop(), lambda task, error: self.failures.append(error))
         self.dirs = LogDirs(world.disk, [str(folder / "data")], random=world.random)
@@ -187,9 +189,12 @@ class Cleaner:
         self.config = node_config()
         self.config.adopt({name.replace("_", "."): value for name, value in dynamic.items()})
         self.cleaning = Cleaning(world, self.dirs, self.config)
-        for turn in range(60):
-            self.log.append_leader(build([(turn, b"k%d" % (turn % 10), b"v" * 50, ())]), 0, turn)
-        self.log.high_watermark = self.log.log_end_offset
+        for number in range(1, logs):
+            self.dirs.create(TopicPartition("kept", number), TOPIC_ID, CONFIG)
+        for log in self.dirs.logs.values():
+            for turn in range(60):
+                log.append_leader(build([(turn, b"k%d" % (turn % 10), b"v" * 50, ())]), 0, turn)
+            log.high_watermark = log.log_end_offset
         self.dirs.flush_pass(10**9)
         self.dirs.checkpoint()
 
@@ -199,11 +204,17 @@ def test_every_dirty_log_is_compacted_and_a_small_offset_map_takes_several_runs(
         whole = Cleaner(tmp_path / "a")
         assert await whole.cleaning.clean() > 0
         small = Cleaner(tmp_path / "b", log_cleaner_dedupe_buffer_size="1")
+        begin, reached = small.dirs.compactions.begin, []
+
+        def counted(log: Log, now_ms: int) -> Compaction | None:
+            reached.append(log.cleaned_to)
+            return begin(log, now_ms)
+
+        small.dirs.compactions.begin = counted  # type: ignore[method-assign]
         await small.cleaning.clean()
-        assert small.log.cleaned_to < whole.log.cleaned_to
-        while await small.cleaning.clean():
-            pass
         assert small.log.cleaned_to == whole.log.cleaned_to
+        assert reached == sorted(set(reached))
+        assert len(reached) > 10
 
     run(work)
 
@@ -245,6 +256,54 @@ def test_the_pause_between_two_looks_is_changed_at_once(tmp_path: Path) -> None:
         scene.config.adopt({"log.cleaner.backoff.ms": "10"})
         scene.cleaning.reconfigure()
         await until(lambda: scene.log.cleaned_to > 0)
+        scene.cleaning.stop()
+
+    run(work)
+
+
+def test_as_many_logs_are_compacted_at_a_time_as_there_are_cleaner_threads(tmp_path: Path) -> None:
+    async def work() -> None:
+        slow = {"log_cleaner_backoff_ms": "10", "log_cleaner_io_max_bytes_per_second": "1"}
+        scene = Cleaner(tmp_path, logs=4, **slow)
+        running = scene.dirs.compactions.running
+        scene.cleaning.start()
+        await until(lambda: len(running) == 1, "one thread")
+        scene.config.adopt({**{name.replace("_", "."): value for name, value in slow.items()},
+                            "log.cleaner.threads": "3"})  # fmt: skip
+        scene.cleaning.reconfigure()
+        await until(lambda: len(running) == 3, "three threads")
+        scene.cleaning.stop()
+        await until(lambda: not scene.cleaning._wakers, "all have ended")
+        assert not scene.failures
+
+    run(work)
+
+
+def test_what_compaction_writes_is_collected_as_far_as_the_io_buffer_says(tmp_path: Path) -> None:
+    async def work() -> None:
+        saved = []
+        for size in ("0", "524288"):
+            scene = Cleaner(tmp_path / size, log_cleaner_io_buffer_size=size)
+            saved.append(await scene.cleaning.clean())
+        assert saved[0] == saved[1] > 0
+
+    run(work)
+
+
+def test_a_damaged_log_costs_neither_the_node_nor_the_other_logs(tmp_path: Path) -> None:
+    async def work() -> None:
+        scene = Cleaner(tmp_path, logs=2, log_cleaner_backoff_ms="10")
+        segment = tmp_path / "data" / "kept-0" / f"{0:020d}.log"
+        data = bytearray(segment.read_bytes())
+        data[8] ^= 0x40
+        segment.write_bytes(data)
+        scene.cleaning.start()
+        whole = scene.dirs.logs[TopicPartition("kept", 1)]
+        await until(lambda: whole.cleaned_to == whole.active.base_offset, "the whole log is compacted")
+        looks = scene.cleaning._looked_ms
+        await until(lambda: scene.cleaning._looked_ms > looks + 50, "several looks later")
+        assert list(scene.dirs.compactions.uncleanable) == [PARTITION]
+        assert not scene.failures
         scene.cleaning.stop()
 
     run(work)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from moldau.broker.cleaning import Cleaning
 from moldau.broker.config import NodeConfig
 from moldau.broker.lifecycle import Stage
 from moldau.broker.metrics.elections import Elections
@@ -41,10 +42,11 @@ def node(cluster: DataCluster, **more: Any) -> Any:
         node_id=0, roles={"broker", "controller"}, is_controller=True, on_zookeeper=True, static_topic_config=dict
     )
     watchers: list[Any] = []
+    cleaning = Cleaning(cluster.world, broker.replicas.logs, {})
     return SimpleNamespace(
         config=config, world=cluster.world, doors=[broker.door], replicas=broker.replicas,
         office=SimpleNamespace(active=True, undecided=2), lifecycle=SimpleNamespace(stage=Stage.RUNNING),
-        coordinator=None, data=SimpleNamespace(log_dirs=broker.replicas.logs), healthy=lambda: True,
+        coordinator=None, data=SimpleNamespace(log_dirs=broker.replicas.logs, cleaning=cleaning), healthy=lambda: True,
         plane=SimpleNamespace(leader=(0, 1)), watchers=watchers,
         metadata=SimpleNamespace(image=cluster.image, offset=7, watch=watchers.append), **more,
     )  # fmt: skip

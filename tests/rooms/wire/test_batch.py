@@ -56,7 +56,7 @@ def test_what_was_built_is_read_back(records, codec, base_offset):
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_every_int64_survives_as_a_varint(value):
-    assert batch._read_varint(batch._varint(value), 0, 70) == (value, len(batch._varint(value)))
+    assert batch._read_varint(batch.varint(value), 0, 70) == (value, len(batch.varint(value)))
 
 
 @given(entries, st.integers(0, 2**40), st.integers(0, 2**15 - 1), st.integers(0, 2**31 - 1), st.booleans())

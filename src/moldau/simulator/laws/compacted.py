@@ -9,7 +9,7 @@ log before and after: offsets stay, nothing above the watermark replaces anythin
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -17,7 +17,9 @@ from moldau.broker.node import Node
 from moldau.broker.topics import OFFSETS
 from moldau.simulator.looking import Eyes
 from moldau.storage import CorruptLog
-from moldau.storage.compaction import raw_records
+from moldau.storage.raw_records import raw_records
+from moldau.storage.swap import FolderSync
+from moldau.terms import TopicPartition
 from moldau.wire import batch
 
 CONTROL = 0x20
@@ -112,26 +114,34 @@ class CompactionLaws:
                 self._follow(id, data.log_dirs)
 
     def _follow(self, id: int, dirs: Any) -> None:
-        due, end = dirs.compaction_due, dirs.end_compaction
-        planned_ms: dict[int, int] = {}
+        begin, end = dirs.compactions.begin, dirs.compactions.end
+        planned_ms: dict[TopicPartition, int] = {}
 
-        def planned(now_ms: int) -> Any:
-            found = due(now_ms)
-            if found is not None:
-                planned_ms[id] = now_ms
-            return found
+        def planned(log: Any, now_ms: int) -> Any:
+            planned_ms[log.partition] = now_ms
+            return begin(log, now_ms)
 
-        def ended(log: Any, compaction: Any, now_ms: int) -> int:
-            before = self._sight(log)
-            saved: int = end(log, compaction, now_ms)
-            after = self._sight(log)
-            name = f"n{id}, {log.partition}"
-            for law in judge(before, after, planned_ms[id], log.config.delete_retention_ms, log.high_watermark):
-                self._eyes.cluster.breaks(f"{law.partition(':')[0]}: {name}: {law.partition(': ')[2]}")
-            self._note(log.partition.topic, before, after)
-            return saved
+        def ended(log: Any, compaction: Any, now_ms: int) -> Generator[FolderSync, None, int]:
+            """Each step as it is done: between two the loop turns, and others change the log."""
+            steps = end(log, compaction, now_ms)
+            saved, sync = 0, None
+            while True:
+                before = self._sight(log)
+                try:
+                    sync = next(steps)
+                except StopIteration as over:
+                    saved, sync = over.value, None
+                after = self._sight(log)
+                name = f"n{id}, {log.partition}"
+                planned = planned_ms[log.partition]
+                for law in judge(before, after, planned, log.config.delete_retention_ms, log.high_watermark):
+                    self._eyes.cluster.breaks(f"{law.partition(':')[0]}: {name}: {law.partition(': ')[2]}")
+                self._note(log.partition.topic, before, after)
+                if sync is None:
+                    return saved
+                yield sync
 
-        dirs.compaction_due, dirs.end_compaction = planned, ended
+        dirs.compactions.begin, dirs.compactions.end = planned, ended
 
     def _sight(self, log: Any) -> Sight:
         return contextvars.Context().run(sight, log)  # in nobody's life: a judge reads a failing disk as it is

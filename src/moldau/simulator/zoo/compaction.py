@@ -11,7 +11,7 @@ from typing import Any
 
 from moldau.simulator.scenes import COMPACTION, ZOOKEEPER
 from moldau.simulator.zoo.mutant import Mutant, Patches
-from moldau.storage import compaction, log_dirs
+from moldau.storage import cleanable, compaction, compactions
 
 
 def takes_keys_that_begin_alike_for_one(patches: Patches) -> None:
@@ -30,8 +30,8 @@ class _Unbounded:
 
 
 def lets_the_uncommitted_replace(patches: Patches) -> None:
-    measure: Callable[[Any, int], Any] = compaction.measure
-    for where in (compaction, log_dirs):
+    measure: Callable[[Any, int], Any] = cleanable.measure
+    for where in (compaction, compactions):
         patches.set(where, "measure", lambda log, now_ms: measure(_Unbounded(log), now_ms))
 
 
@@ -40,7 +40,7 @@ def gives_tombstones_no_time(patches: Patches) -> None:
 
     def init(self: Any, log: Any, dirt: Any, now_ms: int) -> None:
         real(self, log, dirt, now_ms)
-        self._delete_retention_ms = 0
+        self.order = self.order._replace(delete_retention_ms=0)
 
     patches.set(compaction.Compaction, "__init__", init)
 
