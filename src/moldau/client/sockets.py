@@ -71,7 +71,25 @@ class SocketLine:
 
     @property
     def closed(self) -> bool:
+        """Whether no request can be sent; also when the other end has hung up while nothing was under way.
+
+        Without a loop nobody hears of that in time: a request on such a line would be lost, and a produce that may or
+        may not have been written cannot be sent again.
+        """
+        if self._socket is not None and not self._pending and self._has_hung_up(self._socket):
+            self._end(ConnectionResetError(f"{self.peer} closed the connection"))
         return self._socket is None
+
+    @staticmethod
+    def _has_hung_up(line: socket.socket) -> bool:
+        poll = select.poll()
+        poll.register(line.fileno(), select.POLLIN)
+        if not poll.poll(0):
+            return False
+        try:
+            return not line.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return True
 
     @property
     def backlogged(self) -> bool:

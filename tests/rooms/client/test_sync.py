@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import threading
 
 import pytest
@@ -216,3 +217,18 @@ def test_many_threads_each_with_their_own_cluster(mini):
 def test_a_coroutine_that_waits_on_a_loop_is_a_bug_that_is_told():
     with pytest.raises(AssertionError, match="handed control back"):
         drive(asyncio.sleep(0))
+
+
+def test_a_line_on_which_the_other_end_has_hung_up_is_closed_before_anything_is_sent() -> None:
+    """A produce on it would be lost, and could not be sent again: it may have been written."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for reset in (False, True):
+            line = SocketLine(*server.getsockname())
+            there, _ = server.accept()
+            assert not line.closed
+            if reset:
+                there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            there.close()
+            while not line.closed:
+                pass
+            assert line.fileno() == -1
