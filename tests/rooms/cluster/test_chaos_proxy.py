@@ -279,6 +279,26 @@ def test_a_front_refuses_as_soon_as_a_link_has_broken_at_a_dead_nodes_end() -> N
     asyncio.run(run())
 
 
+def test_a_front_whose_port_is_taken_meanwhile_listens_as_soon_as_it_can() -> None:
+    """Nobody promises the port to a front that is closed: whoever looks for a free one may hold it for a moment."""
+
+    async def run() -> None:
+        here, there = ((HOST, port) for port in free_ports(2))
+        front = Front(SERVER, here, there, Around(Sources("nobody")))
+        with socket.create_server(here):
+            server = await asyncio.start_server(lambda *_: None, *there)
+            watch = asyncio.create_task(front.watch())
+            await asyncio.wait([watch], timeout=0.2)
+            assert not watch.done()
+        async with asyncio.timeout(PATIENCE_S):
+            while await asyncio.to_thread(refused, here):
+                pass
+        watch.cancel()
+        server.close()
+
+    asyncio.run(run())
+
+
 def test_a_death_is_not_told_to_whoever_is_cut_off(proxy: Proxied) -> None:
     (port,) = free_ports(1)
     place = proxy.front(SERVER, (HOST, port))

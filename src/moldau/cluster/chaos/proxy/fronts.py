@@ -39,14 +39,19 @@ class Front:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                _, probe = await loop.create_connection(_Probe, *self._real)
+                transport, probe = await loop.create_connection(_Probe, *self._real)
             except OSError:
                 self._is_up = False
                 await self.turn()
                 await asyncio.sleep(_LOOK_S)
                 continue
             self._is_up = True
-            await self.turn()
+            try:
+                await self.turn()
+            except OSError:  # our port is somebody else's for a moment, as nobody kept it while the node was away
+                transport.abort()
+                await asyncio.sleep(_LOOK_S)
+                continue
             await probe.lost.wait()
 
     async def turn(self) -> None:
@@ -148,6 +153,14 @@ class _Ring(asyncio.Protocol):
 class _Probe(asyncio.Protocol):
     def __init__(self) -> None:
         self.lost = asyncio.Event()
+
+    def connection_made(self, transport: Any) -> None:
+        # A listener that goes with a connection half made tells nobody, and this one would wait for ever.
+        line = transport.get_extra_info("socket")
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
+            if hasattr(socket, name):
+                line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), 1)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost.set()

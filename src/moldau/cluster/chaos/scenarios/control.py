@@ -177,12 +177,12 @@ def _new(name: str, partitions: int, replicas: int = 3) -> NewTopic:
 
 
 def _write(client: sync.Cluster, partition: TopicPartition, stem: str, records: int) -> None:
+    """Append records one by one, each exactly once: under a producer id, as a leader may have been killed just now."""
+    producer_id, epoch = client.producer_id()
     for number in range(records):
-        value = f"{stem}-{number}".encode()
-        _must(
-            client.produce(partition, build([(time.time_ns() // 1_000_000, None, value, ())])).code,
-            f"{partition} is written to",
-        )
+        entry = (time.time_ns() // 1_000_000, None, f"{stem}-{number}".encode(), ())
+        data = build([entry], producer_id=producer_id, producer_epoch=epoch, base_sequence=number)
+        _must(client.produce(partition, data).code, f"{partition} is written to")
 
 
 def _must(code: Code, what: str) -> None:
