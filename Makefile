@@ -55,7 +55,7 @@ LIVE = $(1:%=tests/live/test_%.py)
 # Of the last, one process takes all that is live, another the rooms; who ends first helps with the rooms that are left.
 test: check  ## everything that CI runs; what needs a program that is missing is left out, and says so
 	@sh scripts/doctor.sh test
-	@if command -v java mvn >/dev/null 2>&1; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi
+	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi
 	$(PY) -m moldau.simulator.campaign
 	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
 		'$(PYTEST) --hypothesis-profile=landing -n 2 --dist loadscope tests --ignore tests/tidy \

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
@@ -18,6 +19,7 @@ ALL_BROKERS = "all brokers"
 SESSION_MS = 4_000
 """Of brokers on the ZooKeeper plane: both ends are on this machine."""
 REPLICATION_FACTOR = 3
+ENDING_S = 1.0
 PAGES = "http.listener"
 
 
@@ -95,13 +97,19 @@ def move(spec: ClusterSpec, port: int) -> None:
 
 
 def taken_port(spec: ClusterSpec) -> tuple[NodeSpec, int] | None:
-    """The first node that does not run and has a port that somebody else holds, and that port."""
+    """The first node that does not run and has a port that somebody else holds, and that port.
+
+    A node that was killed a moment ago holds its ports until the last of its threads has ended: it is waited for.
+    """
+    deadline = time.monotonic() + ENDING_S
     for node in spec.nodes:
         if is_alive(node.pid):
             continue
         for port in filter(None, (node.port, node.controller_port)):
-            if not _is_free(port):
-                return node, port
+            while not _is_free(port):
+                if time.monotonic() > deadline:
+                    return node, port
+                time.sleep(0.01)
     return None
 
 
@@ -126,7 +134,6 @@ def _is_free(port: int) -> bool:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
-            probe.listen(1)
         except PermissionError:
             return True  # a port below 1024: its node says so itself
         except OSError:

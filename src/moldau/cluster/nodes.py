@@ -215,7 +215,8 @@ def wait_gone(spec: NodeSpec, process: subprocess.Popen[bytes] | None, timeout_s
         if time.monotonic() > deadline:
             return False
         time.sleep(0.01)
-    if process is not None:
-        process.poll()
+    if process is not None:  # a zombie's threads may still end, and hold its ports until they have
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(deadline - time.monotonic(), 1.0))
     spec.pid = None
     return True
