@@ -11,11 +11,14 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from moldau.controller.features import SUPPORTED
+from moldau.image import Endpoint
 from moldau.ports.rare import LATE_BEAT, UNHEARD_REGISTRATION
 from moldau.terms import Code
+from moldau.terms.ids import uuid_text
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
@@ -56,6 +59,8 @@ class Lifecycle:
         self._still_led = -1
         self._wake = asyncio.Event()
         self._task: Any = None
+        self._refused_since_ms: int | None = None
+        """When the controller first said that another process has our id."""
 
     def start(self) -> None:
         self._node.metadata.subscribe(lambda image, delta: self.beat_now() if self.stage is not Stage.RUNNING else None)
@@ -199,7 +204,7 @@ class Lifecycle:
                     log.info("registered with broker epoch %d", self.epoch)
                     self._node.registered(self.epoch)
                     return
-                why = self._refusal(Code(answer.error_code))
+                why = await self._refusal(Code(answer.error_code))
             except OSError as error:
                 why = str(error) or type(error).__name__
             if self._world.clock.monotonic_ms() >= deadline_ms:
@@ -207,28 +212,55 @@ class Lifecycle:
             await self._pause(wait_ms)
             wait_ms = min(wait_ms * 1.5, RETRY_MAX_MS)
 
-    def _refusal(self, code: Code) -> str:
+    async def _refusal(self, code: Code) -> str:
         node = self._node
         if code is Code.INCONSISTENT_CLUSTER_ID:
             raise RegistrationRefused(
                 f"the cluster behind controller.quorum.voters is another one: this node's meta.properties names cluster"
                 f" {node.cluster_id}"
             )
-        if code is Code.DUPLICATE_BROKER_REGISTRATION and self.epoch < 0 and not self._may_be_our_past(node):
-            raise RegistrationRefused(
-                f"another live broker is registered under node.id {node.config.node_id}; stop it, or give this node"
-                " another id"
-            )
+        if code is Code.DUPLICATE_BROKER_REGISTRATION and self.epoch < 0 and await self._is_duplicate():
+            raise RegistrationRefused(self._duplicate())
         if code in (Code.UNSUPPORTED_VERSION, Code.INVALID_REGISTRATION):
             raise RegistrationRefused(f"the controller refuses this broker: {code.name}")
         return f"the controller answered {code.name}"
 
-    def _may_be_our_past(self, node: Any) -> bool:
-        """Whether the registration in the way may be that of our own earlier process, which the controller still
-        believes alive."""
-        broker = node.metadata.image.brokers.get(node.config.node_id)
-        mine = {(e.name, e.host, e.port) for e in node.own_endpoints()}
-        return broker is None or {(e.name, e.host, e.port) for e in broker.endpoints} == mine
+    async def _is_duplicate(self) -> bool:
+        """Whether the registration in the way is that of a living process, and not of an earlier one of ours that the
+        controller still believes alive.
+
+        It is when somebody answers at another address than ours, and when it outlives the session that a dead process
+        would have had.
+        """
+        node, now_ms = self._node, self._world.clock.monotonic_ms()
+        if self._refused_since_ms is None:
+            self._refused_since_ms = now_ms
+        patience_ms = node.config["broker.session.timeout.ms"] + 2 * node.config["broker.heartbeat.interval.ms"]
+        if now_ms - self._refused_since_ms > patience_ms:
+            return True
+        mine = {(e.host, e.port) for e in node.own_endpoints()}
+        there = [(e.host, e.port) for e in self._registered_endpoints()]
+        for host, port in there if mine.isdisjoint(there) else ():
+            if await node.peers.accepts(host, port):
+                return True
+        return False
+
+    def _registered_endpoints(self) -> Sequence[Endpoint]:
+        broker = self._node.metadata.image.brokers.get(self._node.config.node_id)
+        return () if broker is None else broker.endpoints
+
+    def _duplicate(self) -> str:
+        """Why we must not live, naming both processes."""
+        node = self._node
+        other = node.metadata.image.brokers.get(node.config.node_id)
+        who = "" if other is None else f", incarnation {uuid_text(other.incarnation_id)}"
+        where = ", ".join(map(_address, self._registered_endpoints())) or "an unknown address"
+        ours = ", ".join(map(_address, node.own_endpoints()))
+        return (
+            f"another live broker is registered under node.id {node.config.node_id}, at {where}{who}; this process, at"
+            f" {ours}, incarnation {uuid_text(self.incarnation_id)}, is refused: stop the other, or give this node"
+            " another id"
+        )
 
     def _request(self) -> BrokerRegistrationRequest:
         node = self._node
@@ -249,3 +281,7 @@ class Lifecycle:
             log_dirs=node.directory_ids(),
             previous_broker_epoch=node.previous_broker_epoch(),
         )
+
+
+def _address(endpoint: Endpoint) -> str:
+    return f"{endpoint.name}://{endpoint.host}:{endpoint.port}"

@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from moldau.broker.asking import turn
+from moldau.broker.refused import is_refused
 from moldau.controller import asks
 from moldau.controller.facts import Facts, Settings
 from moldau.controller.migration import MigrationState
 from moldau.controller.office import Office
 from moldau.controller.replies import Refused
 from moldau.image import Endpoint
+from moldau.image.registration import Broker
 from moldau.ports import Handle
 from moldau.terms import Code
 
@@ -28,6 +30,8 @@ TICK_MS = 250
 FIRST_REBALANCE_MS = 5_000
 UNFINISHED = (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION)
 NEVER_MS = 1 << 62
+RECONNECT_MS = 1_000
+"""A living broker whose connection broke is back within a heartbeat and this."""
 KNOCKS_MS = (0, 20, 80, 300, 1_000)
 """Pauses before each knock at a silent broker's door: a process that is killed closes its connections before its
 listeners, and the first knock may come between the two."""
@@ -43,6 +47,8 @@ class ControllerOffice:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._timers: dict[str, Handle] = {}
         self._connections: dict[Any, int] = {}
+        self._broken_ms: dict[int, int] = {}
+        """Broker id -> when its last connection ended, on the monotonic clock; none that has come back since."""
         self._probing: set[int] = set()
         self._last_record_ms = 0
         self._refusal: str | None = None
@@ -238,10 +244,14 @@ class ControllerOffice:
         """From now on this connection's end is news of that broker."""
         if connection is not None:
             self._connections[connection] = broker_id
+            self._broken_ms.pop(broker_id, None)
 
     def connection_closed(self, connection: Any) -> None:
         broker_id = self._connections.pop(connection, None)
-        if broker_id is not None and self.active:
+        if broker_id is None or broker_id in self._connections.values():
+            return
+        self._broken_ms[broker_id] = self._world.clock.monotonic_ms()
+        if self.active:
             self.probe(broker_id)
 
     def probe(self, broker_id: int) -> None:
@@ -261,7 +271,7 @@ class ControllerOffice:
                 await self._pause(pause_ms)
                 if not self._is_silent(broker_id, epoch):
                     break
-                refused = await self._node.peers.refuses(endpoints[0].host, endpoints[0].port)
+                refused = await self._is_refused(endpoints)
                 if refused:
                     break
         finally:
@@ -288,15 +298,36 @@ class ControllerOffice:
             self._world.tasks.call_later(pause_ms, over.set)
             await over.wait()
 
-    async def predecessor_is_gone(self, broker_id: int, endpoints: Sequence[Endpoint]) -> bool:
+    async def _is_refused(self, endpoints: Sequence[Endpoint]) -> bool:
+        return await is_refused(self._node.peers, endpoints, self._node.config.inter_broker_listener)
+
+    async def predecessor_is_gone(self, broker_id: int) -> bool:
         """Whether the process registered under an id is certainly dead, now that another one claims it.
 
-        The claimant has bound the predecessor's very address, or that address refuses.
+        It is not while it is heard. Otherwise its address refuses connections, or its own connection broke and it has
+        not come back, which is all that can be seen of a process behind a proxy. An address that both have is no proof:
+        a copied file has it as well.
         """
         broker = self._node.metadata.image.brokers.get(broker_id)
         if broker is None or not broker.endpoints:
             return True
-        old = broker.endpoints[0]
-        if any((e.host, e.port) == (old.host, old.port) for e in endpoints):
+        if self._is_heard(broker):
+            return False
+        refused = await self._is_refused(broker.endpoints)
+        if self._is_heard(broker):
+            return False
+        broken_ms = self._broken_ms.get(broker_id)
+        interval_ms: int = self._node.config["broker.heartbeat.interval.ms"]
+        away_ms = 0 if broken_ms is None else self._world.clock.monotonic_ms() - broken_ms
+        return refused or away_ms > interval_ms + RECONNECT_MS
+
+    def _is_heard(self, broker: Broker) -> bool:
+        """Whether the very process that is registered is this one, or keeps a connection here and sends heartbeats."""
+        lifecycle = self._node.lifecycle
+        if lifecycle is not None and broker.incarnation_id == lifecycle.incarnation_id:
             return True
-        return bool(await self._node.peers.refuses(old.host, old.port))
+        contact_ms = self._office.contact_ms(broker.id)
+        if contact_ms is None or broker.id not in self._connections.values():
+            return False
+        interval_ms: int = self._node.config["broker.heartbeat.interval.ms"]
+        return bool(self._world.clock.monotonic_ms() - contact_ms <= 2 * interval_ms)

@@ -100,15 +100,19 @@ class Peers:
 
     async def refuses(self, host: str, port: int) -> bool:
         """Whether the address refuses a fresh connection: its host is up and the process is gone (HC-4)."""
+        return await self.accepts(host, port) is False
+
+    async def accepts(self, host: str, port: int) -> bool | None:
+        """Whether the address takes a fresh connection, False when it refuses; None when nothing can be learnt."""
         probe: Any = asyncio.BufferedProtocol()
         try:
             transport = await self._world.net.connect(host, port, probe)
         except ConnectionRefusedError:
-            return True
+            return False
         except OSError:
-            return False  # silence proves nothing; the session's timeout decides
+            return None  # silence proves nothing; the session's timeout decides
         transport.abort()
-        return False
+        return True
 
     def close(self) -> None:
         for link in self._links.values():

@@ -134,9 +134,9 @@ def unregister_broker(view: View, ask: UnregisterBroker) -> Decision:
 
 
 def has_valid_session(view: View, broker: Broker) -> bool:
-    """Whether a broker counts as there: unfenced, and heard of within the session timeout."""
+    """Whether a broker was heard of within the session timeout, fenced or not: one that starts is alive as well."""
     session = view.soft.sessions.get(broker.id)
-    if broker.fenced or session is None:
+    if session is None:
         return False
     return session.contact_ms + view.settings.session_timeout_ms >= view.facts.now_ms
 
@@ -225,7 +225,9 @@ def broker_refused(view: View, ask: BrokerRefused) -> Decision:
     broker = view.image.brokers.get(ask.broker_id)
     if broker is None or broker.epoch != ask.broker_epoch or broker.fenced:
         return Decision([], Moved(count=0))
-    return _fence(view, ask, [broker.id])
+    fenced = _fence(view, ask, [broker.id])
+    # Its session ends with its process: the next one under the id need not wait for it. A heartbeat begins another.
+    return Decision(fenced.records, fenced.reply, {**fenced.sessions, broker.id: None}, fenced.then)
 
 
 def brokers_gone(view: View, ask: BrokersGone) -> Decision:

@@ -60,6 +60,11 @@ class Office:
     def active(self) -> bool:
         return self.epoch is not None
 
+    def contact_ms(self, broker_id: int) -> int | None:
+        """When a broker was last heard of, or granted a session; None when it has none."""
+        session = self.soft.sessions.get(broker_id)
+        return None if session is None else session.contact_ms
+
     def take_office(self, epoch: int, image: Image, facts: Facts, bootstrap: Sequence[Any] | None = None) -> Answer:
         """Begin to decide under ``epoch`` on a copy of the committed image.
 

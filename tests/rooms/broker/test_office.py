@@ -12,9 +12,10 @@ import pytest
 from moldau.broker import office
 from moldau.broker.config import NodeConfig
 from moldau.broker.office import ControllerOffice
-from moldau.controller.asks import RebalanceLeaders
+from moldau.broker.refused import is_refused
+from moldau.controller.asks import Heartbeat, RebalanceLeaders
 from moldau.controller.replies import Moved
-from moldau.image import Image
+from moldau.image import Endpoint, Image
 from moldau.runtime.world import real_world
 from moldau.wire.records import metadata as records
 from tests.rooms.broker.data_cluster import run, until
@@ -127,4 +128,85 @@ def test_leads_are_given_back_pass_after_pass_until_none_is_left(monkeypatch: py
 
     monkeypatch.setattr(office, "FIRST_REBALANCE_MS", 1)
     monkeypatch.setattr(ControllerOffice, "ask", ask)
+    run(scenario)
+
+
+# ---- another process under the id of a broker
+
+
+class Claimed(Seat):
+    """Broker 7 is registered as incarnation 0; another process claims its id."""
+
+    def __init__(self, *, refuses: bool) -> None:
+        super().__init__(lambda: refuses)
+        self.lifecycle = None
+
+    async def is_gone(self) -> bool:
+        return await self.office.predecessor_is_gone(7)
+
+    def beats(self, connection: str) -> None:
+        self.office.tell(Heartbeat(broker_id=7, broker_epoch=1, metadata_offset=1))
+        self.office.stands_for(connection, 7)
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_broker_that_is_heard_is_never_replaced_whatever_its_address_does(refuses: bool) -> None:
+    async def scenario() -> None:
+        seat = Claimed(refuses=refuses)
+        seat.office.became_active(1)
+        seat.beats("a")
+        assert not await seat.is_gone()
+        seat.office.stop()
+
+    run(scenario)
+
+
+def test_a_broker_whose_connection_broke_is_replaced_at_once_when_its_address_refuses() -> None:
+    async def scenario() -> None:
+        seat = Claimed(refuses=True)
+        seat.office.became_active(1)
+        seat.beats("a")
+        seat.office.connection_closed("a")
+        assert await seat.is_gone()
+        seat.office.stop()
+
+    run(scenario)
+
+
+def test_a_broker_whose_address_still_answers_has_the_time_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection broke and another was made; or it is dead, and a proxy answers for it."""
+
+    async def scenario() -> None:
+        seat = Claimed(refuses=False)
+        seat.office.became_active(1)
+        assert not await seat.is_gone(), "nobody has seen anything of it yet"
+        seat.beats("a")
+        seat.office.connection_closed("a")
+        assert not await seat.is_gone()
+        seat.beats("b")
+        monkeypatch.setattr(office, "RECONNECT_MS", -10_000_000)
+        assert not await seat.is_gone(), "it came back"
+        seat.office.connection_closed("b")
+        assert await seat.is_gone(), "it has been away for longer than a living one"
+        seat.office.stop()
+
+    run(scenario)
+
+
+def test_a_refused_listener_for_clients_is_no_death_where_the_one_for_brokers_answers() -> None:
+    asked: list[str] = []
+
+    class Peers:
+        async def refuses(self, host: str, port: int) -> bool:
+            asked.append(host)
+            return host == "outside"
+
+    async def scenario() -> None:
+        endpoints = [Endpoint("EXTERNAL", "outside", 9094), Endpoint("INTERNAL", "inside", 9092)]
+        assert not await is_refused(Peers(), endpoints, "INTERNAL")
+        assert asked == ["inside"]
+        assert not await is_refused(Peers(), endpoints, "UNKNOWN"), "one of them answers"
+        assert await is_refused(Peers(), endpoints[:1], "UNKNOWN")
+        assert not await is_refused(Peers(), (), "INTERNAL")
+
     run(scenario)

@@ -1,7 +1,7 @@
 """BrokerRegistration, 0-4, on controller listeners: a broker process presents itself (KIP-631).
 
-Its connection stands for it from now on: when it breaks and the address refuses, the broker is fenced at once (HC-4). A
-process that has bound the very address of its predecessor proves that the predecessor is dead.
+Its connection stands for it from now on: when it breaks and the address refuses, the broker is fenced at once (HC-4).
+Another process under the id is taken in only when the one that is registered is silent, or proven dead (decision 24).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def control(node: Any, request: BrokerRegistrationRequest, context: Any) -
             rack=request.rack,
             log_dirs=tuple(request.log_dirs),
             previous_broker_epoch=request.previous_broker_epoch,
-            previous_is_gone=await node.office.predecessor_is_gone(request.broker_id, endpoints),
+            previous_is_gone=await node.office.predecessor_is_gone(request.broker_id),
         )
     )
     refused = whole(reply)

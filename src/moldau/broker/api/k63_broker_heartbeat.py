@@ -12,7 +12,6 @@ from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, Br
 
 async def control(node: Any, request: BrokerHeartbeatRequest, context: Any) -> BrokerHeartbeatResponse:
     """Decide: fence, unfence, let go."""
-    node.office.stands_for(context.connection, request.broker_id)
     reply = await node.office.ask(
         asks.Heartbeat(
             broker_id=request.broker_id,
@@ -26,6 +25,7 @@ async def control(node: Any, request: BrokerHeartbeatRequest, context: Any) -> B
     refused = whole(reply)
     if refused is not None:
         return BrokerHeartbeatResponse(error_code=refused[0])
+    node.office.stands_for(context.connection, request.broker_id)
     return BrokerHeartbeatResponse(
         error_code=reply.code,
         is_caught_up=reply.is_caught_up,

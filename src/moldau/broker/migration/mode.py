@@ -179,7 +179,7 @@ class ZooKeeperMode:
 
     async def _take_in(self, znode: BrokerZnode, epoch: int, known: Broker | None) -> BrokerRegistrationResponse:
         office = self._node.office
-        gone = known is None or known.is_migrating or await office.predecessor_is_gone(znode.id, znode.endpoints)
+        gone = known is None or known.is_migrating or await office.predecessor_is_gone(znode.id)
         reply = await office.ask(
             asks.RegisterBroker(
                 broker_id=znode.id,

@@ -1,8 +1,8 @@
 """The ephemeral znode that says a broker lives (HC-1..3, law Z5): create it, or learn whose it is.
 
 A lost answer is resolved by reading: the incarnation id in the znode says whether it is ours. What a dead process of
-ours left behind is removed only when it is proven dead, for we have bound the very address that it names; or when
-nobody answers there any more, it is waited for. Anybody else's means that this process must not live.
+ours left behind is removed only when it is proven dead, for a connection to the address that it names arrives here; or
+when it does not answer there, it is waited for. Anybody else's means that this process must not live.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from moldau.broker.asking import pause
 from moldau.broker.lifecycle import RegistrationRefused
+from moldau.broker.refused import is_refused, reaches_us
 from moldau.ports.zookeeper import BadVersion, NoAuth, NodeExists, NoNode, Stat
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -87,18 +88,23 @@ async def _make_way(node: Any, zk: Any, found: tuple[str, bytes, Stat], deadline
     except BadZnode as error:
         raise RegistrationRefused(f"{error}; remove that znode if no broker {id} runs") from error
     mine = {(e.host, e.port) for e in node.own_endpoints()}
-    if any((e.host, e.port) in mine for e in endpoints):
-        log.info("an earlier process of this broker is registered; its address is ours now, so it is dead")
-        with contextlib.suppress(NoNode, BadVersion):
-            await zk.delete(path, stat.version)
-        return
-    lives = not endpoints or not await node.peers.refuses(endpoints[0].host, endpoints[0].port)
+    shared = [e for e in endpoints if (e.host, e.port) in mine]
+    for one in shared:
+        if await reaches_us(node.world, node.doors, one.host, one.port):
+            log.info("an earlier process of this broker is registered; its address is ours now, so it is dead")
+            with contextlib.suppress(NoNode, BadVersion):
+                await zk.delete(path, stat.version)
+            return
+    # Where both tell the same address and somebody else answers, that may be a proxy: a dead process's session ends.
+    lives = not endpoints or (
+        not shared and not await is_refused(node.peers, endpoints, node.config.inter_broker_listener)
+    )
     where = ", ".join(f"{e.host}:{e.port}" for e in endpoints)
     if lives or node.world.clock.monotonic_ms() >= deadline_ms:
         raise RegistrationRefused(
-            f"another live broker is registered under broker.id {id}, at {where}; stop it, or give this node another id"
+            f"another live broker is registered under broker.id {id}, at {where}, by ZooKeeper session"
+            f" {stat.ephemeral_owner:#x}; this process, of session {zk.session_id:#x}, is refused: stop the other, or"
+            " give this node another id"
         )
-    log.info(
-        "broker %d is registered at %s, where nobody answers any more; waiting for its session to expire", id, where
-    )
+    log.info("broker %d is registered at %s, where it does not answer; waiting for its session to expire", id, where)
     await pause(node.world.tasks, RETRY_MS)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from moldau.broker.asking import pause
+from moldau.broker.refused import is_refused
 from moldau.broker.zookeeper.admin_znodes import AdminZnodes
 from moldau.broker.zookeeper.directories import Directories
 from moldau.broker.zookeeper.translation import incarnation
@@ -147,7 +148,8 @@ class Watching:
         elif not known.fenced or known.in_controlled_shutdown:
             return
         elif znode.id != self._node.config.node_id and (
-            not znode.endpoints or await self._node.peers.refuses(znode.endpoints[0].host, znode.endpoints[0].port)
+            not znode.endpoints
+            or await is_refused(self._node.peers, znode.endpoints, self._node.config.inter_broker_listener)
         ):
             return  # its process is gone; its session will follow
         await self._ask(asks.Heartbeat(broker_id=znode.id, broker_epoch=epoch, metadata_offset=self._plane.next_offset))
