@@ -27,6 +27,8 @@ from moldau.terms.named import NamedTuple
 
 log = logging.getLogger("moldau.cleaner")
 
+THREADS_MAX = 64
+"""Any number may be set, while everything runs; more than this would do nothing but take memory."""
 KEY_BYTES = 150
 """What one key of the offset map takes: a digest, an offset, and their places in the table."""
 SMALL_BYTES = 1 << 18
@@ -68,7 +70,7 @@ class Cleaning:
 
     def start(self) -> None:
         if self._config["log.cleaner.enable"]:
-            for number in range(self._config["log.cleaner.threads"]):
+            for number in range(self._threads()):
                 if number not in self._wakers:
                     self._wakers[number] = asyncio.Event()
                     self._world.tasks.spawn(self._live(number), f"cleaner {number}")
@@ -89,8 +91,11 @@ class Cleaning:
         log.warning("%s cannot be compacted: %s", partition_log.partition, reason)
 
     def _is_over(self, number: int) -> bool:
+        return self._stopped.is_set() or number >= self._threads()
+
+    def _threads(self) -> int:
         threads: int = self._config["log.cleaner.threads"]
-        return self._stopped.is_set() or number >= threads
+        return min(threads, THREADS_MAX)
 
     async def _live(self, number: int) -> None:
         waker = self._wakers[number]
@@ -124,10 +129,9 @@ class Cleaning:
     async def _compact(self, partition_log: Log, compaction: Compaction, number: int) -> int:
         """One run, and its result put in place; bytes saved."""
         config, began_ms = self._config, self._world.clock.monotonic_ms()
-        threads = max(config["log.cleaner.threads"], 1)
-        room = config["log.cleaner.dedupe.buffer.size"] / threads * config["log.cleaner.io.buffer.load.factor"]
+        threads = max(self._threads(), 1)
         compaction.order = compaction.order._replace(
-            keys_max=max(int(room / KEY_BYTES), 1),
+            keys_max=self._keys_max(threads),
             write_bytes=config["log.cleaner.io.buffer.size"] // threads,
         )
         pool = pools.cleaner(number)
@@ -148,6 +152,12 @@ class Cleaning:
             await self._world.tasks.off_loop(sync.run, pool)
         steps.close()
         return saved
+
+    def _keys_max(self, threads: int) -> int:
+        """Keys that the offset map of one of so many runs may hold."""
+        size: int = self._config["log.cleaner.dedupe.buffer.size"]
+        share: float = self._config["log.cleaner.io.buffer.load.factor"]  # of any size: it has no bounds in Kafka
+        return max(int(size * min(max(share, 0.0), 1.0) / threads / KEY_BYTES), 1)
 
     def _rate(self) -> float:
         """Bytes per second that one of the runs that are under way may read."""

@@ -72,6 +72,10 @@ class NodeConfig:
         self.advertised: tuple[Listener, ...] = self._advertised(protocols, host_name)
         self.bootstrap_controllers: tuple[tuple[str, int], ...] = self._bootstrap()
         self.log_dirs: tuple[str, ...] = self["log.dirs"] or self["log.dir"]
+        if not self.log_dirs or not all(self.log_dirs):
+            raise ConfigError(
+                f"Invalid value {','.join(self.log_dirs)} for configuration log.dirs: a list of folders is expected"
+            )
         self.metadata_dir: str = self["metadata.log.dir"] or self.log_dirs[0]
         self._check()
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from moldau.controller.asks import Operation
 from moldau.controller.facts import FINE, Problem
-from moldau.image.configs import Resource
+from moldau.image.configs import Resource, broker_number
 from moldau.runtime.levels import LEVELS, ROOT, levels, set_level
 from moldau.terms import Code
+from moldau.terms.config_key import shown
 
 QUORUM_ONLY = (Resource.CLIENT_METRICS, Resource.GROUP)
 
@@ -45,9 +46,10 @@ def not_on_this_plane(node: Any, kind: int) -> Problem | None:
 
 def named_this_node(me: int, name: str) -> Problem | None:
     """What is wrong with a node's name in a request that only the node itself can answer."""
-    if not (name.isascii() and name.isdigit()):
-        return Problem(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if int(name) != me:
+    id = broker_number(name)
+    if id is None:
+        return Problem(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {shown(name)}")
+    if id != me:
         return Problem(Code.INVALID_REQUEST, f"Unexpected node id. Expected {me}, but received {name}")
     return None
 
@@ -62,17 +64,18 @@ def _levels(me: int, resource: Any, validate_only: bool) -> Problem:
     for change in resource.configs:
         operation = change.config_operation
         if count[change.name] > 1:
-            return Problem(Code.INVALID_REQUEST, f"The key {change.name} is named more than once.")
+            return Problem(Code.INVALID_REQUEST, f"The key {shown(change.name)} is named more than once.")
         if operation not in (Operation.SET, Operation.DELETE):
             return Problem(Code.INVALID_REQUEST, f"Operation {operation} cannot be applied to a log level.")
         if change.name not in known:
-            return Problem(Code.INVALID_CONFIG, f"Logger {change.name} does not exist!")
+            return Problem(Code.INVALID_CONFIG, f"Logger {shown(change.name)} does not exist!")
         if operation == Operation.DELETE and change.name == ROOT:
             return Problem(Code.INVALID_REQUEST, f"The log level of the {ROOT} logger cannot be removed.")
         if operation == Operation.SET and change.value not in LEVELS:
             allowed = ", ".join(LEVELS)
             return Problem(
-                Code.INVALID_CONFIG, f"{change.value} is no log level for {change.name}: one of {allowed} is expected"
+                Code.INVALID_CONFIG,
+                f"{shown(str(change.value))} is no log level for {change.name}: one of {allowed} is expected",
             )
     for change in () if validate_only else resource.configs:
         set_level(change.name, change.value if change.config_operation == Operation.SET else None)

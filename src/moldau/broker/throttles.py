@@ -15,6 +15,7 @@ from moldau.image import Image
 from moldau.image.configs import Resource, broker_setting
 from moldau.ports import Clock, Tasks
 from moldau.terms.config_key import LONG_MAX
+from moldau.terms.topic_config import TOPIC_KEYS
 
 if TYPE_CHECKING:
     from moldau.broker.readings import Asked
@@ -81,7 +82,7 @@ class Side:
         self._some: dict[str, frozenset[int]] = {}
 
     def list(self, topic: str, text: str | None, me: int) -> None:
-        """What the topic's setting says: ``*``, pairs ``partition:broker``, or nothing."""
+        """What the topic's setting says: ``*``, pairs ``partition:broker``, or nothing, as what is no such list."""
         self._all.discard(topic)
         self._some.pop(topic, None)
         members = [member.strip() for member in (text or "").split(",")]
@@ -125,7 +126,8 @@ class Throttles:
             if kind == Resource.TOPIC:
                 own = image.config(Resource.TOPIC, topic)
                 for side, key in zip(sides, LISTS, strict=True):
-                    side.list(topic, own.get(key), self._me)
+                    text = own.get(key)
+                    side.list(topic, text if text is not None and TOPIC_KEYS[key].is_good(text) else None, self._me)
         for side in sides:
             side.settle()
 

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from moldau.controller.facts import Problem, View
 from moldau.image.configs import Resource
 from moldau.terms import Code
-from moldau.terms.config_key import ConfigError, ConfigKey, Kind
+from moldau.terms.broker_config import BROKER_KEYS
+from moldau.terms.config_key import ConfigError, ConfigKey, Kind, shown
 from moldau.terms.group_config import GROUP_KEYS, MATCHED, broker_bound
 from moldau.terms.topic_defaults import check_default
 
@@ -23,7 +24,10 @@ _DURATION = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d
 
 
 def wrong_together(view: View, kind: int, settings: Mapping[str, str]) -> Problem | None:
-    """What is wrong with all the settings that a resource would have, or None. Each is a good value of its key."""
+    """What is wrong with all the settings that a resource would have, or None.
+
+    Those that are being set are good values of their keys; what was there before may be anything.
+    """
     match kind:
         case Resource.TOPIC:
             return _of_topic(view, settings)
@@ -48,7 +52,8 @@ def _of_broker(view: View, settings: Mapping[str, str]) -> Problem | None:
         return Problem(Code.INVALID_REQUEST, text)
     try:
         for name, text in settings.items():
-            check_default(name, text)
+            if name not in BROKER_KEYS or BROKER_KEYS[name].is_good(text):
+                check_default(name, text)
     except ConfigError as error:
         return Problem(Code.INVALID_REQUEST, str(error))
     return None
@@ -57,7 +62,9 @@ def _of_broker(view: View, settings: Mapping[str, str]) -> Problem | None:
 def _crossed(view: View, settings: Mapping[str, str], least: str, most: str) -> str | None:
     """What is wrong when a lower limit is above its upper one, of which the brokers may have set either."""
     low, high = (
-        int(settings[name]) if name in settings else view.settings.number(view.image, of_broker)
+        int(settings[name])
+        if name in settings and BROKER_KEYS[of_broker].is_good(settings[name])
+        else view.settings.number(view.image, of_broker)
         for name, of_broker in zip((least, most), LAGS_OF_BROKER, strict=True)
     )
     if low <= high or not settings.keys() & {least, most}:
@@ -82,20 +89,22 @@ def _of_group(view: View, settings: Mapping[str, str]) -> Problem | None:
     if reset not in ("latest", "earliest") and not _DURATION.match(reset):
         allowed = "latest, earliest or by_duration:PnDTnHnMn.nS is expected"
         return Problem(
-            Code.INVALID_CONFIG, f"Invalid value {reset} for configuration share.auto.offset.reset: {allowed}"
+            Code.INVALID_CONFIG, f"Invalid value {shown(reset)} for configuration share.auto.offset.reset: {allowed}"
         )
     return None
 
 
 def _numbers(settings: Mapping[str, str]) -> list[tuple[str, ConfigKey]]:
-    return [(name, GROUP_KEYS[name]) for name in settings if name in GROUP_KEYS and GROUP_KEYS[name].kind is Kind.INT]
+    """The settings that are whole numbers; what an older version or another controller left and is none counts not."""
+    keys = ((name, GROUP_KEYS[name]) for name in settings if name in GROUP_KEYS)
+    return [(name, key) for name, key in keys if key.kind is Kind.INT and key.is_good(settings[name])]
 
 
 def _of_client_metrics(settings: Mapping[str, str]) -> Problem | None:
     for pattern in filter(None, (part.strip() for part in settings.get("match", "").split(","))):
         name, equals, wanted = pattern.partition("=")
         if name.strip() not in MATCHED or not equals or not wanted.strip() or not _is_pattern(wanted.strip()):
-            return Problem(Code.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}")
+            return Problem(Code.INVALID_CONFIG, f"Illegal client matching pattern: {shown(pattern)}")
     return None
 
 

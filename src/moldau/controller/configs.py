@@ -18,12 +18,12 @@ from moldau.controller.config_rules import wrong_together
 from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.replies import ConfigsAltered
 from moldau.image import NO_LEADER
-from moldau.image.configs import CLUSTER, Resource
+from moldau.image.configs import CLUSTER, Resource, broker_number
 from moldau.terms import Code
-from moldau.terms.config_key import ConfigError, ConfigKey, Kind
+from moldau.terms.config_key import ConfigError, ConfigKey, Kind, shown
 from moldau.terms.dynamic_config import DYNAMIC_KEYS, refused_names
 from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
-from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.terms.topic_config import TOPIC_KEYS, check_offered
 from moldau.wire.records.metadata import ConfigRecord
 
 _MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
@@ -77,7 +77,7 @@ def _changes(view: View, resource: ConfigChange, whole: bool) -> list[Any] | Pro
             return Problem(Code.INVALID_REQUEST, why)
     for name, operation, value in resource.changes:
         if count[name] > 1:
-            return Problem(Code.INVALID_REQUEST, f"The key {name} is named more than once.")
+            return Problem(Code.INVALID_REQUEST, f"The key {shown(name)} is named more than once.")
         outcome = _new_value(keys.get(name), (name, operation, value), now.get(name), bad_value)
         if isinstance(outcome, Problem):
             of_metrics = resource.resource_type == Resource.CLIENT_METRICS  # KIP-714 knows one code for all of it
@@ -111,9 +111,10 @@ def _keys_of(view: View, resource: ConfigChange) -> Mapping[str, ConfigKey] | Pr
         case Resource.BROKER:
             if name == CLUSTER:
                 return DYNAMIC_KEYS
-            if not name.isascii() or not name.isdigit():
-                return Problem(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-            if int(name) not in view.image.brokers and int(name) not in view.image.controllers:
+            id = broker_number(name)
+            if id is None:
+                return Problem(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {shown(name)}")
+            if id not in view.image.brokers and id not in view.image.controllers:
                 return Problem(Code.BROKER_ID_NOT_REGISTERED, f"No broker or controller with id {name} is registered.")
             # With an ELR all must agree on min.insync.replicas, so that one broker cannot have its own (KIP-966).
             return {key: known for key, known in DYNAMIC_KEYS.items() if not (view.elr and key == _MIN_ISR)}
@@ -136,11 +137,11 @@ def _new_value(
             return {}  # of an older or newer version, and not wanted any more
         if name == _MIN_ISR:
             return Problem(Code.INVALID_CONFIG, f"{name} is the cluster's or a topic's while an ELR is kept (KIP-966).")
-        return Problem(Code.INVALID_CONFIG, f"Unknown config name: {name}")
+        return Problem(Code.INVALID_CONFIG, f"Unknown config name: {shown(name)}")
     if operation == Operation.DELETE:
         return {}
     if value is None:
-        return Problem(Code.INVALID_REQUEST, f"Null value not supported for: {name}")
+        return Problem(Code.INVALID_REQUEST, f"Null value not supported for: {shown(name)}")
     if operation in (Operation.APPEND, Operation.SUBTRACT):
         if key.kind is not Kind.LIST:
             word = Operation(operation).name
@@ -155,6 +156,7 @@ def _new_value(
         return Problem(Code.INVALID_REQUEST, f"Unknown operation {operation} for key {name}.")
     try:
         key.parse(value)
+        check_offered(name, value)
     except ConfigError as error:
         return Problem(bad_value, str(error))
     return {name: value}
@@ -165,12 +167,13 @@ def checked_new_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, 
     good: dict[str, str] = {}
     for name, value in configs:
         if value is None:
-            return Problem(Code.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
+            return Problem(Code.INVALID_CONFIG, f"Null value not supported for topic configs: {shown(name)}")
         key = TOPIC_KEYS.get(name)
         if key is None:
-            return Problem(Code.INVALID_CONFIG, f"Unknown topic config name: {name}")
+            return Problem(Code.INVALID_CONFIG, f"Unknown topic config name: {shown(name)}")
         try:
             key.parse(value)
+            check_offered(name, value)
         except ConfigError as error:
             return Problem(Code.INVALID_CONFIG, str(error))
         good[name] = value

@@ -1,12 +1,14 @@
 """Which setting wins: topic over this broker over the cluster's default over the file over Kafka's default.
 
-Pure look-ups over an image and the static file; names and defaults come from ``moldau.terms``. Who may change a setting
-is decided in ``moldau.controller.configs``. Sources and their numbers: KIP-226, DescribeConfigs.
+A text that is no good value of its key, which a foreign controller or a tool at ZooKeeper may have left, is passed
+over: who asks for one value is always given one that its key allows. Pure look-ups over an image and the static file;
+names and defaults come from ``moldau.terms``. Who may change a setting is decided in ``moldau.controller.configs``.
+Sources and their numbers: KIP-226, DescribeConfigs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -52,6 +54,15 @@ class Setting(NamedTuple):
     source: Source
 
 
+WHEN_UNREADABLE = {
+    "cleanup.policy": "",
+    "retention.bytes": "-1",
+    "retention.ms": "-1",
+    "unclean.leader.election.enable": "false",
+}
+"""Topic key -> what counts while its text cannot be read: nobody knows what was meant, so nothing is deleted."""
+
+ID_DIGITS_MAX = 10
 CLUSTER = ""
 """Name of the broker resource that holds defaults for all brokers."""
 
@@ -61,7 +72,16 @@ Static = Mapping[str, str]
 
 def topic_setting(image: Image, topic: str, key: str, static: Static, broker_id: int | None = None) -> Setting:
     """The value of a topic key that counts, as text. ``broker_id``: whose own dynamic settings to look at as well."""
-    return topic_settings(image, topic, key, static, broker_id)[0]
+    return _first_good(TOPIC_KEYS[key], topic_settings(image, topic, key, static, broker_id))
+
+
+def _first_good(key: ConfigKey | None, found: Sequence[Setting]) -> Setting:
+    for one in found:
+        if key is None or one.value is None or key.is_good(one.value):
+            return one
+        if key.name in WHEN_UNREADABLE:
+            return one._replace(value=WHEN_UNREADABLE[key.name])
+    raise AssertionError("the default stands last, and is a good value")
 
 
 def topic_settings(image: Image, topic: str, key: str, static: Static, broker_id: int | None = None) -> list[Setting]:
@@ -103,7 +123,32 @@ def topic_value(image: Image, topic: str, key: str, static: Static) -> Any:
 
 def broker_setting(image: Image, broker_id: int | None, key: str, static: Static) -> Setting:
     """The value of a broker key that counts: this broker's, the cluster's, the file's, Kafka's default."""
-    return broker_settings(image, broker_id, key, static)[0]
+    known = BROKER_KEYS.get(key) or ONLY_DYNAMIC.get(key)
+    return _first_good(known, broker_settings(image, broker_id, key, static))
+
+
+def broker_number(name: str) -> int | None:
+    """The id of the broker, or controller, that a resource of that name is; None when the name is no id.
+
+    >>> broker_number("12"), broker_number("9" * 5000), broker_number("")
+    (12, None, None)
+    """
+    return int(name) if name.isascii() and name.isdigit() and len(name) <= ID_DIGITS_MAX else None
+
+
+def key_of(kind: int, name: str) -> ConfigKey | None:
+    """The key of that name for a kind of resource; None when it has none, or this version does not know it."""
+    match kind:
+        case Resource.TOPIC:
+            return TOPIC_KEYS.get(name)
+        case Resource.BROKER:
+            return BROKER_KEYS.get(name) or ONLY_DYNAMIC.get(name)
+        case Resource.GROUP:
+            return GROUP_KEYS.get(name)
+        case Resource.CLIENT_METRICS:
+            return CLIENT_METRICS_KEYS.get(name)
+        case _:
+            return None
 
 
 def broker_settings(image: Image, broker_id: int | None, key: str, static: Static) -> list[Setting]:

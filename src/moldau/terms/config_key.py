@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from math import isinf
 from typing import Any
 
 from moldau.terms.named import NamedTuple
@@ -18,8 +19,14 @@ LONG_MAX = 2**63 - 1
 
 _RANGES = {"INT": (-(2**31), INT_MAX), "SHORT": (-(2**15), 2**15 - 1), "LONG": (-(2**63), LONG_MAX)}
 _OVERRIDES = "max.connections.per.ip.overrides"
-_OVERRIDE = re.compile(r"\s*\S+:\d+\s*\Z", re.ASCII)
-_THROTTLED_REPLICA = re.compile(r"\d+:\d+\Z")
+_OVERRIDE = re.compile(r"\s*\S+:\d{1,10}\s*\Z", re.ASCII)
+_THROTTLED_REPLICA = re.compile(r"\d{1,10}:\d{1,10}\Z", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,4000}\Z", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d{1,400}\.?\d{0,400}|\.\d{1,400})([eE][+-]?\d{1,5})?\Z", re.ASCII)
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+SHOWN_MAX = 200
+TEXT_BYTES_MAX = 0x7FFF
+"""What a text in a record or an answer may hold; Kafka's generated code writes no longer one."""
 
 
 class Kind(IntEnum):
@@ -74,6 +81,9 @@ class ConfigKey(NamedTuple):
         12
         """
         text = text.strip()
+        if len(text.encode(errors="replace")) > TEXT_BYTES_MAX or _LONE_SURROGATE.search(text):
+            what = f"at most {TEXT_BYTES_MAX} bytes of UTF-8"
+            raise ConfigError(f"Invalid value {shown(text)} for configuration {self.name}: {what} are expected")
         try:
             value = _convert(self.kind, text)
         except ValueError:
@@ -81,6 +91,14 @@ class ConfigKey(NamedTuple):
         if not self._allows(value):
             raise ConfigError(self._refusal(text))
         return value
+
+    def is_good(self, text: str) -> bool:
+        """Whether ``text`` stands for a value of this key."""
+        try:
+            self.parse(text)
+        except ConfigError:
+            return False
+        return True
 
     def text(self, value: Any) -> str | None:
         """How a parsed value is written (in responses and files); None for "not set"."""
@@ -112,7 +130,7 @@ class ConfigKey(NamedTuple):
         return words
 
     def _refusal(self, text: str) -> str:
-        return f"Invalid value {text} for configuration {self.name}: {self.allowed()} is expected"
+        return f"Invalid value {shown(text)} for configuration {self.name}: {self.allowed()} is expected"
 
     def _allows(self, value: Any) -> bool:
         if self.one_of:
@@ -150,7 +168,7 @@ def _convert(kind: Kind, text: str) -> Any:
             raise ValueError(text)
         return lowered == "true"
     if kind in (Kind.INT, Kind.SHORT, Kind.LONG):
-        if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):  # int() would take "1_000" and blanks inside
+        if not _WHOLE.match(text):  # int() would take "1_000", blanks inside and the digits of any script
             raise ValueError(text)
         low, high = _RANGES[kind.name]
         number = int(text)
@@ -158,10 +176,22 @@ def _convert(kind: Kind, text: str) -> Any:
             raise ValueError(text)
         return number
     if kind is Kind.DOUBLE:
-        return float(text)
+        if not _DECIMAL.match(text) or isinf(decimal := float(text)):  # nor "nan": nothing compares with it
+            raise ValueError(text)
+        return decimal
     if kind is Kind.LIST:
         return tuple(member.strip() for member in text.split(",")) if text else ()
     return text
+
+
+def shown(text: str) -> str:
+    """A text for a message: cut where it is longer than anybody reads, or than an answer can hold.
+
+    >>> len(shown("9" * 5000))
+    222
+    """
+    whole = text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}... ({len(text)} characters)"
+    return whole.encode(errors="backslashreplace").decode()
 
 
 def table(*keys: ConfigKey) -> dict[str, ConfigKey]:

@@ -6,7 +6,7 @@ Read next: ``config_key.py`` (what a key is), ``moldau.storage`` (what the log d
 
 from __future__ import annotations
 
-from moldau.terms.config_key import LONG_MAX, ConfigKey, Kind, Synonym, table
+from moldau.terms.config_key import LONG_MAX, ConfigError, ConfigKey, Kind, Synonym, table
 
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
@@ -293,3 +293,9 @@ TOPIC_KEYS: dict[str, ConfigKey] = table(
         doc="Whether a replica outside the ISR may lead when no other is left; records may be lost.",
     ),
 )
+
+
+def check_offered(name: str, text: str) -> None:
+    """ConfigError when a good value asks for what is not offered, and what would be missed."""
+    if name == "remote.storage.enable" and TOPIC_KEYS[name].parse(text):
+        raise ConfigError(f"Invalid value {text} for configuration {name}: tiered storage is not served")

@@ -8,7 +8,7 @@ no log be opened (log.roll.ms=0). Which of several synonyms wins is decided in `
 
 from __future__ import annotations
 
-from moldau.terms.config_key import ConfigError, ConfigKey
+from moldau.terms.config_key import ConfigError, ConfigKey, Kind
 from moldau.terms.topic_config import TOPIC_KEYS
 
 OF_INTERNAL_TOPICS = {"offsets.topic.segment.bytes": ("segment.bytes", 1)}
@@ -21,10 +21,14 @@ BECOMES: dict[str, tuple[str, int]] = {
 """Broker key -> the topic key that it becomes, and by what it is multiplied."""
 
 
+_NUMBER = ConfigKey("", Kind.LONG, 0, "")
+
+
 def topic_text(topic_key: ConfigKey, factor: int, text: str) -> str:
     """A broker key's text in the topic key's unit.
 
-    Any negative retention time is "no limit", as a broker of Kafka reads it; minus one hour is never -3,600,000.
+    Any negative retention time is "no limit", as a broker of Kafka reads it; minus one hour is never -3,600,000. A text
+    that is no number stays as it is.
 
     >>> topic_text(TOPIC_KEYS["retention.ms"], 3_600_000, "2"), topic_text(TOPIC_KEYS["retention.ms"], 60_000, "-5")
     ('7200000', '-1')
@@ -32,7 +36,10 @@ def topic_text(topic_key: ConfigKey, factor: int, text: str) -> str:
     unlimited = topic_key.name == "retention.ms"
     if factor == 1 and not unlimited:
         return text
-    number = int(text.strip())
+    try:
+        number = _NUMBER.parse(text)
+    except ConfigError:
+        return text  # no good value of either key, and the topic key will say so
     if number < 0:
         return "-1" if unlimited else str(number)
     return str(number * factor)

@@ -30,6 +30,7 @@ from moldau.runtime.levels import LEVELS, levels
 from moldau.terms import Code
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.config_key import ConfigKey, Kind
+from moldau.terms.config_key import shown as cut
 from moldau.terms.dynamic_config import ONLY_DYNAMIC, update_mode
 from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
 from moldau.terms.topic_config import TOPIC_KEYS
@@ -89,7 +90,7 @@ def _resource(node: Any, type: int, name: str) -> Any:
         if problem is not None:
             return problem
         if name not in image.names:
-            return Code.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name} does not exist."
+            return Code.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {cut(name)} does not exist."
         return list(visible_topic_keys()), lambda key: topic_settings(image, name, key, static, me), TOPIC_KEYS, True
     if type == Resource.BROKER:
         if name == CLUSTER:
@@ -101,7 +102,10 @@ def _resource(node: Any, type: int, name: str) -> Any:
                 True,
             )
         if name != str(me):
-            return Code.INVALID_REQUEST, f"Unexpected broker id, expected {me} or empty string, but received {name}"
+            return (
+                Code.INVALID_REQUEST,
+                f"Unexpected broker id, expected {me} or empty string, but received {cut(name)}",
+            )
         return _broker_names(image, me), lambda key: broker_settings(image, me, key, static), _KEYS_OF_BROKERS, False
     return _smaller_resource(node, type, name)
 
