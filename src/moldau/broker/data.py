@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -59,18 +60,14 @@ class DataSide:
         self.coordinator: Coordinator
         self.cleaning = Cleaning(node.world, self.log_dirs, node.config)
         self._probe_sent_ms: int | None = None
-        self._stopped = False
+        self._stopped = self._loading = False
         self._loaded = asyncio.Event()
+        self._passing = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
-    def load(self) -> Generator[None, None, None]:
-        """Claim the directories and load every log, with pauses where the loop should turn: health pages tell meanwhile
-        that the node lives. FormatRefused or LogError says why not."""
-        try:
-            yield from self._load()
-        finally:
-            self._loaded.set()
-
-    def _load(self) -> Generator[None, None, None]:
+    def claim(self) -> None:
+        """Make the directories this process's own, before anything in them is touched; FormatRefused says why not."""
         node = self._node
         try:
             self.log_dirs.claim(node.cluster_id, node.config.node_id, 0 if node.config.on_zookeeper else 1)
@@ -78,6 +75,18 @@ class DataSide:
             raise FormatRefused(str(error)) from error
         if node.config.on_zookeeper:
             self._leave_quorum(f"{node.config.metadata_dir}/{METADATA_FOLDER}")
+
+    def load(self) -> Generator[None, None, None]:
+        """Load every log, with pauses where the loop should turn: the quorum goes on meanwhile, and health pages tell
+        that the node lives. LogError says why not."""
+        self._loading = True
+        try:
+            yield from self._load()
+        finally:
+            self._loaded.set()
+
+    def _load(self) -> Generator[None, None, None]:
+        node = self._node
         around = Surroundings(
             me=node.config.node_id,
             world=node.world,
@@ -159,11 +168,24 @@ class DataSide:
             while not self._stopped:
                 await pause(self._world.tasks, period_ms)
                 if not self._stopped:
-                    result = act()
-                    if hasattr(result, "__await__"):
-                        await result
+                    with self._passes():
+                        result = act()
+                        if hasattr(result, "__await__"):
+                            await result
 
         self._world.tasks.spawn(again(), name)
+
+    @contextmanager
+    def _passes(self) -> Iterator[None]:
+        """A pass is under way: a stop waits for its end before it closes what the pass works on."""
+        self._passing += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._passing -= 1
+            if not self._passing:
+                self._idle.set()
 
     async def _flush(self) -> None:
         if (rare := self._world.rare) is not None and rare(LATE_FLUSH):
@@ -231,13 +253,22 @@ class DataSide:
     def offline_ids(self) -> list[bytes]:
         return [dir.id for dir in self.log_dirs.offline if dir.id != bytes(16)]
 
-    async def stop(self, broker_epoch: int) -> None:
-        """Stop following and coordinating, flush, and write the clean-shutdown marker."""
+    async def refuse(self) -> None:
+        """Serve nobody any more: from now on nothing is acknowledged here, and whoever waits is told to look elsewhere.
+
+        Returns when no pass works on a log.
+        """
         self._stopped = True
-        await self._loaded.wait()
+        if self._loading:
+            await self._loaded.wait()
         if not hasattr(self, "coordinator"):
             return
         self.cleaning.stop()
         self.coordinator.stop()
         self.replicas.stop()
-        await self._world.tasks.off_loop(lambda: self.log_dirs.close(broker_epoch), pools.STOPPING)
+        await self._idle.wait()
+
+    async def close(self, broker_epoch: int) -> None:
+        """Flush what was acknowledged, and write the clean-shutdown marker last; called after ``refuse``."""
+        if hasattr(self, "coordinator"):
+            await self._world.tasks.off_loop(lambda: self.log_dirs.close(broker_epoch), pools.STOPPING)

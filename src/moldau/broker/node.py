@@ -103,18 +103,16 @@ class Node:
             await self._join()
             if self.config.is_broker:
                 self.data = DataSide(self)
-                await in_turns(self.world.tasks, self.data.load())
-                if self._stopping is not None:  # told to stop meanwhile: nothing else begins
-                    return await self._stopping
-                self.data.start()
-            self._listen_to_metadata()
-            for one in self.config.listeners:
-                await self._listen(one)
-            await self.plane.start()
-            if self.office is not None:
-                self.office.start()
-            if self.registering is not None:
-                self.registering.start()
+                self.data.claim()
+            state_log = StateLog(self)
+            self.metadata.watch(state_log.decided)
+            # On ZooKeeper a controller may speak to us as soon as we listen: its brokers have their logs before.
+            if not self.config.on_zookeeper:
+                await self._take_seat()
+            if not await self._load(state_log):  # told to stop meanwhile: nothing else begins
+                return
+            if self.config.on_zookeeper:
+                await self._take_seat()
             if self.lifecycle is not None:
                 self.lifecycle.start()
                 await self.lifecycle.running.wait()
@@ -179,14 +177,32 @@ class Node:
 
         return ZooKeeperLifecycle(self)
 
-    def _listen_to_metadata(self) -> None:
-        state_log = StateLog(self)
-        self.metadata.watch(state_log.decided)
-        if self.config.is_broker:
-            self.metadata.subscribe(state_log.carried_out)  # after the replicas, which subscribed when they were loaded
-        else:
+    async def _take_seat(self) -> None:
+        """Bind the listeners and take part in the control plane. In KRaft mode this is before logs are loaded: after a
+        power cut of the whole site that may take minutes, and brokers need controllers meanwhile."""
+        if not self.config.is_broker:
             for _ in self.metadata.release(self.config.node_id):
                 raise AssertionError("a controller has nothing to begin")
+        for one in self.config.listeners:
+            await self._listen(one)
+        await self.plane.start()
+        if self.office is not None:
+            self.office.start()
+        if self.registering is not None:
+            self.registering.start()
+
+    async def _load(self, state_log: StateLog) -> bool:
+        """Load the logs, if this is a broker, and hear of the metadata from then on; False when told to stop."""
+        if self.data is None:
+            return True
+        if self._stopping is None:
+            await in_turns(self.world.tasks, self.data.load())
+        if self._stopping is not None:
+            await self._stopping
+            return False
+        self.data.start()
+        self.metadata.subscribe(state_log.carried_out)  # after the replicas, which subscribed when they were loaded
+        return True
 
     async def _listen(self, one: Listener) -> None:
         is_controllers = one.name in self.config.controller_listener_names
@@ -287,7 +303,12 @@ class Node:
         for listener in self.bound.values():
             listener.close()
         if self.data is not None:
-            await self.data.stop(self.lifecycle.epoch if self.lifecycle is not None else -1)
+            # Whoever closes a log vouches for it: nothing may be acknowledged that comes after its flush.
+            await self.data.refuse()
+            for door in self.doors:
+                if door.kind != CONTROLLER:
+                    door.close()
+            await self.data.close(self.lifecycle.epoch if self.lifecycle is not None else -1)
         if self.registering is not None:
             self.registering.stop()
         if self.migration is not None:

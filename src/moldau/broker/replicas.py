@@ -117,7 +117,7 @@ class Replicas:
         """The replica of a partition by its topic's name, or why there is none here."""
         replica = self.by_partition.get(TopicPartition(topic, number))
         if replica is not None:
-            return replica
+            return Code.NOT_LEADER_OR_FOLLOWER if self._stopped else replica
         known = self.image.topic(topic)
         if known is None or number not in known.partitions:
             return Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -127,7 +127,7 @@ class Replicas:
         """The same by topic id."""
         replica = self.by_key.get((topic_id, number))
         if replica is not None:
-            return replica
+            return Code.NOT_LEADER_OR_FOLLOWER if self._stopped else replica
         known = self.image.topics.get(topic_id)
         if known is None:
             return Code.UNKNOWN_TOPIC_ID
@@ -150,6 +150,8 @@ class Replicas:
         Whoever looks meanwhile finds replicas that have not yet heard, as they are on a broker that is a moment behind:
         epochs tell (BR-1). The next change is not begun before this one is through.
         """
+        if self._stopped:
+            return
         self.brokers.image = image
         first = not self._started
         if first:
@@ -410,7 +412,7 @@ class Replicas:
     def append(self, replica: Replica, records: Buffer, acks: int, *, internal: bool = False) -> Appended:
         """Append a client's batches as leader; ``internal`` for coordinators' own. Refusals are codes."""
         machine = replica.machine
-        code = machine.admit(acks)
+        code = Code.NOT_LEADER_OR_FOLLOWER if self._stopped else machine.admit(acks)
         if code is not Code.NONE:
             return Appended(code)
         try:
@@ -469,6 +471,8 @@ class Replicas:
 
     def _sweep_some(self, rest: Iterable[Replica]) -> None:
         """One slice of a sweep; ten thousand at once would hold up the loop."""
+        if self._stopped:
+            return
         now_ms = self._clock.monotonic_ms()
         swept = 0
         for replica in islice(rest, SWEPT_AT_ONCE):
@@ -480,7 +484,8 @@ class Replicas:
             self.around.world.tasks.call_soon(lambda: self._sweep_some(rest))
 
     def stop(self) -> None:
-        """Stop following and sweeping, answer everybody who waits. Logs stay open: their owner closes them."""
+        """Stop leading, following and sweeping, answer everybody who waits. From now on no log is changed here: what
+        closes them, on another thread, vouches for all that was acknowledged."""
         self._stopped = True
         if self._sweep is not None:
             self._sweep.cancel()
