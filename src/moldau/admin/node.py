@@ -142,6 +142,7 @@ def _run(config: NodeConfig, logs: str | None, began: float) -> int:
         zookeeper = Session
     world = real_world(loop, failed, zookeeper)
     node = Node(config, world, lambda code: None if ended.done() else ended.set_result(code))
+    loop.set_exception_handler(node.callback_failed)
 
     async def live() -> int:
         starting = loop.create_task(node.start())

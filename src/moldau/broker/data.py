@@ -96,6 +96,7 @@ class DataSide:
             connect=lambda host, port: connect(node.world, host, port, node.connection_options),
             broker_epoch=lambda: node.lifecycle.epoch,
             refused=node.leader_refused,
+            survived=node.survived,
         )
         self.replicas = node.replicas = Replicas(around)
         at_once = max(self._world.step // 2, 1)
@@ -147,7 +148,8 @@ class DataSide:
         """Begin the passes."""
         config = self._node.config
         wall_ms = self._world.clock.wall_ms
-        self._every("flush", FLUSH_MS, self._flush)
+        # A flush that was begun and not ended would never be begun again, while replicas rely on it.
+        self._every("flush", FLUSH_MS, self._flush, restarts=False)
         self._every("checkpoint", config["replica.high.watermark.checkpoint.interval.ms"], self._checkpoint)
         self._every(
             "retention", config["log.retention.check.interval.ms"], lambda: self.log_dirs.retention_pass(wall_ms())
@@ -163,15 +165,29 @@ class DataSide:
     def _remember_producers(self) -> None:
         self.log_dirs.producer_expiration_ms = self._node.config["producer.id.expiration.ms"]
 
-    def _every(self, name: str, period_ms: int, act: Callable[[], object]) -> None:
+    def _every(self, name: str, period_ms: int, act: Callable[[], object], *, restarts: bool = True) -> None:
+        """Run a pass again and again. One that keeps nothing from one run to the next ``restarts`` after an error that
+        nobody expected; our own broken assertion stops the node all the same."""
+
+        async def once() -> None:
+            with self._passes():
+                result = act()
+                if hasattr(result, "__await__"):
+                    await result
+
         async def again() -> None:
             while not self._stopped:
                 await pause(self._world.tasks, period_ms)
-                if not self._stopped:
-                    with self._passes():
-                        result = act()
-                        if hasattr(result, "__await__"):
-                            await result
+                if self._stopped:
+                    return
+                try:
+                    await once()
+                except AssertionError:
+                    raise
+                except Exception as error:
+                    if not restarts:
+                        raise
+                    self._node.survived(name, error)
 
         self._world.tasks.spawn(again(), name)
 

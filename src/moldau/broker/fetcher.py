@@ -211,10 +211,13 @@ class Fetcher:
 
     def _broken(self, error: BaseException) -> None:
         self._hang_up()
-        if isinstance(error, OSError):
-            self._retry(error)
-        else:
-            self._tasks.spawn(_fail(error), f"fetcher-{self.leader}")  # our bug: it must stop the node, not hide here
+        if isinstance(error, AssertionError):  # our bug: it must stop the node, not hide here
+            self._tasks.spawn(_fail(error), f"fetcher-{self.leader}")
+            return
+        if not isinstance(error, OSError):
+            self._around.survived(f"fetching from broker {self.leader}", error)
+            error = ConnectionError(repr(error))
+        self._retry(error)
 
     def _retry(self, error: OSError) -> None:
         self._failures += 1
@@ -326,9 +329,20 @@ class Fetcher:
             for part in topic.partitions:
                 following = self.followed.get((topic_id, part.partition_index))
                 if following is not None:
-                    self._apply(following, sent.serial, part)
+                    self._apply_alone(following, sent.serial, part)
         if not self._session_id:
             self._dirty.update((k, f) for k, f in self.followed.items() if f.timer is None)
+
+    def _apply_alone(self, following: Following, serial: int, part: FetchResponse.PartitionData) -> None:
+        """The same, so that what a leader sends costs the partition at most, and not the others or this broker."""
+        try:
+            self._apply(following, serial, part)
+        except AssertionError:
+            raise
+        except Exception as error:
+            self._around.survived(f"following {following.replica.partition}", error)
+            if self.followed.get(following.replica.key) is following and following.timer is None:
+                self._block(following)
 
     def _apply(self, following: Following, serial: int, part: FetchResponse.PartitionData) -> None:
         """One partition's answer, as the machine judges it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,10 @@ class Node:
         self.admitted = False
         """Whether clients may come: before, the controller must not let this broker lead."""
         self.migration: Migration | None = None
+        self.survivals: Counter[str] = Counter()
+        """Errors that nobody expected and that stopped nothing, by where they were met."""
+        self.unexpected: Callable[[str, BaseException], object] = lambda where, error: None
+        """Told of each of them: a simulated world takes it for a broken law."""
         self._stopping: asyncio.Future[None] | None = None
         self._suspects: dict[int, int] = {}
 
@@ -331,6 +336,22 @@ class Node:
         else:
             log.critical("task %s failed: %r; the node stops", task, error, exc_info=error)
         self._ended(1)
+
+    def survived(self, where: str, error: BaseException) -> None:
+        """What keeps no state met an error that it did not expect: it is named and counted, and goes on."""
+        self.survivals[where.partition(" ")[0]] += 1  # not by partition: a metric has few labels
+        self.unexpected(where, error)
+        log.error("%s failed and goes on: %r", where, error, exc_info=error)
+
+    def callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """The loop's exception handler: a callback raised, or a future whose error nobody asked for."""
+        error = context.get("exception")
+        if isinstance(error, AssertionError):
+            self.failed("a callback", error)
+        elif error is not None:
+            self.survived("callback", error)
+        else:
+            loop.default_exception_handler(context)
 
     def handler_failed(self, header: RequestHeader, error: BaseException) -> None:
         """A request handler raised. A broken assertion is our bug: the node stops. Anything else costs the

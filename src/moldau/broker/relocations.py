@@ -120,6 +120,12 @@ class Relocations:
         except LogError as error:
             self._failed(partition, replica, error)
             return 0
+        except AssertionError:
+            raise
+        except Exception as error:  # of this copy, whatever it met: the log itself is as it was
+            self._replicas.around.survived(f"moving {partition}", error)
+            self._drop(partition)
+            return 0
 
     def _copy(self, partition: TopicPartition) -> int:
         copied = self._futures.copy(partition, PIECE_BYTES, self._world.clock.wall_ms())
@@ -163,10 +169,13 @@ class Relocations:
                 self._use(replica, now)
             self._replicas.failed(error)
             return
+        self._drop(partition)
+
+    def _drop(self, partition: TopicPartition) -> None:
         try:
             self._futures.drop(partition, self._world.clock.wall_ms())
-        except LogError as second:
-            self._replicas.failed(second)
+        except LogError as error:
+            self._replicas.failed(error)
 
 
 def _alike(future: Future, replica: Replica) -> bool:

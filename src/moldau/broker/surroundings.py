@@ -31,7 +31,8 @@ class Surroundings:
     """The node as its replicas see it.
 
     ``ask_controller`` makes one attempt and raises OSError when there is no answer. ``connect`` opens a line to an
-    address. ``refused`` is told of a leader whose address refuses connections: fast death (HC-4).
+    address. ``refused`` is told of a leader whose address refuses connections: fast death (HC-4). ``survived`` is told
+    of errors that nobody expected, and that cost no more than one partition's turn.
     """
 
     me: int
@@ -42,6 +43,7 @@ class Surroundings:
     connect: Callable[[str, int], Awaitable[Line]]
     broker_epoch: Callable[[], int]
     refused: Callable[[int], object] = lambda broker_id: None
+    survived: Callable[[str, BaseException], object] = lambda where, error: None
 
 
 class BrokersSeen:

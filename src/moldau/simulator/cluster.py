@@ -160,6 +160,9 @@ class SimCluster:
         seat.node = owner.context.run(
             Node, load(self._properties(seat)), world, lambda code: self._ended(seat, owner, code)
         )
+        seat.node.unexpected = lambda where, error: (
+            None if seat.hurt else self.breaks(f"X7: {where} of {owner.name} met {error!r}")
+        )
         self.remains.append(seat.node)
         self.tell(f"{seat.host} starts")
         self.born(id, seat.node)

@@ -7,7 +7,7 @@ as a client would, and as a record that is in the log already, left by somebody 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -90,7 +90,13 @@ def node_config(**given: str) -> NodeConfig:
 class Later:
     """Tasks that nobody runs: a setting is applied at once."""
 
+    spawned = 0
+
     def call_later(self, delay_ms: float, call: object) -> None: ...
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self.spawned += 1
+        work.close()
 
 
 WORLD: Any = SimpleNamespace(clock=RealClock(), tasks=Later(), disk=RealDisk())
@@ -109,7 +115,9 @@ class Node:
         self._cleaning = Cleaning(world, LogDirs(world.disk, []), self.config)
         for key in LIMITS:
             self.dynamic.react(key, self._limits.reconfigure)
-        self.dynamic.react("log.cleaner.backoff.ms", self._cleaning.reconfigure)
+        for key in ("log.cleaner.backoff.ms", "log.cleaner.threads"):
+            self.dynamic.react(key, self._cleaning.reconfigure)
+        WORLD.tasks.spawned = 0
         self._throttles = Throttles(1, world.clock, world.tasks)
         self._topics = TopicConfigs(1, self.config)
 
@@ -121,7 +129,8 @@ class Node:
         self._topics.log_config(self.image, "t")
         self._topics.limits(self.image, "t")
         topic_values(self.image, "t", self.config.static_topic_config(), 1)
-        assert self._cleaning._keys_max() > 0
+        assert self._cleaning._keys_max(1) > 0
+        assert WORLD.tasks.spawned < 1000
         assert self._throttles.leading.quota.wait_ms >= 0
         numbers = Settings(node_id=1, static=self.config.static_topic_config())
         for key in ("num.partitions", "default.replication.factor"):

@@ -1,9 +1,10 @@
-"""How a broker stops, and starts: nothing is acknowledged that closing would miss; voting does not wait for data."""
+"""How a node starts and stops, and what it survives: nothing is acknowledged that closing its logs would miss."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
@@ -18,12 +19,12 @@ from moldau.broker.node import Node
 from moldau.client.connection import Connection, connect
 from moldau.runtime.disk import RealDisk
 from moldau.runtime.world import RealRandom, real_world
-from moldau.storage import LogDirs
+from moldau.storage import Log, LogDirs
 from moldau.storage.names import CLEAN_SHUTDOWN
 from moldau.terms import Code
 from moldau.wire.messages.k00_produce import ProduceRequest
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
-from tests.rooms.broker.data_cluster import TOPIC, DataCluster, batch, run, until
+from tests.rooms.broker.data_cluster import DROPS_SOON, TOPIC, TOPIC_ID, DataCluster, batch, run, until
 
 
 def test_a_broker_that_stops_acknowledges_nothing_that_closing_its_logs_misses(tmp_path: Path) -> None:
@@ -172,5 +173,97 @@ def test_what_a_stopping_node_acknowledged_is_flushed_and_its_marker_tells_the_t
         (log,) = (one for one in alone.node.data.log_dirs.logs.values() if one.partition.topic == TOPIC)
         assert log.recovery_point == log.log_end_offset == acknowledged
         assert (tmp_path / "data" / CLEAN_SHUTDOWN).exists()
+
+    run(work)
+
+
+# ---- what is met by what runs by itself
+
+
+def test_a_pass_that_meets_what_nobody_expected_is_named_counted_and_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looked = 0
+
+    def look(self: LogDirs, now_ms: int) -> int:
+        nonlocal looked
+        looked += 1
+        raise struct.error("int too large to convert")
+
+    async def work() -> None:
+        monkeypatch.setattr(LogDirs, "retention_pass", look)
+        alone = Alone(tmp_path, log_retention_check_interval_ms="1", http_listener="127.0.0.1:0")
+        await alone.node.start()
+        await until(lambda: looked > 2, "it looks again")
+        assert alone.node.survivals["retention"] > 1
+        assert alone.node.pages is not None
+        assert "moldau_unexpected_errors_total" in (await alone.node.pages.answer("GET", "/metrics"))[2]
+        await alone.stop()
+
+    run(work)
+    assert "retention failed and goes on" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+def test_a_broken_assertion_of_ours_in_a_pass_or_a_callback_stops_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: LogDirs, now_ms: int) -> int:
+        raise AssertionError("ours")
+
+    async def work() -> None:
+        monkeypatch.setattr(LogDirs, "retention_pass", broken)
+        alone = Alone(tmp_path, log_retention_check_interval_ms="1")
+        await alone.node.start()
+        await until(lambda: alone.failures, "the task ends")
+        assert alone.failures[0][0] == "retention"
+        loop = asyncio.get_running_loop()
+        alone.node.callback_failed(loop, {"message": "", "exception": ValueError("of others")})
+        assert (alone.ended, alone.node.survivals["callback"]) == ([], 1)
+        alone.node.callback_failed(loop, {"message": "", "exception": AssertionError("ours")})
+        assert alone.ended == [1]
+        await alone.node.stop()
+
+    run(work)
+
+
+def test_a_page_that_cannot_be_made_costs_the_visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        alone = Alone(tmp_path, http_listener="127.0.0.1:0")
+        await alone.node.start()
+        pages = alone.node.pages
+        assert pages is not None
+
+        async def answer(method: str, path: str) -> None:
+            raise KeyError("gone meanwhile")
+
+        monkeypatch.setattr(pages, "answer", answer)
+        reader, writer = await asyncio.open_connection("127.0.0.1", pages.port)
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 500 ")
+        writer.close()
+        assert alone.node.survivals["page"] == 1
+        await alone.stop()
+
+    run(work)
+
+
+def test_an_answer_of_a_leader_that_nobody_understands_costs_its_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2, **DROPS_SOON) as cluster:
+            cluster.create(0, 1, partitions=2)
+            good = Log.append_follower
+
+            def append(self: Log, *args: Any) -> Any:
+                if self.partition.partition == 0:
+                    raise struct.error("nobody expected it")
+                return good(self, *args)
+
+            monkeypatch.setattr(Log, "append_follower", append)
+            assert (await cluster.produce(0, batch(), acks=1, number=0)).error_code == Code.NONE
+            assert (await cluster.produce(0, batch(), number=1)).error_code == Code.NONE, "the other one goes on"
+            await until(lambda: cluster.image.at((TOPIC_ID, 0)).isr == (0,), "the follower leaves the ISR")
 
     run(work)

@@ -33,7 +33,7 @@ _BROKER, _CONTROLLER = "kafka_server_replicamanager_", "kafka_controller_kafkaco
 
 async def figures(node: Any, elections: Elections) -> list[Family]:
     """All families of a node, some with samples."""
-    found = [*_process(), *_connections(node)]
+    found = [*_process(), *_connections(node), _survived(node)]
     if node.office is not None:
         found += _of_controller(node, elections)
     if not node.config.on_zookeeper:
@@ -57,6 +57,13 @@ def _process() -> Iterator[Family]:
         yield Family("process_open_fds", "Open files and connections.", len(os.listdir("/proc/self/fd")))
     except OSError:
         return  # a system without /proc
+
+
+def _survived(node: Any) -> Family:
+    errors = Family("moldau_unexpected_errors_total", "Errors nobody expected, which stopped nothing.")
+    for where, count in sorted(node.survivals.items()):
+        errors.add(count, where=where)
+    return errors
 
 
 def _connections(node: Any) -> Iterator[Family]:

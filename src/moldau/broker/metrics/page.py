@@ -23,7 +23,10 @@ PATIENCE_MS = 10_000
 """For a request to come whole, and for its answer to be taken."""
 PLAIN, JSON = "text/plain; charset=utf-8", "application/json"
 Answer = tuple[int, str, str]
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+_REASONS = {
+    200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 500: "Internal Server Error",
+    503: "Service Unavailable",
+}  # fmt: skip
 
 
 class Pages:
@@ -125,7 +128,14 @@ class Visit:
         """See above."""
 
     async def _serve(self, method: str, path: str) -> None:
-        self._send(method, await self._pages.answer(method, path))
+        try:
+            answer = await self._pages.answer(method, path)
+        except AssertionError:
+            raise
+        except Exception as error:  # whoever looks at a node must not be able to end it
+            self._pages.node.survived("page", error)
+            answer = 500, PLAIN, "the page cannot be made; the node's log says why\n"
+        self._send(method, answer)
 
     def _send(self, method: str, answer: Answer) -> None:
         if self._transport is None:
