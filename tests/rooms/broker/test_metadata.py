@@ -135,3 +135,14 @@ def test_no_turn_shows_more_partitions_than_a_step_should_hold() -> None:
     fake = full(2, 1_000, *[1] * 500)
     shown(fake, MetadataRequest(topics=None), 12)
     assert fake.world.tasks.count == 20
+
+
+def test_a_topic_whose_name_can_never_be_is_refused_without_asking_the_controller() -> None:
+    """It was asked for, and its refusal written into two logs as a warning, whenever a client named one."""
+    request = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in ("fine", "no blanks", "", "x" * 250)],
+        allow_auto_topic_creation=True,
+    )
+    one = node(1)
+    one.config["auto.create.topics.enable"] = True
+    assert k03_metadata._to_create(one, request, SimpleNamespace(api_version=12)) == ["fine"]

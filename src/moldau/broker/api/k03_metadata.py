@@ -62,8 +62,11 @@ def _to_create(node: Any, request: MetadataRequest, context: Any) -> list[str]:
         return []
     if not request.allow_auto_topic_creation and context.api_version >= 4:
         return []
+    from moldau.controller.topics import bad_name
+
     names = node.metadata.image.names
-    return [t.name for t in request.topics if t.name is not None and t.name not in names and t.topic_id == NO_UUID]
+    wanted = [t.name for t in request.topics if t.name is not None and t.name not in names and t.topic_id == NO_UUID]
+    return [name for name in wanted if bad_name(name) is None]  # others are refused without asking the controller
 
 
 async def _create_first(node: Any, request: MetadataRequest, context: Any, names: list[str]) -> MetadataResponse:
