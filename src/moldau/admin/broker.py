@@ -145,8 +145,8 @@ def roll(data: Path, timeout_s: float, force: bool) -> None:
         _start(cluster, id)
         try:
             cluster.wait_until_in_sync(timeout_s)
-        except ClusterError:
-            fail(f"the roll ends after node {id}: its replicas are not in sync after {timeout_s:g} s", IN_PROGRESS)
+        except ClusterError as error:
+            fail(f"the roll ends after node {id}: {str(error).splitlines()[0]}", IN_PROGRESS)
     print("every node was restarted.")
 
 

@@ -138,6 +138,7 @@ class Cluster:
 
         ClusterError when a port is somebody else's, a node ends, another cluster answers, or time is up.
         """
+        self._look_again()
         if (found := layout.taken_port(self.spec)) is not None:
             node, port = found
             raise ClusterError(
@@ -401,12 +402,22 @@ class Cluster:
 
     def _demand_all(self, ids: set[int]) -> None:
         """ClusterError when one of these nodes cannot catch up as it is; the cluster may not have noticed yet."""
+        self._look_again()
         alive, paused = self.alive(), self.paused()
         for id in sorted(ids):
             if id not in alive:
                 raise ClusterError(f"node {id} does not run, and replicas on it cannot be in sync: restart({id}) first")
             if id in paused:
                 raise ClusterError(f"node {id} is paused, and replicas on it cannot be in sync: resume({id}) first")
+
+    def _look_again(self) -> None:
+        """Take in what another process has started in our folder since we looked, such as `moldau broker start`."""
+        if len(self.alive()) < len(self.spec.nodes):
+            with contextlib.suppress(OSError, ValueError):
+                told = {node.id: node.pid for node in ClusterSpec.load(self.folder).nodes}
+                for node in self.spec.nodes:
+                    if not is_alive(node.pid):
+                        node.pid = told.get(node.id)
 
     def _serving(self, client: sync.Cluster) -> set[int]:
         """Brokers that serve, as the cluster says that answers ``client``; ClusterError when that is another one."""
