@@ -28,6 +28,8 @@ HALF_DONE = (".cleaned", ".swap")
 SPARED = (".lock", "meta.properties", ".checkpoint", ".tmp", *HALF_DONE)
 STEPS, STEPS_OF_GROUPS, AMID_LIMIT_S = 25, (2, 6, 25), 10.0
 CUT_SHORT = "a compaction was cut short"
+MAGIC_AT = 16
+"""Where in a batch the number of its format stands."""
 UNCOVERED = 17
 """Base offset, length, leader epoch and magic of a batch."""
 PATIENCE_S = 120.0
@@ -133,6 +135,40 @@ async def stalled_writes(chaos: Chaos) -> bool:
     chaos.cluster.tell(f"writes on {seat.host} return")
     chaos.busy.discard(seat.id)
     return True
+
+
+async def damaged_segment(chaos: Chaos) -> bool:
+    """A header in a sealed segment of a compacted log is damaged while its broker runs, and whole again later.
+
+    Compaction reads the header before any checksum tells. The log may be uncleanable for it; nothing else may happen.
+    """
+    seat = chaos.crashable(loses=True)
+    if seat is None:
+        return False
+    chaos.rotten.add(seat.id)
+    path = _sealed(chaos, seat)
+    if path is not None:
+        seat.disk.rot(path, MAGIC_AT)
+        chaos.cluster.tell(f"the first header of {path} on {seat.host} is damaged")
+        await chaos.last()
+        if seat.disk.exists(path):  # a leader's start may have passed it meanwhile
+            seat.disk.rot(path, MAGIC_AT)
+        chaos.cluster.tell(f"{path} on {seat.host} is whole again")
+    chaos.rotten.discard(seat.id)
+    chaos.busy.discard(seat.id)
+    return path is not None
+
+
+def _sealed(chaos: Chaos, seat: Seat) -> str | None:
+    """The newest segment but one of a partition that has several: compaction has not been there yet."""
+    found = []
+    for folder in chaos.cluster.folders:
+        logs: dict[str, list[str]] = {}
+        for path in seat.disk.files(f"{folder}/"):
+            if path.endswith(LOG) and METADATA_TOPIC not in path:
+                logs.setdefault(path.rpartition("/")[0], []).append(path)
+        found += [paths[-2] for paths in logs.values() if len(paths) > 1 and seat.disk.size(paths[-2]) > MAGIC_AT]
+    return chaos.dice.choice(found) if found else None
 
 
 async def amid_compaction(chaos: Chaos) -> bool:

@@ -331,6 +331,7 @@ FAULTS: dict[str, Callable[[Chaos], Awaitable[bool]]] = {
     "blackout": decay.blackout,
     "stalled-writes": decay.stalled_writes,
     "compaction": decay.amid_compaction,
+    "damaged-segment": decay.damaged_segment,
     "replaced-disk": replacing.replaced_disk,
     "upgrade": raising.upgrade,
 }

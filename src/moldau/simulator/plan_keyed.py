@@ -11,7 +11,7 @@ import random
 from dataclasses import replace
 
 from moldau.simulator.plan import Plan, TopicPlan
-from moldau.simulator.scenes import COMPACTION
+from moldau.simulator.scenes import COMPACTION, DAMAGED, KEYED
 
 SHARE, GROUPS_SHARE = 0.15, 0.1
 STAY_MS, GO_MS = 86_400_000, 1_000
@@ -23,7 +23,7 @@ def with_keys(plan: Plan) -> Plan:
     """The plan, with a compacted topic where its scene asks for one, or its dice."""
     dice = random.Random(f"keyed plan {plan.seed}")
     drawn = dice.random() < SHARE
-    if plan.scene != COMPACTION and (plan.scene is not None or not drawn):
+    if plan.scene not in KEYED and (plan.scene is not None or not drawn):
         return plan
     stay = dice.random() < 0.5
     configs = {
@@ -53,7 +53,7 @@ def with_group_log(plan: Plan) -> Plan:
     """The plan, with a log of groups that is compacted all the time, where somebody commits."""
     dice = random.Random(f"group log plan {plan.seed}")
     drawn = dice.random() < GROUPS_SHARE
-    if not plan.members or (plan.scene != COMPACTION and (plan.scene is not None or not drawn)):
+    if not plan.members or (plan.scene not in KEYED and (plan.scene is not None or not drawn)):
         return plan
     configs = {
         "cleanup.policy": "compact",
@@ -70,4 +70,5 @@ def _busy(dice: random.Random, plan: Plan) -> Plan:
         "log.cleaner.backoff.ms": str(dice.choice((300, 1_000, 3_000))),
         "log.flush.offset.checkpoint.interval.ms": "500",  # what is not durable is not compacted
     }
-    return replace(plan, settings=settings, faults=tuple(dict.fromkeys((*plan.faults, COMPACTION))))
+    trouble = () if plan.scene == DAMAGED else (COMPACTION,)
+    return replace(plan, settings=settings, faults=tuple(dict.fromkeys((*plan.faults, *trouble))))

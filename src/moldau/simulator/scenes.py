@@ -3,17 +3,20 @@ Imports nothing: help is fast.
 """
 
 QUORUM, ZOOKEEPER = "quorum", "zookeeper"
-COMPACTION = "compaction"
+COMPACTION, DAMAGED = "compaction", "damaged-segment"
+KEYED = (COMPACTION, DAMAGED)
+"""What only runs with a compacted topic have."""
 REPLACED, UPGRADE = "replaced-disk", "upgrade"
 
 SCENES = (
     "kill", "pause", "isolate", "one-way", "power", "break", "halves", "clog", "stop", "clock", "slow-disk",
     "hung-disk", "disk-full", "disk-error", "moves",
     "rot", "blackout", "stalled-writes", "compaction", "replaced-disk", "upgrade",
+    "damaged-segment",
 )  # fmt: skip
-DRAWN = SCENES[:-3]
-"""What any run may draw; ``compaction`` asks for a topic of its own too (plan_keyed.py), the last two for controllers
-that have a log (plan_upkeep.py)."""
+DRAWN = SCENES[:-4]
+"""What any run may draw; ``compaction`` and ``damaged-segment`` ask for a topic of their own too (plan_keyed.py), the
+two between for controllers that have a log (plan_upkeep.py)."""
 RARER = DRAWN[-3:]
 """What came later, drawn by dice of its own."""
 UPKEEP = (REPLACED, UPGRADE)

@@ -7,7 +7,7 @@ import pytest
 from moldau.simulator.laws.compacted import Entry, Sight, judge, wanted
 from moldau.simulator.planes import plan_of
 from moldau.simulator.run import simulate
-from moldau.simulator.scenes import COMPACTION, QUORUM, ZOOKEEPER
+from moldau.simulator.scenes import COMPACTION, DAMAGED, QUORUM, ZOOKEEPER
 
 NOW_MS, RETENTION_MS, HIGH = 10_000, 1_000, 5
 
@@ -79,3 +79,10 @@ def test_brokers_that_die_amid_compactions_lose_no_key() -> None:
     outcome = simulate(1, COMPACTION)
     assert outcome.verdict == "passed", "\n".join([*outcome.story, *outcome.broken, *outcome.doubts])
     assert {"a log was compacted", "a compaction was cut short"} <= outcome.marks
+
+
+@pytest.mark.parametrize("plane", [QUORUM, ZOOKEEPER])
+def test_a_damaged_segment_under_a_running_cleaner_ends_nobody(plane: str) -> None:
+    outcome = simulate(1, DAMAGED, plane)
+    assert outcome.verdict == "passed", "\n".join([*outcome.story, *outcome.broken, *outcome.doubts])
+    assert outcome.troubles["damaged-segment"] > 0

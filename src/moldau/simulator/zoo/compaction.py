@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moldau.simulator.scenes import COMPACTION, ZOOKEEPER
+from moldau.simulator.scenes import COMPACTION, DAMAGED, ZOOKEEPER
 from moldau.simulator.zoo.mutant import Mutant, Patches
 from moldau.storage import cleanable, compaction, compactions
 
@@ -45,6 +45,13 @@ def gives_tombstones_no_time(patches: Patches) -> None:
     patches.set(compaction.Compaction, "__init__", init)
 
 
+def lets_what_a_run_meets_end_the_node(patches: Patches) -> None:
+    def compact(order: Any, disk: Any, pace: Any) -> Any:
+        return compaction._Run(order, disk, pace).work()
+
+    patches.set(compaction, "compact", compact)
+
+
 WORLD = f"{ZOOKEEPER} {COMPACTION}"
 MUTANTS = tuple(
     Mutant(bug, what, WORLD, laws, patch, first)
@@ -53,4 +60,7 @@ MUTANTS = tuple(
         ("own (S5)", "what is not committed replaces what is", ("S5",), lets_the_uncommitted_replace, 2),
         ("KIP-534", "a tombstone goes the next time, however soon", ("S5", "S1"), gives_tombstones_no_time, 0),
     )
+) + (
+    Mutant("own (X7)", "what a compaction meets in a damaged segment ends the node", f"{ZOOKEEPER} {DAMAGED}", ("X7",),
+           lets_what_a_run_meets_end_the_node, 0),
 )  # fmt: skip
