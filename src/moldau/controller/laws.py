@@ -28,7 +28,8 @@ from moldau.terms.named import NamedTuple
 
 
 class Step(NamedTuple):
-    """One committed batch: images around it, what it changed, the ask behind it (where known), topic ids deleted."""
+    """One committed batch: images around it, what it changed, the ask behind it (where known), topic ids deleted, and
+    the brokers of which this controller has heard within the session timeout (where that is known)."""
 
     before: Image
     after: Image
@@ -36,6 +37,7 @@ class Step(NamedTuple):
     ask: Any
     settings: Settings
     deleted: frozenset[bytes]
+    heard: frozenset[int] = frozenset()
 
     @property
     def changes(self) -> list[PartitionDelta]:
@@ -129,7 +131,11 @@ def c6_states_move_by_the_table(step: Step) -> None:
 
 
 def c7_one_incarnation(step: Step) -> None:
-    """C7: a registration passes to another process only fenced, and under a new epoch; the same one keeps its epoch."""
+    """C7: a registration passes to another process only fenced, and under a new epoch; the same one keeps its epoch.
+
+    It never passes from a process that is heard, unless that is proven dead or stopped cleanly.
+    """
+    ask = step.ask
     for id, broker in step.delta.brokers.items():
         now = step.after.brokers.get(id)
         if broker is None or now is None:
@@ -139,6 +145,9 @@ def c7_one_incarnation(step: Step) -> None:
         else:
             assert now.epoch > broker.epoch, f"two incarnations under one epoch: {broker} -> {now}"
             assert now.fenced, f"an incarnation that never had to catch up: {now}"
+            if isinstance(ask, RegisterBroker) and id in step.heard:
+                proven = ask.previous_is_gone or ask.previous_broker_epoch == broker.epoch
+                assert proven, f"a living broker is replaced: {broker} -> {now}"
 
 
 def c8_deleted_topics_stay_deleted(step: Step) -> None:
@@ -287,9 +296,17 @@ class Watch:
         self._before = image.copy()
         self._deleted: set[bytes] = set()
 
-    def after(self, image: Image, delta: Delta, ask: Any = None, settings: Settings | None = None) -> None:
+    def after(
+        self,
+        image: Image,
+        delta: Delta,
+        ask: Any = None,
+        settings: Settings | None = None,
+        *,
+        heard: frozenset[int] = frozenset(),
+    ) -> None:
         """A batch was applied to ``image``; ``delta`` is what it changed."""
-        step = Step(self._before, image, delta, ask, settings or Settings(), frozenset(self._deleted))
+        step = Step(self._before, image, delta, ask, settings or Settings(), frozenset(self._deleted), heard)
         for law in LAWS:
             self._judge(law, step)
         self._deleted |= set(delta.deleted_topics(image))

@@ -364,3 +364,12 @@ def test_controllers_register_and_an_idle_log_gets_a_no_op() -> None:
     assert desk.records == []
     desk.ask(Idle())
     assert desk.records == [records.NoOpRecord()]
+
+
+def test_a_broker_that_starts_and_is_heard_is_not_replaced_either() -> None:
+    desk = Desk(1)
+    assert desk.register(1).code == Code.NONE
+    assert desk.broker(1).fenced, "it has not caught up yet"
+    assert desk.register(1, 1).code == Code.DUPLICATE_BROKER_REGISTRATION
+    desk.now_ms += desk.office.settings.session_timeout_ms + 1
+    assert desk.register(1, 1).code == Code.NONE

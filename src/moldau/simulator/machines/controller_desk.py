@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.controller.asks import AlterPartition, CreateTopics, Heartbeat, IsrChange, NewTopic, RegisterBroker
+from moldau.controller.asks import (
+    AlterPartition,
+    BrokerRefused,
+    CreateTopics,
+    Heartbeat,
+    IsrChange,
+    NewTopic,
+    RegisterBroker,
+    UnregisterBroker,
+)
 from moldau.controller.facts import Facts, Settings
 from moldau.controller.laws import Watch
 from moldau.controller.office import Office
 from moldau.image import Broker, Delta, Endpoint, Image, Partition
 from moldau.simulator.machines.record import Record
+from moldau.terms import Code
 
 CLUSTER_ID = "a-simulated-cluster-AA"
 
@@ -28,6 +38,8 @@ class Desk:
         self.now_ms = 1_000_000
         self.image = Image()
         self.next_offset = 0
+        self._heard_ms: dict[int, int] = {}
+        self._heard_by: Any = None
         self.records: list[Any] = []
         self.delta = Delta()
         self.watch = Watch(self.image, self.record.judge) if watch else None
@@ -47,6 +59,28 @@ class Desk:
     def ask(self, ask: Any, **facts: Any) -> Any:
         """The reply to an ask, its records committed."""
         self.rounds += 1
+        reply = self._ask(ask, **facts)
+        self._note(ask, reply)
+        return reply
+
+    def _note(self, ask: Any, reply: Any) -> None:
+        """Remember of whom this controller has heard, apart from what it remembers itself."""
+        id = getattr(ask, "broker_id", None)
+        if id is None:
+            return
+        if isinstance(ask, (Heartbeat, RegisterBroker)) and reply.code == Code.NONE:
+            self._heard_ms[id] = self.now_ms
+        elif isinstance(ask, (BrokerRefused, UnregisterBroker)):
+            self._heard_ms.pop(id, None)
+
+    def _heard(self) -> frozenset[int]:
+        if self._heard_by is not self.office.soft:  # another controller has heard of nobody yet
+            self._heard_by = self.office.soft
+            self._heard_ms.clear()
+        since_ms = self.now_ms - self.office.settings.session_timeout_ms
+        return frozenset(id for id, at_ms in self._heard_ms.items() if at_ms >= since_ms)
+
+    def _ask(self, ask: Any, **facts: Any) -> Any:
         answer = self.office.ask(ask, self.facts(**facts))
         while answer.reply is None and answer.token is None:
             self.commit(answer.records, ask)
@@ -75,7 +109,7 @@ class Desk:
             self.image.apply_all(records, self.next_offset - 1, self.delta)
         if self.watch is not None:
             assert self.office.working is not None
-            self.watch.after(self.image, self.delta, ask, self.office.settings)
+            self.watch.after(self.image, self.delta, ask, self.office.settings, heard=self._heard())
         return self.office.committed(self.next_offset - 1)
 
     # ---- what tests do often

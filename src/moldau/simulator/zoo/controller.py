@@ -197,6 +197,17 @@ def a_new_process_is_let_in_at_once(patches: Patches) -> None:
     _changed_registration(patches, unfenced)
 
 
+def a_living_broker_is_replaced(patches: Patches) -> None:
+    """An equal address was taken for a proof of death, and a copied file has it as well."""
+    real = brokers.register_broker
+
+    def register(view: Any, ask: Any) -> Any:
+        copied = {name: getattr(ask, name) for name in type(ask).__slots__} | {"previous_is_gone": True}
+        return real(view, type(ask)(**copied))
+
+    patches.put(ledger.DECISIONS, asks.RegisterBroker, register)
+
+
 def a_busy_log_keeps_brokers_out(patches: Patches) -> None:
     real = brokers.heartbeat
 
@@ -388,6 +399,7 @@ MUTANTS = (
     _entry("KAFKA-7235", "C1 C7", a_restart_takes_an_older_epoch),
     _entry("KAFKA-16952", "C7", the_same_process_gets_another_epoch),
     _entry("KAFKA-7235", "C7 C2", a_new_process_is_let_in_at_once),
+    _entry("own (C7)", "C7", a_living_broker_is_replaced),
     _entry("KAFKA-13959", "L5", a_busy_log_keeps_brokers_out),
     _entry("KAFKA-15019", "L11", the_controllers_own_sleep_fences_all),
     _entry("KAFKA-13173", "C1 C2", brokers_that_fall_silent_together_are_fenced_one_by_one),
