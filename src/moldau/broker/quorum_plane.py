@@ -23,7 +23,7 @@ from moldau.image import snapshot_records
 from moldau.ports import PlaneEvents
 from moldau.quorum import Endpoint, Leader, Quorum, ReplicaKey, Timing, Voter, VoterSet
 from moldau.quorum import events as on
-from moldau.quorum.messages import AddVoterAsk, ChangeAnswer, UpdateVoterAsk, UpgradeVotersAsk
+from moldau.quorum.messages import AddVoterAsk, BeginAsk, ChangeAnswer, UpdateVoterAsk, UpgradeVotersAsk
 from moldau.terms import NO_UUID, Code
 from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
@@ -206,10 +206,13 @@ class QuorumPlane:
             ask = to_ask(request, api_version, self._cluster_id, self._me)
         except NotForUs as error:
             return refusal(request, error.code)
-        if isinstance(request, BeginQuorumEpochRequest) and request.leader_endpoints:
+        if (
+            isinstance(request, BeginQuorumEpochRequest) and isinstance(ask, BeginAsk) and request.leader_endpoints
+            and ask.epoch >= driver.quorum.role.epoch
+        ):  # fmt: skip
             name = self._config.controller_listener_names[0]
             told = next((one for one in request.leader_endpoints if one.name == name), request.leader_endpoints[0])
-            driver.announced(request.topics[0].partitions[0].leader_id, told.host, told.port)
+            driver.announced(ask.leader, told.host, told.port)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         wanted = 0
         if isinstance(request, FetchRequest):
@@ -229,7 +232,9 @@ class QuorumPlane:
         try:
             ask = to_ask(request, request.versions[1], self._cluster_id, self._me)
         except NotForUs as error:
-            return ChangeAnswer(error.code, driver.quorum.role.epoch, driver.quorum.leader, "This is another cluster.")
+            other = error.code is Code.INCONSISTENT_CLUSTER_ID
+            message = "This is another cluster." if other else "A voter's endpoints take no more than 64 KiB."
+            return ChangeAnswer(error.code, driver.quorum.role.epoch, driver.quorum.leader, message)
         name = self._config.controller_listener_names[0]
         if isinstance(ask, AddVoterAsk | UpdateVoterAsk) and name not in {one.name for one in ask.voter.endpoints}:
             message = f"A voter has an endpoint of the listener {name}."

@@ -23,6 +23,8 @@ from moldau.terms import NO_UUID, Code
 from moldau.terms.value import replace
 
 FOREVER_MS = 2**62
+OBSERVERS_MAX = 10_000
+"""Observers whose progress is kept; more are served all the same. Anybody may say to be one, and each costs memory."""
 
 
 def leader_code(quorum: Quorum, epoch: int) -> Code:
@@ -38,6 +40,8 @@ def leader_code(quorum: Quorum, epoch: int) -> Code:
 def fetch_asked(turn: Turn, token: Any, ask: FetchAsk) -> None:
     """Park a fetch that continues our log (``settle_leader`` answers at once if there is news); answer any other."""
     code = leader_code(turn.quorum, ask.epoch)
+    if min(ask.epoch, *ask.at, ask.max_wait_ms) < 0:
+        code = Code.INVALID_REQUEST  # no log ends there: nothing may be concluded from it
     if code is not Code.NONE:
         turn.say(do.SendAnswer(token, FetchAnswer(code, turn.role.epoch, turn.quorum.leader)))
         return
@@ -77,7 +81,7 @@ def _keep(turn: Turn, role: Leader, progress: Progress) -> None:
     voter = role.voters.get(progress.key.id)
     if voter is not None and voter.key == progress.key:
         turn.carry(voters={**role.voters, progress.key.id: progress})
-    else:
+    elif progress.key in role.observers or len(role.observers) < OBSERVERS_MAX:
         turn.carry(observers={**role.observers, progress.key: progress})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.broker.quorum.batches import voters_in
-from moldau.broker.quorum.requests import TOPIC_ID
+from moldau.broker.quorum.requests import EPOCH_MAX, TOPIC_ID
 from moldau.quorum import VotersAt
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import (
@@ -155,6 +155,9 @@ def to_answer(ask: Ask, response: Any) -> Answer:
         raise Unusable("it answers for other partitions than were asked for")
     part = topics[0].partitions[0]
     code = Code(part.error_code)
+    known = part.current_leader if isinstance(ask, FetchAsk | SnapshotAsk) else part
+    if known.leader_epoch > EPOCH_MAX:
+        raise Unusable(f"it speaks of epoch {known.leader_epoch}, which cannot be")
     match ask:
         case VoteAsk():
             return VoteAnswer(code, part.leader_epoch, _leader(part.leader_id), part.vote_granted)
@@ -165,7 +168,6 @@ def to_answer(ask: Ask, response: Any) -> Answer:
         case FetchAsk():
             return _fetch_answer(code, part)
         case SnapshotAsk():
-            known = part.current_leader
             point = OffsetAndEpoch(part.snapshot_id.end_offset, part.snapshot_id.epoch)
             data = bytes(part.unaligned_records or b"")
             where = (part.size, part.position, len(data), data)

@@ -198,6 +198,12 @@ class Deeds:
         if not future.done():
             future.set_result(to_response(answer, self._driver.address(answer.leader)))
 
+    def give_up(self, token: Any, error: Exception) -> None:
+        """No answer can be made: whoever asked hears of it by the end of its connection."""
+        future: asyncio.Future[Any] = token[0]
+        if not future.done():
+            future.set_exception(error)
+
     def _append(self, data: bytes) -> None:
         appended = self.log.append_follower(data, self._world.clock.wall_ms())
         assert appended.code is Code.NONE, f"the metadata log refused a batch: {appended.code.name} {appended.message}"

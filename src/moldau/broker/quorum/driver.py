@@ -78,7 +78,10 @@ class Driver:
         try:
             self.quorum, effects = step(self.quorum, event, self._at())
         except Exception as error:
-            self.fail(error)
+            if isinstance(event, on.Asked) and not isinstance(error, AssertionError):
+                self.deeds.give_up(event.token, error)  # the state is a value, and is what it was: this costs the asker
+            else:
+                self.fail(error)
             return
         role = self.quorum.role
         if type(role) is not type(before) or role.epoch != before.epoch:

@@ -40,6 +40,10 @@ TOPIC_ID = bytes(15) + b"\x01"
 REMOVAL_MS = 30_000
 """How long a removal may take to be committed before its asker hears that it has not been."""
 UNKNOWN_OFFSET = 0x7FFFFFFFFFFFFFFF
+EPOCH_MAX = 0x7FFFFFFF - (1 << 20)
+"""The last epoch that is believed: a million elections before the numbers end, which honest voters never reach."""
+ENDPOINT_BYTES_MAX = 1 << 16
+"""What names and hosts of one voter's endpoints may take together: they stand in a record that every voter reads."""
 Endpoints = list[tuple[str, str, int]]
 
 
@@ -144,13 +148,33 @@ def _snapshot(ask: SnapshotAsk, cluster_id: str, max_bytes: int) -> FetchSnapsho
 
 
 def to_ask(request: Message, version: int, cluster_id: str, me: ReplicaKey) -> Ask | ChangeAsk:
-    """What a request asks of this replica; NotForUs when it is for another cluster or another log.
+    """What a request asks of this replica; NotForUs when it is for another cluster or another log, or speaks of an
+    epoch or a node that cannot be.
 
     Versions that do not say which voter they mean (-1) mean whoever gets them.
     """
     asked_of = getattr(request, "cluster_id", None)
     if asked_of is not None and asked_of != cluster_id:
         raise NotForUs(Code.INCONSISTENT_CLUSTER_ID)
+    ask = _ask(request, version, me)
+    match ask:
+        case VoteAsk(epoch=epoch, candidate=candidate):
+            _check_sender(epoch, candidate.id)
+        case BeginAsk(epoch=epoch, leader=leader) | EndAsk(epoch=epoch, leader=leader):
+            _check_sender(epoch, leader)
+        case AddVoterAsk(voter=voter) | UpdateVoterAsk(voter=voter):
+            if sum(len(one.name) + len(one.host) for one in voter.endpoints) > ENDPOINT_BYTES_MAX:
+                raise NotForUs(Code.INVALID_REQUEST)
+    return ask
+
+
+def _check_sender(epoch: int, id: int) -> None:
+    """A candidate or a leader is a node, and its epoch leaves room for others: epochs never go back."""
+    if id < 0 or not 0 <= epoch <= EPOCH_MAX:
+        raise NotForUs(Code.INVALID_REQUEST)
+
+
+def _ask(request: Message, version: int, me: ReplicaKey) -> Ask | ChangeAsk:
     match request:
         case VoteRequest():
             vote = _only(request, "topic_name", "partition_index")
@@ -207,7 +231,7 @@ def _fetch_ask(request: FetchRequest, version: int) -> FetchAsk:
         0,
         ReplicaKey(id, bytes(wanted.replica_directory_id)),
         wanted.current_leader_epoch,
-        OffsetAndEpoch(wanted.fetch_offset, max(wanted.last_fetched_epoch, 0)),
+        OffsetAndEpoch(wanted.fetch_offset, wanted.last_fetched_epoch if version >= 12 else 0),
         request.max_wait_ms,
         known,
     )
