@@ -7,18 +7,28 @@ versions, so nothing is translated). Retries while there is no controller, or it
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Hashable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.broker.api import CONTROLLER, handler
+from moldau.broker.seldom import Seldom
+from moldau.client.lines import RequestTimedOut
 from moldau.ports.rare import UNREACHED_CONTROLLER
 from moldau.terms import Code
 from moldau.wire.schema import Message
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
 RETRY_MS = 20
 RETRY_MAX_MS = 500
+WIRE_MS = 30_000
+"""Whoever waits longer than this for what is passed on has the connection wait as long. Whoever gives up sooner leaves
+it alone: many share it, and it waits for ``request.timeout.ms``."""
+UNANSWERED_MAX = 1_000
+"""Requests passed on that the controller has not answered. More are refused: each takes memory until it is."""
 
 
 class LocalContext:
@@ -43,6 +53,11 @@ class Asking:
     def __init__(self, node: Any) -> None:
         self._node = node
         self._retrying: dict[int, Callable[[], object]] = {}
+        self._unanswered = 0
+        self._given_up: dict[Hashable, asyncio.Future[Any]] = {}
+        """What a client asked last and no longer waits for."""
+        self.unheard = Seldom(node.world.clock)
+        """For the line that no controller answered."""
 
     def controller_changed(self) -> None:
         """Whoever waits to ask again asks now."""
@@ -50,7 +65,13 @@ class Asking:
             ask_again()
 
     async def once(self, message: Message, timeout_ms: int | None = None) -> Any:
-        """Ask whoever is the active controller now; ConnectionError when none is known or it cannot be reached."""
+        """Ask whoever is the active controller now; ConnectionError when none is known or it cannot be reached.
+
+        A connection on which no answer came within ``timeout_ms`` is closed.
+        """
+        return await self._ask(message, timeout_ms, self._node.peers.ask)
+
+    async def _ask(self, message: Message, timeout_ms: int | None, ask: Callable[..., Awaitable[Any]]) -> Any:
         node = self._node
         leader, _ = node.plane.leader
         if leader is None:
@@ -63,17 +84,18 @@ class Asking:
         address = node.voters().get(leader)
         if address is None:
             raise ConnectionError(f"controller {leader} has no known address")
-        return await node.peers.ask(*address, message, timeout_ms)
+        return await ask(*address, message, timeout_ms)
 
-    async def patiently(self, message: Message, timeout_ms: int = 30_000) -> Any:
-        """Ask until an active controller answers or time is up; then the last answer, or ConnectionError."""
+    async def patiently(self, message: Message, timeout_ms: int = 30_000, who: Hashable = None) -> Any:
+        """Ask until an active controller answers or time is up; then the last answer, or ConnectionError. ``who`` is
+        the client's connection."""
         node, clock = self._node, self._node.world.clock
         deadline_ms = clock.monotonic_ms() + timeout_ms
         wait_ms: float = RETRY_MS
         while True:
             answer, error = None, None
             try:
-                answer = await self.once(message, max(deadline_ms - clock.monotonic_ms(), 1))
+                answer = await self._within(message, max(deadline_ms - clock.monotonic_ms(), 1), who)
                 if not is_elsewhere(answer):
                     return answer
             except OSError as failure:
@@ -85,6 +107,61 @@ class Asking:
             known = node.plane.leader
             await self._wait(wait_ms)
             wait_ms = min(wait_ms * 2, RETRY_MAX_MS) if node.plane.leader == known else RETRY_MS
+
+    async def _within(self, message: Message, wait_ms: int, who: Hashable) -> Any:
+        """The answer, if it comes in time. What was asked is never called off: it may be half decided, and the
+        connection it went over is not ours alone. So who gave up once waits for that answer before it is passed on
+        again: the impatient would have more requests at the controller than the patient."""
+        import asyncio
+
+        earlier = self._given_up.get(who)
+        if earlier is not None:
+            began_ms = self._node.world.clock.monotonic_ms()
+            if not await self._in_time(earlier, wait_ms):
+                raise RequestTimedOut("the controller has not answered what the client asked before")
+            wait_ms = max(wait_ms - (self._node.world.clock.monotonic_ms() - began_ms), 1)
+        if self._unanswered >= UNANSWERED_MAX:
+            raise ConnectionError(f"{self._unanswered} requests wait for the controller's answer already")
+        self._unanswered += 1
+        wire_ms = wait_ms if wait_ms > WIRE_MS else None
+        asked = asyncio.ensure_future(self._ask(message, wire_ms, self._node.peers.pass_on))
+        waiting = True
+
+        def answered(_: object) -> None:
+            self._unanswered -= 1
+            if self._given_up.get(who) is asked:
+                del self._given_up[who]
+            if not waiting and not asked.cancelled() and not isinstance(asked.exception(), OSError | None):
+                self._node.handler_failed(LocalContext(message), asked.exception())  # nobody else would hear of it
+
+        asked.add_done_callback(answered)
+        try:
+            if await self._in_time(asked, wait_ms):
+                return asked.result()
+        finally:
+            waiting = False
+            if not asked.done() and who is not None:
+                self._given_up[who] = asked
+        raise RequestTimedOut(f"the controller did not answer within {wait_ms} ms")
+
+    async def _in_time(self, asked: asyncio.Future[Any], wait_ms: int) -> bool:
+        """Whether it is done within that time; it goes on in any case."""
+        import asyncio
+
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def end(_: object = None) -> None:
+            if not over.done():
+                over.set_result(None)
+
+        timer = self._node.world.tasks.call_later(wait_ms, end)
+        asked.add_done_callback(end)
+        try:
+            await over
+        finally:
+            timer.cancel()
+            asked.remove_done_callback(end)
+        return asked.done()
 
     async def _wait(self, wait_ms: float) -> None:
         """As long, or until there is another controller."""
@@ -130,6 +207,39 @@ async def in_turns(tasks: Any, work: Generator[None, None, T]) -> T:
             found: T = end.value
             return found
         await turn(tasks)
+
+
+class Pace:
+    """Counts work, and says when the loop should turn."""
+
+    __slots__ = ("_done", "step")
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self._done = 0
+
+    def spent(self, count: int) -> bool:
+        """``count`` more is done; whether that is enough for one turn."""
+        self._done += count
+        if self._done < self.step:
+            return False
+        self._done = 0
+        return True
+
+
+def at_once_or_in_turns(tasks: Any, work: Generator[None, None, T]) -> T | Awaitable[T]:
+    """What ``work`` returns, when it never pauses; else an awaitable of it."""
+    try:
+        next(work)
+    except StopIteration as end:
+        found: T = end.value
+        return found
+    return _in_later_turns(tasks, work)
+
+
+async def _in_later_turns(tasks: Any, work: Generator[None, None, T]) -> T:
+    await turn(tasks)
+    return await in_turns(tasks, work)
 
 
 def is_elsewhere(answer: Any) -> bool:

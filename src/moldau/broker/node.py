@@ -77,7 +77,9 @@ class Node:
         self.doors: list[SocketListener] = []
         self.request_memory = self._request_memory()
         self.bound: dict[str, BoundListener] = {}
-        self.connection_options = ConnectionOptions(client_id=f"node-{config.node_id}")
+        self.connection_options = ConnectionOptions(
+            client_id=f"node-{config.node_id}", request_timeout_ms=config["request.timeout.ms"]
+        )
         self.peers = Peers(world, self.connection_options)
         self.asking = Asking(self)
         self.plane: QuorumPlane | ZooKeeperPlane

@@ -1,7 +1,8 @@
 """Connections to other nodes: one link per address and purpose, made on first use, remade after failure.
 
-Decides nothing about what is asked. A long poll must not hold up a vote, so fetches and other requests use links of
-their own. ConnectionRefusedError reaches the asker unchanged: fast death (HC-4, KR-7) reads it.
+Decides nothing about what is asked. A link's answers come in the order asked. A long poll must not hold up a vote, so
+fetches and other requests use links of their own; nor may what clients ask hold up a heartbeat, so requests that are
+passed on for them have theirs. ConnectionRefusedError reaches the asker unchanged: fast death (HC-4, KR-7) reads it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from moldau.wire.codec import Malformed
 from moldau.wire.schema import Message
 
 FETCH_KEYS = frozenset({1, 59})
+OWN, FETCH = 0, 1
+PASSED_ON = (2, 3, 4, 5)
+"""Links for what clients ask: one that takes long (a voter that catches up) must not hold up all the others."""
 
 
 class NotSpoken(ConnectionError):
@@ -64,6 +68,11 @@ class Link:
             self._making.add_done_callback(self._made)
         return await asyncio.shield(self._making)
 
+    @property
+    def in_flight(self) -> int:
+        """Requests on it that have no answer yet."""
+        return 0 if self._connection is None else self._connection.in_flight
+
     def _made(self, done: asyncio.Future[Connection]) -> None:
         self._making = None
         if not done.cancelled() and done.exception() is None:
@@ -88,15 +97,24 @@ class Peers:
     def __init__(self, world: World, options: ConnectionOptions) -> None:
         self._world = world
         self._options = options
-        self._links: dict[tuple[str, int, bool], Link] = {}
+        self._links: dict[tuple[str, int, int], Link] = {}
 
     async def ask(self, host: str, port: int, message: Message, timeout_ms: int | None = None) -> Any:
         """Ask the node at an address; OSError when it cannot be reached, ConnectionRefusedError when nobody listens."""
-        key = (host, port, message.api_key in FETCH_KEYS)
+        lane = FETCH if message.api_key in FETCH_KEYS else OWN
+        return await self._link(host, port, lane).ask(message, timeout_ms)
+
+    async def pass_on(self, host: str, port: int, message: Message, timeout_ms: int | None = None) -> Any:
+        """Ask as ``ask`` does, for a client, over the link on which the fewest requests wait."""
+        links = (self._link(host, port, lane) for lane in PASSED_ON)
+        return await min(links, key=lambda link: link.in_flight).ask(message, timeout_ms)
+
+    def _link(self, host: str, port: int, lane: int) -> Link:
+        key = (host, port, lane)
         link = self._links.get(key)
         if link is None:
             link = self._links[key] = Link(self._world, host, port, self._options)
-        return await link.ask(message, timeout_ms)
+        return link
 
     async def refuses(self, host: str, port: int) -> bool:
         """Whether the address refuses a fresh connection: its host is up and the process is gone (HC-4)."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moldau.controller.asks import Restate, Tick
+from moldau.controller.bounds import too_large
 from moldau.controller.facts import Decision, Facts, Session, Settings, Soft
 from moldau.controller.features import bootstrap_records, is_empty
 from moldau.controller.ledger import decide
@@ -92,6 +93,8 @@ class Office:
         if isinstance(ask, Tick):
             self._forgive_own_sleep(facts.now_ms)
         decision = decide(self.working, self.soft, ask, facts)
+        if (refusal := too_large(decision.records)) is not None:
+            return Answer([], None, refusal)
         if isinstance(ask, Restate) and ask.is_through:
             self.soft.going.difference_update(id for id, _ in ask.leaving)
         if isinstance(decision.then, Restate):

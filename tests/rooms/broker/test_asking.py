@@ -48,7 +48,7 @@ class Seat:
         self.plane = SimpleNamespace(leader=(2, 1))
         self.config = SimpleNamespace(node_id=1)
         self.answers = list(answers)
-        self.peers = SimpleNamespace(ask=self._answer)
+        self.peers = SimpleNamespace(ask=self._answer, pass_on=self._answer)
         self.office = None
         self.asking = Asking(self)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.api import k32_describe_configs, k44_incremental_alter_configs
+from moldau.broker.asking import LocalContext
 from moldau.image import Image
 from moldau.runtime.levels import levels
 from moldau.terms import Code
@@ -41,7 +42,7 @@ class Forwarding:
     def __init__(self) -> None:
         self.asked: list[tuple[int, str]] = []
 
-    async def patiently(self, request: Any, patience_ms: int) -> Any:
+    async def patiently(self, request: Any, patience_ms: int, who: Any = None) -> Any:
         self.asked += [(one.resource_type, one.resource_name) for one in request.resources]
         kind = IncrementalAlterConfigsResponse
         return kind(
@@ -74,7 +75,7 @@ def alter(
     found: list[tuple[str, Code]] = []
 
     async def work() -> None:
-        answer = await k44_incremental_alter_configs.handle(node, request, None)
+        answer = await k44_incremental_alter_configs.handle(node, request, LocalContext(request))
         found.extend((one.resource_name, Code(one.error_code)) for one in answer.responses)
         assert all(one.error_message for one in answer.responses if one.error_code)
 

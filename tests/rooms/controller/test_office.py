@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moldau.controller import bounds
 from moldau.controller.asks import (
     CreateTopics,
     DeleteTopics,
@@ -16,10 +17,12 @@ from moldau.controller.asks import (
     RegisterBroker,
     Tick,
 )
+from moldau.controller.bounds import too_large
 from moldau.controller.facts import Facts, Settings
 from moldau.controller.office import Office
 from moldau.image import Image, image_hash
 from moldau.terms import Code
+from moldau.wire.records.metadata import ConfigRecord
 
 
 def facts(next_offset: int, now_ms: int = 0) -> Facts:
@@ -151,3 +154,28 @@ def test_two_offices_fed_the_same_decide_the_same() -> None:
         log.commit()
     assert logs[0].log == logs[1].log
     assert image_hash(logs[0].image) == image_hash(logs[1].image)
+
+
+def test_what_is_too_large_for_the_log_is_refused_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = started()
+    before = image_hash(log.office.working)  # type: ignore[arg-type]
+    end = len(log.log)
+    monkeypatch.setattr(bounds, "BATCH_BYTES_MAX", 1_000)
+    large = tuple(NewTopic(name=f"t-{number}") for number in range(100))
+    answer = log.ask(CreateTopics(topics=large))
+    assert (answer.records, answer.token, answer.reply.code) == ([], None, Code.RECORD_LIST_TOO_LARGE)
+    assert len(log.log) == end
+    assert image_hash(log.office.working) == before  # type: ignore[arg-type]
+    assert log.ask(CreateTopics(topics=large[:5])).records, "and others go on"
+
+
+def test_one_batch_of_the_log_takes_no_more_than_apache_kafkas() -> None:
+    value = "x" * 30_000
+    record = ConfigRecord(resource_type=2, resource_name="t", name="k", value=value)
+    assert too_large([record] * 279) is None
+    refused = too_large([record] * 280)
+    assert refused is not None
+    assert refused.code is Code.RECORD_LIST_TOO_LARGE
+    unwritable = too_large([ConfigRecord(resource_type=2, resource_name="t", name="k", value="x" * 40_000)])
+    assert unwritable is not None
+    assert unwritable.code is Code.INVALID_REQUEST

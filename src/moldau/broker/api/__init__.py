@@ -69,9 +69,24 @@ controller, and nothing of a quorum."""
 ANSWERS = {BROKER: ON_BROKER, CONTROLLER: ON_CONTROLLER, ZOOKEEPER: ON_ZOOKEEPER}
 
 
+QUORUMS_OWN = frozenset({1, 18, 52, 53, 54, 55, 59})
+"""Answered by this node's seat in the quorum, or from what it holds: nobody's request is passed on to them."""
+
+
 def handler(key: int, kind: str) -> Handler:
     """The function that answers ``key`` on a kind of listener."""
-    module = import_module(f"moldau.broker.api.{APIS[key].module}")
+    module = _module(key)
     if kind == CONTROLLER or (kind == ZOOKEEPER and not hasattr(module, "handle")):
-        return module.control  # type: ignore[no-any-return]
+        if key in QUORUMS_OWN:
+            return control_of(key)
+        return import_module("moldau.broker.api.refusing").guarded(control_of(key))  # type: ignore[no-any-return]
     return module.handle  # type: ignore[no-any-return]
+
+
+def control_of(key: int) -> Handler:
+    """The function that answers ``key`` at a controller, unguarded."""
+    return _module(key).control  # type: ignore[no-any-return]
+
+
+def _module(key: int) -> Any:
+    return import_module(f"moldau.broker.api.{APIS[key].module}")

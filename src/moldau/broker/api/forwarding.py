@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moldau.broker.api import CONTROLLER, handler
+from moldau.broker.api.refusing import refused_as_a_whole
 from moldau.broker.asking import pause
 from moldau.controller.replies import Refused
 from moldau.terms import Code
@@ -25,37 +24,13 @@ SETTLE_MS = 2_000
 async def forward(node: Any, request: Any, context: Any) -> Any:
     """The controller's answer, as it is; REQUEST_TIMED_OUT, as Kafka's brokers say, when none answered in time."""
     try:
-        return await node.asking.patiently(request, _patience(request))
+        return await node.asking.patiently(request, _patience(request), context.connection)
     except OSError as error:
-        api = APIS[request.api_key]
-        log.warning("no active controller answered %s of %s in time: %s", api.name, context.peer_host, error)
-        return await _timed_out(node, request, context, f"No active controller answered in time: {error}")
-
-
-async def _timed_out(node: Any, request: Any, context: Any, message: str) -> Any:
-    """What a controller answers that refuses the request as a whole."""
-    fields = {field.name for field in APIS[request.api_key].response.fields}
-    if "error_code" in fields:
-        said = {"error_message": message} if "error_message" in fields else {}
-        return APIS[request.api_key].response(error_code=int(Code.REQUEST_TIMED_OUT), **said)
-
-    answer = handler(request.api_key, CONTROLLER)(_Refusing(node, message), request, context)
-    return await answer if inspect.isawaitable(answer) else answer
-
-
-class _Refusing:
-    """A node as its own controller would be if it refused every ask."""
-
-    def __init__(self, node: Any, message: str) -> None:
-        self._node = node
-        self._refused = Refused(Code.REQUEST_TIMED_OUT, message)
-        self.office = self
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._node, name)
-
-    async def ask(self, one: object) -> Refused:
-        return self._refused
+        name = APIS[request.api_key].name
+        if (more := node.asking.unheard.more()) is not None:
+            log.warning("no active controller answered %s of %s in time: %s%s", name, context.peer_host, error, more)
+        message = f"No active controller answered in time: {error}"
+        return await refused_as_a_whole(node, request, context, Refused(Code.REQUEST_TIMED_OUT, message))
 
 
 async def seen(node: Any, shows: Callable[[Any], bool]) -> None:
