@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any, cast
 
@@ -56,7 +56,7 @@ LOADED_AT_ONCE = 200
 """Records applied before the loop turns: a broker that loads must go on beating (architecture, "Speed")."""
 
 
-Answering = Message | asyncio.Future[Any]
+Answering = Message | Awaitable[Any]
 """A response, or one to come."""
 
 

@@ -107,11 +107,12 @@ class Commit(NamedTuple):
 
 
 class FetchOffsets(NamedTuple):
-    """OffsetFetch of one group; ``items`` None asks for all."""
+    """OffsetFetch of one group; ``items`` None asks for all, of which ``most`` are answered."""
 
     group_id: str
     items: tuple[TopicPartition, ...] | None
     require_stable: bool = False  # KIP-447
+    most: int = 1_000
 
 
 class DeleteOffsets(NamedTuple):
@@ -266,8 +267,11 @@ class FetchedOffset(NamedTuple):
 
 
 class FetchReply(NamedTuple):
+    """``rest``: committed too, and left to be asked for by name, where all were asked for and are many."""
+
     code: Code
     items: tuple[FetchedOffset, ...] = ()
+    rest: tuple[TopicPartition, ...] = ()
 
 
 class DeleteOffsetsReply(NamedTuple):

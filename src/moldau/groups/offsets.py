@@ -92,14 +92,16 @@ def fetch(shard: Shard, ask: FetchOffsets, token: Token) -> None:
         items = tuple(FetchedOffset(where.topic, where.partition, None) for where in ask.items or ())
         shard.reply(token, FetchReply(Code.NONE, items))
         return
-    wanted: Iterable[TopicPartition] = group.offsets if ask.items is None else ask.items
+    wanted = tuple(group.offsets) if ask.items is None else ask.items
+    rest = wanted[ask.most :] if ask.items is None else ()
+    wanted = wanted[: len(wanted) - len(rest)]
     items = tuple(
         FetchedOffset(where.topic, where.partition, None, Code.UNSTABLE_OFFSET_COMMIT)
         if ask.require_stable and where in group.in_flight
         else FetchedOffset(where.topic, where.partition, group.offsets.get(where))
         for where in wanted
     )
-    shard.reply(token, FetchReply(Code.NONE, items))
+    shard.reply(token, FetchReply(Code.NONE, items, rest))
 
 
 def delete(shard: Shard, ask: DeleteOffsets, token: Token) -> None:

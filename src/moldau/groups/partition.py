@@ -24,9 +24,11 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(group_id: str, count: int) -> int:
-    """The partition, in [0, count), of the offsets topic that holds this group.
+    """The partition, in [0, count), of the offsets topic that holds this group; -1 while it has no partitions.
 
     Kafka's "abs" maps the one int32 without a positive twin, -2**31, to 0.
     """
+    if count < 1:
+        return -1
     hashed = java_hash(group_id)
     return (0 if hashed == -(1 << 31) else abs(hashed)) % count

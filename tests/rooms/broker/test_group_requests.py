@@ -21,7 +21,7 @@ from moldau.wire.messages.k47_offset_delete import OffsetDeleteRequest
 from moldau.wire.records import metadata as records
 from tests.rooms.broker import data_cluster
 from tests.rooms.broker.data_cluster import TOPIC, TOPIC_ID, run, until
-from tests.rooms.broker.group_cluster import GroupBroker, GroupCluster
+from tests.rooms.broker.group_cluster import OFFSETS_ID, GroupBroker, GroupCluster
 from tests.rooms.broker.test_coordinator import play
 
 
@@ -229,6 +229,17 @@ def test_a_group_without_a_leader_has_no_coordinator_for_now(tmp_path: Path) -> 
         assert await cluster.commit_offset(0, 1) == Code.NOT_COORDINATOR
 
     play(tmp_path, scene)
+
+
+def test_a_groups_log_without_partitions_yet_coordinates_nothing_for_now(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with GroupCluster(tmp_path, 1) as cluster:
+            cluster.commit(records.TopicRecord(name="__consumer_offsets", topic_id=OFFSETS_ID))
+            answer = await cluster.ask(0, FindCoordinatorRequest(key="g"), 2)
+            assert (answer.error_code, answer.node_id) == (Code.COORDINATOR_NOT_AVAILABLE, -1)
+            assert (await cluster.committed(0))[0] == Code.NOT_COORDINATOR
+
+    run(work)
 
 
 def test_keys_of_other_kinds_are_refused_for_good(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_fetch_that_wants_stability_is_sent_back_while_a_commit_is_under_way()
 
 def test_an_unknown_group_has_no_offsets_and_that_is_no_error() -> None:
     world = World()
-    assert world.ask(FetchOffsets("nobody", None)) == (Code.NONE, ())
+    assert world.ask(FetchOffsets("nobody", None)) == (Code.NONE, (), ())
     assert world.ask(FetchOffsets("nobody", (T0,))).items[0].stored is None
 
 

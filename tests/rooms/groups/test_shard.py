@@ -77,6 +77,10 @@ def test_the_hash_is_javas() -> None:
     assert doctest.testmod(partition).failed == 0
 
 
+def test_a_group_has_no_partition_while_its_topic_has_none() -> None:
+    assert partition_for("g", 0) == -1
+
+
 @pytest.mark.parametrize("count", [1, 3, 50])
 def test_every_group_has_a_partition_even_the_one_without_a_positive_hash(count: int) -> None:
     assert partition_for("polygenelubricants", count) == 0

@@ -3,16 +3,18 @@
 All offsets from 2 on, ``require_stable`` from 7 (KIP-447), topics by id from 10 (KIP-848). Where nothing is committed
 the offset is -1, and that is no error. A refusal stands beside each partition in 1, at the top in 2 to 7, beside
 each group from 8. Member ids and epochs of 9 and later are for groups of the newer protocol and are not looked at.
+Many partitions are looked up a slice in each turn of the loop, each slice as it is then. A group that is named twice is
+answered once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Generator, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
-from moldau.broker.api.forwarding import by_topic
-from moldau.broker.coordinator import Answering
-from moldau.groups.facts import FetchedOffset, FetchOffsets, FetchReply
+from moldau.broker.asking import Pace, at_once_or_in_turns
+from moldau.groups.facts import FetchOffsets, FetchReply
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
@@ -22,94 +24,115 @@ ShownGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 ShownTopics = OffsetFetchResponse.OffsetFetchResponseTopics
 ShownTopic = OffsetFetchResponse.OffsetFetchResponseTopic
 ShownPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
+OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
+Found = tuple[Code, dict[str, list[Any]]]
+"""Code of the whole group, and what to show of each topic by name."""
 
 
-def handle(node: Any, request: OffsetFetchRequest, context: Any) -> Answering:
-    """One ask a group."""
-    if context.api_version < 8:
-        return _one_group(node, request, context.api_version)
-    image, by_id = node.metadata.image, context.api_version >= 10
-    asks = [
-        FetchOffsets(group.group_id, _wanted(image, group, by_id), request.require_stable) for group in request.groups
-    ]
-
-    def finish(replies: Sequence[FetchReply]) -> OffsetFetchResponse:
-        return OffsetFetchResponse(
-            groups=[_shown(image, group, reply, by_id) for group, reply in zip(request.groups, replies, strict=True)]
-        )
-
-    return node.coordinator.ask(asks, finish)  # type: ignore[no-any-return]
+def handle(
+    node: Any, request: OffsetFetchRequest, context: Any
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+    """Ask each group for its offsets."""
+    work = _one_group if context.api_version < 8 else _groups
+    return at_once_or_in_turns(node.world.tasks, work(node, request, context.api_version))
 
 
-def _wanted(image: Any, group: Group, by_id: bool) -> tuple[TopicPartition, ...] | None:
-    if group.topics is None:
-        return None
-    wanted = []
-    for topic in group.topics:
+def _groups(node: Any, request: OffsetFetchRequest, version: int) -> Generator[None, None, OffsetFetchResponse]:
+    image, by_id, pace = node.metadata.image, version >= 10, Pace(node.world.step)
+    answer = OffsetFetchResponse()
+    for group in {group.group_id: group for group in reversed(request.groups)}.values():
+        wanted = None if group.topics is None else _wanted(image, group, by_id)
+        code, found = yield from _fetched(node, group.group_id, wanted, request.require_stable, pace)
+        shown = ShownGroup(group_id=group.group_id, error_code=code)
+        answer.groups.append(shown)
+        for name, partitions in found.items():
+            id = image.names.get(name, bytes(16))
+            if not by_id or id != bytes(16):  # else deleted since it was committed: it cannot be named any more
+                shown.topics.append(ShownTopics(name=name, topic_id=id, partitions=partitions))
+        if by_id and group.topics is not None and code is Code.NONE:
+            for topic in group.topics:
+                if topic.topic_id not in image.topics:
+                    shown.topics.append(_unknown(topic))
+                    if pace.spent(len(topic.partition_indexes)):
+                        yield
+    answer.groups.reverse()
+    return answer
+
+
+def _one_group(node: Any, request: OffsetFetchRequest, version: int) -> Generator[None, None, OffsetFetchResponse]:
+    def named() -> Iterator[TopicPartition]:
+        for topic in request.topics or ():
+            for index in topic.partition_indexes:
+                yield TopicPartition(topic.name, index)
+
+    pace = Pace(node.world.step)
+    wanted = None if request.topics is None else named()
+    code, found = yield from _fetched(node, request.group_id, wanted, request.require_stable, pace, kind=OldPartition)
+    if code is not Code.NONE and version < 2:
+        for where in named():
+            found.setdefault(where.topic, []).append(_partition(where.partition, None, code, OldPartition))
+            if pace.spent(1):
+                yield
+    topics = [ShownTopic(name=name, partitions=partitions) for name, partitions in found.items()]
+    return OffsetFetchResponse(error_code=code, topics=topics)
+
+
+def _wanted(image: Any, group: Group, by_id: bool) -> Iterator[TopicPartition]:
+    for topic in group.topics or ():
         name = topic.name
         if by_id:
             known = image.topics.get(topic.topic_id)
             if known is None:
                 continue
             name = known.name
-        wanted += [TopicPartition(name, index) for index in topic.partition_indexes]
-    return tuple(wanted)
+        for index in topic.partition_indexes:
+            yield TopicPartition(name, index)
 
 
-def _shown(image: Any, group: Group, reply: FetchReply, by_id: bool) -> ShownGroup:
-    shown = ShownGroup(group_id=group.group_id, error_code=reply.code)
-    if reply.code is not Code.NONE:
-        return shown
-    for name, rows in by_topic([(item.topic, item) for item in reply.items]).items():
-        id = image.names.get(name, bytes(16))
-        if by_id and id == bytes(16):
-            continue  # deleted since it was committed: it cannot be named any more
-        partitions = [_partition(item, ShownPartition) for (item,) in rows]
-        shown.topics.append(ShownTopics(name=name, topic_id=id, partitions=partitions))
-    if by_id and group.topics is not None:
-        shown.topics += [_unknown(topic) for topic in group.topics if topic.topic_id not in image.topics]
-    return shown
+def _fetched(
+    node: Any,
+    group_id: str,
+    wanted: Iterable[TopicPartition] | None,
+    stable: bool,
+    pace: Pace,
+    *,
+    kind: Any = ShownPartition,
+) -> Generator[None, None, Found]:
+    """Some partitions in each turn; those that are there first, where all are wanted."""
+    shown: dict[str, list[Any]] = {}
+    reply: FetchReply = _ask(node, FetchOffsets(group_id, None if wanted is None else (), stable, pace.step))
+    rest = iter(reply.rest if wanted is None else wanted)
+    while reply.code is Code.NONE:
+        for item in reply.items:
+            partition = _partition(item.partition, item.stored, item.code, kind)
+            shown.setdefault(item.topic, []).append(partition)
+        if pace.spent(len(reply.items) + 1):
+            yield
+        some = tuple(islice(rest, pace.step))
+        if not some:
+            return Code.NONE, shown
+        reply = _ask(node, FetchOffsets(group_id, some, stable))
+    return reply.code, {}
+
+
+def _ask(node: Any, ask: FetchOffsets) -> FetchReply:
+    """Looking up what is in memory is answered at once."""
+    reply: FetchReply = node.coordinator.ask([ask], lambda replies: replies[0])
+    return reply
 
 
 def _unknown(topic: OffsetFetchRequest.OffsetFetchRequestTopics) -> ShownTopics:
-    return ShownTopics(
-        topic_id=topic.topic_id,
-        partitions=[
-            ShownPartition(partition_index=index, committed_offset=-1, metadata="", error_code=Code.UNKNOWN_TOPIC_ID)
-            for index in topic.partition_indexes
-        ],
-    )
+    partitions = [_partition(index, None, Code.UNKNOWN_TOPIC_ID, ShownPartition) for index in topic.partition_indexes]
+    return ShownTopics(topic_id=topic.topic_id, partitions=partitions)
 
 
-def _one_group(node: Any, request: OffsetFetchRequest, version: int) -> Answering:
-    wanted = None
-    if request.topics is not None:
-        wanted = tuple(
-            TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes
-        )
-
-    def finish(replies: Sequence[FetchReply]) -> OffsetFetchResponse:
-        code, items = replies[0]
-        answer = OffsetFetchResponse(error_code=code)
-        if code is not Code.NONE and version < 2:
-            items = tuple(FetchedOffset(where.topic, where.partition, None, code) for where in wanted or ())
-        for name, rows in by_topic([(item.topic, item) for item in items]).items():
-            partitions = [_partition(item, OffsetFetchResponse.OffsetFetchResponsePartition) for (item,) in rows]
-            answer.topics.append(ShownTopic(name=name, partitions=partitions))
-        return answer
-
-    ask = FetchOffsets(request.group_id, wanted, request.require_stable)
-    return node.coordinator.ask([ask], finish)  # type: ignore[no-any-return]
-
-
-def _partition(item: FetchedOffset, kind: Any) -> Any:
-    stored = item.stored
+def _partition(index: int, stored: Any, code: Code, kind: Any) -> Any:
     if stored is None:
-        return kind(partition_index=item.partition, committed_offset=-1, metadata="", error_code=item.code)
+        return kind(partition_index=index, committed_offset=-1, metadata="", error_code=code)
     return kind(
-        partition_index=item.partition,
+        partition_index=index,
         committed_offset=stored.offset,
         committed_leader_epoch=stored.leader_epoch,
         metadata=stored.metadata,
-        error_code=item.code,
+        error_code=code,
     )

@@ -61,8 +61,10 @@ def _find(node: Any, kind: int, key: str, listener: str) -> Coordinator:
     topic = image.topic(OFFSETS)
     if (rare := node.world.rare) is not None and rare(UNKNOWN_COORDINATOR):
         topic = None
-    if topic is not None:
-        leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+    # On the ZooKeeper plane a topic may be known before its partitions are.
+    partition = None if topic is None else topic.partitions.get(partition_for(key, len(topic.partitions)))
+    if partition is not None:
+        leader = partition.leader
         broker = image.brokers.get(leader)
         endpoint = None if broker is None or broker.fenced else broker.endpoint(listener)
         if endpoint is not None:

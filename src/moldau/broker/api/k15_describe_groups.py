@@ -1,15 +1,17 @@
 """DescribeGroups, 0-6: state and members of groups that this broker coordinates.
 
 A group that is not there is "Dead", and from 6 on GROUP_ID_NOT_FOUND as well (KIP-1043). Instance ids from 4 (KIP-345),
-what the client may do from 3 (KIP-430: everything, since there is no authorizer).
+what the client may do from 3 (KIP-430: everything, since there is no authorizer). A group that is named twice is
+described once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator
 from typing import Any
 
 from moldau.broker.api.operations import GROUP_OPERATIONS
+from moldau.broker.asking import Pace, at_once_or_in_turns
 from moldau.broker.coordinator import Answering
 from moldau.groups.facts import Describe, DescribeReply
 from moldau.terms import Code
@@ -20,20 +22,23 @@ Group = DescribeGroupsResponse.DescribedGroup
 
 
 def handle(node: Any, request: DescribeGroupsRequest, context: Any) -> Answering:
-    """One ask a group."""
+    """One ask a group, some in each turn of the loop."""
+    return at_once_or_in_turns(node.world.tasks, _describe(node, request, context.api_version))
 
-    def finish(replies: Sequence[DescribeReply]) -> DescribeGroupsResponse:
-        answer = DescribeGroupsResponse()
-        for group_id, reply in zip(request.groups, replies, strict=True):
-            shown = _group(group_id, reply)
-            if request.include_authorized_operations and reply.found:
-                shown.authorized_operations = GROUP_OPERATIONS
-            if context.api_version >= 6 and reply.code is Code.NONE and not reply.found:
-                shown.error_code, shown.error_message = Code.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
-            answer.groups.append(shown)
-        return answer
 
-    return node.coordinator.ask([Describe(group_id) for group_id in request.groups], finish)  # type: ignore[no-any-return]
+def _describe(node: Any, request: DescribeGroupsRequest, version: int) -> Generator[None, None, DescribeGroupsResponse]:
+    answer, pace = DescribeGroupsResponse(), Pace(node.world.step)
+    for group_id in dict.fromkeys(request.groups):
+        reply: DescribeReply = node.coordinator.ask([Describe(group_id)], lambda replies: replies[0])
+        shown = _group(group_id, reply)
+        if request.include_authorized_operations and reply.found:
+            shown.authorized_operations = GROUP_OPERATIONS
+        if version >= 6 and reply.code is Code.NONE and not reply.found:
+            shown.error_code, shown.error_message = Code.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
+        answer.groups.append(shown)
+        if pace.spent(1 + len(reply.members)):
+            yield
+    return answer
 
 
 def _group(group_id: str, reply: DescribeReply) -> Group:
