@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test unit quick test-zookeeper check up down kills migration chaos sim fuzz zoo bench bench-controller bench-scale docs jars clean
+.PHONY: help setup java demo test unit quick test-zookeeper check up down kills migration chaos suites sim fuzz zoo bench bench-controller bench-scale docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -82,6 +82,9 @@ migration: setup  ## ZooKeeper to the quorum, back, there again and finished, un
 
 chaos: setup  ## one scenario of real faults, by number (SCENARIO=all ARGS="--seed 7 --system kafka"; ARGS=--list)
 	$(PY) -m moldau.cluster.chaos $(SCENARIO) --plane $(PLANE) $(ARGS)
+
+suites: setup  ## other projects' client suites against clusters of ours (SUITES=/path/to/sources ARGS="--only kgo")
+	$(PY) -m tests.suites '$(SUITES)' $(ARGS)
 
 sim: setup  ## simulate 2,000 seeds of the machines and 200 of whole clusters (ARGS="--first 9000 --nodes 0")
 	$(PY) -m moldau.simulator.campaign $(ARGS)

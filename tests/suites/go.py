@@ -1,0 +1,83 @@
+"""Suites that are written in Go: built beside their sources, each test in a process of its own.
+
+Go's own output is read: ``--- PASS``, ``--- FAIL`` and ``--- SKIP`` lines of tests and their subtests. A test that
+panics or runs out of time has failed by its own name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+_OUTCOME = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+) \(", re.M)
+
+
+class CannotBuild(Exception):
+    """The sources do not build; the text says why."""
+
+
+class Outcome(NamedTuple):
+    """One test: "passed", "failed" or "skipped", the innermost tests that failed, and what it printed."""
+
+    test: str
+    verdict: str
+    failed: tuple[str, ...]
+    seconds: float
+    output: str
+
+
+def build(package: Path, folder: Path) -> Path:
+    """The test program of a package, in ``folder``. The sources, go.mod among them, are left as they are."""
+    if shutil.which("go") is None:
+        raise CannotBuild("there is no go in PATH")
+    module = next(parent for parent in (package, *package.parents) if (parent / "go.mod").is_file())
+    for name in ("go.mod", "go.sum"):
+        if (module / name).is_file():
+            shutil.copy(module / name, folder / name)
+    program = folder / "suite.test"
+    done = subprocess.run(
+        ["go", "test", "-mod=mod", f"-modfile={folder / 'go.mod'}", "-c", "-o", str(program), "."],
+        cwd=package, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise CannotBuild((done.stderr.strip().splitlines() or ["go said nothing"])[-1])
+    return program
+
+
+def tests(program: Path, package: Path, only: str) -> list[str]:
+    """The tests of a program whose names match ``only``."""
+    command = [str(program), "-test.list", only]
+    listed = subprocess.run(command, cwd=package, capture_output=True, text=True, check=True).stdout.split()
+    return [name for name in listed if name.startswith("Test")]
+
+
+def run(program: Path, package: Path, test: str, environment: Mapping[str, str], limit_s: int) -> Outcome:
+    """Run one test."""
+    began = time.monotonic()
+    command = [str(program), "-test.run", f"^{test}$", "-test.v", f"-test.timeout={limit_s}s"]
+    try:
+        done = subprocess.run(
+            command, cwd=package, env={**os.environ, **environment}, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, timeout=limit_s + 30, check=False,
+        )  # fmt: skip
+        output, code = done.stdout.decode(errors="replace"), done.returncode
+    except subprocess.TimeoutExpired as late:
+        output, code = (late.stdout or b"").decode(errors="replace"), -1
+    return read(test, code, output, time.monotonic() - began)
+
+
+def read(test: str, code: int, output: str, seconds: float) -> Outcome:
+    """What became of a test, from what Go printed."""
+    said = {name: verdict for verdict, name in _OUTCOME.findall(output)}
+    failed = [name for name, verdict in said.items() if verdict == "FAIL"]
+    innermost = tuple(name for name in failed if not any(other.startswith(f"{name}/") for other in failed))
+    if code == 0:
+        verdict = "skipped" if said.get(test) == "SKIP" else "passed"
+        return Outcome(test, verdict, (), seconds, output)
+    return Outcome(test, "failed", innermost or (test,), seconds, output)
