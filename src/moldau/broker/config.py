@@ -91,7 +91,8 @@ class NodeConfig:
         """
         names = {*self.values, *dynamic}
         before = {name: self[name] for name in names}
-        self.values = {**self._of_file, **{name: DYNAMIC_KEYS[name].parse(text) for name, text in dynamic.items()}}
+        now = {name: DYNAMIC_KEYS[name].parse_standing(text) for name, text in dynamic.items()}
+        self.values = {**self._of_file, **now}
         return {name for name in names if self[name] != before[name]}
 
     @property

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from moldau.broker.asking import pause
 from moldau.broker.zookeeper.candidate import Candidate, Held, Nobody, Ours
 from moldau.broker.zookeeper.channels import Channels
-from moldau.broker.zookeeper.loading import load
+from moldau.broker.zookeeper.loading import keep, load
 from moldau.broker.zookeeper.presenting import Presenting
 from moldau.broker.zookeeper.receiving import Receiving
 from moldau.broker.zookeeper.registration import deregister
@@ -221,6 +221,7 @@ class ZooKeeperPlane:
         if self._link is Link.LOST:
             raise SessionExpired("/controller")
         self._next += 1
+        keep(node, found)
         self.telling.event(lambda listener: listener.load_snapshot(found.records, self._next - 1, won.epoch))
         self.receiving.complete = True
         self.office_epoch = won.epoch
@@ -236,6 +237,7 @@ class ZooKeeperPlane:
         if self.office_epoch is None:
             return
         self.office_epoch = None
+        self._node.replicas.kept = frozenset()
         self.receiving.forget()  # what we read is no ground to serve on: we may not have decided on it
         self.watching.close()
         self.writer.close()

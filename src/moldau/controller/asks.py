@@ -12,6 +12,7 @@ from enum import IntEnum
 from moldau.image.partition import Key
 from moldau.image.registration import Endpoint, FeatureRange
 from moldau.terms.value import field, value
+from moldau.wire.records.metadata import ConfigRecord
 
 # ---- brokers and controllers
 
@@ -185,6 +186,14 @@ class AdoptPartitions:
     topic_id: bytes | None
     partitions: tuple[tuple[int, tuple[int, ...]], ...]
     configs: tuple[tuple[str, str], ...] = ()
+
+
+@value(kw_only=True)
+class AdoptConfigs:
+    """Settings that somebody wrote where the plane keeps them: they stand already, and were judged when they were read.
+    Those of topics that are not there are nobody's."""
+
+    records: tuple[ConfigRecord, ...]
 
 
 # ---- partitions

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moldau.controller import failures
-from moldau.controller.asks import AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation
+from moldau.controller.asks import AdoptConfigs, AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation
 from moldau.controller.config_rules import wrong_together
 from moldau.controller.facts import FINE, Decision, Problem, View
-from moldau.controller.replies import ConfigsAltered
+from moldau.controller.replies import ConfigsAltered, Done
 from moldau.image import NO_LEADER
 from moldau.image.configs import CLUSTER, Resource, broker_number
 from moldau.terms import Code
@@ -160,6 +160,13 @@ def _new_value(
     except ConfigError as error:
         return Problem(bad_value, str(error))
     return {name: value}
+
+
+def adopt_configs(view: View, ask: AdoptConfigs) -> Decision:
+    """Take settings over that stand already, as they are, with what they mean for partitions at once."""
+    there = view.image.names
+    records = [r for r in ask.records if r.resource_type != Resource.TOPIC or r.resource_name in there]
+    return Decision([*records, *_consequences(view, records)], Done())
 
 
 def checked_new_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, str] | Problem:

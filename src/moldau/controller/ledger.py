@@ -30,6 +30,7 @@ DECISIONS: dict[type, Callable[[View, Any], Decision]] = {
     asks.DeleteTopics: topics.delete_topics,
     asks.CreatePartitions: topics.create_partitions,
     asks.AdoptPartitions: topics.adopt_partitions,
+    asks.AdoptConfigs: configs.adopt_configs,
     asks.AlterPartition: isr.alter_partition,
     asks.ElectLeaders: elections.elect_leaders,
     asks.RebalanceLeaders: elections.rebalance_leaders,

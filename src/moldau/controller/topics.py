@@ -6,7 +6,6 @@ files as they apply it, and a topic id never comes back (C8).
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,17 +22,21 @@ from moldau.controller.config_rules import wrong_together
 from moldau.controller.configs import checked_new_configs
 from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.placement import bad_assignment, place
-from moldau.controller.replies import DeleteResult, Done, PartitionsCreated, TopicResult, TopicsCreated, TopicsDeleted
+from moldau.controller.replies import (
+    DeleteResult,
+    Done,
+    PartitionsCreated,
+    Refused,
+    TopicResult,
+    TopicsCreated,
+    TopicsDeleted,
+)
 from moldau.image import Topic
 from moldau.image.configs import Resource, Setting, Source, topic_setting, visible_topic_keys
 from moldau.image.partition import Partition, to_record
 from moldau.terms import NO_UUID, Code
+from moldau.terms.ids import METADATA_TOPIC, is_topic_name
 from moldau.wire.records.metadata import ConfigRecord, RemoveTopicRecord, TopicRecord
-
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
-
-METADATA_TOPIC = "__cluster_metadata"
-"""The quorum's own log, which lies among the logs of topics."""
 
 Placed = list[tuple[int, ...]]
 
@@ -75,7 +78,7 @@ def _collision_table(view: View, wanted: Iterable[str]) -> dict[str, str]:
 
 def bad_name(name: str) -> Problem | None:
     """What is wrong with a topic's name, if anything."""
-    if _LEGAL_NAME.match(name) and name not in (".", ".."):
+    if is_topic_name(name) or name == METADATA_TOPIC:
         return None
     if not name:
         why = "the empty string is not allowed"
@@ -238,6 +241,9 @@ def adopt_partitions(view: View, ask: AdoptPartitions) -> Decision:
     """Give partitions that a tool put down their first leaders: those of which a replica lives; the others wait."""
     topic = view.image.topic(ask.name)
     id = topic.id if topic is not None else ask.topic_id or view.chance.uuid()
+    if topic is None and id in view.image.topics:
+        why = f"Topic {ask.name} has the id of topic {view.image.topics[id].name}."
+        return Decision([], Refused(Code.INCONSISTENT_TOPIC_ID, why))
     records: list[Any] = []
     for number, replicas in ask.partitions:
         isr = tuple(r for r in replicas if view.image.is_active(r))
@@ -276,6 +282,9 @@ def _more(view: View, item: MorePartitions) -> list[Partition] | Problem:
     if topic is None:
         return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     now = len(topic.partitions)
+    if any(number not in topic.partitions for number in range(now or 1)):
+        why = f"Some partitions of topic {item.name} have no state yet, or none that can be read."
+        return Problem(Code.INVALID_PARTITIONS, why)
     if item.count == now:
         return Problem(Code.INVALID_PARTITIONS, f"Topic already has {now} partition(s).")
     if item.count < now:

@@ -7,7 +7,7 @@ is the truth before any node knows. Judges nothing. Read next: laws/zookeeper.py
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -18,7 +18,9 @@ from moldau.ports.zookeeper import Op, Stat
 from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
 from moldau.simulator.looking import Eyes
 from moldau.simulator.zookeeper_servers import Change, Tree
+from moldau.terms.ids import is_topic_name
 from moldau.zookeeper import paths
+from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.reading import Survey, read
 from moldau.zookeeper.znodes import parse_controller, parse_controller_epoch, parse_topic
 
@@ -93,11 +95,14 @@ def survey_of(tree: Tree) -> Survey:
     topics: dict[str, Found] = {}
     states: dict[tuple[str, int], Found] = {}
     for path, znode in _below(tree, paths.BROKER_IDS):
-        brokers[int(path.rpartition("/")[2])] = znode.data, znode.stat
+        for id in paths.broker_ids([path.rpartition("/")[2]])[0]:
+            brokers[id] = znode.data, znode.stat
     for path, znode in _below(tree, paths.TOPICS):
         name = path.rpartition("/")[2]
+        if not is_topic_name(name):
+            continue
         topics[name] = znode.data, znode.stat
-        for number in parse_topic(name, znode.data).partitions:
+        for number in _numbers(name, znode.data):
             state = tree.znodes.get(CHROOT + paths.state(name, number))
             if state is not None:
                 states[name, number] = state.data, state.stat
@@ -114,8 +119,15 @@ def survey_of(tree: Tree) -> Survey:
         states=states,
         configs=configs,
         feature=None if feature is None else feature.data,
-        producer_ids=None if block is None else block.data,
+        producer_ids=None if block is None else (block.data, block.stat),
     )
+
+
+def _numbers(name: str, data: bytes) -> Iterable[int]:
+    try:
+        return parse_topic(name, data).partitions
+    except BadZnode:
+        return ()
 
 
 def _below(tree: Tree, folder: str) -> list[tuple[str, Any]]:

@@ -157,7 +157,7 @@ LOG = table(
     _bool("auto.create.topics.enable", default=True, importance=HIGH,
           doc="Whether asking for an unknown topic creates it."),
     _bool("delete.topic.enable", default=True, importance=HIGH, doc="Whether topics can be deleted."),
-    _int("log.segment.bytes", default=1_073_741_824, low=1_048_576, importance=HIGH,
+    _int("log.segment.bytes", default=1_073_741_824, low=1_048_576, low_standing=14, importance=HIGH,
          doc=TOPIC_KEYS["segment.bytes"].doc),
     _int("log.roll.hours", default=168, low=1, importance=HIGH, doc="segment.ms in hours; log.roll.ms wins."),
     _long("log.roll.ms", default=None, importance=HIGH, doc=TOPIC_KEYS["segment.ms"].doc),

@@ -73,6 +73,8 @@ class ConfigKey(NamedTuple):
     required: bool = False
     internal: bool = False
     effect: bool = True
+    low_standing: float | None = None
+    """The lower bound of older releases, where it was lower: a value that stands already is taken from there on."""
 
     def parse(self, text: str) -> Any:
         """The value that ``text`` stands for: bool, str, int, float or tuple of str. ConfigError when it is none.
@@ -93,12 +95,18 @@ class ConfigKey(NamedTuple):
         return value
 
     def is_good(self, text: str) -> bool:
-        """Whether ``text`` stands for a value of this key."""
+        """Whether ``text``, which somebody has set already, stands for a value of this key."""
         try:
-            self.parse(text)
+            self.parse_standing(text)
         except ConfigError:
             return False
         return True
+
+    def parse_standing(self, text: str) -> Any:
+        """The value of a text that somebody has set already, perhaps when a release allowed more. ConfigError else."""
+        if self.low_standing is None:
+            return self.parse(text)
+        return self._replace(low=self.low_standing, low_standing=None).parse(text)
 
     def text(self, value: Any) -> str | None:
         """How a parsed value is written (in responses and files); None for "not set"."""

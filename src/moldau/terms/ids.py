@@ -7,11 +7,22 @@ output.
 from __future__ import annotations
 
 import binascii
+import re
 
 from moldau.terms.named import NamedTuple
 
 NO_UUID = bytes(16)
 """The zero id: Kafka's "no id"."""
+
+
+METADATA_TOPIC = "__cluster_metadata"
+"""The name of the quorum's own log, which is no topic."""
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether a topic may have this name, which becomes part of a folder's."""
+    return _LEGAL_NAME.match(name) is not None and name not in (".", "..", METADATA_TOPIC)
 
 
 class TopicPartition(NamedTuple):

@@ -258,6 +258,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = table(
         Kind.INT,
         1_073_741_824,
         low=1_048_576,
+        low_standing=14,  # KIP-1030 raised it with release 4.0
         synonyms=_broker("log.segment.bytes"),
         doc="Size at which a segment is closed and a new one begun. Retention works in whole segments.",
     ),

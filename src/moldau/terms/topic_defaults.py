@@ -45,17 +45,18 @@ def topic_text(topic_key: ConfigKey, factor: int, text: str) -> str:
     return str(number * factor)
 
 
-def check_default(name: str, text: str) -> None:
+def check_default(name: str, text: str, *, standing: bool = False) -> None:
     """ConfigError when broker key ``name`` becomes a topic setting that ``text`` is no good value of.
 
-    ``text`` is a good value of the broker key itself; any other key is fine.
+    ``text`` is a good value of the broker key itself; any other key is fine. ``standing``: it has been set already, so
+    that the bounds of older releases count.
     """
     topic_name, factor = BECOMES.get(name, ("", 1))
     if not topic_name:
         return
     key = TOPIC_KEYS[topic_name]
     try:
-        key.parse(topic_text(key, factor, text))
+        (key.parse_standing if standing else key.parse)(topic_text(key, factor, text))
     except ConfigError:
         unit = f", times {factor}," if factor != 1 else ""
         raise ConfigError(

@@ -67,12 +67,28 @@ def log_dir_event_json(event: LogDirEvent) -> bytes:
 
 
 def parse_config(entity: str, data: bytes | None) -> dict[str, str]:
-    """Settings of an entity (``topics/orders``); an empty znode has none."""
+    """Settings of an entity (``topics/orders``); an empty znode has none. A key or a value that no file and no request
+    can hold (half of a surrogate pair) is left out: what the others are worth, ``settings.judged`` says."""
     if not data:
         return {}
     found = parsed(paths.config(entity), data)
-    settings = found.inner("config")
-    return {name: settings.text(name) for name in settings.values if settings.has(name)}
+    settings: dict[str, str] = {}
+    for name, value in found.inner("config").values.items():
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            raise BadZnode(found.path, f"{name!r:.100} is {value!r:.100}, not a text")
+        if _is_encodable(name) and _is_encodable(value):
+            settings[name] = value
+    return settings
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def config_json(settings: Mapping[str, str]) -> bytes:
@@ -86,10 +102,16 @@ def parse_config_change(path: str, data: bytes | None) -> str:
         kind, name = found.text("entity_type"), found.text("entity_name")
         if kind not in ("topics", "clients"):
             raise BadZnode(path, f"entity type {kind!r} has no change of version 1")
-        return f"{kind}/{name}"
+        return _entity(path, f"{kind}/{name}")
     entity = found.text("entity_path")
-    if "/" not in entity.strip("/"):
-        raise BadZnode(path, f"entity_path {entity!r} is none; KIND/NAME is expected")
+    return _entity(path, entity)
+
+
+def _entity(path: str, entity: str) -> str:
+    """The same; BadZnode when no znode can be named so."""
+    parts = entity.split("/")
+    if len(parts) < 2 or any(part in ("", ".", "..") or not part.isprintable() for part in parts):
+        raise BadZnode(path, f"{entity!r:.100} is no entity; KIND/NAME is expected")
     return entity
 
 

@@ -5,6 +5,9 @@ What stands in them: ``znodes`` and ``notes``. Source: Kafka 0.8 to 3.9; sanitis
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 BROKERS = "/brokers"
@@ -52,11 +55,24 @@ PERSISTENT = (
 
 DEFAULT_ENTITY = "<default>"
 
+_NODE_ID = re.compile(r"(0|[1-9][0-9]{0,9})\Z")
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")
 
 
 def broker(id: int) -> str:
     return f"{BROKER_IDS}/{id}"
+
+
+def broker_ids(names: Iterable[str]) -> tuple[list[int], list[str]]:
+    """The brokers that children of /brokers/ids are named after, and the names that are no number of 32 bits."""
+    ids: list[int] = []
+    others: list[str] = []
+    for name in names:
+        if _NODE_ID.match(name) and int(name) < 1 << 31:
+            ids.append(int(name))
+        else:
+            others.append(name)
+    return ids, others
 
 
 def topic(name: str) -> str:

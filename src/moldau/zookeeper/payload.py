@@ -1,14 +1,27 @@
 """JSON in a znode, read with suspicion and written byte for byte as Kafka does.
 
-A reader names the znode and what is wrong with it; it ignores keys that it does not know and their order. Written JSON
-is compact; where Kafka's order of keys comes from a hash table, ``in_table_order`` gives the same. Next: znodes.py.
+A reader names the znode and what is wrong with it; it ignores keys that it does not know and their order. Numbers and
+texts are taken only as far as a request can carry them, for whoever takes one from here passes it on: 32 bits, and
+texts of at most 32,767 bytes of UTF-8. Written JSON is compact; where Kafka's order of keys comes from a hash table,
+``in_table_order`` gives the same. Next: znodes.py.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+EPOCH_MAX = INT_MAX - 2**20
+"""The largest epoch that is taken from a znode: whoever goes on from there still has a million before the last one that
+a request can carry. No cluster comes near it by itself."""
+TEXT_MAX = 2**15 - 1
+"""Bytes of a text in the requests' older versions."""
+
+_DIGITS = re.compile(r"-?[0-9]{1,19}\Z")
 
 
 class BadZnode(ValueError):
@@ -36,24 +49,38 @@ class Payload:
         return self.values.get(key) is not None
 
     def integer(self, key: str, default: int | None = None) -> int:
+        """A number of 32 bits."""
         return as_integer(self.path, key, self._get(key, default))
 
+    def long(self, key: str, default: int | None = None) -> int:
+        """A number of 64 bits."""
+        return as_long(self.path, key, self._get(key, default))
+
+    def epoch(self, key: str, default: int | None = None) -> int:
+        """A number of 32 bits that others will count on from."""
+        found = self.integer(key, default)
+        if found > EPOCH_MAX:
+            raise BadZnode(self.path, f"{key} is {found}, so near to the last epoch that there is that none can follow")
+        return found
+
     def text(self, key: str, default: str | None = None) -> str:
+        """A text that a request can carry."""
         found = self._get(key, default)
         if not isinstance(found, str):
             raise BadZnode(self.path, f"{key} is {_shown(found)}, not a text")
-        return found
+        return as_text(self.path, key, found)
 
     def digits(self, key: str) -> int:
         """A number that is written as a text, as Kafka does with longs."""
-        text = self.text(key)
-        try:
-            return int(text)
-        except ValueError:
-            raise BadZnode(self.path, f"{key} is {_shown(text)}, not a number in a text") from None
+        return as_digits(self.path, key, self.text(key))
 
     def integers(self, key: str) -> tuple[int, ...]:
+        """Numbers of 32 bits."""
         return as_integers(self.path, key, self._get(key, None))
+
+    def longs(self, key: str) -> tuple[int, ...]:
+        """Numbers of 64 bits."""
+        return tuple(as_long(self.path, key, each) for each in self.items(key))
 
     def items(self, key: str) -> list[Any]:
         found = self._get(key, None)
@@ -92,10 +119,36 @@ def parsed(path: str, data: bytes | None) -> Payload:
 
 
 def as_integer(path: str, what: str, found: Any) -> int:
+    return _whole(path, what, found, INT_MAX)
+
+
+def as_long(path: str, what: str, found: Any) -> int:
+    return _whole(path, what, found, LONG_MAX)
+
+
+def _whole(path: str, what: str, found: Any, largest: int) -> int:
     if not isinstance(found, int) or isinstance(found, bool):
         raise BadZnode(path, f"{what} is {_shown(found)}, not a whole number")
-    if not -(1 << 63) <= found < 1 << 63:
-        raise BadZnode(path, f"{what} is {found}, out of range")
+    if not -largest - 1 <= found <= largest:
+        raise BadZnode(path, f"{what} is {_shown(found)}, out of range")
+    return found
+
+
+def as_digits(path: str, what: str, text: str) -> int:
+    """The number of 64 bits that a text spells in ASCII digits."""
+    if not _DIGITS.match(text):
+        raise BadZnode(path, f"{what} is {_shown(text)}, not a number in a text")
+    return as_long(path, what, int(text))
+
+
+def as_text(path: str, what: str, found: str) -> str:
+    """The same text; BadZnode when no request can carry it: half a surrogate pair, or too long."""
+    try:
+        size = len(found.encode())
+    except UnicodeEncodeError:
+        raise BadZnode(path, f"{what} is {_shown(found)}, which is no text: half of a surrogate pair") from None
+    if size > TEXT_MAX:
+        raise BadZnode(path, f"{what} has {size} bytes; {TEXT_MAX} at most are expected")
     return found
 
 

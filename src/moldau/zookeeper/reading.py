@@ -1,13 +1,15 @@
 """Znodes -> metadata records: what a node that takes office makes of all that was read. Pure; ``survey`` reads.
 
 The records rebuild the image as far as ZooKeeper holds it: no directories, no eligible leader replicas, nobody shutting
-down. What registered is alive. A topic or a state that cannot be read stops the taking of office with BadZnode: with a
-topic left out, brokers would take its replicas for strays. Source: KIP-866, which maps both ways too.
+down. What registered is alive. What cannot be read costs itself: a partition is left out, a topic keeps its name and
+nothing else, and whoever serves their replicas goes on as before, for nobody decides about them until they are mended.
+Source: KIP-866, which maps both ways too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+import hashlib
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 from moldau.image.partition import NO_LEADER
@@ -17,11 +19,12 @@ from moldau.terms.value import field, value
 from moldau.wire.records import metadata as records
 from moldau.zookeeper import paths, settings
 from moldau.zookeeper.notes import parse_config
-from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.payload import LONG_MAX, BadZnode
 from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.znodes import (
     Assignment,
     BrokerZnode,
+    ProducerIdBlock,
     StateZnode,
     TopicZnode,
     parse_broker,
@@ -44,17 +47,20 @@ class Survey:
     states: dict[tuple[str, int], Found] = field(default_factory=dict)
     configs: dict[str, bytes] = field(default_factory=dict)
     feature: bytes | None = None
-    producer_ids: bytes | None = None
+    producer_ids: Found | None = None
     present: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+    """Paths of what is named as no broker and no topic can be: left alone."""
 
 
 class Reading(NamedTuple):
     """What a survey means.
 
-    ``repairs``: topics from before topic ids get one, which must be written before anything else is. ``bad``: brokers
-    and settings that could not be read, and were left out. ``since``: broker -> the oldest broker epoch under which a
-    state has it in the ISR, or, where the state does not say, the transaction that wrote it; whoever registered later
-    is another process than was in sync then. ``lives``: registered broker -> since when its process lives.
+    ``repairs``: topics from before topic ids get one, which must be written before anything else is. ``bad``: what
+    could not be read, and was left out; what of it nobody may decide about is in ``standing.unread``. ``since``: broker
+    -> the oldest broker epoch under which a state has it in the ISR, or, where the state does not say, the transaction
+    that wrote it; whoever registered later is another process than was in sync then. ``lives``: registered broker ->
+    since when its process lives.
     """
 
     records: list[Any]
@@ -86,12 +92,7 @@ def read_in_turns(survey: Survey, new_id: Callable[[], bytes], step: int) -> Gen
     since: dict[int, int] = {}
     lives: dict[int, int] = {}
     spent = 0
-    if survey.feature is not None:
-        standing.add((paths.FEATURE,))
-        feature = parse_feature(survey.feature)
-        if feature.enabled:
-            for name in sorted(feature.levels):
-                found.append(records.FeatureLevelRecord(name=name, feature_level=feature.levels[name]))
+    found += _features(survey, standing, bad)
     for id in sorted(survey.brokers):
         data, stat = survey.brokers[id]
         try:
@@ -100,30 +101,26 @@ def read_in_turns(survey: Survey, new_id: Callable[[], bytes], step: int) -> Gen
             lives[id] = broker.lives_since(stat.czxid)
         except BadZnode as error:
             bad.append(error)
+    names: dict[bytes, str] = {}
     for name in sorted(survey.topics):
-        topic = parse_topic(name, survey.topics[name][0])
+        topic = _topic(name, survey, standing, names, bad)
         if topic.id is None:
             topic = topic._replace(id=new_id())
             repairs.append(Set(path=paths.topic(name), data=topic_json(topic), version=survey.topics[name][1].version))
         assert topic.id is not None
+        names[topic.id] = name
         found.append(records.TopicRecord(name=topic.name, topic_id=topic.id))
         numbers = sorted(topic.partitions)
         for at in range(0, len(numbers), step):
             some = numbers[at : at + step]
-            found += _partition_records(topic, some, survey, since)
+            found += _partition_records(topic, some, survey, since, standing, bad)
             spent += len(some)
             if spent >= step:
                 spent = 0
                 yield
         _note_topic(topic, survey, standing)
     found += _settings(survey, standing, bad)
-    block = parse_producer_ids(survey.producer_ids)
-    if survey.producer_ids is not None:
-        standing.add((paths.PRODUCER_IDS,))
-    if block is not None:
-        found.append(
-            records.ProducerIdsRecord(broker_id=block.broker_id, broker_epoch=-1, next_producer_id=block.end + 1)
-        )
+    found += _producer_ids(survey, standing, bad)
     return Reading(found, standing, repairs, bad, since, lives)
 
 
@@ -192,14 +189,75 @@ def born(
     )
 
 
-def _partition_records(topic: TopicZnode, numbers: list[int], survey: Survey, since: dict[int, int]) -> list[Any]:
+def _features(survey: Survey, standing: Standing, bad: list[BadZnode]) -> list[Any]:
+    """Levels of features. Those that cannot be read are as if nobody had set any."""
+    if survey.feature is None:
+        return []
+    standing.add((paths.FEATURE,))
+    try:
+        feature = parse_feature(survey.feature)
+    except BadZnode as error:
+        bad.append(error)
+        return []
+    levels = feature.levels if feature.enabled else {}
+    return [records.FeatureLevelRecord(name=name, feature_level=levels[name]) for name in sorted(levels)]
+
+
+def _producer_ids(survey: Survey, standing: Standing, bad: list[BadZnode]) -> list[Any]:
+    """Which producer id is next. Where that cannot be read none is left, for an id that is given out twice would let
+    one producer's batches pass for another's."""
+    if survey.producer_ids is None:
+        return []
+    standing.add((paths.PRODUCER_IDS,))
+    try:
+        block = parse_producer_ids(survey.producer_ids[0])
+    except BadZnode as error:
+        bad.append(error)
+        standing.unread[paths.PRODUCER_IDS] = survey.producer_ids[1].mzxid
+        block = ProducerIdBlock(-1, 0, LONG_MAX - 1)
+    if block is None:
+        return []
+    return [records.ProducerIdsRecord(broker_id=block.broker_id, broker_epoch=-1, next_producer_id=block.end + 1)]
+
+
+def _topic(
+    name: str, survey: Survey, standing: Standing, names: Mapping[bytes, str], bad: list[BadZnode]
+) -> TopicZnode:
+    """A topic's znode. One that cannot be read is a topic without partitions, so that nobody takes its name."""
+    data, stat = survey.topics[name]
+    try:
+        topic = parse_topic(name, data)
+        if topic.id is not None and topic.id in names:
+            raise BadZnode(paths.topic(name), f"topic_id is that of topic {names[topic.id]}")
+    except BadZnode as error:
+        bad.append(error)
+        standing.unread[paths.topic(name)] = stat.mzxid
+        return TopicZnode(name, hashlib.sha256(name.encode()).digest()[:16], {})
+    return topic
+
+
+def _partition_records(
+    topic: TopicZnode,
+    numbers: list[int],
+    survey: Survey,
+    since: dict[int, int],
+    standing: Standing,
+    bad: list[BadZnode],
+) -> list[Any]:
+    """Records of the partitions whose states can be read; the others are set apart."""
     assert topic.id is not None
     found: list[Any] = []
     for number in numbers:
         state = survey.states.get((topic.name, number))
         if state is not None:
             data, stat = state
-            known = parse_state(topic.name, number, data)
+            try:
+                known = parse_state(topic.name, number, data)
+            except BadZnode as error:
+                bad.append(error)
+                standing.unread[paths.state(topic.name, number)] = stat.mzxid
+                standing.set_apart.setdefault(topic.name, {})[number] = topic.partitions[number]
+                continue
             record = partition_record(topic.id, number, topic.partitions[number], known, stat)
             found.append(record)
             for id, epoch in _lived(known, stat.mzxid):
@@ -244,5 +302,7 @@ def _settings(survey: Survey, standing: Standing, bad: list[BadZnode]) -> list[A
         kind, _, name = entity.partition("/")
         if kind == "topics" and paths.plain(name) not in survey.topics:
             continue  # left behind by a deletion that was cut short: it is nobody's
-        found += settings.records_of(entity, standing.settings[entity])
+        good, complaints = settings.judged(entity, standing.settings[entity])
+        bad += [BadZnode(paths.config(entity), complaint) for complaint in complaints]
+        found += settings.records_of(entity, good)
     return found

@@ -7,10 +7,16 @@ stays in its znode. Source: KIP-55 and KIP-546 (quotas), KIP-84 (SCRAM), KIP-226
 from __future__ import annotations
 
 import binascii
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from moldau.terms.config_key import ConfigError
+from moldau.terms.dynamic_config import DYNAMIC_KEYS
+from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
 from moldau.terms.named import NamedTuple
+from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.terms.topic_defaults import check_default
 from moldau.wire.records.metadata import (
     ClientQuotaRecord,
     ConfigRecord,
@@ -18,6 +24,7 @@ from moldau.wire.records.metadata import (
     UserScramCredentialRecord,
 )
 from moldau.zookeeper import paths
+from moldau.zookeeper.payload import INT_MAX
 
 RESOURCES = {2: "topics", 4: "brokers", 16: "client-metrics", 32: "groups"}
 """Kafka's number of a kind of resource -> its folder."""
@@ -29,6 +36,9 @@ _QUOTAS = _WHOLE | {"request_percentage", "controller_mutation_rate"}
 _MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _QUOTA_FOLDERS = {"user": "users", "client-id": "clients", "ip": "ips"}
 _QUOTA_KINDS = {folder: kind for kind, folder in _QUOTA_FOLDERS.items()}
+_KEYS = {"topics": TOPIC_KEYS, "brokers": DYNAMIC_KEYS, "client-metrics": CLIENT_METRICS_KEYS, "groups": GROUP_KEYS}
+_SHOWN = 100
+"""Characters of a bad value that an error shows."""
 
 
 class Setting(NamedTuple):
@@ -58,6 +68,32 @@ def setting_of(record: Any) -> Setting | None:
             return Setting(f"users/{_part(record.name)}", mechanism, text)
         case _:
             return None
+
+
+def judged(entity: str, settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The settings that may be acted upon, and a complaint about each of the others that names entity, key and value.
+
+    Whoever wrote a znode was asked by nobody what it may hold: a value is taken within the bounds of the releases that
+    may have written it, and any other is left out by itself. Keys that mean nothing here are nobody's business.
+
+    >>> judged("topics/t", {"retention.ms": "abc", "segment.bytes": "14"})[0]
+    {'segment.bytes': '14'}
+    """
+    known = _KEYS.get(entity.partition("/")[0], {})
+    good: dict[str, str] = {}
+    complaints: list[str] = []
+    for name, text in settings.items():
+        key = known.get(name)
+        try:
+            if key is not None:
+                key.parse_standing(text)
+                check_default(name, text, standing=True)
+            good[name] = text
+        except ConfigError:
+            allowed = "" if key is None else f": {key.allowed()} is expected"
+            shown = f"{text!r:.{_SHOWN}}"
+            complaints.append(f"{entity} has {name!r:.{_SHOWN}} = {shown}{allowed}")
+    return good, complaints
 
 
 def records_of(entity: str, settings: Mapping[str, str]) -> list[Any]:
@@ -90,6 +126,8 @@ def _quota(named: Mapping[str, str], key: str, value: str) -> Any:
         number = float(value)
     except ValueError:
         return None
+    if not math.isfinite(number):
+        return None
     entity = [
         ClientQuotaRecord.EntityData(entity_type=kind, entity_name=name or None)
         for kind, name in sorted(named.items(), reverse=True)
@@ -108,6 +146,8 @@ def _credential(record: UserScramCredentialRecord) -> str:
 def _parsed_credential(user: str, mechanism: str, text: str) -> Any:
     parts = dict(each.partition("=")[::2] for each in text.split(","))
     try:
+        if not 0 < int(parts["iterations"]) <= INT_MAX:
+            return None
         return UserScramCredentialRecord(
             name=user,
             mechanism=_MECHANISMS[mechanism],

@@ -15,14 +15,21 @@ from moldau.zookeeper.znodes import Assignment, parse_topic
 
 
 class Standing:
-    """``settings``: entity -> what stands in its znode. ``unborn``: topic -> partitions that have no state yet."""
+    """``settings``: entity -> what stands in its znode. ``unborn``: topic -> partitions that have no state yet.
 
-    __slots__ = ("_children", "settings", "unborn")
+    ``unread``: path of a znode that could not be read -> the transaction that wrote it. Nothing is decided about what
+    it holds. ``set_apart``: topic -> partitions whose state is one of those, with their replicas, which stay as they
+    are.
+    """
+
+    __slots__ = ("_children", "set_apart", "settings", "unborn", "unread")
 
     def __init__(self) -> None:
         self._children: dict[str, dict[str, None]] = {}
         self.settings: dict[str, dict[str, str]] = {}
         self.unborn: dict[str, dict[int, Assignment]] = {}
+        self.set_apart: dict[str, dict[int, Assignment]] = {}
+        self.unread: dict[str, int] = {}
 
     def __contains__(self, path: str) -> bool:
         folder, _, name = path.rpartition("/")
@@ -60,8 +67,10 @@ class Standing:
         folder, _, name = path.rpartition("/")
         self._children.get(folder, {}).pop(name, None)
         self._children.pop(path, None)
+        self.unread.pop(path, None)
         if path.startswith(paths.TOPICS + "/"):
             self.unborn.pop(path.removeprefix(paths.TOPICS + "/"), None)
+            self.set_apart.pop(path.removeprefix(paths.TOPICS + "/"), None)
         elif path.startswith(paths.CONFIG + "/"):
             self.settings.pop(path.removeprefix(paths.CONFIG + "/"), None)
 

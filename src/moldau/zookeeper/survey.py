@@ -10,7 +10,9 @@ from collections.abc import Hashable
 from typing import TypeVar
 
 from moldau.ports.zookeeper import NoNode, Stat, ZooKeeper
+from moldau.terms.ids import is_topic_name
 from moldau.zookeeper import paths
+from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.reading import Survey
 from moldau.zookeeper.znodes import parse_topic
 
@@ -19,20 +21,29 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 async def survey(zk: ZooKeeper) -> Survey:
-    """Everything as it stands; errors of the session, and BadZnode for a topic that cannot be read, come through."""
+    """Everything as it stands; errors of the session come through."""
     await zk.sync()
-    ids = [int(name) for name in await _names(zk, paths.BROKER_IDS) if name.isascii() and name.isdigit()]
+    ids, strangers = paths.broker_ids(await _names(zk, paths.BROKER_IDS))
     brokers = await _many(zk, {id: paths.broker(id) for id in ids})
-    topics = await _many(zk, {name: paths.topic(name) for name in await _names(zk, paths.TOPICS)})
+    names = await _names(zk, paths.TOPICS)
+    topics = await _many(zk, {name: paths.topic(name) for name in names if is_topic_name(name)})
     wanted = {}
+    unread = []
     for name, (data, _) in topics.items():
-        for number in parse_topic(name, data).partitions:
-            wanted[name, number] = paths.state(name, number)
+        try:
+            for number in parse_topic(name, data).partitions:
+                wanted[name, number] = paths.state(name, number)
+        except BadZnode:
+            unread.append(name)  # ``reading`` says why
     states = await _many(zk, wanted)
     unfinished = sorted({name for name, number in wanted if (name, number) not in states})
     present = [path for path in paths.PERSISTENT if path != paths.PRODUCER_IDS]
-    for folder in (paths.partitions(name) for name in unfinished):
+    for folder in (paths.partitions(name) for name in (*unfinished, *unread)):
         present += await _below(zk, folder)
+    for name in unread:
+        folders = await _names(zk, paths.partitions(name))
+        states_there = [f"{paths.partitions(name)}/{number}/state" for number in folders]
+        present += [p for p, one in zip(states_there, await zk.get_many(states_there), strict=True) if one is not None]
     entities, folders = await _entities(zk)
     configs = {entity: data for entity, (data, _) in (await _many(zk, {e: paths.config(e) for e in entities})).items()}
     feature, producer_ids = await zk.get_many([paths.FEATURE, paths.PRODUCER_IDS])
@@ -42,8 +53,12 @@ async def survey(zk: ZooKeeper) -> Survey:
         states=states,
         configs=configs,
         feature=None if feature is None else feature[0],
-        producer_ids=None if producer_ids is None else producer_ids[0],
+        producer_ids=producer_ids,
         present=(*present, *folders),
+        strangers=(
+            *(f"{paths.BROKER_IDS}/{name}" for name in strangers),
+            *(f"{paths.TOPICS}/{name}" for name in names if not is_topic_name(name)),
+        ),
     )
 
 

@@ -222,7 +222,10 @@ class Draft:
     def _topic(self, id: bytes) -> TopicZnode:
         """A topic's assignments after the decision; those not born yet stay as the tool wrote them."""
         name = self._name(id)
-        partitions = {} if name in self._removed else dict(self._standing.unborn.get(name, {}))
+        standing = self._standing
+        partitions = (
+            {} if name in self._removed else {**standing.unborn.get(name, {}), **standing.set_apart.get(name, {})}
+        )
         known = self._image.topics.get(id)
         for part in ({} if known is None else known.partitions, self._partitions.get(id, {})):
             partitions.update((number, _assignment(partition)) for number, partition in part.items())

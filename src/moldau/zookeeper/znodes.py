@@ -11,15 +11,27 @@ import re
 from collections.abc import Mapping
 
 from moldau.image import Endpoint, FeatureRange
-from moldau.terms import uuid_bytes, uuid_text
+from moldau.terms import NO_UUID, uuid_bytes, uuid_text
 from moldau.terms.named import NamedTuple
 from moldau.zookeeper import paths
-from moldau.zookeeper.payload import BadZnode, Payload, as_integers, in_order, parsed, written
+from moldau.zookeeper.payload import (
+    EPOCH_MAX,
+    BadZnode,
+    Payload,
+    as_digits,
+    as_integers,
+    as_text,
+    in_order,
+    parsed,
+    written,
+)
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """Kafka's security protocols; the place is the number."""
+LEVEL_MAX = 2**15 - 1
+"""The highest level of a feature that a request can carry."""
 
-_ENDPOINT = re.compile(r"([\w.-]+)://(?:\[([0-9a-fA-F:.%]+)\]|([^\[\]/]*)):(-?\d{1,5})\Z")
+_ENDPOINT = re.compile(r"([\w.-]+)://(?:\[([0-9a-fA-F:.%]+)\]|([^\[\]/]*)):(-?[0-9]{1,5})\Z")
 
 
 class BrokerZnode(NamedTuple):
@@ -153,13 +165,13 @@ def broker_json(broker: BrokerZnode) -> bytes:
 
 
 def _endpoint(path: str, text: object, named: Mapping[str, object]) -> Endpoint:
-    match = _ENDPOINT.match(text) if isinstance(text, str) else None
+    match = _ENDPOINT.match(as_text(path, "an endpoint", text)) if isinstance(text, str) else None
     if match is None:
-        raise BadZnode(path, f"{text!r} is no endpoint; LISTENER://host:port is expected")
+        raise BadZnode(path, f"{text!r:.100} is no endpoint; LISTENER://host:port is expected")
     name = match[1].upper()
     protocol = named.get(match[1], named.get(name)) if named else name
-    if protocol not in SECURITY_PROTOCOLS:
-        raise BadZnode(path, f"listener {name} has security protocol {protocol!r}, which is not known")
+    if not isinstance(protocol, str) or protocol not in SECURITY_PROTOCOLS:
+        raise BadZnode(path, f"listener {name} has security protocol {protocol!r:.100}, which is not known")
     port = int(match[4])
     if not 0 <= port <= 65535:
         raise BadZnode(path, f"port {port} of listener {name} is none")
@@ -182,7 +194,10 @@ def _ranges(features: Payload) -> tuple[FeatureRange, ...]:
     ranges = []
     for name in features.values:
         levels = features.inner(name)
-        ranges.append(FeatureRange(name, levels.integer("min_version"), levels.integer("max_version")))
+        low, high = levels.integer("min_version"), levels.integer("max_version")
+        if not 0 <= low <= high <= LEVEL_MAX:
+            raise BadZnode(features.path, f"levels {low} to {high} of feature {name!r:.100} are none")
+        ranges.append(FeatureRange(as_text(features.path, "a feature", name), low, high))
     return tuple(ranges)
 
 
@@ -212,12 +227,13 @@ def controller_json(controller: ControllerZnode) -> bytes:
 
 
 def parse_controller_epoch(data: bytes | None) -> int:
-    try:
-        epoch = int((data or b"").decode("ascii"))
-    except ValueError:
-        raise BadZnode(paths.CONTROLLER_EPOCH, f"{data!r} is no number") from None
+    epoch = as_digits(paths.CONTROLLER_EPOCH, "the epoch", (data or b"").decode("latin-1"))
     if epoch < 0:
         raise BadZnode(paths.CONTROLLER_EPOCH, f"{epoch} is no epoch")
+    if epoch > EPOCH_MAX:
+        raise BadZnode(
+            paths.CONTROLLER_EPOCH, f"{epoch} is so near to the last epoch that there is that none can follow"
+        )
     return epoch
 
 
@@ -242,7 +258,10 @@ def parse_topic(name: str, data: bytes | None) -> TopicZnode:
         if not replicas or len(set(replicas)) != len(replicas) or min(replicas) < 0:
             raise BadZnode(path, f"partition {number} has replicas {list(replicas)}: different brokers are expected")
         partitions[number] = Assignment(replicas, adding.get(number, ()), removing.get(number, ()))
-    return TopicZnode(name, _id(found, "topic_id"), partitions)
+    id = _id(found, "topic_id")
+    if id == NO_UUID:
+        raise BadZnode(path, "topic_id is the one that means no topic")
+    return TopicZnode(name, id, partitions)
 
 
 def topic_json(topic: TopicZnode) -> bytes:
@@ -262,11 +281,11 @@ def parse_state(topic: str, partition: int, data: bytes | None) -> StateZnode:
     recovery = found.integer("leader_recovery_state", 0)
     if recovery not in (0, 1):
         raise BadZnode(found.path, f"leader_recovery_state {recovery} is not known here")
-    isr = found.integers("isr")
-    epochs = found.integers("isr_epochs") if found.has("isr_epochs") else ()
+    isr = tuple(dict.fromkeys(found.integers("isr")))
+    epochs = found.longs("isr_epochs") if found.has("isr_epochs") else ()
     return StateZnode(
         leader=found.integer("leader"),
-        leader_epoch=found.integer("leader_epoch"),
+        leader_epoch=found.epoch("leader_epoch"),
         isr=isr,
         controller_epoch=found.integer("controller_epoch", 0),
         recovery=recovery,
@@ -301,8 +320,9 @@ def parse_feature(data: bytes | None) -> FeatureZnode:
     features = found.inner("features")
     levels = {name: features.inner(name).integer("max_version_level") for name in features.values}
     for name, level in levels.items():
-        if not 1 <= level <= 32767:
-            raise BadZnode(found.path, f"feature {name} is at level {level}; 1 or more is expected")
+        if not 1 <= level <= LEVEL_MAX:
+            raise BadZnode(found.path, f"feature {name!r:.100} is at level {level}; 1 to {LEVEL_MAX} is expected")
+        as_text(found.path, "a feature", name)
     return FeatureZnode(levels, enabled=status == 1)
 
 
@@ -343,7 +363,7 @@ def parse_migration(data: bytes | None) -> MigrationZnode:
     return MigrationZnode(
         controller_id=found.integer("kraft_controller_id"),
         controller_epoch=found.integer("kraft_controller_epoch"),
-        metadata_offset=found.integer("kraft_metadata_offset"),
+        metadata_offset=found.long("kraft_metadata_offset"),
         metadata_epoch=found.integer("kraft_metadata_epoch"),
     )
 

@@ -44,7 +44,8 @@ class Ear:
             found, codes = translation.stop_replica(self.image, self.me, request)
         else:
             epochs = {id: truth.brokers[id].epoch for id in translation.newly_live(self.image, request)}
-            found = translation.update_metadata(self.image, self.me, request, epochs)
+            gone = translation.unnamed(self.image, request)
+            found = translation.update_metadata(self.image, self.me, request, epochs, gone)
         self.image.apply_all(found)
         return found, codes
 

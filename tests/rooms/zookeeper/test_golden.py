@@ -81,7 +81,7 @@ def reading() -> Reading:
         states=states,
         configs={entity: WRITTEN[paths.config(entity)] for entity in entities if not entity.startswith("changes/")},
         feature=WRITTEN[paths.FEATURE],
-        producer_ids=WRITTEN[paths.PRODUCER_IDS],
+        producer_ids=found(paths.PRODUCER_IDS),
     )
     return read(survey, lambda: pytest.fail("every topic has an id"))
 

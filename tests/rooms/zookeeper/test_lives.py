@@ -26,7 +26,7 @@ def survey(registered: int, first_epoch: int, *written: int, known: tuple[int, .
     assigned = {number: Assignment((1, 2)) for number in range(len(written))}
     return Survey(
         brokers={1: (broker_json(broker), Stat(registered, registered, 0, 7))},
-        topics={"t": (topic_json(TopicZnode("t", bytes(16), assigned)), Stat(1, 1, 0, 0))},
+        topics={"t": (topic_json(TopicZnode("t", bytes(15) + b"\1", assigned)), Stat(1, 1, 0, 0))},
         states={("t", n): (state_json(state), Stat(1, zxid, 0, 0)) for n, zxid in enumerate(written)},
     )
 

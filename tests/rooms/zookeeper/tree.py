@@ -85,6 +85,6 @@ class Tree:
             states=states,
             configs=configs,
             feature=self.nodes[paths.FEATURE][0] if paths.FEATURE in self.nodes else None,
-            producer_ids=self.nodes[paths.PRODUCER_IDS][0],
+            producer_ids=self.found(paths.PRODUCER_IDS),
             present=tuple(present),
         )

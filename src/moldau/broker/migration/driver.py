@@ -20,6 +20,7 @@ from moldau.broker.migration.mode import ZooKeeperMode, controllers_missing
 from moldau.broker.migration.stages import Deed, Event, Stage, State, step
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.directories import Directories
+from moldau.broker.zookeeper.loading import read_all
 from moldau.broker.zookeeper.writer import Writer
 from moldau.controller import asks
 from moldau.controller.migration import MigrationState
@@ -29,8 +30,7 @@ from moldau.wire.records.metadata import FeatureLevelRecord, RegisterBrokerRecor
 from moldau.zookeeper import paths
 from moldau.zookeeper.catching_up import catch_up, image_in_turns
 from moldau.zookeeper.payload import BadZnode
-from moldau.zookeeper.reading import Reading, read_in_turns
-from moldau.zookeeper.survey import survey
+from moldau.zookeeper.reading import Reading
 
 log = logging.getLogger("moldau.migration")
 
@@ -168,8 +168,6 @@ class Migration:
 
     async def _copy(self) -> None:
         reading = await self._read()
-        for error in reading.bad:
-            log.error("left out: %s", error)
         if reading.repairs:
             log.info("%d topic(s) from before topic ids get one", len(reading.repairs))
             await self.zk.multi([self._fence(), *reading.repairs])
@@ -199,8 +197,12 @@ class Migration:
                 )
 
     async def _read(self) -> Reading:
-        found = await survey(self.zk)
-        return await in_turns(self._tasks, read_in_turns(found, self._node.world.random.uuid, self._node.world.step))
+        """Everything; NotOurs when there is what nobody may decide about. A broker that crossed, and was told nothing
+        of it, would take its replicas of that for strays."""
+        reading = await read_all(self._node, self.zk)
+        if reading.standing.unread:
+            raise NotOurs(f"these znodes cannot be read: {', '.join(sorted(reading.standing.unread))}")
+        return reading
 
     def _fence(self) -> Check:
         return Check(path=paths.CONTROLLER_EPOCH, version=self._claim.version)

@@ -18,6 +18,7 @@ from moldau.controller.replies import Refused
 from moldau.image import Broker
 from moldau.ports.zookeeper import NoNode, ZooKeeper, ZooKeeperError
 from moldau.terms import Code
+from moldau.terms.ids import is_topic_name
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -69,7 +70,7 @@ class ZooKeeperMode:
     async def look(self) -> None:
         """See who is registered in ZooKeeper; whoever was and is not any more is fenced (LI-3)."""
         names = await self._registered()
-        ids = [int(name) for name in names if name.isascii() and name.isdigit()]
+        ids, _ = paths.broker_ids(names)
         seen = {}
         for id, found in zip(ids, await self._zk.get_many([paths.broker(id) for id in ids]), strict=True):
             try:
@@ -143,7 +144,7 @@ class ZooKeeperMode:
         return found
 
     async def _with_replicas(self) -> set[int]:
-        names = await self._zk.children(paths.TOPICS)
+        names = [name for name in await self._zk.children(paths.TOPICS) if is_topic_name(name)]
         topics = await self._zk.get_many([paths.topic(name) for name in names])
         ids: set[int] = set()
         for name, found in zip(names, topics, strict=True):

@@ -14,7 +14,7 @@ from typing import Any
 from moldau.broker.formatting import FormatRefused
 from moldau.broker.zookeeper_plane import ZooKeeperPlane
 from moldau.ports import PlaneEvents
-from moldau.ports.zookeeper import ConnectionLoss, NodeExists, NoNode, ZooKeeper, ZooKeeperError
+from moldau.ports.zookeeper import ConnectionLoss, NoAuth, NodeExists, NoNode, ZooKeeper, ZooKeeperError
 from moldau.terms import uuid_text
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -77,9 +77,12 @@ async def _opened(node: Any, greet: Callable[[ZooKeeper], Awaitable[str]]) -> tu
 
 
 async def _make_paths(zk: ZooKeeper) -> None:
-    there = await zk.get_many(paths.PERSISTENT)
-    for path, found in zip(paths.PERSISTENT, there, strict=True):
-        if found is None:
+    try:
+        there = [found is not None for found in await zk.get_many(paths.PERSISTENT)]
+    except NoAuth:  # one of them may not be read; that it exists may always be seen
+        there = [await zk.exists(path) is not None for path in paths.PERSISTENT]
+    for path, is_there in zip(paths.PERSISTENT, there, strict=True):
+        if not is_there:
             await _make(zk, path, b"")
 
 

@@ -13,12 +13,13 @@ import logging
 from typing import Any
 
 from moldau.broker.asking import in_turns
+from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
 from moldau.ports.zookeeper import Check
 from moldau.terms.named import NamedTuple
 from moldau.wire.records.metadata import PartitionRecord, RegisterBrokerRecord
 from moldau.zookeeper import paths
-from moldau.zookeeper.reading import read_in_turns
+from moldau.zookeeper.reading import Reading, read_in_turns
 from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.survey import survey
 
@@ -35,12 +36,37 @@ class Loaded(NamedTuple):
     back: tuple[int, ...]
 
 
-async def load(node: Any, zk: Any, epoch_version: int) -> Loaded:
-    """Read everything. BadZnode names a topic that cannot be read; ZooKeeperError as the port says."""
+async def read_all(node: Any, zk: Any) -> Reading:
+    """What stands in ZooKeeper; what of it cannot be read is named in the log."""
     tasks, step = node.world.tasks, node.world.step
-    found = await in_turns(tasks, read_in_turns(await survey(zk), node.world.random.uuid, step))
+    stands = await survey(zk)
+    for path in stands.strangers:
+        log.warning("neither a broker nor a topic can have this name; it is left alone: %.100s", path)
+    found = await in_turns(tasks, read_in_turns(stands, node.world.random.uuid, step))
     for error in found.bad:
         log.error("left out: %s", error)
+    return found
+
+
+def keep(node: Any, found: Loaded) -> None:
+    """Before all that was read becomes this node's image: what it knows and could not read stays as it is, and what is
+    gone without anybody's decision is only set aside."""
+    image = node.metadata.image
+    standing = found.standing
+    here = {(bytes(r.topic_id), r.partition_id) for r in found.records if isinstance(r, PartitionRecord)}
+    kept: set[Key] = set()
+    for topic in image.topics.values():
+        unread = paths.topic(topic.name) in standing.unread
+        apart = standing.set_apart.get(topic.name, {})
+        kept.update((topic.id, number) for number in topic.partitions if unread or number in apart)
+    known = {(topic.id, number) for topic in image.topics.values() for number in topic.partitions}
+    node.replicas.kept = frozenset(kept)
+    node.replicas.set_aside = known - here - kept
+
+
+async def load(node: Any, zk: Any, epoch_version: int) -> Loaded:
+    """Read everything; what cannot be read is named in the log, and left out. ZooKeeperError as the port says."""
+    found = await read_all(node, zk)
     if found.repairs:
         log.info("%d topic(s) from before topic ids get one", len(found.repairs))
         await zk.multi([Check(path=paths.CONTROLLER_EPOCH, version=epoch_version), *found.repairs])

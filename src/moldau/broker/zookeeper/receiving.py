@@ -69,9 +69,11 @@ class Receiving:
                 return refusal
             node = self._node
             epochs = await self._epochs(translation.newly_live(node.metadata.image, request))
+            gone = await self._gone(translation.unnamed(node.metadata.image, request))
             if (refusal := self._refusal(request)) is not None:
                 return refusal
-            records = translation.update_metadata(node.metadata.image, node.config.node_id, request, epochs)
+            records = translation.update_metadata(node.metadata.image, node.config.node_id, request, epochs, gone)
+            self._set_aside(gone)
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal
             self._cluster_known = self._cluster_known or request.type == FULL
@@ -146,6 +148,33 @@ class Receiving:
                 stat, self._blind = None, True
             found[id] = -1 if stat is None else stat.czxid
         return found
+
+    async def _gone(self, topics: Sequence[str]) -> list[str]:
+        """Those of the topics that ZooKeeper does not know any more. A topic that the controller does not name and that
+        stands there is one that it cannot read; while nobody answers none is gone."""
+        if not topics:
+            return []
+        try:
+            await self._plane.zk.sync()
+            found = await self._plane.zk.get_many([paths.topic(name) for name in topics])
+        except ZooKeeperError as error:
+            log.warning("the controller does not name topics %s, and nobody says whether they stand: %s", topics, error)
+            return []
+        kept = [name for name, one in zip(topics, found, strict=True) if one is not None]
+        if kept:
+            log.warning(
+                "topics %s stay as they are: they stand in ZooKeeper, and the controller cannot read them", kept
+            )
+        return [name for name in topics if name not in kept]
+
+    def _set_aside(self, topics: Sequence[str]) -> None:
+        """Nobody told this broker to delete them: it was away when somebody did, or another hand removed their znodes,
+        or ZooKeeper is an older copy of itself. Their logs are an operator's to delete."""
+        image = self._node.metadata.image
+        for name in topics:
+            self._node.replicas.set_aside.update(
+                (image.names[name], n) for n in image.topics[image.names[name]].partitions
+            )
 
     async def _look_again(self) -> None:
         """Epochs that could not be looked up, as soon as they can: until then those brokers join no ISR here."""

@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from moldau.broker.asking import pause
 from moldau.controller import asks
 from moldau.image import Image
-from moldau.ports.zookeeper import NoAuth, NoNode, SessionExpired, ZooKeeperError
+from moldau.ports.zookeeper import ConnectionLoss, NoAuth, NoNode, SessionExpired, ZooKeeperError
 from moldau.wire.records.metadata import ConfigRecord
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import parse_config, parse_config_change
 from moldau.zookeeper.payload import BadZnode
-from moldau.zookeeper.settings import RESOURCES, records_of
+from moldau.zookeeper.settings import RESOURCES, judged, records_of
 
 log = logging.getLogger("moldau.zookeeper")
 
 KEPT_MS = 15 * 60_000
 """How long a note stays for brokers that are slow."""
+RETRY_MS = 100
+RETRY_MAX_MS = 2_000
+"""Before the folder of notes is tried again that an ACL, or its absence, keeps from us: first, and at most."""
 _KINDS = {folder: kind for kind, folder in RESOURCES.items()}
 
 
@@ -43,7 +46,16 @@ class ZnodeSettings:
     async def open(self) -> None:
         """Begin in a new session: watch the notes, then read everything that they may be about (law Z7)."""
         self.close()
-        self._seen = set(await self._notes())
+        try:
+            self._seen = set(await self._notes())
+        except (NoNode, NoAuth) as error:
+            log.warning("changes of settings cannot be heard of: %s", error)
+            self._seen = set()
+            self._news.set()  # is tried again
+        await self._read_all()
+        self._task = self._node.world.tasks.spawn(self._follow(), "settings in znodes")
+
+    async def _read_all(self) -> None:
         for folder in RESOURCES.values():
             try:
                 names = await self._plane.zk.children(f"{paths.CONFIG}/{folder}")
@@ -51,7 +63,6 @@ class ZnodeSettings:
                 log.debug("no settings of %s: %s", folder, error)
                 continue
             await self._take(await self._read([f"{folder}/{name}" for name in names]))
-        self._task = self._node.world.tasks.spawn(self._follow(), "settings in znodes")
 
     def close(self) -> None:
         if self._task is not None:
@@ -71,24 +82,45 @@ class ZnodeSettings:
         except ZooKeeperError as error:
             log.debug("settings of new topics are not known: %s", error)
             return []  # the next session reads all of them
-        return [record for entity, settings in found.items() for record in records_of(entity, settings)]
+        return [record for entity, settings in found.items() for record in records_of(entity, good(entity, settings))]
 
     async def _notes(self) -> list[str]:
         found: list[str] = await self._plane.zk.children(paths.CONFIG_CHANGES, lambda happened, path: self._news.set())
         return found
 
     async def _follow(self) -> None:
-        try:
-            while True:
-                await self._news.wait()
-                self._news.clear()
+        wait_ms = RETRY_MS
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
                 notes = await self._plane.patiently(self._notes)
                 fresh = [note for note in notes if note not in self._seen]
-                self._seen = set(notes)
                 if fresh:
                     await self._plane.patiently(partial(self._heed, fresh))
-        except SessionExpired:
-            pass
+                self._seen = set(notes)
+                if wait_ms > RETRY_MS:
+                    log.info("changes of settings are heard of again")
+                    await self._plane.patiently(self._read_all)  # what was changed meanwhile left no note, perhaps
+                    wait_ms = RETRY_MS
+            except SessionExpired:
+                return
+            except ZooKeeperError as error:
+                # An ACL, or somebody has removed the folder: settings stay as they are until it is mended.
+                if wait_ms == RETRY_MS:
+                    log.warning("changes of settings are not heard of until this is mended: %s", error)
+                if isinstance(error, NoNode):
+                    await self._make_folders()
+                self._node.world.tasks.call_later(wait_ms, self._news.set)
+                wait_ms = min(2 * wait_ms, RETRY_MAX_MS)
+
+    async def _make_folders(self) -> None:
+        """What every broker makes at its start, and somebody has removed since."""
+        for path in (path for path in paths.PERSISTENT if f"{path}/".startswith(f"{paths.CONFIG}/")):
+            try:
+                await self._plane.patiently(partial(self._plane.zk.create, path))
+            except ZooKeeperError as error:
+                log.debug("%s", error)
 
     async def _heed(self, notes: Sequence[str]) -> None:
         all_paths = [f"{paths.CONFIG_CHANGES}/{note}" for note in notes]
@@ -112,7 +144,9 @@ class ZnodeSettings:
             try:
                 found = await self._plane.zk.get_many([paths.config(entity) for entity in left])
                 break
-            except NoAuth as error:
+            except (ConnectionLoss, SessionExpired):
+                raise
+            except ZooKeeperError as error:  # an ACL, or a name that a tool put into a note and no znode can have
                 log.error("settings stay as they are: %s", error)
                 if error.path not in (shut := {paths.config(entity) for entity in left}):
                     return {}
@@ -131,25 +165,17 @@ class ZnodeSettings:
     async def _take(self, found: dict[str, dict[str, str]]) -> None:
         await self._plane.telling.free()
         image: Image = self._node.metadata.image
-        records = [record for entity, settings in found.items() for record in differences(image, entity, settings)]
+        records = [
+            record
+            for entity, settings in found.items()
+            for record in differences(image, entity, good(entity, settings), kept=settings)
+        ]
         if not records:
             return
         if self._plane.office_epoch is None:
             await self._plane.feed(records)
-            return
-        changes: dict[tuple[int, str], list[tuple[str, int, str | None]]] = {}
-        for record in records:
-            verb = asks.Operation.DELETE if record.value is None else asks.Operation.SET
-            key = (record.resource_type, record.resource_name)
-            changes.setdefault(key, []).append((record.name, verb.value, record.value))
-        self._node.office.tell(
-            asks.IncrementalAlterConfigs(
-                resources=tuple(
-                    asks.ConfigChange(resource_type=kind, resource_name=name, changes=tuple(each))
-                    for (kind, name), each in changes.items()
-                )
-            )
-        )
+        else:
+            self._node.office.tell(asks.AdoptConfigs(records=tuple(records)))
 
     async def _sweep(self, notes: Sequence[str]) -> None:
         await pause(self._node.world.tasks, KEPT_MS)
@@ -162,8 +188,17 @@ class ZnodeSettings:
                 log.debug("a note stays: %s", error)
 
 
-def differences(image: Image, entity: str, settings: dict[str, str]) -> list[ConfigRecord]:
-    """Records that make the image's settings of an entity those that stand in its znode. No quotas."""
+def good(entity: str, settings: dict[str, str]) -> dict[str, str]:
+    """Those settings of an entity that are good values; of the others the log tells, each by itself."""
+    found, complaints = judged(entity, settings)
+    for complaint in complaints:
+        log.error("a setting is left as it was: znode %s: %s", paths.config(entity), complaint)
+    return found
+
+
+def differences(image: Image, entity: str, settings: dict[str, str], kept: Container[str] = ()) -> list[ConfigRecord]:
+    """Records that make the image's settings of an entity those that stand in its znode. No quotas. ``kept``: keys that
+    stay as they are known, for what stands there now is no good value."""
     folder = entity.partition("/")[0]
     if folder not in _KINDS:
         return []
@@ -176,6 +211,6 @@ def differences(image: Image, entity: str, settings: dict[str, str]) -> list[Con
     gone = [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=None)
         for key in sorted(known)
-        if key not in settings
+        if key not in settings and key not in kept
     ]
     return changed + gone

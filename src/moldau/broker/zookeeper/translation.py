@@ -9,13 +9,14 @@ Source: protocol guide; KIP-516 (topic ids); BR-1, TD-2.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from moldau.broker.zookeeper.batch import DURING_DELETE, FULL
 from moldau.image import Endpoint, Image, Partition
 from moldau.image.registration import Broker, broker_record
 from moldau.terms import NO_UUID, Code
+from moldau.terms.ids import is_topic_name
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
@@ -88,7 +89,7 @@ def leader_and_isr(image: Image, me: int, request: LeaderAndIsrRequest) -> tuple
         before = draft.known(name, state.partition_index)
         if given != NO_UUID and draft.id_of(name) not in (None, given):
             before = None
-        if not _is_a_partition(state):
+        if not _is_a_partition(state) or not is_topic_name(name):
             code = Code.INVALID_REQUEST
         elif draft.is_anothers(name, given):
             code = Code.INCONSISTENT_TOPIC_ID
@@ -156,22 +157,29 @@ def _differs(before: Partition, after: PartitionRecord) -> bool:
 # ---- UpdateMetadata
 
 
-def update_metadata(image: Image, me: int, request: UpdateMetadataRequest, epochs: Mapping[int, int]) -> list[Any]:
-    """Records. ``epochs``: broker id -> epoch of its registration, for those that ``newly_live`` names."""
+def unnamed(image: Image, request: UpdateMetadataRequest) -> list[str]:
+    """Topics that are known here, and that a complete request does not name."""
+    if request.type != FULL:
+        return []
+    return sorted(image.names.keys() - {name for name, _, _ in _shown(request)})
+
+
+def update_metadata(
+    image: Image, me: int, request: UpdateMetadataRequest, epochs: Mapping[int, int], gone: Iterable[str] = ()
+) -> list[Any]:
+    """Records. ``epochs``: broker id -> epoch of its registration, for those that ``newly_live`` names. ``gone``: those
+    of the ``unnamed`` topics that nobody knows any more."""
     draft = Draft(image)
     draft.records += _brokers(image, request, epochs)
-    seen: set[str] = set()
     for name, given, state in _shown(request):
-        seen.add(name)
         if state.leader == DURING_DELETE:
             # Whoever holds replicas is told to delete them by StopReplica, which is to come.
             if given in (NO_UUID, draft.id_of(name)) and not _holds(image, draft.id_of(name), me):
                 draft.remove(name)
             continue
         _show(draft, me, name, given, state)
-    if request.type == FULL:
-        for name in image.names.keys() - seen:
-            draft.remove(name)  # deleted while nobody told us
+    for name in gone:
+        draft.remove(name)
     return draft.records
 
 
@@ -184,7 +192,7 @@ def _shown(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, Any]]:
 
 
 def _show(draft: Draft, me: int, name: str, given: bytes, state: Any) -> None:
-    if not _is_a_partition(state) or draft.is_anothers(name, given):
+    if not _is_a_partition(state) or not is_topic_name(name) or draft.is_anothers(name, given):
         return
     before = draft.known(name, state.partition_index)
     if given != NO_UUID and draft.id_of(name) not in (None, given):

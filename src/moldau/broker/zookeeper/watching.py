@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from moldau.controller import asks
 from moldau.controller.replies import Refused
 from moldau.image import Broker
 from moldau.ports.zookeeper import SessionExpired, ZooKeeperError
+from moldau.terms.ids import is_topic_name
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import topic as survey_topic
@@ -50,6 +51,7 @@ class Watching:
         self._timer: Any = None
         self._watched: set[str] = set()
         self._touched: set[str] = set()
+        self._strangers: set[str] = set()
         self.admin = AdminZnodes(node, plane, self.mark)
         self._directories = Directories(node, plane.zk, plane.channels, self.admin.remove)
         self._looks: dict[str, Look] = {
@@ -57,12 +59,13 @@ class Watching:
             "topics": self._topics,
             **self.admin.looks,
             "directories": self._failed_directories,
+            "unread": self._unread,
         }
 
     def open(self) -> None:
         """Look at everything, and from then on at what changes."""
         self.close()
-        self._watched, self._touched = set(), set()
+        self._watched, self._touched, self._strangers = set(), set(), set()
         self._dirty = set(self._looks)
         self._news.set()
         self._task = self._node.world.tasks.spawn(self._follow(), "watches of the controller")
@@ -86,6 +89,8 @@ class Watching:
             self.mark("brokers")
         if self._plane.writer.standing.unborn:
             self.mark("topics")
+        if self._plane.writer.standing.unread:
+            self.mark("unread")
 
     async def _follow(self) -> None:
         while True:
@@ -109,7 +114,8 @@ class Watching:
 
     async def _brokers(self) -> None:
         names = await self._plane.zk.children(paths.BROKER_IDS, lambda happened, path: self.mark("brokers"))
-        ids = [int(name) for name in names if name.isascii() and name.isdigit()]
+        ids, strangers = paths.broker_ids(names)
+        self._leave_alone(paths.BROKER_IDS, strangers)
         registered: dict[int, tuple[BrokerZnode, int]] = {}
         for id, found in zip(ids, await self._plane.zk.get_many([paths.broker(id) for id in ids]), strict=True):
             try:
@@ -169,7 +175,9 @@ class Watching:
     # ---- topics (LI-1, LI-2)
 
     async def _topics(self) -> None:
-        names = set(await self._plane.zk.children(paths.TOPICS, lambda happened, path: self.mark("topics")))
+        there = await self._plane.zk.children(paths.TOPICS, lambda happened, path: self.mark("topics"))
+        self._leave_alone(paths.TOPICS, [name for name in there if not is_topic_name(name)])
+        names = {name for name in there if is_topic_name(name)}
         while not self._plane.writer.idle:
             await pause(self._node.world.tasks, 2)  # what this controller made itself is no news
         await self._watch_topics(sorted(names - self._watched))
@@ -186,6 +194,20 @@ class Watching:
         if lost and set(lost) & (image.names.keys() - set(await self._plane.zk.children(paths.TOPICS))):
             self._plane.deposed(f"topics {lost} were removed from ZooKeeper by another hand; everything is read anew")
 
+    def _leave_alone(self, folder: str, names: Iterable[str]) -> None:
+        """Say once in an office what is named as nothing can be."""
+        for path in {f"{folder}/{name}" for name in names} - self._strangers:
+            self._strangers.add(path)
+            log.warning("neither a broker nor a topic can have this name; it is left alone: %.100s", path)
+
+    async def _unread(self) -> None:
+        """Znodes that could not be read, and kept what they hold out of everybody's decisions: mended is mended."""
+        unread = dict(self._plane.writer.standing.unread)
+        for (path, seen), found in zip(unread.items(), await self._plane.zk.get_many(list(unread)), strict=True):
+            if found is None or found[1].mzxid != seen:
+                self._plane.deposed(f"{path}, which could not be read, was written since; everything is read anew")
+                return
+
     async def _watch_topics(self, names: list[str]) -> None:
         """A tool adds partitions by writing into the topic's znode (LI-2)."""
         for at in range(0, len(names), AT_ONCE):
@@ -201,6 +223,8 @@ class Watching:
 
     async def _adopt(self, name: str) -> None:
         """A topic, or more partitions of one, that a tool wrote: give them leaders."""
+        if paths.topic(name) in self._plane.writer.standing.unread:
+            return
         found = await survey_topic(self._plane.zk, name)
         if name not in found.topics:
             return

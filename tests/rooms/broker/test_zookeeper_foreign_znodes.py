@@ -1,0 +1,235 @@
+"""Whatever stands in ZooKeeper: every node lives, and what is bad costs itself, not the rest of the cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType, alter_configs, create_topics
+from moldau.ports.zookeeper import Delete
+from moldau.replication.roles import Role
+from moldau.terms import Code, TopicPartition
+from tests.rooms.broker.data_cluster import run, until
+from tests.rooms.broker.test_zookeeper_bad_znodes import _impatient, depose
+from tests.rooms.broker.test_zookeeper_plane import settled, topic
+from tests.rooms.broker.zookeeper_nodes import Nodes
+
+__all__ = ["_impatient"]
+
+NOTE = b'{"version":2,"entity_path":"%s"}'
+
+
+def wipe(nodes: Nodes, path: str, *, itself: bool = True) -> None:
+    """As ``rmr`` of ZooKeeper's shell does."""
+    inner = sorted((p for p in nodes.server.znodes if p.startswith(path + "/")), reverse=True)
+    nodes.server.apply(0, [Delete(path=p) for p in (*inner, *([path] if itself else []))])
+
+
+def leaders(nodes: Nodes, partition: TopicPartition) -> list[int]:
+    """Brokers that serve a partition as its leader."""
+    return [
+        id
+        for id, node in nodes.nodes.items()
+        if (replica := node.replicas.by_partition.get(partition)) is not None and replica.machine.role is Role.LEADER
+    ]
+
+
+def folders(nodes: Nodes, id: int) -> list[str]:
+    return sorted(path.name for path in (nodes.folder / f"node-{id}").iterdir() if path.is_dir())
+
+
+def changed(state: dict[str, Any], **values: Any) -> bytes:
+    return json.dumps({**state, **values}).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        ("/brokers/topics/mine", None),
+        ("/brokers/topics/mine", {"partitions": {"0": [1 << 40]}}),
+        ("/brokers/topics/mine/partitions/0/state", None),
+        ("/brokers/topics/mine/partitions/0/state", {"leader": 1 << 40}),
+        ("/brokers/topics/mine/partitions/0/state", {"leader_epoch": 2**31 - 1}),
+        ("/brokers/topics/mine/partitions/0/state", {"isr": [1 << 33]}),
+    ],
+)
+def test_a_partition_that_no_controller_can_read_is_served_on_and_the_others_are_led(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, values: dict[str, Any] | None
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "mine", partitions=2)
+            await topic(nodes, "other")
+            (leader,) = leaders(nodes, TopicPartition("mine", 0))
+            good = nodes.server.znodes[path].data
+            nodes.write(path, b"" if values is None else changed(nodes.json(path), **values))
+            for epoch in (2, 3):
+                depose(nodes)
+                await until(lambda epoch=epoch: nodes.offices == [epoch], "somebody is controller")
+                assert await made(nodes, f"new{epoch}") is Code.NONE
+            assert f"left out: znode {path}" in caplog.text
+            assert leaders(nodes, TopicPartition("mine", 0)) == [leader]
+            assert all("mine-0" in folders(nodes, id) for id in nodes.nodes)
+            assert await made(nodes, "mine") is not Code.NONE, "nobody else may have its name"
+            nodes.write(path, good)
+            await until(lambda: len(nodes.offices) == 1 and nodes.offices[0] > 3, "it is read anew")
+            await until(lambda: settled(nodes) and nodes.agree(), "everybody knows all of it")
+            image = nodes.controller.metadata.image
+            assert list(image.topics[image.names["mine"]].partitions) == [0, 1]
+            assert all("mine-0" in folders(nodes, id) for id in nodes.nodes)
+
+    run(scenario)
+
+
+async def made(nodes: Nodes, name: str) -> Code:
+    """The code of an attempt to make a topic."""
+    client = nodes.client()
+    outcome = (await create_topics(client, [NewTopic(name=name, partitions=1, replication_factor=1)]))[name]
+    client.close()
+    return outcome.code
+
+
+def test_a_topic_whose_znode_another_hand_removes_keeps_its_logs_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "mine", partitions=1)
+            wipe(nodes, "/brokers/topics/mine")
+
+            def aside() -> bool:
+                return all(any(f.startswith("mine-0.") for f in folders(nodes, id)) for id in nodes.nodes)
+
+            await until(aside, "the logs are under another name")
+            for id in nodes.nodes:
+                (found,) = (name for name in folders(nodes, id) if name.startswith("mine-0"))
+                assert found.endswith("-stray")
+            await until(lambda: len(nodes.offices) == 1 and settled(nodes), "somebody is controller")
+            assert await made(nodes, "mine") is Code.NONE
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("entity", "config"),
+    [
+        ("topics/t", {"segment.bytes": "100000", "retention.ms": "70000"}),
+        ("topics/t", {"retention.ms": "abc", "segment.ms": "70000"}),
+        ("topics/t", {"cleanup.policy": "foo", "min.insync.replicas": "x", "segment.ms": "70000"}),
+        ("topics/t", {"leader.replication.throttled.replicas": "9" * 5000 + ":1", "segment.ms": "70000"}),
+        ("topics/t", {"x": "\ud800", "segment.ms": "70000"}),
+        ("brokers/<default>", {"message.max.bytes": "nan", "log.segment.bytes": "100000"}),
+        ("brokers/1", {"num.io.threads": "-7", "log.roll.ms": "0", "log.cleaner.threads": "2"}),
+        ("users/u", {"request_percentage": "nan", "SCRAM-SHA-256": "salt=,iterations=99999999999"}),
+    ],
+)
+def test_a_setting_that_no_request_would_have_set_costs_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, entity: str, config: dict[str, str]
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            nodes.write(f"/config/{entity}", json.dumps({"version": 1, "config": config}).encode())
+            nodes.write("/config/changes/config_change_", NOTE % entity.encode(), sequential=True)
+            kind, name = (2, "t") if entity == "topics/t" else (4, "" if "default" in entity else "1")
+            good = "segment.bytes" if "segment.bytes" in config else next(reversed(config))
+            if not entity.startswith("users/"):
+                wanted = config.get("log.segment.bytes") or config[good]
+                key = "log.segment.bytes" if "log.segment.bytes" in config else good
+
+                def heard() -> bool:
+                    return all(n.metadata.image.config(kind, name).get(key) == wanted for n in nodes.nodes.values())
+
+                await until(heard, "the good one counts")
+            depose(nodes)
+            await until(lambda: nodes.offices == [2] and settled(nodes), "somebody is controller")
+            await topic(nodes, "another")
+            await nodes.nodes.pop(3).stop()
+            await nodes.boot(3)
+            await until(lambda: settled(nodes), "a broker starts with it")
+            client = nodes.client()
+            change = {Resource(ResourceType.TOPIC, "t"): [("retention.ms", AlterOp.SET, "80000")]}
+            (outcome,) = (await alter_configs(client, change)).values()
+            assert outcome.code is Code.NONE
+            client.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("path", ["/config/changes", "/config"])
+def test_folders_of_settings_that_somebody_removes_are_made_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", retention_ms="70000")
+            wipe(nodes, path)
+            await until(lambda: "/config/changes" in nodes.server.znodes, "it is there again")
+            if path == "/config/changes":
+                nodes.write("/config/topics/t", b'{"version":1,"config":{"retention.ms":"60000"}}')
+                nodes.write("/config/changes/config_change_", NOTE % b"topics/t", sequential=True)
+
+                def heard() -> bool:
+                    return all(
+                        n.metadata.image.config(2, "t") == {"retention.ms": "60000"} for n in nodes.nodes.values()
+                    )
+
+                await until(heard, "notes are heard of again")
+            else:
+                await until(lambda: "/config/topics" in nodes.server.znodes, "so is what it held")
+                nodes.write("/config/topics/t", b'{"version":1,"config":{"retention.ms":"70000"}}')
+            assert not nodes.failures
+
+    run(scenario)
+
+
+def test_notes_of_settings_that_may_not_be_read_are_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", retention_ms="70000")
+            nodes.server.acls["/config/changes"] = ""
+            nodes.write("/config/topics/t", b'{"version":1,"config":{"retention.ms":"60000"}}')
+            nodes.write("/config/changes/config_change_", NOTE % b"topics/t", sequential=True)
+            told = "changes of settings are not heard of until this is mended: /config/changes"
+            await until(lambda: caplog.text.count(told) == len(nodes.nodes), "each says it")
+            await nodes.nodes.pop(3).stop()
+            await nodes.boot(3)
+            await until(lambda: nodes.nodes[3].lifecycle.running.is_set(), "a broker starts all the same")
+            nodes.server.acls.clear()
+
+            def heard() -> bool:
+                return all(n.metadata.image.config(2, "t") == {"retention.ms": "60000"} for n in nodes.nodes.values())
+
+            await until(heard, "notes are heard of again")
+
+    run(scenario)
+
+
+def test_names_that_no_topic_and_no_broker_can_have_cost_a_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            assigned = b'{"version":1,"partitions":{"0":[1,2,3]}}'
+            for name in ("x" * 300, "a b", "__cluster_metadata"):
+                nodes.write(f"/brokers/topics/{name}", assigned)
+            for name in ("99999999999", "007", "x"):
+                nodes.write(f"/brokers/ids/{name}", b'{"version":1,"host":"h","port":1}')
+            for id in (7, 8):
+                endpoints = ["PLAINTEXT://127.0.0.1:1"]
+                nodes.write(
+                    f"/brokers/ids/{id}", json.dumps({"version": 5, "endpoints": endpoints, "rack": "\ud800"}).encode()
+                )
+            await topic(nodes, "good")
+            depose(nodes)
+            await until(lambda: nodes.offices == [2] and settled(nodes), "somebody is controller")
+            assert caplog.text.count("it is left alone: /brokers/topics/xxx") >= 1
+            assert not nodes.controller.metadata.image.names.keys() - {"good"}
+            wipe(nodes, "/brokers/topics/" + "x" * 300)
+
+    run(scenario)
