@@ -23,6 +23,7 @@ from moldau.image import Endpoint
 from moldau.image.registration import Broker
 from moldau.ports import Handle
 from moldau.terms import Code
+from moldau.zookeeper.payload import ZNODE_MAX
 
 log = logging.getLogger("moldau.controller")
 
@@ -67,6 +68,7 @@ class ControllerOffice:
                 imbalance_percentage=config["leader.imbalance.per.broker.percentage"],
                 delete_topic_enable=config["delete.topic.enable"],
                 migrating=config.migrates,
+                znode_bytes=ZNODE_MAX if config["zookeeper.connect"] else None,
                 partitions_at_once=self._world.step,
             )
         )
@@ -180,10 +182,10 @@ class ControllerOffice:
                 future.set_result(Refused(Code.NOT_CONTROLLER))
         self._waiting.clear()
 
-    def denied(self, offset: int, why: str) -> None:
-        """What was proposed up to ``offset`` may not be written, now or later: whoever asked is told, for asking again
+    def denied(self, offset: int, why: str, code: Code) -> None:
+        """What was proposed up to ``offset`` cannot be written, now or later: whoever asked is told, for asking again
         would end the next office too."""
-        for token, reply in self._office.deny(offset, Refused(Code.CLUSTER_AUTHORIZATION_FAILED, why)):
+        for token, reply in self._office.deny(offset, Refused(code, why)):
             self._settle(token, reply)
 
     def committed(self, records: Sequence[Any], offset: int, epoch: int) -> None:

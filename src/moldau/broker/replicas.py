@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from errno import ENOSPC
 from itertools import islice
 from typing import Any
@@ -26,6 +26,7 @@ from moldau.broker.surroundings import BrokersSeen, Surroundings
 from moldau.broker.throttles import Throttles
 from moldau.broker.topic_configs import TopicConfigs
 from moldau.broker.traffic import TopicTraffic
+from moldau.broker.undecided import Undecided
 from moldau.broker.waiting_room import Promise, WaitingRoom
 from moldau.image import Delta, Image, PartitionDelta
 from moldau.image import Partition as Assigned
@@ -72,10 +73,7 @@ class Replicas:
         self.by_partition: dict[TopicPartition, Replica] = {}
         self.unreachable: dict[Key, TopicPartition] = {}
         """Assigned here, but their log could not be opened or created: a directory is offline."""
-        self.kept: frozenset[Key] = frozenset()
-        """Nobody can decide about these now: a change that leaves them out leaves them as they are."""
-        self.set_aside: set[Key] = set()
-        """Should these go, nobody has decided it: their logs are set aside, and not deleted."""
+        self.undecided = Undecided()
         self.led: list[Callable[[Replica, int], object]] = []
         self.left: list[Callable[[Replica], object]] = []
         self.traffic = TopicTraffic()
@@ -167,7 +165,7 @@ class Replicas:
                 self._forget_lost_disks(broker, before.log_dirs)
         changes: Iterable[PartitionDelta] = delta.changes(image)
         if not first:
-            changes = list(changes)
+            changes = self.undecided.without_kept(changes)
             yield from self._remove_in_turns(changes)
         step, spent = self.around.world.step, 0
         much = max(step // OPENED_AT_ONCE, 1)
@@ -286,26 +284,19 @@ class Replicas:
         step, spent = self.around.world.step, 0
         much = max(step // REMOVED_AT_ONCE, 1)
         gone: list[TopicPartition] = []
-        aside: set[TopicPartition] = set()
         for change in changes:
-            if change.after is None and change.key in self.kept:
-                continue
             if change.after is None or self.me not in change.after.replicas:
                 spent += much if change.key in self.by_key else 1
                 removed = self._remove(change.key, deleted=change.after is None)
                 if removed is not None:
                     gone.append(removed)
-                    if change.key in self.set_aside:
-                        log.warning("the log of %s is set aside: nobody has decided that it is to go", removed)
-                        aside.add(removed)
-                self.set_aside.discard(change.key)
                 if spent >= step:
-                    self._delete(gone, aside)
+                    self._delete(gone)
                     gone, spent = [], 0
                     yield
                     if self._stopped:
                         return
-        self._delete(gone, aside)
+        self._delete(gone)
 
     def _remove(self, key: Key, *, deleted: bool) -> TopicPartition | None:
         """The partition whose log the caller deletes in this very turn; None if no replica was here."""
@@ -323,9 +314,9 @@ class Replicas:
         replica.changed()
         return partition
 
-    def _delete(self, partitions: Sequence[TopicPartition], aside: Container[TopicPartition]) -> None:
+    def _delete(self, partitions: Sequence[TopicPartition]) -> None:
         try:
-            self.logs.delete_all(partitions, self._clock.wall_ms(), strays=aside)
+            self.logs.delete_all(partitions, self._clock.wall_ms(), strays=self.undecided)
         except LogError as error:
             self.failed(error)
 

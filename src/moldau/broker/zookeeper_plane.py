@@ -27,6 +27,8 @@ from moldau.broker.zookeeper.writer import Writer
 from moldau.controller import asks
 from moldau.ports import PlaneEvents
 from moldau.ports.zookeeper import ConnectionLoss, Link, SessionExpired, ZooKeeper, ZooKeeperError
+from moldau.terms import Code
+from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 
 log = logging.getLogger("moldau.zookeeper")
@@ -51,13 +53,17 @@ class ZooKeeperPlane:
         self._link = Link.LOST
         self._link_news = asyncio.Event()
         self._news = asyncio.Event()
+        self._cut_ms: int | None = None
+        self._own_watched = False
         self._retired = False
         self._rest_ms = RETRY_MS
         self._task: Any = None
-        self.candidate = Candidate(node, zk, self._news.set)
         self.receiving = Receiving(node, self)
+        self.candidate = Candidate(node, zk, self._news.set, lambda: self.receiving.controller_epoch)
         self.settings = ZnodeSettings(node, self)
         self.channels = Channels(node)
+        self.channels.stale.append(self._not_heeded)
+        self.channels.answered.append(lambda broker_id, epoch, codes: self.candidate.heeded())
         self.writer = Writer(node, self)
         self.watching = Watching(node, self)
         self.presenting = Presenting(node) if node.config.migrates else None
@@ -94,16 +100,18 @@ class ZooKeeperPlane:
             self.presenting.close()
         self._step_down()
         try:
-            await deregister(self._node, self.zk)
-            await self.candidate.resign()
-        except ZooKeeperError as error:
-            log.warning("the session's end must say that this broker leaves: %s", error)
+            await asyncio.wait_for(self._deregister(), RETRY_MAX_MS / 1000)
+        except (TimeoutError, ZooKeeperError) as error:
+            log.warning("the session's end must say that this broker leaves: %r", error)
+
+    async def _deregister(self) -> None:
+        await deregister(self._node, self.zk)
+        await self.candidate.resign()
 
     # ---- the session
 
     def _linked(self, link: Link) -> None:
-        self._link = link
-        self._link_news.set()
+        self._follow_link(link)
         if link is Link.SUSPENDED:
             log.warning("the connection to ZooKeeper broke; the session may still live")
         elif link is Link.LOST and not self._retired:
@@ -112,6 +120,19 @@ class ZooKeeperPlane:
             self.receiving.forget()
             self._node.lifecycle.lost()
             self._news.set()
+
+    def _follow_link(self, link: Link) -> None:
+        self._link = link
+        self._link_news.set()
+        if link is Link.CONNECTED:
+            self._cut_ms = None
+        elif self._cut_ms is None:
+            self._cut_ms = self._world.clock.monotonic_ms()
+
+    @property
+    def cut_off_ms(self) -> int:
+        """For how long there has been no connection with ZooKeeper."""
+        return 0 if self._cut_ms is None else self._world.clock.monotonic_ms() - self._cut_ms
 
     async def connected(self) -> bool:
         """Wait while the link is SUSPENDED; whether the session lives."""
@@ -134,6 +155,7 @@ class ZooKeeperPlane:
     async def _live(self) -> None:
         while True:
             try:
+                self._own_watched = False
                 await self.patiently(lambda: self._node.lifecycle.register(self.zk))
                 if self.presenting is not None:
                     self.presenting.open()
@@ -149,7 +171,7 @@ class ZooKeeperPlane:
         while True:
             try:
                 await self.zk.reopen()
-                self._link = Link.CONNECTED
+                self._follow_link(Link.CONNECTED)
                 return
             except ZooKeeperError as error:
                 log.warning("no new session with ZooKeeper yet: %s", error)
@@ -161,6 +183,7 @@ class ZooKeeperPlane:
         while True:
             self._news.clear()
             try:
+                await self.patiently(self._stay_registered)
                 await self._look()
             except SessionExpired:
                 raise
@@ -169,6 +192,24 @@ class ZooKeeperPlane:
             await self._news.wait()
             if self._link is Link.LOST:
                 return
+
+    async def _stay_registered(self) -> None:
+        """Register again if another hand has removed the registration: while the session lives nothing else would."""
+        if self._own_watched or self._retired:
+            return
+        self._own_watched = True
+        try:
+            found = await self.zk.exists(paths.broker(self._node.config.node_id), self._own_changed)
+            if found is None and not self._retired:
+                log.warning("the registration of this broker was removed by another hand; it registers again")
+                await self._node.lifecycle.register(self.zk)
+        except BaseException:
+            self._own_watched = False
+            raise
+
+    def _own_changed(self, happened: object, path: str) -> None:
+        self._own_watched = False
+        self._news.set()
 
     async def _unable(self, error: Exception) -> None:
         """A znode holds nonsense, or may not be read or written: nothing is done until somebody mends it."""
@@ -237,19 +278,23 @@ class ZooKeeperPlane:
         if self.office_epoch is None:
             return
         self.office_epoch = None
-        self._node.replicas.kept = frozenset()
+        self._node.replicas.undecided.kept = frozenset()
         self.receiving.forget()  # what we read is no ground to serve on: we may not have decided on it
         self.watching.close()
         self.writer.close()
         self.channels.close()
         self.telling.event(lambda listener: listener.lost_active())
 
-    def denied(self, offset: int, why: str) -> None:
-        """What was proposed up to ``offset`` may not be written. Whoever asked for it is told, and everything is read
+    def denied(self, offset: int, why: str, code: Code = Code.CLUSTER_AUTHORIZATION_FAILED) -> None:
+        """What was proposed up to ``offset`` cannot be written. Whoever asked for it is told, and everything is read
         anew, after a rest: a znode of a tool's, or a leader, may wish for it again."""
         assert self._node.office is not None
-        self._node.office.denied(offset, why)
+        self._node.office.denied(offset, why, code)
         self.deposed(why, rest_ms=DENIED_REST_MS)
+
+    def _not_heeded(self, broker_id: int) -> None:
+        self.candidate.refused()
+        self.deposed(f"broker {broker_id} knows a newer controller epoch than {self.office_epoch}")
 
     def deposed(self, why: str, *, rest_ms: int = RETRY_MS) -> None:
         """This node may not, or must not, be controller any more: leave, give /controller up if it is still ours, and

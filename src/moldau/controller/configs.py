@@ -17,6 +17,7 @@ from moldau.controller.asks import AdoptConfigs, AlterConfigs, ConfigChange, Inc
 from moldau.controller.config_rules import wrong_together
 from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.replies import ConfigsAltered, Done
+from moldau.controller.sizes import settings_too_large
 from moldau.image import NO_LEADER
 from moldau.image.configs import CLUSTER, Resource, broker_number
 from moldau.terms import Code
@@ -85,6 +86,7 @@ def _changes(view: View, resource: ConfigChange, whole: bool) -> list[Any] | Pro
         wanted[name] = outcome.get(name)
     after = {name: text for name, text in {**now, **wanted}.items() if text is not None}
     wrong = wrong_together(view, resource.resource_type, after) if any(wanted.values()) else None
+    wrong = wrong or settings_too_large(view.settings, after)
     if wrong is not None:
         return wrong
     if view.elr and resource.resource_name == CLUSTER and wanted.get(_MIN_ISR, "") is None:

@@ -57,6 +57,8 @@ class Settings:
     """Leaders moved in one pass of the background rebalance."""
     max_records: int = 10_000
     """Records that one ask of a client may cause; more is refused (POLICY_VIOLATION)."""
+    znode_bytes: int | None = None
+    """What one znode can hold, where settings and assignments are written to znodes (jute.maxbuffer)."""
     partitions_at_once: int = 100
     """Partitions that brokers leave, or that are elected for, in one decision: what a step of the loop should hold."""
 

@@ -31,6 +31,7 @@ from moldau.controller.replies import (
     TopicsCreated,
     TopicsDeleted,
 )
+from moldau.controller.sizes import settings_too_large, topic_too_large
 from moldau.image import Topic
 from moldau.image.configs import Resource, Setting, Source, topic_setting, visible_topic_keys
 from moldau.image.partition import Partition, to_record
@@ -105,7 +106,7 @@ def _create(view: View, topic: NewTopic, colliding: dict[str, str]) -> tuple[lis
     configs = checked_new_configs(topic.configs)
     if isinstance(configs, Problem):
         return configs
-    wrong = wrong_together(view, Resource.TOPIC, configs)
+    wrong = wrong_together(view, Resource.TOPIC, configs) or settings_too_large(view.settings, configs)
     if wrong is not None:
         return wrong
     placed = _assigned(view, topic) if topic.assignments else _placed(view, topic)
@@ -116,6 +117,8 @@ def _create(view: View, topic: NewTopic, colliding: dict[str, str]) -> tuple[lis
     partitions = _new_partitions(view, id, 0, placed)
     if isinstance(partitions, Problem):
         return partitions
+    if (large := topic_too_large(view.settings, partitions)) is not None:
+        return large
     records: list[Any] = [TopicRecord(name=topic.name, topic_id=id)]
     records += [
         ConfigRecord(resource_type=2, resource_name=topic.name, name=name, value=value)
@@ -266,6 +269,9 @@ def create_partitions(view: View, ask: CreatePartitions) -> Decision:
             results.append((item.name, Problem(Code.INVALID_REQUEST, "Duplicate topic name.")))
             continue
         outcome = _more(view, item)
+        if not isinstance(outcome, Problem):
+            present = view.image.topics[view.image.names[item.name]].partitions.values()
+            outcome = topic_too_large(view.settings, (*present, *outcome)) or outcome
         if isinstance(outcome, Problem):
             results.append((item.name, outcome))
         elif len(records) + len(outcome) > view.settings.max_records:

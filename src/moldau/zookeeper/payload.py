@@ -18,6 +18,9 @@ LONG_MAX = 2**63 - 1
 EPOCH_MAX = INT_MAX - 2**20
 """The largest epoch that is taken from a znode: whoever goes on from there still has a million before the last one that
 a request can carry. No cluster comes near it by itself."""
+ZNODE_MAX = 700_000
+"""Bytes that are put into one znode, and into one transaction: ZooKeeper takes a megabyte by default (jute.maxbuffer),
+with what each operation adds."""
 TEXT_MAX = 2**15 - 1
 """Bytes of a text in the requests' older versions."""
 

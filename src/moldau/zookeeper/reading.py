@@ -113,7 +113,7 @@ def read_in_turns(survey: Survey, new_id: Callable[[], bytes], step: int) -> Gen
         numbers = sorted(topic.partitions)
         for at in range(0, len(numbers), step):
             some = numbers[at : at + step]
-            found += _partition_records(topic, some, survey, since, standing, bad)
+            found += _partition_records(topic, some, survey, _Noted(standing, bad, since))
             spent += len(some)
             if spent >= step:
                 spent = 0
@@ -236,14 +236,15 @@ def _topic(
     return topic
 
 
-def _partition_records(
-    topic: TopicZnode,
-    numbers: list[int],
-    survey: Survey,
-    since: dict[int, int],
-    standing: Standing,
-    bad: list[BadZnode],
-) -> list[Any]:
+class _Noted(NamedTuple):
+    """What is noted of a survey beside its records."""
+
+    standing: Standing
+    bad: list[BadZnode]
+    since: dict[int, int]
+
+
+def _partition_records(topic: TopicZnode, numbers: list[int], survey: Survey, noted: _Noted) -> list[Any]:
     """Records of the partitions whose states can be read; the others are set apart."""
     assert topic.id is not None
     found: list[Any] = []
@@ -254,15 +255,15 @@ def _partition_records(
             try:
                 known = parse_state(topic.name, number, data)
             except BadZnode as error:
-                bad.append(error)
-                standing.unread[paths.state(topic.name, number)] = stat.mzxid
-                standing.set_apart.setdefault(topic.name, {})[number] = topic.partitions[number]
+                noted.bad.append(error)
+                noted.standing.unread[paths.state(topic.name, number)] = stat.mzxid
+                noted.standing.set_apart.setdefault(topic.name, {})[number] = topic.partitions[number]
                 continue
             record = partition_record(topic.id, number, topic.partitions[number], known, stat)
             found.append(record)
             for id, epoch in _lived(known, stat.mzxid):
                 if id in record.isr:
-                    since[id] = min(since.get(id, epoch), epoch)
+                    noted.since[id] = min(noted.since.get(id, epoch), epoch)
     return found
 
 

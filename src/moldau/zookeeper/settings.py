@@ -24,7 +24,7 @@ from moldau.wire.records.metadata import (
     UserScramCredentialRecord,
 )
 from moldau.zookeeper import paths
-from moldau.zookeeper.payload import INT_MAX
+from moldau.zookeeper.payload import INT_MAX, TEXT_MAX
 
 RESOURCES = {2: "topics", 4: "brokers", 16: "client-metrics", 32: "groups"}
 """Kafka's number of a kind of resource -> its folder."""
@@ -85,6 +85,8 @@ def judged(entity: str, settings: Mapping[str, str]) -> tuple[dict[str, str], li
     for name, text in settings.items():
         key = known.get(name)
         try:
+            if len(text.encode()) > TEXT_MAX or len(name.encode()) > TEXT_MAX:
+                raise ConfigError("no record can hold it")
             if key is not None:
                 key.parse_standing(text)
                 check_default(name, text, standing=True)

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType, alter_configs, create_topics
+from moldau.controller.facts import Settings
+from moldau.controller.sizes import settings_too_large, topic_too_large
+from moldau.image import Image, Partition
 from moldau.ports.zookeeper import Delete
 from moldau.replication.roles import Role
 from moldau.terms import Code, TopicPartition
+from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from tests.rooms.broker.data_cluster import run, until
 from tests.rooms.broker.test_zookeeper_bad_znodes import _impatient, depose
 from tests.rooms.broker.test_zookeeper_plane import settled, topic
@@ -231,5 +235,135 @@ def test_names_that_no_topic_and_no_broker_can_have_cost_a_line_in_the_log(
             assert caplog.text.count("it is left alone: /brokers/topics/xxx") >= 1
             assert not nodes.controller.metadata.image.names.keys() - {"good"}
             wipe(nodes, "/brokers/topics/" + "x" * 300)
+
+    run(scenario)
+
+
+async def set_one(nodes: Nodes, name: str, key: str, value: str) -> Code:
+    """The code of the change of one of a topic's settings."""
+    client = nodes.client()
+    change = {Resource(ResourceType.TOPIC, name): [(key, AlterOp.SET, value)]}
+    (outcome,) = (await alter_configs(client, change)).values()
+    client.close()
+    return outcome.code
+
+
+@pytest.mark.parametrize("value", [b"0", None])
+def test_a_controller_epoch_that_is_set_back_is_passed_over(tmp_path: Path, value: bytes | None) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            for epoch in (2, 3, 4):
+                depose(nodes)
+                await until(lambda epoch=epoch: nodes.offices == [epoch] and settled(nodes), "somebody is controller")
+            if value is None:
+                nodes.server.apply(0, [Delete(path="/controller_epoch")])
+            else:
+                nodes.write("/controller_epoch", value)
+            depose(nodes)
+            await until(lambda: nodes.offices == [5] and settled(nodes), "it is heeded")
+            await topic(nodes, "t")
+
+    run(scenario)
+
+
+def test_a_controller_whom_a_broker_does_not_heed_stands_under_a_newer_epoch(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            (stranger, *_) = (n for n in nodes.nodes.values() if n is not nodes.controller)
+            stranger.plane.receiving.controller_epoch = 500
+            stranger.plane._retired = True  # it will not stand itself
+            depose(nodes)
+            await until(lambda: len(nodes.offices) == 1 and nodes.offices[0] > 500 and settled(nodes), "it is heeded")
+            stranger.plane._retired = False
+            await topic(nodes, "t")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("itself", [True, False])
+def test_brokers_whose_registrations_another_hand_removes_register_again(tmp_path: Path, itself: bool) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            before = {id: node.lifecycle.epoch for id, node in nodes.nodes.items()}
+            wipe(nodes, "/brokers/ids", itself=itself)
+            await until(
+                lambda: all(node.lifecycle.epoch > before[id] for id, node in nodes.nodes.items()), "they register"
+            )
+
+            def known() -> bool:
+                image = nodes.controller.metadata.image if len(nodes.offices) == 1 else Image()
+                return all(
+                    (known := image.brokers.get(id)) is not None
+                    and known.active
+                    and known.epoch == node.lifecycle.epoch
+                    for id, node in nodes.nodes.items()
+                )
+
+            await until(lambda: known() and settled(nodes), "and everybody knows it")
+            await topic(nodes, "another")
+
+    run(scenario)
+
+
+def test_what_no_znode_can_hold_is_refused_before_it_is_decided() -> None:
+    settings = Settings(znode_bytes=2_000)
+    refused = settings_too_large(settings, {"a": "x" * 1_500, "b": "\n" * 300})
+    assert refused is not None
+    assert refused.code is Code.INVALID_CONFIG
+    assert settings_too_large(settings, {"a": "x" * 1_500}) is None
+    assert settings_too_large(Settings(), {"a": "x" * 10_000_000}) is None
+    many = [Partition(bytes(16), n, (1001, 1002, 1003), (1001,), leader=1001) for n in range(200)]
+    large = topic_too_large(settings, many)
+    assert large is not None
+    assert large.code is Code.POLICY_VIOLATION
+    assert topic_too_large(settings, many[:10]) is None
+    assert topic_too_large(Settings(), many) is None
+
+
+def test_a_transaction_on_which_servers_hang_up_is_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            nodes.server.largest = 5_000
+            listed = ",".join(f"{n}:1" for n in range(2_000))
+            key = "leader.replication.throttled.replicas"
+            assert await set_one(nodes, "t", key, listed) is Code.REQUEST_TIMED_OUT
+            assert "ZooKeeper hangs up on a write of" in caplog.text
+            await until(lambda: len(nodes.offices) == 1 and settled(nodes), "somebody is controller")
+            assert await set_one(nodes, "t", "retention.ms", "70000") is Code.NONE
+
+    run(scenario)
+
+
+def test_a_message_that_no_request_can_carry_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            channels = nodes.controller.plane.channels
+            channel = next(iter(channels._open.values()))
+            channel.say([StopReplicaRequest(controller_id=1 << 40)], channel.queued)
+            await until(lambda: "no StopReplicaRequest can carry it" in caplog.text, "it is named")
+            await topic(nodes, "t")
+            assert not nodes.failures
+
+    run(scenario)
+
+
+def test_a_node_whose_zookeeper_is_gone_stops_without_anybody_s_leave(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.broker.zookeeper.lifecycle.CUT_OFF_MS", 50)
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            for session in nodes.server.opened:
+                session.suspend()
+            node = nodes.nodes.pop(2)
+            await node.stop()
+            assert "ZooKeeper does not answer: nobody can decide who leads" in caplog.text
+            for session in nodes.server.opened:
+                session.heal()
+            await until(lambda: len(nodes.offices) == 1, "the others go on")
 
     run(scenario)

@@ -26,6 +26,8 @@ class Server:
         self.opened: list[Session] = []
         self.acls: dict[str, str] = {}
         """What sessions may do with a znode: create or delete in it, read, write (cdrw); everything where none is."""
+        self.largest = 1 << 20
+        """Bytes of data above which an operation is not answered: the server hangs up (jute.maxbuffer)."""
         self._ensemble: SimEnsemble | None = None
 
     @property
@@ -94,6 +96,8 @@ class Session(SimZooKeeper):
                     self._server.allow(parent(op.path), "d", op.path)
                 case Set():
                     self._server.allow(op.path, "w")
+        if any(len(getattr(op, "data", b"")) > self._server.largest for op in ops):
+            raise ConnectionLoss(ops[0].path)
         results = await super().multi(ops)
         if self.lose_answer:
             self.lose_answer = False

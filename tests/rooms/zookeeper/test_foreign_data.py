@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from moldau.image import Image, image_from
+from moldau.image import Endpoint, Image, image_from
 from moldau.ports.zookeeper import Stat
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
@@ -100,7 +100,7 @@ def surveyed(broker: bytes, topic: bytes, state: bytes, config: bytes, rest: byt
     return read(
         Survey(
             brokers={
-                1: (znodes.broker_json(znodes.BrokerZnode(1, (znodes.Endpoint("PLAINTEXT", "h", 1),))), stat(5)),
+                1: (znodes.broker_json(znodes.BrokerZnode(1, (Endpoint("PLAINTEXT", "h", 1),))), stat(5)),
                 2: (broker, stat(6)),
             },
             topics={"good": (znodes.topic_json(good), stat(7)), "t": (topic, stat(8))},

@@ -26,6 +26,7 @@ from moldau.controller import asks
 from moldau.controller.migration import MigrationState
 from moldau.controller.replies import Refused
 from moldau.ports.zookeeper import BadVersion, Check, Delete, Link, NoNode, Op, Set, ZooKeeper, ZooKeeperError
+from moldau.terms import Code
 from moldau.wire.records.metadata import FeatureLevelRecord, RegisterBrokerRecord
 from moldau.zookeeper import paths
 from moldau.zookeeper.catching_up import catch_up, image_in_turns
@@ -238,8 +239,8 @@ class Migration:
         """A write failed: see who rules ZooKeeper, and what stands there."""
         self.feed(stages.Failed(why))
 
-    def denied(self, offset: int, why: str) -> None:
-        """An ACL is in the way; nobody waits for the answer, which the quorum has given."""
+    def denied(self, offset: int, why: str, code: Code = Code.NONE) -> None:
+        """An ACL is in the way, or a server's largest packet; nobody waits for the answer: the quorum gave it."""
         self.deposed(why)
 
     async def connected(self) -> bool:

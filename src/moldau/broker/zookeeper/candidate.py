@@ -15,7 +15,7 @@ from typing import Any
 from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NodeExists, NoNode, Set, ZooKeeper
 from moldau.terms.named import NamedTuple
 from moldau.zookeeper import paths
-from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.payload import EPOCH_MAX, BadZnode
 from moldau.zookeeper.znodes import (
     ControllerZnode,
     controller_epoch_text,
@@ -50,7 +50,12 @@ class Held(NamedTuple):
 class Candidate:
     """One node's candidacy. ``changed`` is called whenever /controller may have changed."""
 
-    def __init__(self, node: Any, zk: ZooKeeper, changed: Callable[[], object]) -> None:
+    def __init__(
+        self, node: Any, zk: ZooKeeper, changed: Callable[[], object], newest_epoch: Callable[[], int] = lambda: 0
+    ) -> None:
+        """``newest_epoch``: the newest controller epoch that this node has heard of."""
+        self._newest_epoch = newest_epoch
+        self._ahead = 0
         self._node = node
         self._zk = zk
         self._changed = changed
@@ -126,7 +131,9 @@ class Candidate:
 
     async def stand(self) -> Ours | None:
         """Try to be controller: the office if we won, None if somebody else was faster; ConnectionLoss: look again."""
-        epoch, version = await self._epoch()
+        stands, version = await self._epoch()
+        # /controller_epoch may have been set back, or removed: brokers that know a newer one would heed nobody.
+        epoch = max(stands, self._newest_epoch()) + self._ahead
         znode = ControllerZnode(
             broker_id=self._node.config.node_id,
             timestamp_ms=self._node.world.clock.wall_ms(),
@@ -144,6 +151,14 @@ class Candidate:
             self._changed()
             return None
         return Ours(epoch + 1, version + 1)
+
+    def refused(self) -> None:
+        """Brokers know a newer controller epoch than this one has stood for, and do not say which."""
+        self._ahead = min(max(1, 2 * self._ahead), EPOCH_MAX // 4)
+
+    def heeded(self) -> None:
+        """A broker takes its roles from us."""
+        self._ahead = 0
 
     async def resign(self) -> None:
         """Delete /controller if this session owns it."""

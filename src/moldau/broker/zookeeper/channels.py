@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from moldau.image import Broker, Delta, Image
 from moldau.image.partition import Key
 from moldau.ports.rare import UNHEARD_ANSWER
 from moldau.terms import Code
+from moldau.wire.codec import Malformed
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.schema import Message
@@ -31,20 +33,24 @@ Heard = Callable[[Broker, Message, Any], object]
 
 RETRY_MS = 20
 RETRY_MAX_MS = 1_000
+UNSENT = object()
+"""In place of the answer to a message that no request can carry."""
 
 
 class Channel:
     """The way to one broker in one of its lives. ``read``: the offset up to which it has been told everything."""
 
-    def __init__(self, node: Any, broker: Broker, heard: Heard) -> None:
+    def __init__(self, node: Any, broker: Broker, heard: Heard, stale: Callable[[int], object]) -> None:
         where = broker.endpoint(node.config.inter_broker_listener)
         assert where is not None, f"broker {broker.id} has no address"
         self._node = node
         self._heard = heard
+        self._stale = stale
         self.broker = broker
         self.queue: deque[Message] = deque()
         self.queued = -1
         self.read = -1
+        self._closed = False
         self._news = asyncio.Event()
         self._link = Link(node.world, where.host, where.port, node.connection_options, self._broken)
         self._task = node.world.tasks.spawn(self._send(), f"channel to broker {broker.id}")
@@ -58,6 +64,7 @@ class Channel:
         self._news.set()
 
     def close(self) -> None:
+        self._closed = True
         self._task.cancel()
         self._link.close()
         self.queue.clear()
@@ -73,29 +80,43 @@ class Channel:
                 await self._news.wait()
             message = self.queue[0]
             answer = await self._once(message)
+            if self._closed:
+                return  # what it answered has ended the office
             if answer is not None:
                 self.queue.popleft()
                 wait_ms = RETRY_MS
                 if not self.queue:
                     self.read = self.queued
-                self._heard(self.broker, message, answer)
+                if answer is not UNSENT:
+                    self._heard(self.broker, message, answer)
             else:
                 self._node.office.probe(self.broker.id)
                 await pause(self._node.world.tasks, wait_ms)
                 wait_ms = min(wait_ms * 2, RETRY_MAX_MS)
 
+    def _unsent(self, message: Message, error: Exception) -> object:
+        log.error("broker %d is not told: no %s can carry it: %s", self.broker.id, type(message).__name__, error)
+        return UNSENT
+
     async def _once(self, message: Message) -> Any:
-        """The answer; None when the message must be repeated."""
+        """The answer; None when the message must be repeated. One that no request can carry is answered by nobody, nor
+        ever will be: it is passed over, since what follows it can still be told."""
         try:
             answer = await self._link.ask(message, self._node.config["controller.socket.timeout.ms"])
         except OSError as error:
+            if isinstance(error.__cause__, Malformed):
+                return self._unsent(message, error)
             log.debug("broker %d: %s", self.broker.id, error)
             return None
+        except (ValueError, OverflowError, struct.error) as error:
+            return self._unsent(message, error)
         if (rare := self._node.world.rare) is not None and rare(UNHEARD_ANSWER):
             return None
         code = Code(answer.error_code)
         if code is Code.STALE_BROKER_EPOCH:
             return None  # it has not yet heard of its own registration; another life of it gets another channel
+        if code is Code.STALE_CONTROLLER_EPOCH:
+            self._stale(self.broker.id)
         if code is not Code.NONE:
             log.warning("broker %d answers %s with %s", self.broker.id, type(message).__name__, code.name)
         return answer
@@ -113,6 +134,9 @@ class Channels:
         """Called whenever a StopReplica was answered, or cannot be any more."""
         self.answered: list[Callable[[int, int, dict[Key, Code]], object]] = []
         """Called with broker, broker epoch and a code for each partition whenever a LeaderAndIsr was answered."""
+
+        self.stale: list[Callable[[int], object]] = []
+        """Called with a broker that knows a newer controller epoch than ours, and heeds us no more."""
 
     def open(self, controller_epoch: int, offset: int) -> None:
         """Take office: every live broker is told everything, before any decision is made (FO-1)."""
@@ -155,7 +179,7 @@ class Channels:
     def _channel(self, broker: Broker) -> Channel:
         channel = self._open.get(broker.id)
         if channel is None:
-            channel = self._open[broker.id] = Channel(self._node, broker, self._heard)
+            channel = self._open[broker.id] = Channel(self._node, broker, self._heard, self._is_stale)
         return channel
 
     def _heard(self, broker: Broker, message: Message, answer: Any) -> None:
@@ -165,6 +189,10 @@ class Channels:
             codes = said(message, answer)
             for told in self.answered:
                 told(broker.id, broker.epoch, codes)
+
+    def _is_stale(self, broker_id: int) -> None:
+        for told in self.stale:
+            told(broker_id)
 
     def _settle(self) -> None:
         for listener in self.settled:

@@ -6,15 +6,15 @@ that denies, ends the start with words that say which.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from moldau.broker.formatting import FormatRefused
+from moldau.broker.zookeeper.folders import make, make_folders
 from moldau.broker.zookeeper_plane import ZooKeeperPlane
 from moldau.ports import PlaneEvents
-from moldau.ports.zookeeper import ConnectionLoss, NoAuth, NodeExists, NoNode, ZooKeeper, ZooKeeperError
+from moldau.ports.zookeeper import ConnectionLoss, NoNode, ZooKeeper, ZooKeeperError
 from moldau.terms import uuid_text
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -27,7 +27,7 @@ async def join(node: Any, listeners: Sequence[PlaneEvents]) -> tuple[ZooKeeperPl
     """The plane, connected and not yet started, and the cluster's id. FormatRefused says why not."""
 
     async def greet(zk: ZooKeeper) -> str:
-        await _make_paths(zk)
+        await make_folders(zk)
         return await _cluster_id(zk, uuid_text(node.world.random.uuid()))
 
     zk, cluster_id = await _opened(node, greet)
@@ -76,29 +76,11 @@ async def _opened(node: Any, greet: Callable[[ZooKeeper], Awaitable[str]]) -> tu
         raise FormatRefused(f"ZooKeeper at {ensemble.connect}: {error}") from error
 
 
-async def _make_paths(zk: ZooKeeper) -> None:
-    try:
-        there = [found is not None for found in await zk.get_many(paths.PERSISTENT)]
-    except NoAuth:  # one of them may not be read; that it exists may always be seen
-        there = [await zk.exists(path) is not None for path in paths.PERSISTENT]
-    for path, is_there in zip(paths.PERSISTENT, there, strict=True):
-        if not is_there:
-            await _make(zk, path, b"")
-
-
-async def _make(zk: ZooKeeper, path: str, data: bytes) -> bool:
-    """Whether it was made by us."""
-    with contextlib.suppress(NodeExists):
-        await zk.create(path, data)
-        return True
-    return False
-
-
 async def _cluster_id(zk: ZooKeeper, fresh: str) -> str:
     while True:
         try:
             return parse_cluster_id((await zk.get(paths.CLUSTER_ID))[0])
         except NoNode:
-            await _make(zk, paths.CLUSTER, b"")
-            if await _make(zk, paths.CLUSTER_ID, cluster_id_json(fresh)):
+            await make(zk, paths.CLUSTER, b"")
+            if await make(zk, paths.CLUSTER_ID, cluster_id_json(fresh)):
                 log.info("this is a new cluster, %s", fresh)

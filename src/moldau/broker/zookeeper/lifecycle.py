@@ -22,6 +22,10 @@ log = logging.getLogger("moldau.lifecycle")
 
 AGAIN_MS = 50
 """Between two requests for leave: the others hear of the new leaders in milliseconds."""
+CUT_OFF_MS = 2_000
+"""Without ZooKeeper for so long, whoever is to stop waits for nobody's leave."""
+LOOK_MS = 200
+"""Between two looks whether ZooKeeper is there, while an answer is waited for."""
 
 
 class ZooKeeperLifecycle:
@@ -104,6 +108,9 @@ class ZooKeeperLifecycle:
         patience_ms = (config["controlled.shutdown.max.retries"] + 1) * config["controlled.shutdown.retry.backoff.ms"]
         allowed, told = False, -1
         while not allowed and not self._hurried and clock.monotonic_ms() - started_ms < patience_ms:
+            if self._is_cut_off():
+                log.warning("ZooKeeper does not answer: nobody can decide who leads what is led here")
+                break
             allowed, left = await self._ask_leave()
             if not allowed:
                 if left not in (told, -1):
@@ -128,15 +135,27 @@ class ZooKeeperLifecycle:
     async def _ask_leave(self) -> tuple[bool, int]:
         """Whether we may go, and how much is still led here (-1 when nobody says)."""
         request = ControlledShutdownRequest(broker_id=self._node.config.node_id, broker_epoch=self.epoch)
+        timeout_ms = self._node.config["controller.socket.timeout.ms"]
+        asked = asyncio.ensure_future(self._node.asking.once(request, timeout_ms))
         try:
-            answer = await self._node.asking.once(request, self._node.config["controller.socket.timeout.ms"])
+            while not asked.done() and not self._is_cut_off():
+                await asyncio.wait({asked}, timeout=LOOK_MS / 1000)
+            if not asked.done():
+                return False, -1  # a controller that cannot write answers nothing
+            answer = asked.result()
         except OSError as error:
             log.debug("no answer to a controlled shutdown: %s", error)
             return False, -1
+        finally:
+            asked.cancel()
         left = len(answer.remaining_partitions)
         if answer.error_code not in (Code.NONE, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER):
             log.warning("controlled shutdown: %s", Code(answer.error_code).name)
         return answer.error_code == Code.NONE and not left, left
+
+    def _is_cut_off(self) -> bool:
+        cut_off_ms: int = self._node.plane.cut_off_ms
+        return cut_off_ms >= CUT_OFF_MS
 
     def stop(self) -> None:
         """Say nothing more to the controller."""

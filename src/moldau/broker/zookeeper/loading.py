@@ -16,6 +16,7 @@ from moldau.broker.asking import in_turns
 from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
 from moldau.ports.zookeeper import Check
+from moldau.terms import TopicPartition
 from moldau.terms.named import NamedTuple
 from moldau.wire.records.metadata import PartitionRecord, RegisterBrokerRecord
 from moldau.zookeeper import paths
@@ -59,9 +60,14 @@ def keep(node: Any, found: Loaded) -> None:
         unread = paths.topic(topic.name) in standing.unread
         apart = standing.set_apart.get(topic.name, {})
         kept.update((topic.id, number) for number in topic.partitions if unread or number in apart)
-    known = {(topic.id, number) for topic in image.topics.values() for number in topic.partitions}
-    node.replicas.kept = frozenset(kept)
-    node.replicas.set_aside = known - here - kept
+    gone = (
+        TopicPartition(topic.name, number)
+        for topic in image.topics.values()
+        for number in topic.partitions
+        if (topic.id, number) not in here and (topic.id, number) not in kept
+    )
+    node.replicas.undecided.kept = frozenset(kept)
+    node.replicas.undecided.vanish(gone, only=True)
 
 
 async def load(node: Any, zk: Any, epoch_version: int) -> Loaded:

@@ -17,7 +17,7 @@ from moldau.broker.asking import pause
 from moldau.broker.zookeeper import translation
 from moldau.broker.zookeeper.batch import FULL
 from moldau.ports.zookeeper import ZooKeeperError
-from moldau.terms import Code
+from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
@@ -171,10 +171,8 @@ class Receiving:
         """Nobody told this broker to delete them: it was away when somebody did, or another hand removed their znodes,
         or ZooKeeper is an older copy of itself. Their logs are an operator's to delete."""
         image = self._node.metadata.image
-        for name in topics:
-            self._node.replicas.set_aside.update(
-                (image.names[name], n) for n in image.topics[image.names[name]].partitions
-            )
+        known = [(name, image.topics[image.names[name]]) for name in topics]
+        self._node.replicas.undecided.vanish(TopicPartition(name, n) for name, topic in known for n in topic.partitions)
 
     async def _look_again(self) -> None:
         """Epochs that could not be looked up, as soon as they can: until then those brokers join no ISR here."""

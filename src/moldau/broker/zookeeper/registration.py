@@ -14,6 +14,7 @@ from typing import Any
 from moldau.broker.asking import pause
 from moldau.broker.lifecycle import RegistrationRefused
 from moldau.broker.refused import is_refused, reaches_us
+from moldau.broker.zookeeper.folders import make_folders
 from moldau.ports.zookeeper import BadVersion, NoAuth, NodeExists, NoNode, Stat
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -57,6 +58,9 @@ async def register(node: Any, zk: Any, incarnation_id: bytes, first_epoch: int) 
 
 async def _create(zk: Any, path: str, data: bytes) -> None:
     try:
+        await zk.create(path, data, ephemeral=True)
+    except NoNode:
+        await make_folders(zk)  # somebody removed the one that it is to lie in
         await zk.create(path, data, ephemeral=True)
     except NoAuth as error:
         raise RegistrationRefused(f"ZooKeeper does not let this broker register: {error}") from error

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from moldau.broker.asking import pause
+from moldau.broker.zookeeper.folders import make_folders
 from moldau.controller import asks
 from moldau.image import Image
 from moldau.ports.zookeeper import ConnectionLoss, NoAuth, NoNode, SessionExpired, ZooKeeperError
@@ -116,11 +117,10 @@ class ZnodeSettings:
 
     async def _make_folders(self) -> None:
         """What every broker makes at its start, and somebody has removed since."""
-        for path in (path for path in paths.PERSISTENT if f"{path}/".startswith(f"{paths.CONFIG}/")):
-            try:
-                await self._plane.patiently(partial(self._plane.zk.create, path))
-            except ZooKeeperError as error:
-                log.debug("%s", error)
+        try:
+            await self._plane.patiently(partial(make_folders, self._plane.zk))
+        except ZooKeeperError as error:
+            log.debug("%s", error)
 
     async def _heed(self, notes: Sequence[str]) -> None:
         all_paths = [f"{paths.CONFIG_CHANGES}/{note}" for note in notes]

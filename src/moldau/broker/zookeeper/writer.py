@@ -16,18 +16,21 @@ from typing import Any
 
 from moldau.image import Image
 from moldau.ports.zookeeper import BadVersion, Check, ConnectionLoss, NoAuth, Op, SessionExpired, ZooKeeperError
+from moldau.terms import Code
 from moldau.terms.named import NamedTuple
 from moldau.zookeeper import paths
 from moldau.zookeeper.lost_answers import was_made
+from moldau.zookeeper.payload import ZNODE_MAX
 from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.writing import operations
 
 log = logging.getLogger("moldau.controller")
 
 OPS_MAX = 1_000
-BYTES_MAX = 700_000
-"""Of one transaction: ZooKeeper takes a megabyte by default (jute.maxbuffer), with what each operation adds."""
+BYTES_MAX = ZNODE_MAX
 OP_BYTES = 60
+LOSSES_MAX = 8
+"""How often one transaction is lost, with a connection after each, until it is given up."""
 
 
 Seal = Callable[[int], Sequence[Op]]
@@ -132,14 +135,17 @@ class Writer:
     async def _commit(self, ops: Sequence[Op]) -> bool:
         """Make the transaction, in pieces only if it is too large for one; False when this office is over."""
         for piece in _pieces(ops):
-            lost = False
+            lost = 0
             while True:
                 try:
                     await self._plane.zk.multi([Check(path=paths.CONTROLLER_EPOCH, version=self._version), *piece])
                     break
                 except ConnectionLoss:
-                    lost = True
+                    lost += 1
                     if not await self._plane.connected():
+                        return False
+                    if lost >= LOSSES_MAX and not await self._was_made(piece):
+                        self._hopeless(piece)
                         return False
                 except SessionExpired:
                     return False  # the plane hears of it by the link
@@ -165,6 +171,16 @@ class Writer:
                     return False
             except ZooKeeperError:
                 return False
+
+    def _hopeless(self, piece: Sequence[Op]) -> None:
+        """Servers hang up on this transaction again and again, and answer others: it is larger than they take. Whoever
+        asked for it is not told that it failed: one of the lost ones may yet have been made."""
+        largest = max(piece, key=_size)
+        found = (p.offset for p in self._queue if any(op.path == largest.path for op in p.ops))
+        why = (
+            f"ZooKeeper hangs up on a write of {sum(map(_size, piece))} bytes, {_size(largest)} of them {largest.path}"
+        )
+        self._plane.denied(next(found, -1), f"{why}: is that more than its jute.maxbuffer?", Code.REQUEST_TIMED_OUT)
 
     def _denied(self, error: NoAuth) -> None:
         """An ACL is in the way: say which decision it is about."""
