@@ -1,0 +1,30 @@
+"""Reading what Go's test programs print, and what may fail in other projects' suites."""
+
+from __future__ import annotations
+
+from tests.suites.go import read
+from tests.suites.known import KAFKA_GO, reason
+
+SUBTESTS = """=== RUN   TestConn
+--- FAIL: TestConn (2.10s)
+    --- PASS: TestConn/nettest/one (0.10s)
+    --- FAIL: TestConn/nettest (1.10s)
+        --- FAIL: TestConn/nettest/test_delete_topics (1.00s)
+FAIL
+"""
+
+
+def test_a_test_fails_by_its_innermost_subtests_or_by_its_own_name() -> None:
+    assert read("TestConn", 1, SUBTESTS, 1.0)[1:3] == ("failed", ("TestConn/nettest/test_delete_topics",))
+    assert read("TestHang", 2, "panic: test timed out after 20s", 20.0)[1:3] == ("failed", ("TestHang",))
+
+
+def test_a_test_that_ends_well_has_passed_or_was_skipped_by_the_suite_itself() -> None:
+    assert read("TestOne", 0, "--- PASS: TestOne (0.00s)\nPASS\n", 0.1)[1:3] == ("passed", ())
+    assert read("TestTwo", 0, "--- SKIP: TestTwo (0.00s)\n    two.go:1: no\nPASS\n", 0.1)[1:3] == ("skipped", ())
+
+
+def test_only_what_is_named_may_fail() -> None:
+    assert reason(KAFKA_GO, "TestClientCreateACLs")
+    assert reason(KAFKA_GO, "TestClientCreateACLsTwice") is None
+    assert reason(KAFKA_GO, "TestReader") is None
