@@ -11,12 +11,14 @@ import click
 from moldau.admin.main import fail
 from moldau.admin.up import DATA
 from moldau.cluster.cluster import Cluster, ClusterError
-from moldau.cluster.migration.steps import Migration, Progress
+from moldau.cluster.migration.steps import LEADS, Migration, Mode, Progress
 
 NEXT = {
     Progress.ZOOKEEPER: "moldau migrate start",
     Progress.WAITING: "moldau migrate start (takes up where it stopped), or moldau migrate rollback",
+    Progress.BEHIND: "moldau migrate brokers, then moldau migrate finalise",
     Progress.BOTH: "moldau migrate brokers, then moldau migrate finalise; or moldau migrate rollback",
+    Progress.FINISHING: "moldau migrate finalise (takes up where it stopped)",
     Progress.FINISHED: "nothing",
 }
 
@@ -66,9 +68,13 @@ def finalise(data: Path) -> None:
 
 @migrate.command()
 @data_option
-def rollback(data: Path) -> None:
-    """Go back to ZooKeeper, with everything that was decided meanwhile."""
-    _do(data, Migration.rollback)
+@click.option("--force", is_flag=True, help="Give up decisions that ZooKeeper does not hold.")
+def rollback(data: Path, force: bool) -> None:
+    """Go back to ZooKeeper, with everything that was decided meanwhile.
+
+    Refused when ZooKeeper does not hold it all: topics made meanwhile would be gone.
+    """
+    _do(data, lambda migration: migration.rollback(force=force))
 
 
 @migrate.command()
@@ -84,12 +90,24 @@ def status(data: Path, output: str) -> None:
         return
     rows = {broker.id: migration.mode(broker).value for broker in migration.brokers}
     if output == "json":
-        print(json.dumps({"progress": progress.name.lower(), "brokers": rows, "next": NEXT[progress]}, indent=2))
+        print(
+            json.dumps(
+                {"progress": progress.name.lower(), "brokers": rows, "next": next_step(migration, progress)}, indent=2
+            )
+        )
         return
     print(progress.value)
     for id, mode in rows.items():
         print(f"broker {id}: {mode}")
-    print(f"next: {NEXT[progress]}")
+    print(f"next: {next_step(migration, progress)}")
+
+
+def next_step(migration: Migration, progress: Progress) -> str:
+    """What comes next, in words; whoever has crossed already does not cross again."""
+    words = NEXT[progress]
+    if progress in LEADS and all(migration.mode(broker) is Mode.QUORUM for broker in migration.brokers):
+        return words.replace("moldau migrate brokers, then ", "")
+    return words
 
 
 def _found(data: Path) -> Migration:
@@ -104,4 +122,4 @@ def _do(data: Path, work: Callable[[Migration], None]) -> None:
         work(migration)
     except ClusterError as error:
         fail(str(error))
-    print(f"next: {NEXT[migration.progress()]}")
+    print(f"next: {next_step(migration, migration.progress())}")

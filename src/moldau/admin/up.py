@@ -18,7 +18,7 @@ from moldau.admin.asking import DATA as DATA
 from moldau.admin.main import INTERRUPTED, fail, reason
 from moldau.cluster.cluster import EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
 from moldau.cluster.layout import COMBINED, PAGES
-from moldau.cluster.nodes import is_alive, setting
+from moldau.cluster.nodes import ClusterSpec, is_alive, setting
 from moldau.cluster.stopping import Ending
 from moldau.terms.broker_config import BROKER_KEYS
 
@@ -32,6 +32,10 @@ class Port(click.IntRange):
 
     def __init__(self) -> None:
         super().__init__(0, 65535)
+
+
+LOOKS_UNTIL_GONE = 4
+"""Half seconds in which no node runs until nobody waits for another one."""
 
 
 @click.command()
@@ -108,11 +112,23 @@ def up(
         return
     print("Ctrl-C stops the cluster.")
     try:
-        while any(is_alive(node.pid) for node in cluster.spec.nodes):
-            time.sleep(0.5)
+        _wait_while_it_runs(data)
     except KeyboardInterrupt:
         print("\nstopping ...")
-    _end(_stop(cluster, data))
+    _end(_stop(found(data), data))
+
+
+def _wait_while_it_runs(data: Path) -> None:
+    """Until no node of the folder runs. Other commands start nodes anew, add and remove some (``moldau migrate``), and
+    the folder says which there are now; for a moment none may run, while the only one restarts."""
+    gone = 0
+    while gone < LOOKS_UNTIL_GONE:
+        time.sleep(0.5)
+        try:
+            nodes = ClusterSpec.load(data.resolve()).nodes
+        except (OSError, ValueError):
+            nodes = []
+        gone = 0 if any(is_alive(node.pid) for node in nodes) else gone + 1
 
 
 @click.command()

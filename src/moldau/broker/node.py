@@ -301,6 +301,8 @@ class Node:
         except Exception as error:
             log.exception("the shutdown failed: %s", error)
             code = 1
+        if self.migration is not None and self.migration.behind:
+            code = 1
         self._ended(code)
 
     async def stop(self) -> None:

@@ -31,7 +31,7 @@ from moldau.zookeeper.znodes import (
     topic_json,
 )
 
-_NOT_HERE = (
+NOT_HERE = (
     records.RegisterBrokerRecord,
     records.UnregisterBrokerRecord,
     records.FenceBrokerRecord,
@@ -161,7 +161,7 @@ class Draft:
     def _setting(self, record: Any) -> None:
         setting = setting_of(record)
         if setting is None:
-            assert isinstance(record, _NOT_HERE), f"nobody knows where this stands in ZooKeeper: {record!r}"
+            assert isinstance(record, NOT_HERE), f"nobody knows where this stands in ZooKeeper: {record!r}"
             return
         if setting.entity not in self._settings:
             stands = self._stands(paths.config(setting.entity))

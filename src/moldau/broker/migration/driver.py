@@ -51,7 +51,9 @@ class Migration:
         self._waits_for_log = False
         self._quorum_epoch = -1
         self._claim = Claim(-1, -1)
-        self._comparing = -1
+        self._comparing = self._written = -1
+        self.behind = 0
+        """Records that ZooKeeper was not told of when this controller left."""
         self._work: Any = None
         self._stopped = False
         self._link = Link.CONNECTED
@@ -68,6 +70,15 @@ class Migration:
         deadline_ms = self._node.clock.monotonic_ms() + DRAIN_MS
         while self.state.copied and not self._is_level() and self._node.clock.monotonic_ms() < deadline_ms:
             await pause(self._tasks, 5)
+        if self.state.copied and not self._is_level():
+            self.behind = max(self._node.metadata.offset - self._written, 1)
+            log.error(
+                "ZooKeeper lacks the last %d record(s) of the metadata log, up to offset %d (%s): before the cluster"
+                " goes back there, start the controllers again until it is told",
+                self.behind,
+                self._node.metadata.offset,
+                self.state.said or self.state.stage.value,
+            )
         self._stopped = True
         self.feed(stages.RulesNoMore())
         try:
@@ -232,6 +243,7 @@ class Migration:
 
     async def deliver(self, records: Sequence[Any], offset: int, epoch: int) -> None:
         """ZooKeeper holds everything up to an offset."""
+        self._written = offset
         if self.state.stage is Stage.COMPARE and offset >= self._comparing:
             self.feed(stages.Compared())
 

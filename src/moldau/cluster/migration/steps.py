@@ -7,15 +7,18 @@ every replica is in sync. ClusterError says what did not come about, with the no
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable
 from enum import Enum
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
 from moldau.cluster.cluster import Cluster, ClusterError
+from moldau.cluster.ensemble import LocalEnsemble
 from moldau.cluster.migration import modes
+from moldau.cluster.migration.metadata_logs import Known, of_quorum
 from moldau.cluster.nodes import HOST, NodeSpec, free_ports, is_alive
+from moldau.controller.migration import MigrationState
 from moldau.ports.zookeeper import Ensemble, NoNode, ZooKeeperError
 from moldau.terms.properties import read_properties
 from moldau.zookeeper import paths
@@ -27,8 +30,9 @@ T = TypeVar("T")
 FIRST_ID = 101
 ORIGINAL = "server.properties.zookeeper"
 """What a broker was given before the migration: the way back leads there."""
-FINISHED = "the migration from ZooKeeper is finished"
 WAIT_S = 60.0
+LEVEL_S = 15.0
+"""How long ZooKeeper is given to be told what is decided already, before there is a way back."""
 
 
 class Progress(Enum):
@@ -36,8 +40,14 @@ class Progress(Enum):
 
     ZOOKEEPER = "on ZooKeeper; nothing has begun"
     WAITING = "the quorum's controllers wait: not every broker takes part yet"
+    BEHIND = "the quorum leads, and ZooKeeper does not hold every decision yet"
     BOTH = "the quorum leads, and every decision is written to ZooKeeper too"
+    FINISHING = "the quorum has left ZooKeeper for good; the command that finishes it was cut off"
     FINISHED = "on the quorum's plane"
+
+
+LEADS = (Progress.BEHIND, Progress.BOTH)
+"""The quorum leads, and there is a way back."""
 
 
 class Mode(Enum):
@@ -72,22 +82,21 @@ class Migration:
         return Mode.TAKES_PART if given.get(modes.ENABLE) == "true" else Mode.ZOOKEEPER
 
     def progress(self) -> Progress:
-        """As ZooKeeper says, or its absence."""
+        """As the controllers' logs say, and ZooKeeper, which may be out of date."""
         if not self.cluster.spec.zookeeper:
             return Progress.FINISHED
         if not self.controllers:
             return Progress.ZOOKEEPER
+        known = self._known()
+        if known.state is MigrationState.POST_MIGRATION:
+            return Progress.FINISHING
+        written = self._in_zookeeper(_written)
+        if written < 0 or known.state is not MigrationState.MIGRATION:
+            return Progress.WAITING
+        return Progress.BOTH if written >= known.decision else Progress.BEHIND
 
-        async def look(zk: Any) -> Progress:
-            try:
-                ruler = parse_controller((await zk.get(paths.CONTROLLER))[0])
-                mark = parse_migration((await zk.get(paths.MIGRATION))[0])
-            except (NoNode, BadZnode):
-                return Progress.WAITING
-            told = ruler.kraft_controller_epoch >= 0 and mark.controller_epoch == ruler.kraft_controller_epoch
-            return Progress.BOTH if told and mark.metadata_offset >= 0 else Progress.WAITING
-
-        return self._in_zookeeper(look)
+    def _known(self) -> Known:
+        return of_quorum([Path(node.folder) for node in self.controllers])
 
     def _in_zookeeper(self, work: Callable[[Any], Awaitable[T]]) -> T:
         from moldau.zookeeper.session import Session
@@ -126,8 +135,9 @@ class Migration:
             self.cluster.spec.nodes += [
                 NodeSpec(id, "controller", str(folder / f"node-{id}"), controller_port=port) for id, port in ports
             ]
+            self.cluster.spec.save(folder)  # cut off from here on, the next call goes on with these
         for node in self.controllers:
-            if not node.properties.exists():
+            if not (Path(node.folder) / "data" / "meta.properties").exists():
                 self._format(node)
             if not is_alive(node.pid):
                 self._say(f"controller {node.id} starts")
@@ -139,7 +149,7 @@ class Migration:
         from moldau.runtime.disk import RealDisk
         from moldau.runtime.world import RealRandom
 
-        shutil.rmtree(node.folder, ignore_errors=True)
+        _set_aside(Path(node.folder))
         Path(node.folder).mkdir(parents=True)
         self._write_controller(node, self.cluster.spec.zookeeper)
         format_storage(load(node.properties.read_text()), self.cluster.cluster_id, RealDisk(), RealRandom())
@@ -151,7 +161,7 @@ class Migration:
             "log.dirs": str(Path(node.folder) / "data"),
         }
         given = modes.controller(self._given(self.brokers[0]), own, self._voters(), zookeeper)
-        node.properties.write_text(modes.text_of(given))
+        _write(node.properties, modes.text_of(given))
 
     def _voters(self) -> str:
         return ",".join(f"{node.id}@{HOST}:{node.controller_port}" for node in self.controllers)
@@ -160,7 +170,7 @@ class Migration:
         """A broker's properties as they were on ZooKeeper; kept aside when the migration begins."""
         kept = Path(broker.folder) / ORIGINAL
         if not kept.exists():
-            kept.write_text(broker.properties.read_text())
+            _write(kept, broker.properties.read_text())
         return read_properties(kept.read_text())
 
     def take_part(self, broker: NodeSpec) -> None:
@@ -175,51 +185,69 @@ class Migration:
 
     def cross(self, broker: NodeSpec) -> None:
         """A broker restarts on the quorum's plane."""
-        if self.progress() is not Progress.BOTH:
+        if self.progress() not in (*LEADS, Progress.FINISHING):
             raise ClusterError(f"broker {broker.id} must stay: {self.progress().value}")
         self._switch(broker, Mode.QUORUM, modes.on_quorum(self._given(broker), self._voters()))
 
     def finalise(self) -> None:
         """Take ZooKeeper away from the controllers: there is no way back."""
+        progress = self.progress()
         left = [broker.id for broker in self.brokers if self.mode(broker) is not Mode.QUORUM]
-        if left or self.progress() is not Progress.BOTH:
-            raise ClusterError(f"not yet: {self.progress().value}; brokers still on ZooKeeper: {left}")
+        if progress is Progress.FINISHED:
+            self._let_go()
+            return
+        if progress is not Progress.FINISHING and (left or progress not in LEADS):
+            raise ClusterError(f"not yet: {progress.value}; brokers still on ZooKeeper: {left}")
         for node in self.controllers:
             self._write_controller(node, "")
             self._say(f"controller {node.id} restarts without ZooKeeper")
             self.cluster.restart(node.id, wait=False)
-        self.cluster.wait_until(self._is_finished, "the migration is finished", WAIT_S)
+        self.cluster.wait_until(
+            lambda: self._known().state is MigrationState.POST_MIGRATION, "the migration is finished", WAIT_S
+        )
+        for broker in self.brokers:
+            if self.mode(broker) is not Mode.QUORUM:  # somebody has led it back meanwhile, where nobody is any more
+                _write(broker.properties, modes.text_of(modes.on_quorum(self._given(broker), self._voters())))
+                self.cluster.restart(broker.id)
         spec = self.cluster.spec
         spec.zookeeper, spec.embedded = "", False
-        if self.cluster.ensemble is not None:
-            self.cluster.ensemble.stop()
-            self.cluster.ensemble = None
-        for broker in self.brokers:
-            (Path(broker.folder) / ORIGINAL).unlink(missing_ok=True)
-        spec.save(self.cluster.folder)
+        spec.save(self.cluster.folder)  # before ZooKeeper goes: whoever is cut off here does not look for it again
+        self._let_go()
         self._say("the migration is finished")
 
-    def _is_finished(self) -> bool:
-        logs = (node.logs / "server.log" for node in self.controllers)
-        return any(FINISHED in log.read_text(errors="replace") for log in logs if log.exists())
+    def _let_go(self) -> None:
+        """Stop a ZooKeeper of the cluster's own that nobody needs any more, and forget how it was used."""
+        if (self.cluster.folder / "zookeeper" / "ensemble.json").exists():
+            (self.cluster.ensemble or LocalEnsemble(self.cluster.folder / "zookeeper")).stop()
+        self.cluster.ensemble = None
+        for broker in self.brokers:
+            (Path(broker.folder) / ORIGINAL).unlink(missing_ok=True)
 
     # ---- the way back
 
-    def rollback(self) -> None:
-        """Back to ZooKeeper, from wherever the migration is; what was decided meanwhile stands there too."""
-        self.hand_back()
+    def rollback(self, *, force: bool = False) -> None:
+        """Back to ZooKeeper, from wherever the migration is; what was decided meanwhile stands there too. ``force``:
+        also if it does not."""
+        self.hand_back(force=force)
         for broker in self.brokers:
             self._switch(broker, Mode.ZOOKEEPER, self._given(broker))
-            (Path(broker.folder) / ORIGINAL).unlink()
+            (Path(broker.folder) / ORIGINAL).unlink(missing_ok=True)
         for node in self.controllers:
             self.cluster.spec.nodes.remove(node)
         self.cluster.spec.save(self.cluster.folder)
         self._say("the cluster is on ZooKeeper, as before")
 
-    def hand_back(self) -> None:
-        """ZooKeeper's controller leads again. Brokers still take part, in case the quorum is started anew."""
-        if self.progress() in (Progress.ZOOKEEPER, Progress.FINISHED):
-            raise ClusterError(f"there is no way back: {self.progress().value}")
+    def hand_back(self, *, force: bool = False) -> None:
+        """ZooKeeper's controller leads again. Brokers still take part, in case the quorum is started anew.
+
+        ClusterError, and nothing has been given up, when ZooKeeper does not hold every decision; ``force`` gives those
+        up: topics made meanwhile would be gone, and leader epochs be used again.
+        """
+        progress = self.progress()
+        if progress in (Progress.ZOOKEEPER, Progress.FINISHING, Progress.FINISHED):
+            raise ClusterError(f"there is no way back: {progress.value}")
+        if not force and progress in LEADS:
+            self._wait_until_level()
         for broker in self.brokers:
             if self.mode(broker) is Mode.QUORUM:
                 self.take_part(broker)
@@ -228,19 +256,75 @@ class Migration:
             self._say(f"controller {node.id} stops")
             if is_alive(node.pid):
                 self.cluster.terminate(node.id)
-        self._in_zookeeper(_give_back)
+        if not self._in_zookeeper(_has_controller):
+            self._check_handed_over(force=force)
+            self._in_zookeeper(_give_back)
         self.cluster.wait_until(lambda: self._in_zookeeper(_has_controller), "a broker is controller again", WAIT_S)
         for node in self.controllers:
-            shutil.rmtree(node.folder, ignore_errors=True)  # what they know is out of date from now on
+            _set_aside(Path(node.folder))  # what they know is out of date from now on
+
+    def _wait_until_level(self) -> None:
+        """Until ZooKeeper holds what is decided by now; more may be decided meanwhile."""
+        goal = self._known().decision
+        try:
+            self.cluster.wait_until(lambda: self._in_zookeeper(_written) >= goal, "ZooKeeper holds it", LEVEL_S)
+        except ClusterError:
+            raise ClusterError(self._lacking(goal) + "; nothing was changed") from None
+
+    def _check_handed_over(self, *, force: bool) -> None:
+        """No controller runs any more: compare what they have decided with what ZooKeeper was told."""
+        known, written = self._known(), self._in_zookeeper(_written)
+        if known.state is not MigrationState.MIGRATION or written >= known.decision:
+            return
+        if force:
+            self._say(f"given up: {self._lacking(known.decision)}")
+            return
+        for node in self.controllers:
+            self.cluster.restart(node.id, wait=False)
+        raise ClusterError(f"{self._lacking(known.decision)}; the controllers run again")
+
+    def _lacking(self, decision: int) -> str:
+        written = self._in_zookeeper(_written)
+        return (
+            f"ZooKeeper holds the quorum's decisions up to offset {written}, and the last one is at {decision}: see the"
+            " controllers' server.log for what keeps them from writing. --force gives up what is not there: topics made"
+            " since would be deleted, and leader epochs used again"
+        )
 
     def _switch(self, broker: NodeSpec, mode: Mode, given: dict[str, str]) -> None:
         text = modes.text_of(given)
         if broker.properties.read_text() == text and is_alive(broker.pid):
             return
-        self.cluster.wait_until_in_sync()
-        broker.properties.write_text(text)
+        if is_alive(broker.pid):  # whoever is down already is missed by nobody more
+            self.cluster.wait_until_in_sync()
+        _write(broker.properties, text)
         self._say(f"broker {broker.id} restarts: {mode.value}")
         self.cluster.restart(broker.id)
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file so that whoever is cut off leaves the old one or the new one."""
+    temporary = file.with_name(file.name + ".tmp")
+    temporary.write_text(text)
+    temporary.replace(file)
+
+
+def _set_aside(folder: Path) -> None:
+    """Give a folder a name that nobody looks for; it may hold the only copy of a decision."""
+    if folder.exists() and any(folder.iterdir()):
+        number = next(n for n in count(1) if not folder.with_name(f"{folder.name}-old-{n}").exists())
+        folder.rename(folder.with_name(f"{folder.name}-old-{number}"))
+
+
+async def _written(zk: Any) -> int:
+    """The offset of the quorum's log up to which ZooKeeper holds what it says; -1 while the quorum does not lead."""
+    try:
+        ruler = parse_controller((await zk.get(paths.CONTROLLER))[0])
+        mark = parse_migration((await zk.get(paths.MIGRATION))[0])
+    except (NoNode, BadZnode):
+        return -1
+    told = ruler.kraft_controller_epoch >= 0 and mark.controller_epoch == ruler.kraft_controller_epoch
+    return mark.metadata_offset if told else -1
 
 
 async def _give_back(zk: Any) -> None:
