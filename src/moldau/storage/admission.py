@@ -1,40 +1,62 @@
 """What a leader takes into its log from a client, batch by batch, and what it stamps on it.
 
-Decides from headers and checksums only; records are looked into where the topic asks for it (compaction needs keys, a
-limit on old timestamps needs every timestamp, ``compression.type`` may re-encode). Sequence numbers are
-``producers.py``. Codes and their order follow Apache Kafka's UnifiedLog and LogValidator. Read next: ``log.py``.
+Codes, their order, and the records that are named in a refusal (KIP-467) are those of Apache Kafka's UnifiedLog and
+LogValidator; ``docs/decisions/0020-what-a-leader-takes.md`` says where not. Every record's structure is checked. A
+batch that takes long to look into is examined in parts: ``Admission.examine`` is a generator that pauses between them.
+Sequence numbers are ``producers.py``. Read next: ``wire/scan.py``, ``log.py``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from struct import Struct
 
 from moldau.storage.config import LogConfig
 from moldau.storage.segment import Mark
-from moldau.terms import Code
+from moldau.terms import Code, TopicPartition
 from moldau.terms.config_key import LONG_MAX
 from moldau.terms.named import NamedTuple
-from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, build, check, headers, read_header, records
-from moldau.wire.compression import BatchError, Codec
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, headers, read_header, renumbered
+from moldau.wire.compression import BatchError, Codec, UnpacksToTooMuch, compress, decompress
 from moldau.wire.crc import crc32c
+from moldau.wire.scan import Found, Scan, Wanted, long
 
 Buffer = bytearray | memoryview
 
+UNPACKED_TIMES = 32
+"""A batch may unpack to so many times what max.message.bytes allows it to have."""
+UNPACKED_FREE = 1 << 20
+"""...and to this in any case."""
+UNPACKED_HERE = 1 << 18
+"""What packs more bytes than this, or unpacks to more than four times as many, is (un)packed beside the loop."""
+RECORDS_FREE = 100_000
+"""A batch may hold as many records as max.message.bytes allows bytes, and this many in any case."""
+PART = 500
+"""Records of a batch, read one by one, that are looked at between two pauses: less than a millisecond."""
 _CODEC = 0x07
 _LOG_APPEND = 0x08
 _TRANSACTIONAL = 0x10
-_CONTROL = 0x20
 _CRC_AT, _CRC_FROM, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 17, 21, 21, 35
 _CRC, _ATTRIBUTES, _TIMESTAMP = Struct(">I"), Struct(">h"), Struct(">q")
+_LENGTH, _LENGTH_AT, _MIN_LENGTH = Struct(">i"), 8, 14
 _CODECS = {
     "uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD,
 }  # fmt: skip
+_NONE = TopicPartition("", 0)
+
+
+class BadRecord(NamedTuple):
+    """A record for which a batch was refused: its place in the batch, and what is wrong with it."""
+
+    batch_index: int
+    message: str
 
 
 class Appended(NamedTuple):
     """The outcome of an append. Offsets are -1 when nothing was taken; ``append_time_ms`` is -1 under CreateTime.
 
-    ``duplicate``: a retried batch; the offsets are those it got the first time.
+    ``duplicate``: a retried batch; the offsets are those it got the first time. ``bad_records``: for which of them a
+    batch was refused; empty where it was not for particular ones.
     """
 
     code: Code
@@ -44,6 +66,7 @@ class Appended(NamedTuple):
     log_start_offset: int = -1
     message: str = ""
     duplicate: bool = False
+    bad_records: tuple[BadRecord, ...] = ()
 
 
 class Refused(NamedTuple):
@@ -51,6 +74,13 @@ class Refused(NamedTuple):
 
     code: Code
     message: str
+    bad_records: tuple[BadRecord, ...] = ()
+
+    def appended(self, log_start_offset: int) -> Appended:
+        """The same as the outcome of an append."""
+        return Appended(
+            self.code, log_start_offset=log_start_offset, message=self.message, bad_records=self.bad_records
+        )
 
 
 class Admitted(NamedTuple):
@@ -60,21 +90,19 @@ class Admitted(NamedTuple):
     headers: list[BatchHeader]
 
 
+Given = bytes | bytearray | memoryview | Admitted
+"""What is to be appended, or what was examined already."""
+Examination = Generator[Callable[[], None] | None, None, Admitted | Refused]
+"""Pauses where the loop may turn. A function that it yields is slow; any thread may call it before this goes on."""
+
+
 class Admission:
     """The rules of one topic's configuration, taken apart once so that an append looks at plain numbers."""
 
     __slots__ = (
-        "_after",
-        "_before",
-        "_codec",
-        "_compact",
-        "_largest",
-        "_log_append",
-        "_look_inside",
-        "_max_bytes",
-        "_plain",
-        "_segment_bytes",
-    )
+        "_after", "_before", "_codec", "_compact", "_largest", "_log_append", "_max_bytes", "_plain", "_segment_bytes",
+        "_unpacked_max",
+    )  # fmt: skip
 
     def __init__(self, config: LogConfig) -> None:
         self._max_bytes = config.max_message_bytes
@@ -85,65 +113,88 @@ class Admission:
         self._compact = config.compact
         self._codec = _CODECS.get(config.compression_type)
         self._largest = min(self._max_bytes, self._segment_bytes)
-        self._look_inside = self._compact or (self._before < LONG_MAX and not self._log_append)
-        self._plain = not self._log_append and not self._look_inside and self._codec is None
+        self._unpacked_max = max(UNPACKED_FREE, UNPACKED_TIMES * self._max_bytes)
+        self._plain = not self._log_append and self._codec in (None, Codec.NONE)
 
-    def admit(self, data: Buffer, now_ms: int, internal: bool) -> Admitted | Refused:
-        """Check every batch in ``data`` and stamp append time. ``internal`` appends (coordinators, quorum) may be
-        control.
+    def admit(
+        self, records: Given, now_ms: int, internal: bool, partition: TopicPartition = _NONE
+    ) -> Admitted | Refused:
+        """Check every batch in ``records`` and stamp append time, all at once, in place where they can be written to.
+
+        ``internal`` appends (coordinators, quorum) may be control, and are not looked into.
         """
-        batches: list[BatchHeader] = []
-        position, end = 0, len(data)
+        if isinstance(records, Admitted):
+            return records
+        data = bytearray(records) if isinstance(records, bytes) or memoryview(records).readonly else records
+        examination = self.examine(data, now_ms, internal, partition)
+        try:
+            while True:
+                slow = next(examination)
+                if slow is not None:
+                    slow()
+        except StopIteration as end:
+            result: Admitted | Refused = end.value
+            return result
+
+    def examine(self, data: Buffer, now_ms: int, internal: bool, partition: TopicPartition = _NONE) -> Examination:
+        """The same in parts, of what can be written to."""
+        end = len(data)
         if self._plain and end >= HEADER_SIZE:
             header = read_header(data)
-            if self._ordinary(data, header, now_ms):
+            if self._ordinary(data, header, now_ms, internal):
                 return Admitted(data, [header])
-        while position < end:
-            if position + HEADER_SIZE > end:
-                return Refused(Code.CORRUPT_MESSAGE, "the last batch is cut short")
+        positions = _positions(data)
+        if isinstance(positions, Refused):
+            return positions
+        batches: list[memoryview] = []
+        for position in positions:
             header = read_header(data, position)
-            refused = self._check(data, position, header, internal)
-            if refused is None and not self._log_append:
-                refused = self._check_time(header, now_ms)
-            if refused is None and self._look_inside and not header.attributes & _CONTROL:
-                refused = self._check_records(data, position, now_ms)
+            refused = self._check(data, position, header, internal, partition)
             if refused is not None:
                 return refused
-            if self._log_append:
-                header = self._stamp(data, position, header, now_ms)
-            batches.append(header)
-            position += header.length + LENGTH_OVERHEAD
-        if not batches:
-            return Refused(Code.INVALID_RECORD, "there is no record batch")
-        if end > self._segment_bytes:
-            return Refused(Code.RECORD_LIST_TOO_LARGE, f"{end} bytes are more than a segment of {self._segment_bytes}")
-        if self._codec is not None and any(h.codec != self._codec and not h.is_control for h in batches):
-            return self._encode_again(data, batches)
-        return Admitted(data, batches)
+            size = header.length + LENGTH_OVERHEAD
+            batch = memoryview(data)[position : position + size]
+            examined: memoryview | Refused
+            if internal:
+                examined = self._stamped(batch, header, header.attributes, header.max_timestamp, now_ms)
+            else:
+                examined = yield from self._look_inside(batch, header, now_ms, partition)
+            if isinstance(examined, Refused):
+                return examined
+            batches.append(examined)
+        if position + size < end:
+            return Refused(Code.CORRUPT_MESSAGE, "the last batch is cut short")
+        return self._together(batches)
 
-    def _ordinary(self, data: Buffer, header: BatchHeader, now_ms: int) -> bool:
-        """Whether ``data`` is one sound client batch and nothing is to be stamped: the common case in one look.
+    def _ordinary(self, data: Buffer, header: BatchHeader, now_ms: int, internal: bool) -> bool:
+        """Whether ``data`` is one sound batch, not compressed, that is stored as it is: the common case in one look.
 
         False is no refusal; it only means that what follows must look closer.
         """
         (base, length, _, magic, crc, attributes, delta, _, newest, producer_id, epoch, sequence, count) = header
-        return (
+        if not (
             base == 0
             and magic == 2
             and length + LENGTH_OVERHEAD == len(data) <= self._largest
-            and count > 0
-            and delta == count - 1
-            and newest - now_ms <= self._after
-            and attributes <= _TRANSACTIONAL + 4
-            and attributes & _CODEC <= 4
-            and ((sequence >= 0 and epoch >= 0) if producer_id >= 0 else attributes < _TRANSACTIONAL)
-            and not attributes & _LOG_APPEND
+            and 0 < count == delta + 1
+            and (attributes == 0 or attributes == _TRANSACTIONAL)
+            and ((sequence >= 0 and epoch >= 0) if producer_id >= 0 else attributes == 0)
             and crc32c(memoryview(data)[_CRC_FROM:]) == crc
-        )
+        ):
+            return False
+        if internal:
+            return True
+        scan = Scan(header, bytes(memoryview(data)[HEADER_SIZE:]), self._wanted(header, now_ms))
+        try:
+            scan.run(PART)
+        except BatchError:
+            return False
+        return scan.done and scan.in_order and not scan.bad and scan.largest == newest
 
-    def _check(self, data: Buffer, position: int, header: BatchHeader, internal: bool) -> Refused | None:
-        if header.magic != 2 and header.magic in (0, 1):
-            return Refused(Code.INVALID_RECORD, f"record format {header.magic} is no longer taken, only format 2 is")
+    def _check(
+        self, data: Buffer, position: int, header: BatchHeader, internal: bool, partition: TopicPartition
+    ) -> Refused | None:
+        """What a batch's header alone tells, in the order in which Apache Kafka looks at it."""
         if not internal and header.base_offset != 0:
             return Refused(Code.INVALID_RECORD, f"the base offset of a new batch is 0, not {header.base_offset}")
         if header.length + LENGTH_OVERHEAD > self._max_bytes:
@@ -153,82 +204,212 @@ class Admission:
             )
         if check(data, position, header) is not Code.NONE:
             return Refused(Code.CORRUPT_MESSAGE, "length, format or checksum of a batch is wrong")
+        if header.codec > Codec.ZSTD:
+            return Refused(Code.INVALID_RECORD, f"no compression codec has the number {header.codec}")
         if header.count <= 0 or header.last_offset_delta != header.count - 1:
             return Refused(
                 Code.INVALID_RECORD,
                 f"a batch of {header.count} records cannot end {header.last_offset_delta} offsets after its first",
             )
-        if header.attributes & _CODEC > 4:
-            return Refused(Code.INVALID_RECORD, f"no compression codec has the number {header.attributes & _CODEC}")
         if internal:
             return None
-        if header.attributes & _CONTROL:
-            return Refused(Code.INVALID_RECORD, "clients cannot write control batches")
+        if header.is_control:
+            where = f"in topic partition {partition}"
+            return Refused(Code.INVALID_RECORD, f"Clients are not allowed to write control records {where}")
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
             return Refused(Code.INVALID_RECORD, f"producer {header.producer_id} sent a batch without sequence number")
         if header.is_transactional and header.producer_id < 0:
             return Refused(Code.INVALID_RECORD, "a transactional batch needs a producer id")
         return None
 
-    def _check_time(self, header: BatchHeader, now_ms: int) -> Refused | None:
-        ahead = header.max_timestamp - now_ms
-        if ahead > self._after:
-            return Refused(
-                Code.INVALID_TIMESTAMP,
-                f"timestamp {header.max_timestamp} is {ahead} ms ahead; message.timestamp.after.max.ms = {self._after}",
+    # ---- records
+
+    def _look_inside(
+        self, batch: memoryview, header: BatchHeader, now_ms: int, partition: TopicPartition
+    ) -> Generator[Callable[[], None] | None, None, memoryview | Refused]:
+        """The client's batch as it is to be stored: in place where that can be."""
+        try:
+            data = yield from self._unpacked(batch, header)
+            scan = Scan(header, data, self._wanted(header, now_ms))
+            yield from _whole(scan)
+            if scan.bad:
+                return self._bad_records(scan, header, now_ms, partition)
+            largest = scan.largest
+            if header.is_log_append_time:  # its timestamps were hidden by a bit that a client may not set
+                again = Scan(header._replace(attributes=header.attributes & ~_LOG_APPEND), data, Wanted())
+                yield from _whole(again)
+                largest = again.largest
+            attributes = header.attributes & (_CODEC | _TRANSACTIONAL)  # no other bit is a client's to set
+            codec = header.codec if self._codec is None else self._codec
+            if codec == header.codec and scan.in_order:
+                return self._stamped(batch, header, attributes, max(largest, -1), now_ms)
+            if scan.smallest < -1 and (codec or header.codec):
+                return Refused(Code.INVALID_TIMESTAMP, f"Invalid negative timestamp {scan.smallest}")
+            packing = _Slow(lambda: _encoded(batch, header, data, codec, scan.in_order))
+            if len(data) > UNPACKED_HERE:
+                yield packing
+            fresh = bytearray(packing.result())
+        except UnpacksToTooMuch as error:
+            return Refused(Code.MESSAGE_TOO_LARGE, str(error))
+        except BatchError as error:
+            return Refused(Code.INVALID_RECORD, str(error))
+        if len(fresh) > self._max_bytes:
+            return Refused(Code.MESSAGE_TOO_LARGE, "the batch exceeds max.message.bytes in the topic's compression")
+        made = read_header(fresh)
+        return self._stamped(memoryview(fresh), made, made.attributes, max(largest, -1), now_ms)
+
+    def _unpacked(self, batch: memoryview, header: BatchHeader) -> Generator[Callable[[], None] | None, None, bytes]:
+        """The records' bytes, no more than may be; BatchError when the header claims more of them than there can be."""
+        packed = batch[HEADER_SIZE:]
+        data: bytes | None = None
+        if header.codec == Codec.NONE:
+            data = bytes(packed)
+        elif len(packed) <= UNPACKED_HERE:
+            here = min(4 * UNPACKED_HERE, self._unpacked_max)
+            try:
+                data = decompress(header.codec, packed, here)
+            except UnpacksToTooMuch:
+                if here == self._unpacked_max:
+                    raise
+        if data is None:
+            unpacking = _Slow(lambda: decompress(header.codec, packed, self._unpacked_max))
+            yield unpacking
+            data = unpacking.result()
+        if header.count > max(self._max_bytes, RECORDS_FREE):
+            raise UnpacksToTooMuch(f"a batch of {header.count} records; {max(self._max_bytes, RECORDS_FREE)} may be")
+        return data
+
+    def _wanted(self, header: BatchHeader, now_ms: int) -> Wanted:
+        """What a record of this batch must be."""
+        if self._log_append:
+            return Wanted(self._compact, none_at_all=header.is_log_append_time)
+        if header.is_log_append_time and header.max_timestamp == -1:
+            return Wanted(self._compact, none_at_all=True)
+        if self._before == self._after == LONG_MAX:
+            return Wanted(self._compact)
+        return Wanted(self._compact, now_ms - self._before, now_ms + self._after)
+
+    def _bad_records(self, scan: Scan, header: BatchHeader, now_ms: int, partition: TopicPartition) -> Refused:
+        """Why the batch is refused, in Apache Kafka's words, which clients show to their users."""
+        of_type = self._log_append or (header.is_log_append_time and header.max_timestamp == -1)
+        earliest, latest = long(now_ms - self._before), long(now_ms + self._after)
+        keyless, code = 0, Code.INVALID_RECORD
+        partial = header.codec != Codec.NONE and self._codec in (None, header.codec)
+        bad = []
+        for record in scan.found:
+            if self._compact and record.key_size < 0:
+                keyless += 1
+                text = f"Compacted topic cannot accept message without key in topic partition {partition}"
+            elif of_type:
+                text = (
+                    f"Invalid timestamp type in message {_shown(record, partial)}. "
+                    "Producer should not set timestamp type to LogAppendTime."
+                )
+            else:
+                text = (
+                    f"Timestamp {record.timestamp} of message with offset {record.offset_delta} is out of range. The "
+                    f"timestamp should be within [{earliest}, {latest}]"
+                )
+            bad.append(BadRecord(record.batch_index, text))
+        if keyless < len(bad):
+            code, message = Code.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp"
+        else:
+            first = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in bad[:3])
+            message = (
+                f"One or more records have been rejected due to {scan.bad} record errors in total, and only showing "
+                f"the first three errors at most: [{first}]"
             )
-        return None
+        return Refused(code, message, tuple(bad))
 
-    def _check_records(self, data: Buffer, position: int, now_ms: int) -> Refused | None:
-        try:
-            for record in records(data, position):
-                if self._compact and record.key is None:
-                    return Refused(Code.INVALID_RECORD, "a compacted topic takes no record without a key")
-                if not self._log_append and now_ms - record.timestamp > self._before:
-                    return Refused(
-                        Code.INVALID_TIMESTAMP,
-                        f"timestamp {record.timestamp} is too old; message.timestamp.before.max.ms = {self._before}",
-                    )
-        except BatchError as error:
-            return Refused(Code.INVALID_RECORD, str(error))
-        return None
+    # ---- what is stored
 
-    @staticmethod
-    def _stamp(data: Buffer, position: int, header: BatchHeader, now_ms: int) -> BatchHeader:
-        """LogAppendTime: type and timestamp lie inside the checksum, so it is computed again."""
-        attributes = header.attributes | _LOG_APPEND
-        _ATTRIBUTES.pack_into(data, position + _ATTRIBUTES_AT, attributes)
-        _TIMESTAMP.pack_into(data, position + _MAX_TIMESTAMP_AT, now_ms)
-        end = position + header.length + LENGTH_OVERHEAD
-        crc = crc32c(memoryview(data)[position + _CRC_FROM : end])
-        _CRC.pack_into(data, position + _CRC_AT, crc)
-        return header._replace(attributes=attributes, max_timestamp=now_ms, crc=crc)
-
-    def _encode_again(self, data: Buffer, batches: list[BatchHeader]) -> Admitted | Refused:
-        """The topic wants its own codec (compression.type): the one place where a broker builds batches of client
-        records.
+    def _stamped(
+        self, batch: memoryview, header: BatchHeader, attributes: int, largest: int, now_ms: int
+    ) -> memoryview:
+        """The batch with these attributes and largest timestamp, or the append time where the topic wants that; both
+        lie inside the checksum.
         """
-        assert self._codec is not None
-        out = bytearray()
-        position = 0
+        if self._log_append:
+            attributes, largest = attributes | _LOG_APPEND, now_ms
+        if attributes != header.attributes or largest != header.max_timestamp:
+            _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes)
+            _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, largest)
+            _CRC.pack_into(batch, _CRC_AT, crc32c(batch[_CRC_FROM:]))
+        return batch
+
+    def _together(self, batches: list[memoryview]) -> Admitted | Refused:
+        size = sum(map(len, batches))
+        if size > self._segment_bytes:
+            return Refused(Code.RECORD_LIST_TOO_LARGE, f"{size} bytes exceed a segment of {self._segment_bytes}")
+        whole = batches[0] if len(batches) == 1 else bytearray().join(batches)
+        return Admitted(whole, [header for _, header in headers(whole)])
+
+
+def _positions(data: Buffer) -> list[int] | Refused:
+    """Where the whole batches of format 2 in ``data`` begin; what is behind the last of them is not looked at."""
+    positions = []
+    position, end = 0, len(data)
+    while position < end:
+        if end - position < _CRC_AT:
+            break
+        (length,) = _LENGTH.unpack_from(data, position + _LENGTH_AT)
+        magic, size = data[position + _CRC_AT - 1], length + LENGTH_OVERHEAD
+        if length < _MIN_LENGTH:
+            return Refused(Code.CORRUPT_MESSAGE, f"no record batch has a length of {length} bytes")
+        if magic > 2:
+            return Refused(Code.CORRUPT_MESSAGE, f"there is no record format {magic}")
+        if position + size > end:
+            break
+        if magic != 2:
+            return Refused(Code.INVALID_RECORD, f"record format {magic} is no longer taken, only format 2 is")
+        if size < HEADER_SIZE:
+            return Refused(Code.CORRUPT_MESSAGE, f"no record batch has a length of {length} bytes")
+        positions.append(position)
+        position += size
+    if not positions:
+        return Refused(Code.INVALID_RECORD, "there is no whole record batch")
+    return positions
+
+
+class _Slow:
+    """A computation that may be called anywhere, and its outcome once it was."""
+
+    def __init__(self, compute: Callable[[], bytes]) -> None:
+        self._compute = compute
+        self._value: bytes | None = None
+        self._error: BatchError | None = None
+
+    def __call__(self) -> None:
         try:
-            for header in batches:
-                size = header.length + LENGTH_OVERHEAD
-                if header.codec == self._codec or header.is_control:
-                    out += memoryview(data)[position : position + size]
-                else:
-                    out += _encoded(data, position, header, self._codec)
-                position += size
+            self._value = self._compute()
         except BatchError as error:
-            return Refused(Code.INVALID_RECORD, str(error))
-        result, position = [], 0
-        while position < len(out):
-            header = read_header(out, position)
-            if header.length + LENGTH_OVERHEAD > self._max_bytes:
-                return Refused(Code.MESSAGE_TOO_LARGE, "the batch exceeds max.message.bytes in the topic's compression")
-            result.append(header)
-            position += header.length + LENGTH_OVERHEAD
-        return Admitted(out, result)
+            self._error = error
+
+    def result(self) -> bytes:
+        """What was computed, now if that was not yet; BatchError as it was raised."""
+        if self._value is None and self._error is None:
+            self()
+        if self._error is not None:
+            raise self._error
+        assert self._value is not None
+        return self._value
+
+
+def _whole(scan: Scan) -> Generator[None, None, None]:
+    """Run the scan to its end, in parts."""
+    scan.run(PART)
+    while not scan.done:
+        yield None
+        scan.run(PART)
+
+
+def _shown(record: Found, partial: bool) -> str:
+    """A record as Apache Kafka's DefaultRecord shows itself, or its PartialDefaultRecord, which tells null from 0."""
+    key, value = (
+        (record.key_size, record.value_size) if partial else (max(record.key_size, 0), max(record.value_size, 0))
+    )
+    where = f"offset={record.offset_delta}, timestamp={record.timestamp}"
+    return f"{'Partial' if partial else ''}DefaultRecord({where}, key={key} bytes, value={value} bytes)"
 
 
 class Taken(NamedTuple):
@@ -265,20 +446,16 @@ def take(data: bytes | Buffer, expected: int, empty: bool, newest_epoch: int) ->
     return Taken(data if end == len(data) else memoryview(data)[:end], batches, marks)
 
 
-def _encoded(data: Buffer, position: int, header: BatchHeader, codec: Codec) -> bytes:
-    """One batch in another codec: same records, offsets, producer and timestamps."""
-    entries = [(r.timestamp, r.key, r.value, r.headers) for r in records(data, position)]
-    batch = bytearray(
-        build(
-            entries,
-            codec=codec,
-            base_offset=header.base_offset,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            transactional=header.is_transactional,
-        )
-    )
-    if header.is_log_append_time:
-        Admission._stamp(batch, 0, read_header(batch), header.max_timestamp)
-    return bytes(batch)
+def _encoded(batch: memoryview, header: BatchHeader, data: bytes, codec: int, in_order: bool) -> bytes:
+    """The batch in another codec, with offset deltas that count up: same records, producer and timestamps."""
+    if not in_order:
+        plain = b"".join((batch[:HEADER_SIZE], data))
+        return renumbered(plain, header, codec)
+    packed = compress(codec, data)
+    fresh = bytearray(HEADER_SIZE + len(packed))
+    fresh[:HEADER_SIZE] = batch[:HEADER_SIZE]
+    fresh[HEADER_SIZE:] = packed
+    _LENGTH.pack_into(fresh, _LENGTH_AT, len(fresh) - LENGTH_OVERHEAD)
+    _ATTRIBUTES.pack_into(fresh, _ATTRIBUTES_AT, header.attributes & _TRANSACTIONAL | codec)
+    _CRC.pack_into(fresh, _CRC_AT, crc32c(memoryview(fresh)[_CRC_FROM:]))
+    return bytes(fresh)

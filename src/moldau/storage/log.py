@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from moldau.ports.disk import Stretch
 from moldau.replication.epochs import EpochTable
-from moldau.storage.admission import Admission, Appended, Refused, take
+from moldau.storage.admission import Admission, Appended, Given, Refused, take
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import DiskFull, LogError, OffsetOutOfRange
 from moldau.storage.flush import Flush, save_producers, small_files
@@ -45,7 +45,7 @@ class Log:
     """
 
     __slots__ = (
-        "_admission", "_bases", "_flush_messages", "_interval", "_log_append_time", "_producers", "active", "changed",
+        "_bases", "_flush_messages", "_interval", "_log_append_time", "_producers", "active", "admission", "changed",
         "cleaned_to", "config", "dir", "epochs", "epochs_changed", "findings", "folder", "high_watermark",
         "last_flush_ms", "limits", "log_end_offset", "log_start_offset", "partition", "recovery_point",
         "restart_point", "sealed", "segments", "swap", "topic_id", "topic_id_saved", "truncations",
@@ -122,7 +122,7 @@ class Log:
         admission = self.dir.admissions.get(config)
         if admission is None:
             admission = self.dir.admissions[config] = Admission(config)
-        self._admission = admission
+        self.admission = admission
 
     @property
     def producers(self) -> Producers:
@@ -140,7 +140,7 @@ class Log:
 
     # -- append -----------------------------------------------------------------------------------------------------
 
-    def append_leader(self, records: Buffer, leader_epoch: int, now_ms: int, *, internal: bool = False) -> Appended:
+    def append_leader(self, records: Given, leader_epoch: int, now_ms: int, *, internal: bool = False) -> Appended:
         """Take batches from a client (or a coordinator: ``internal``), assign offsets and ``leader_epoch``, write them.
 
         ``records`` is patched in place when it is writable. Refusals are codes; nothing is written then.
@@ -148,10 +148,9 @@ class Log:
         """
         if self.dir.offline is not None:
             self.dir.ensure_online()
-        data = bytearray(records) if isinstance(records, bytes) or memoryview(records).readonly else records
-        admitted = self._admission.admit(data, now_ms, internal)
+        admitted = self.admission.admit(records, now_ms, internal, self.partition)
         if isinstance(admitted, Refused):
-            return Appended(admitted.code, log_start_offset=self.log_start_offset, message=admitted.message)
+            return admitted.appended(self.log_start_offset)
         data, batches = admitted
         if batches[0].producer_id >= 0 or (len(batches) > 1 and any(header.producer_id >= 0 for header in batches)):
             verdict = self.producers.check_all(batches, internal)
@@ -189,7 +188,7 @@ class Log:
         empty = not self.active.size and len(self.segments) == 1
         taken = take(records, self.log_end_offset, empty, newest_epoch)
         if isinstance(taken, Refused):
-            return Appended(taken.code, log_start_offset=self.log_start_offset, message=taken.message)
+            return taken.appended(self.log_start_offset)
         data, batches, marks = taken
         if not marks:
             return Appended(Code.NONE, log_start_offset=self.log_start_offset)

@@ -23,6 +23,7 @@ LENGTH_OVERHEAD = 12  # base offset and length itself are not counted in the len
 MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 MIN_RECORD_SIZE = 7  # length, attributes, two deltas, two absent fields, no headers: one byte each
 MAX_LENGTH = 0x7FFFFFFF
+LONG_MIN, LONG_MAX = -0x8000000000000000, 0x7FFFFFFFFFFFFFFF
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _OFFSET_EPOCH = (Struct(">q"), Struct(">i"))
@@ -287,6 +288,22 @@ def payload(buffer: Buffer, pos: int = 0) -> tuple[BatchHeader, bytes]:
     return header, data
 
 
+def renumbered(plain: bytes, header: BatchHeader, codec: int) -> bytes:
+    """The records of ``plain`` (a batch whose payload is unpacked) as a batch with offsets that count up, in ``codec``.
+
+    Producer and timestamps stay; attributes are a client's own.
+    """
+    found = _read(header._replace(attributes=0), plain[HEADER_SIZE:])
+    return build(
+        ((record.timestamp, record.key, record.value, record.headers) for record in found),
+        codec=codec,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        transactional=header.is_transactional,
+    )
+
+
 def records(buffer: Buffer, pos: int = 0) -> Iterator[Record]:
     """The records of the batch at ``pos``; BatchError, at the call or while iterating, when it is not sound."""
     return _read(*payload(buffer, pos))
@@ -319,6 +336,8 @@ def _read(header: BatchHeader, data: bytes) -> Iterator[Record]:
             if pos != end:
                 raise BatchError(f"a record's fields end {end - pos} bytes before the record")
             stamp = base_timestamp + since if appended is None else appended
+            if not LONG_MIN <= stamp <= LONG_MAX:  # wraps, as in Java, lest one record end whoever packs it again
+                stamp = _long(stamp)
             yield make((base_offset + delta, stamp, key, value, found))
     except IndexError:
         raise BatchError("a batch's records are cut short") from None
@@ -353,11 +372,9 @@ def _read_varint(data: bytes, pos: int, bits: int = 35) -> tuple[int, int]:
 
 
 def _read_bytes(data: bytes, pos: int, end: int) -> tuple[bytes | None, int]:
-    """Length and bytes, -1 for null, all before ``end``."""
+    """Length and bytes, all before ``end``; null is -1, and to Apache Kafka any negative length."""
     size, pos = _read_varint(data, pos)
     if size < 0:
-        if size != -1:
-            raise BatchError(f"a field of {size} bytes")
         return None, pos
     after = pos + size
     if after > end:
@@ -375,15 +392,19 @@ def _read_headers(data: bytes, pos: int, end: int) -> tuple[list[Header], int]:
         if key is None:
             raise BatchError("a record header without a key")
         value, pos = _read_bytes(data, pos, end)
-        try:
-            found.append((key.decode(), value))
-        except UnicodeDecodeError:
-            raise BatchError("a record header's key is not UTF-8") from None
+        found.append((key.decode(errors="replace"), value))
     return found, pos
 
 
+def _long(value: int) -> int:
+    value &= 0xFFFFFFFFFFFFFFFF
+    return value - 0x10000000000000000 if value >> 63 else value
+
+
 def varint(value: int) -> bytes:
-    """A zigzag varint of any int64."""
+    """A zigzag varint of any int64, or of what such a difference wraps to."""
+    if not LONG_MIN <= value <= LONG_MAX:
+        value = _long(value)
     raw = (value << 1) ^ (value >> 63)
     out = bytearray()
     while raw > 127:

@@ -39,6 +39,10 @@ class BatchError(ValueError):
     """A record batch that cannot be read: truncated, malformed, or packed in a way that is refused."""
 
 
+class UnpacksToTooMuch(BatchError):
+    """A payload that unpacks to more than the caller allows."""
+
+
 def output_cap(packed_size: int) -> int:
     """How many bytes a payload of ``packed_size`` bytes may unpack to."""
     return min(MAX_OUTPUT_BYTES, max(FREE_OUTPUT_BYTES, packed_size * MAX_RATIO))
@@ -91,8 +95,8 @@ def decompress(codec: int, data: Buffer, cap: int | None = None) -> bytes:
     return plain
 
 
-def _too_large(codec: int, packed_size: int, cap: int) -> BatchError:
-    return BatchError(f"{packed_size} bytes of {Codec(codec).name.lower()} unpack to more than the {cap} allowed")
+def _too_large(codec: int, packed_size: int, cap: int) -> UnpacksToTooMuch:
+    return UnpacksToTooMuch(f"{packed_size} bytes of {Codec(codec).name.lower()} unpack to more than the {cap} allowed")
 
 
 def _gzip_unpack(data: Buffer, cap: int) -> bytes:
@@ -148,7 +152,26 @@ def _zstd_unpack(data: Buffer, cap: int) -> bytes:
         # a frame that does not tell its size is unpacked into one buffer of the cap: untouched pages cost nothing
         return zstandard.ZstdDecompressor().decompress(data, max_output_size=cap, allow_extra_data=False)
     except zstandard.ZstdError as error:
-        raise BatchError(f"a zstd payload is broken or exceeds the {cap} bytes allowed: {error}") from None
+        if _zstd_exceeds(data, cap):  # the library's error does not tell that from a frame that is cut short
+            raise _too_large(Codec.ZSTD, len(data), cap) from None
+        raise BatchError(f"broken zstd payload: {error}") from None
+
+
+def _zstd_exceeds(data: Buffer, cap: int) -> bool:
+    """Whether a frame unpacks to more than ``cap`` bytes, or would if it went on as it began."""
+    import zstandard
+
+    left = cap + 1
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+            while left > 0:
+                part = reader.read(min(left, 1 << 17))
+                if not part:
+                    return False
+                left -= len(part)
+    except zstandard.ZstdError:
+        return False
+    return True
 
 
 def _snappy_pack(data: Buffer) -> bytes:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 from moldau.storage import Appended, Log, LogConfig, LogDirs
 from moldau.terms import Code
 from moldau.terms.config_key import ConfigError
 from moldau.wire.batch import build, headers, patch, records
-from moldau.wire.compression import Codec
+from moldau.wire.compression import Codec, compress
+from moldau.wire.crc import crc32c
 from tests.rooms.storage.faulty_disk import FaultyDisk
 from tests.rooms.storage.test_log import TOPIC_ID, P, batch
 
@@ -88,6 +91,76 @@ def test_a_compacted_topic_needs_keys() -> None:
     log = log_with(LogConfig(cleanup_policy=("compact",)))
     assert log.append_leader(bytearray(build([(NOW, None, b"v", [])])), 0, NOW).code is Code.INVALID_RECORD
     assert log.append_leader(bytearray(build([(NOW, b"k", None, [])])), 0, NOW).code is Code.NONE
+
+
+def test_every_bad_record_of_a_batch_is_named_in_kafkas_words() -> None:
+    log = log_with(LogConfig(cleanup_policy=("compact",)))
+    sent = build([(NOW, b"k" if number % 2 else None, b"v", []) for number in range(5)])
+    refused = log.append_leader(sent, 0, NOW)
+    text = f"Compacted topic cannot accept message without key in topic partition {P}"
+    assert (refused.code, refused.bad_records) == (Code.INVALID_RECORD, ((0, text), (2, text), (4, text)))
+    assert refused.message.startswith("One or more records have been rejected due to 3 record errors in total")
+
+
+def test_a_record_that_is_too_new_is_named_whatever_the_header_says() -> None:
+    log = log_with()
+    sent = bytearray(build([(NOW, None, b"v", []), (NOW + 3_600_001, None, b"v", [])]))
+    stamp(sent, 35, NOW, 8)
+    refused = log.append_leader(sent, 0, NOW)
+    assert (refused.code, [record.batch_index for record in refused.bad_records]) == (Code.INVALID_TIMESTAMP, [1])
+
+
+def stamp(batch: bytearray, at: int, value: int, size: int) -> bytearray:
+    """The batch with other bytes in its header, and a checksum that agrees."""
+    batch[at : at + size] = value.to_bytes(size, "big", signed=True)
+    batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
+    return batch
+
+
+@pytest.mark.parametrize("bits", [0x08, 0x40, 0x80, -0x8000, 0x7F80 | 0x40])
+def test_attribute_bits_that_are_not_a_clients_are_not_stored(bits: int) -> None:
+    log = log_with()
+    assert log.append_leader(stamp(batch(timestamp=NOW), 21, bits, 2), 0, NOW).code is Code.NONE
+    (_, header), = headers(log.read(0, 10_000))  # fmt: skip
+    assert (header.attributes, header.delete_horizon_ms, header.max_timestamp) == (0, None, NOW + 2)
+    follower = log_with()
+    assert follower.append_follower(log.read(0, 10_000)).code is Code.NONE
+
+
+@pytest.mark.parametrize("bits", [0x20, 0x30, 0x8020 - 0x10000])
+def test_no_attribute_makes_a_clients_batch_control(bits: int) -> None:
+    assert log_with().append_leader(stamp(batch(), 21, bits, 2), 0, NOW).code is Code.INVALID_RECORD
+
+
+def test_the_largest_timestamp_is_that_of_the_records_not_the_headers_claim() -> None:
+    log = log_with()
+    for claim in (-1, 0, NOW + 10**6, 2**62):
+        assert log.append_leader(stamp(batch(timestamp=NOW), 35, claim, 8), 0, NOW).code is Code.NONE
+    assert {header.max_timestamp for _, header in headers(log.read(0, 10_000))} == {NOW + 2}
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_offset_deltas_that_do_not_count_up_are_written_anew(codec: Codec) -> None:
+    log = log_with()
+    sent = bytearray(build([(NOW, b"k", b"v%d" % number, []) for number in range(3)]))
+    sent[63 + 1] = 2 * 50  # the first record says that it stands at 50
+    body = compress(codec, sent[61:])
+    sent[61:] = body
+    sent[8:12] = (len(sent) - 12).to_bytes(4, "big")
+    assert log.append_leader(stamp(sent, 21, int(codec), 2), 0, NOW).last_offset == 2
+    stored = log.read(0, 10_000)
+    assert [(record.offset, record.value) for record in records(stored)] == [(0, b"v0"), (1, b"v1"), (2, b"v2")]
+
+
+def test_a_batch_that_unpacks_to_far_more_than_it_may_is_too_large_and_not_unpacked() -> None:
+    log = log_with(LogConfig(max_message_bytes=100_000))
+    record = bytes([12, 0, 0, 0, 0, 1, 0])  # seven bytes: nothing is smaller
+    body = zlib.compress(record * 500_000, wbits=31)
+    sent = bytearray(build([(NOW, None, b"", [])])[:61] + body)
+    sent[8:12] = (len(sent) - 12).to_bytes(4, "big")
+    stamp(sent, 23, 499_999, 4)
+    stamp(sent, 57, 500_000, 4)
+    assert log.append_leader(stamp(sent, 21, 1, 2), 0, NOW).code is Code.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])

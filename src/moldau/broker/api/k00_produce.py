@@ -25,6 +25,7 @@ INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 ADMIN_CLIENT = "__admin_client"
 _ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 Slot = ProduceResponse.PartitionProduceResponse
+BadRecord = ProduceResponse.BatchIndexAndErrorMessage
 
 
 def handle(node: Any, request: ProduceRequest, context: Any) -> ProduceResponse | Awaitable[Any] | None:
@@ -98,7 +99,7 @@ def _append(replicas: Any, replica: Replica | Code, records: Any, acks: int) -> 
     header = read_header(records)
     if header.magic == 2 and header.length + LENGTH_OVERHEAD < len(records):
         return Appended(Code.INVALID_RECORD, message="a produce request has only one record batch for each partition")
-    if header.is_transactional:
+    if header.is_transactional and not header.is_control:
         return Appended(Code.INVALID_TXN_STATE, message="this cluster has no transaction coordinator")
     return replicas.append(replica, records, acks)  # type: ignore[no-any-return]
 
@@ -107,6 +108,9 @@ def _refuse(slot: Slot, appended: Appended) -> None:
     slot.error_code = appended.code
     slot.log_start_offset = appended.log_start_offset
     slot.error_message = appended.message or None
+    slot.record_errors = [
+        BadRecord(batch_index=index, batch_index_error_message=text) for index, text in appended.bad_records
+    ]
 
 
 def _point(

@@ -1,0 +1,61 @@
+"""Records what Apache Kafka's leader makes of the 10,000 batches of produced_batches.py, in admission-4.3.tsv.
+
+AdmissionJudge.java appends each batch to a real UnifiedLog of Kafka's own jars. A line has its code's number; the
+indices of the records that were named; the CRC32C of the messages (top-level first, then each record's, joined by
+0x1f); what was stored, or the class of the exception; and the packed payload in base64 where the batch's was changed.
+Run it again (`python tests/golden/record_admission.py`, needs `make jars` and javac) when Kafka gets a new version.
+Read next: tests/rooms/storage/test_kafka_admission.py, which holds Moldau against these lines.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from base64 import b64encode
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+
+from tests.golden.produced_batches import CONFIGS, COUNT, NOW_MS, batch_of  # noqa: E402
+
+from moldau.terms import Code  # noqa: E402
+from moldau.wire.crc import crc32c  # noqa: E402
+
+JARS = HERE.parents[1] / ".jars" / "kafka-4.3.1"
+TARGET = HERE / "admission-4.3.tsv"
+
+
+def main() -> None:
+    """Ask, and write the file."""
+    lines = [str(NOW_MS)]
+    for name, settings in CONFIGS.items():
+        lines.append(f"config {name} " + ",".join(f"{key}={text}" for key, text in settings.items()))
+    kept = []
+    for number in range(COUNT):
+        name, batch, packed = batch_of(number)
+        lines.append(f"batch {name} {batch.hex()}")
+        kept.append(packed)
+    with TemporaryDirectory() as classes:
+        subprocess.run(["javac", "-cp", f"{JARS}/*", "-d", classes, HERE / "AdmissionJudge.java"], check=True)
+        flags = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", f"-Djava.io.tmpdir={classes}")
+        said = subprocess.run(
+            ["java", *flags, "-cp", f"{classes}:{JARS}/*", "AdmissionJudge"],
+            input="\n".join(lines) + "\n", stdout=subprocess.PIPE, text=True, check=True,
+        ).stdout.split("\n")[:-1]  # fmt: skip
+    assert len(said) == COUNT, f"{len(said)} verdicts on {COUNT} batches"
+    with TARGET.open("w") as out:
+        for line, packed in zip(said, kept, strict=True):
+            code, error, message, errors, *stored = line.split("\t")
+            indices = ",".join(each.split("=")[0] for each in errors.split("\x1f") if each)
+            texts = "\x1f".join((message, *(each.partition("=")[2] for each in errors.split("\x1f") if each)))
+            digest = f"{crc32c(texts.encode()):08x}" if indices else ""
+            told = ",".join(stored) or error.removesuffix("Exception")
+            packed_text = "" if packed is None else b64encode(packed).decode()
+            out.write("\t".join((str(int(Code[code])), indices, digest, told, packed_text)).rstrip("\t") + "\n")
+    print(f"{COUNT} verdicts in {TARGET.name}, {TARGET.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()
