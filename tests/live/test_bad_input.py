@@ -213,10 +213,10 @@ def produce(cluster: moldau.Cluster, records: bytes | None, acks: int = -1, topi
     [
         (with_bytes(CRC_AT, b"\x00\x00\x00\x00", sound=False), Code.CORRUPT_MESSAGE),
         (with_bytes(len(BATCH) - 2, b"X", sound=False), Code.CORRUPT_MESSAGE),
-        (BATCH[:-1], Code.CORRUPT_MESSAGE),
+        (BATCH[:-1], Code.INVALID_RECORD),
         (BATCH[:30], Code.INVALID_RECORD),
-        (with_bytes(LENGTH_AT, struct.pack(">i", 0x7FFFFFFF)), Code.MESSAGE_TOO_LARGE),
-        (with_bytes(LENGTH_AT, struct.pack(">i", -1)), Code.INVALID_RECORD),
+        (with_bytes(LENGTH_AT, struct.pack(">i", 0x7FFFFFFF)), Code.INVALID_RECORD),
+        (with_bytes(LENGTH_AT, struct.pack(">i", -1)), Code.CORRUPT_MESSAGE),
         (with_bytes(MAGIC_AT, b"\x07"), Code.CORRUPT_MESSAGE),
         (with_bytes(COUNT_AT, struct.pack(">i", 5)), Code.INVALID_RECORD),
         (with_bytes(COUNT_AT, struct.pack(">i", -1)), Code.INVALID_RECORD),

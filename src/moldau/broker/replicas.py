@@ -15,6 +15,7 @@ from errno import ENOSPC
 from itertools import islice
 from typing import Any
 
+from moldau.broker.examinations import Examinations
 from moldau.broker.fetchers import Fetchers
 from moldau.broker.isr_requests import IsrRequests
 from moldau.broker.placements import Placements
@@ -39,6 +40,7 @@ from moldau.replication.facts import Assignment
 from moldau.replication.partition import Partition
 from moldau.replication.roles import Role
 from moldau.storage import Appended, DirOffline, DiskFull, LogConfig, LogError
+from moldau.storage.admission import Admitted, Given
 from moldau.terms import Code, TopicPartition
 from moldau.wire.codec import Buffer
 from moldau.wire.messages.k00_produce import ProduceResponse
@@ -68,6 +70,7 @@ class Replicas:
         self.me = around.me
         self.logs = around.logs
         self.room = WaitingRoom(around.world)
+        self.examinations = Examinations(around.world)
         self.brokers = BrokersSeen(around.me, around.broker_epoch)
         self.by_key: dict[Key, Replica] = {}
         self.by_partition: dict[TopicPartition, Replica] = {}
@@ -411,7 +414,7 @@ class Replicas:
 
     # ---- appends
 
-    def append(self, replica: Replica, records: Buffer, acks: int, *, internal: bool = False) -> Appended:
+    def append(self, replica: Replica, records: Given, acks: int, *, internal: bool = False) -> Appended:
         """Append a client's batches as leader; ``internal`` for coordinators' own. Refusals are codes."""
         machine = replica.machine
         code = Code.NOT_LEADER_OR_FOLLOWER if self._stopped else machine.admit(acks)
@@ -431,7 +434,7 @@ class Replicas:
             return Appended(error.code, message=str(error))
         if appended.code is Code.NONE and not appended.duplicate:
             replica.traffic.records_in += appended.last_offset - appended.first_offset + 1
-            replica.traffic.bytes_in += len(records)
+            replica.traffic.bytes_in += len(records.data if isinstance(records, Admitted) else records)
             replica.data_arrived(appended.first_offset)
             effects = machine.appended(self._clock.monotonic_ms())
             if effects:
@@ -495,5 +498,6 @@ class Replicas:
         self.placements.close()
         self.relocations.stop()
         self._fetchers.stop()
+        self.examinations.stop()
         self.room.close()
         self.sessions.close()
