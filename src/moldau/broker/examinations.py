@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
 
 from moldau.broker.asking import turn
 from moldau.broker.replica import Replica
-from moldau.ports import Handle, World
+from moldau.ports import Handle, Tasks, World
 from moldau.ports.pools import COMPUTING
 from moldau.storage.admission import Admitted, Examination, Refused
+from moldau.storage.slow import Pauses
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
 from moldau.wire.codec import Buffer
@@ -27,6 +29,7 @@ WAITING_BYTES_MAX = 256 << 20
 """When batches of so many bytes wait already, others are sent back, to be sent again later."""
 
 Outcome = Admitted | Refused
+T = TypeVar("T")
 
 
 class _Waiting(NamedTuple):
@@ -99,15 +102,8 @@ class Examinations:
         while self._waiting:
             replica, data, then = self._waiting[0]
             examination = self._begin(replica, data)
-            while True:
-                await turn(tasks)
-                try:
-                    slow = next(examination)
-                except StopIteration as end:
-                    outcome: Outcome = end.value
-                    break
-                if slow is not None:
-                    await tasks.off_loop(slow, COMPUTING)
+            await turn(tasks)
+            outcome = await in_parts(tasks, examination)
             self._waiting.popleft()
             self._bytes -= len(data)
             self._of_replica[id(replica)] -= 1
@@ -121,3 +117,17 @@ class Examinations:
         if self._task is not None:
             self._task.cancel()
         self._waiting.clear()
+
+
+async def in_parts(tasks: Tasks, work: Pauses[T]) -> T:
+    """What ``work`` returns; the loop turns where it pauses, and what is slow runs on a thread."""
+    while True:
+        try:
+            slow = next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if slow is None:
+            await turn(tasks)
+        else:
+            await tasks.off_loop(slow, COMPUTING)

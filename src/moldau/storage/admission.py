@@ -8,16 +8,16 @@ Sequence numbers are ``producers.py``. Read next: ``wire/scan.py``, ``log.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
 from struct import Struct
 
 from moldau.storage.config import LogConfig
 from moldau.storage.segment import Mark
+from moldau.storage.slow import UNPACKED_HERE_MAX, Pauses, Slow, at_once, unpacked
 from moldau.terms import Code, TopicPartition
 from moldau.terms.config_key import LONG_MAX
 from moldau.terms.named import NamedTuple
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, headers, read_header, renumbered
-from moldau.wire.compression import BatchError, Codec, UnpacksToTooMuch, compress, decompress
+from moldau.wire.compression import BatchError, Codec, UnpacksToTooMuch, compress
 from moldau.wire.crc import crc32c
 from moldau.wire.scan import Found, Scan, Wanted, long
 
@@ -27,8 +27,6 @@ UNPACKED_TIMES = 32
 """A batch may unpack to so many times what max.message.bytes allows it to have."""
 UNPACKED_FREE = 1 << 20
 """...and to this in any case."""
-UNPACKED_HERE = 1 << 18
-"""What packs more bytes than this, or unpacks to more than four times as many, is (un)packed beside the loop."""
 RECORDS_FREE = 100_000
 """A batch may hold as many records as max.message.bytes allows bytes, and this many in any case."""
 PART = 500
@@ -92,8 +90,7 @@ class Admitted(NamedTuple):
 
 Given = bytes | bytearray | memoryview | Admitted
 """What is to be appended, or what was examined already."""
-Examination = Generator[Callable[[], None] | None, None, Admitted | Refused]
-"""Pauses where the loop may turn. A function that it yields is slow; any thread may call it before this goes on."""
+Examination = Pauses[Admitted | Refused]
 
 
 class Admission:
@@ -126,15 +123,7 @@ class Admission:
         if isinstance(records, Admitted):
             return records
         data = bytearray(records) if isinstance(records, bytes) or memoryview(records).readonly else records
-        examination = self.examine(data, now_ms, internal, partition)
-        try:
-            while True:
-                slow = next(examination)
-                if slow is not None:
-                    slow()
-        except StopIteration as end:
-            result: Admitted | Refused = end.value
-            return result
+        return at_once(self.examine(data, now_ms, internal, partition))
 
     def examine(self, data: Buffer, now_ms: int, internal: bool, partition: TopicPartition = _NONE) -> Examination:
         """The same in parts, of what can be written to."""
@@ -164,7 +153,7 @@ class Admission:
             batches.append(examined)
         if position + size < end:
             return Refused(Code.CORRUPT_MESSAGE, "the last batch is cut short")
-        return self._together(batches)
+        return self._together(data, batches)
 
     def _ordinary(self, data: Buffer, header: BatchHeader, now_ms: int, internal: bool) -> bool:
         """Whether ``data`` is one sound batch, not compressed, that is stored as it is: the common case in one look.
@@ -226,7 +215,7 @@ class Admission:
 
     def _look_inside(
         self, batch: memoryview, header: BatchHeader, now_ms: int, partition: TopicPartition
-    ) -> Generator[Callable[[], None] | None, None, memoryview | Refused]:
+    ) -> Pauses[memoryview | Refused]:
         """The client's batch as it is to be stored: in place where that can be."""
         try:
             data = yield from self._unpacked(batch, header)
@@ -245,8 +234,8 @@ class Admission:
                 return self._stamped(batch, header, attributes, max(largest, -1), now_ms)
             if scan.smallest < -1 and (codec or header.codec):
                 return Refused(Code.INVALID_TIMESTAMP, f"Invalid negative timestamp {scan.smallest}")
-            packing = _Slow(lambda: _encoded(batch, header, data, codec, scan.in_order))
-            if len(data) > UNPACKED_HERE:
+            packing = Slow(lambda: _encoded(batch, header, data, codec, scan.in_order))
+            if len(data) > UNPACKED_HERE_MAX:
                 yield packing
             fresh = bytearray(packing.result())
         except UnpacksToTooMuch as error:
@@ -258,23 +247,9 @@ class Admission:
         made = read_header(fresh)
         return self._stamped(memoryview(fresh), made, made.attributes, max(largest, -1), now_ms)
 
-    def _unpacked(self, batch: memoryview, header: BatchHeader) -> Generator[Callable[[], None] | None, None, bytes]:
+    def _unpacked(self, batch: memoryview, header: BatchHeader) -> Pauses[bytes]:
         """The records' bytes, no more than may be; BatchError when the header claims more of them than there can be."""
-        packed = batch[HEADER_SIZE:]
-        data: bytes | None = None
-        if header.codec == Codec.NONE:
-            data = bytes(packed)
-        elif len(packed) <= UNPACKED_HERE:
-            here = min(4 * UNPACKED_HERE, self._unpacked_max)
-            try:
-                data = decompress(header.codec, packed, here)
-            except UnpacksToTooMuch:
-                if here == self._unpacked_max:
-                    raise
-        if data is None:
-            unpacking = _Slow(lambda: decompress(header.codec, packed, self._unpacked_max))
-            yield unpacking
-            data = unpacking.result()
+        data = yield from unpacked(header.codec, batch[HEADER_SIZE:], self._unpacked_max)
         if header.count > max(self._max_bytes, RECORDS_FREE):
             raise UnpacksToTooMuch(f"a batch of {header.count} records; {max(self._max_bytes, RECORDS_FREE)} may be")
         return data
@@ -337,11 +312,12 @@ class Admission:
             _CRC.pack_into(batch, _CRC_AT, crc32c(batch[_CRC_FROM:]))
         return batch
 
-    def _together(self, batches: list[memoryview]) -> Admitted | Refused:
+    def _together(self, data: Buffer, batches: list[memoryview]) -> Admitted | Refused:
         size = sum(map(len, batches))
         if size > self._segment_bytes:
             return Refused(Code.RECORD_LIST_TOO_LARGE, f"{size} bytes exceed a segment of {self._segment_bytes}")
-        whole = batches[0] if len(batches) == 1 else bytearray().join(batches)
+        here = memoryview(data).obj
+        whole = data if all(batch.obj is here for batch in batches) else bytearray().join(batches)
         return Admitted(whole, [header for _, header in headers(whole)])
 
 
@@ -371,31 +347,7 @@ def _positions(data: Buffer) -> list[int] | Refused:
     return positions
 
 
-class _Slow:
-    """A computation that may be called anywhere, and its outcome once it was."""
-
-    def __init__(self, compute: Callable[[], bytes]) -> None:
-        self._compute = compute
-        self._value: bytes | None = None
-        self._error: BatchError | None = None
-
-    def __call__(self) -> None:
-        try:
-            self._value = self._compute()
-        except BatchError as error:
-            self._error = error
-
-    def result(self) -> bytes:
-        """What was computed, now if that was not yet; BatchError as it was raised."""
-        if self._value is None and self._error is None:
-            self()
-        if self._error is not None:
-            raise self._error
-        assert self._value is not None
-        return self._value
-
-
-def _whole(scan: Scan) -> Generator[None, None, None]:
+def _whole(scan: Scan) -> Pauses[None]:
     """Run the scan to its end, in parts."""
     scan.run(PART)
     while not scan.done:

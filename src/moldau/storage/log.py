@@ -24,6 +24,7 @@ from moldau.storage.recovery import Known, Loaded, drop_snapshots, load, load_pr
 from moldau.storage.retention import retain
 from moldau.storage.rolling import Limits
 from moldau.storage.segment import FEW_ENTRIES, Mark, Segment
+from moldau.storage.slow import at_once
 from moldau.storage.timestamps import TimedOffset, first_since, newest
 from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import LENGTH_OVERHEAD, BatchHeader, patch
@@ -319,13 +320,11 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
         """The first record not older than ``timestamp`` (ms): time, offset and leader epoch; None if there is none."""
-        with self.dir.watch:
-            return first_since(self.segments, timestamp, self.log_start_offset)
+        return at_once(first_since(self, timestamp))
 
     def offset_of_max_timestamp(self) -> TimedOffset | None:
         """The first record with the largest timestamp of all (ListOffsets -3); None when no record has one."""
-        with self.dir.watch:
-            return newest(self.segments, self.log_start_offset)
+        return at_once(newest(self))
 
     def segment_at(self, offset: int) -> int:
         """The number (in ``segments``) of the segment that holds ``offset``."""

@@ -293,7 +293,7 @@ def renumbered(plain: bytes, header: BatchHeader, codec: int) -> bytes:
 
     Producer and timestamps stay; attributes are a client's own.
     """
-    found = _read(header._replace(attributes=0), plain[HEADER_SIZE:])
+    found = records_of(header._replace(attributes=0), plain[HEADER_SIZE:])
     return build(
         ((record.timestamp, record.key, record.value, record.headers) for record in found),
         codec=codec,
@@ -306,10 +306,11 @@ def renumbered(plain: bytes, header: BatchHeader, codec: int) -> bytes:
 
 def records(buffer: Buffer, pos: int = 0) -> Iterator[Record]:
     """The records of the batch at ``pos``; BatchError, at the call or while iterating, when it is not sound."""
-    return _read(*payload(buffer, pos))
+    return records_of(*payload(buffer, pos))
 
 
-def _read(header: BatchHeader, data: bytes) -> Iterator[Record]:
+def records_of(header: BatchHeader, data: bytes) -> Iterator[Record]:
+    """The records in the unpacked ``data`` of a batch; BatchError while iterating when they are not sound."""
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     appended = header.max_timestamp if header.is_log_append_time else None
     varint, make = _read_varint, Record._make

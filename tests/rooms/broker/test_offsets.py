@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from moldau.terms import Code
+from moldau.wire.crc import crc32c
 from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest
 from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest
 from moldau.wire.messages.k23_offset_for_leader_epoch import OffsetForLeaderEpochRequest
@@ -144,5 +146,61 @@ def test_a_follower_that_was_away_while_the_log_start_passed_it_starts_over(tmp_
             copy = cluster.brokers[1].replica().log
             assert (copy.log_start_offset, copy.log_end_offset) == (20, 25)
             await asyncio.sleep(0)
+
+    run(work)
+
+
+def forged(payload: bytes, count: int, codec: int = 0) -> bytes:
+    """A batch under a good checksum whose payload is whatever it is: what another program may have left in a log."""
+    data = bytearray(batch()[:61]) + payload
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    data[21:23] = codec.to_bytes(2, "big")
+    data[23:27] = (count - 1).to_bytes(4, "big")
+    data[57:61] = count.to_bytes(4, "big")
+    data[17:21] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
+    return bytes(data)
+
+
+@pytest.mark.parametrize("timestamp", [1, -3])
+@pytest.mark.parametrize("stored", [forged(b"\xff" * 40, 1), forged(b"no gzip", 3, codec=1), forged(bytes(9), 1)])
+def test_a_batch_that_cannot_be_read_costs_its_own_partition_its_answer(
+    tmp_path: Path, stored: bytes, timestamp: int
+) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=3)
+            for number in (0, 2):
+                await cluster.produce(0, batch(2), number=number)
+            broken = cluster.brokers[0].replica(1)
+            assert broken.log.append_follower(stored).code is Code.NONE
+            parts = [ListOffsetsRequest.ListOffsetsPartition(partition_index=n, timestamp=timestamp) for n in range(3)]
+            topic = ListOffsetsRequest.ListOffsetsTopic(name=TOPIC, partitions=parts)
+            response = await cluster.ask(0, ListOffsetsRequest(replica_id=-1, topics=[topic]), 10)
+            codes = [(slot.error_code, slot.offset) for slot in response.topics[0].partitions]
+            told = (Code.NONE, 0 if timestamp == 1 else 1)
+            assert codes == [told, (Code.CORRUPT_MESSAGE, -1), told]
+
+    run(work)
+
+
+def test_a_search_by_time_through_a_stored_bomb_keeps_nobody_waiting(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=2)
+            record = bytes([12, 0, 0, 0, 1, 1, 0])
+            bomb = bytearray(forged(zlib.compress(record * 100_000, wbits=31), 100_000, codec=1))
+            bomb[35:43] = (2**62).to_bytes(8, "big")  # it says that it reaches far; none of its records does
+            bomb[17:21] = crc32c(memoryview(bomb)[21:]).to_bytes(4, "big")
+            assert cluster.brokers[0].replica(0).log.append_follower(bytes(bomb)).code is Code.NONE
+            search = asyncio.ensure_future(list_offset(cluster, 1_900_000_000_000))
+            await until(lambda: cluster.lines.get(0), "the search is under way")
+            first_line = cluster.lines.pop(0)
+            answered = 0
+            while not search.done():
+                await cluster.produce(0, batch(), number=1)
+                answered += 1
+            assert (await search)[:3] == (Code.NONE, -1, -1)
+            assert answered > 10
+            first_line.close()
 
     run(work)

@@ -7,11 +7,18 @@ cover its epoch's start yet says OFFSET_NOT_AVAILABLE rather than step back (KIP
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Awaitable
 from typing import Any
 
+from moldau.broker.asking import turn
+from moldau.broker.examinations import in_parts
 from moldau.broker.replica import Replica
 from moldau.storage import LogError
+from moldau.storage.timestamps import TimedOffset, first_since, newest
 from moldau.terms import Code
+from moldau.terms.named import NamedTuple
+from moldau.wire.compression import BatchError
 from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
@@ -20,10 +27,13 @@ DEBUGGING = -2
 """The replica id of tools that look at any replica."""
 Slot = ListOffsetsResponse.ListOffsetsPartitionResponse
 _NOWHERE = (-1, -1, -1)
+SEARCHES_AT_ONCE = 10
+"""Partitions that are looked through by time before the loop turns."""
+warnings = logging.getLogger("moldau.replicas")
 
 
-def handle(node: Any, request: ListOffsetsRequest, context: Any) -> ListOffsetsResponse:
-    """Look up; nothing waits."""
+def handle(node: Any, request: ListOffsetsRequest, context: Any) -> ListOffsetsResponse | Awaitable[Any]:
+    """Look up; what has to be searched by time is looked for in parts, while others are served."""
     response = ListOffsetsResponse()
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
@@ -31,6 +41,7 @@ def handle(node: Any, request: ListOffsetsRequest, context: Any) -> ListOffsetsR
         for part in topic.partitions:
             key = (topic.name, part.partition_index)
             (twice if key in seen else seen).add(key)
+    searches: list[_Search] = []
     for topic in request.topics:
         shown = ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(shown)
@@ -40,46 +51,85 @@ def handle(node: Any, request: ListOffsetsRequest, context: Any) -> ListOffsetsR
             if (topic.name, part.partition_index) in twice:
                 slot.error_code = Code.INVALID_REQUEST
                 continue
-            code, (slot.timestamp, slot.offset, slot.leader_epoch) = _look_up(
-                node, topic.name, part, request.replica_id, context.api_version
-            )
-            slot.error_code = code
+            replica = _replica(node, topic.name, part, request.replica_id, context.api_version)
+            if isinstance(replica, Code):
+                slot.error_code = replica
+            elif part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP:
+                searches.append(_Search(slot, replica, part.timestamp))
+            else:
+                _fill(slot, _known(replica, part.timestamp, request.replica_id >= 0), context.api_version)
+    return _search(node, request, context.api_version, response, searches) if searches else response
+
+
+class _Search(NamedTuple):
+    """A partition whose offset has to be looked for by time."""
+
+    slot: Slot
+    replica: Replica
+    timestamp: int
+
+
+async def _search(
+    node: Any, request: ListOffsetsRequest, version: int, response: ListOffsetsResponse, searches: list[_Search]
+) -> ListOffsetsResponse:
+    """The response, complete; a log that cannot be read costs its own partition."""
+    tasks = node.world.tasks
+    for number, (slot, replica, timestamp) in enumerate(searches):
+        log = replica.log
+        try:
+            work = newest(log) if timestamp == MAX_TIMESTAMP else first_since(log, timestamp)
+            found = await in_parts(tasks, work)
+        except LogError as error:
+            node.replicas.failed(error)
+            slot.error_code = error.code
+        except BatchError as error:
+            warnings.warning("%s: a batch cannot be read for its timestamps: %s", replica.partition, error)
+            slot.error_code = Code.CORRUPT_MESSAGE
+        else:
+            _fill(slot, _found(replica, found, request.replica_id >= 0), version)
+        if number % SEARCHES_AT_ONCE == SEARCHES_AT_ONCE - 1:
+            await turn(tasks)
     return response
 
 
-def _look_up(
+def _replica(
     node: Any, topic: str, part: ListOffsetsRequest.ListOffsetsPartition, replica_id: int, version: int
-) -> tuple[Code, tuple[int, int, int]]:
+) -> Replica | Code:
     replica: Replica | Code = node.replicas.find(topic, part.partition_index)
     if isinstance(replica, Code):
-        return replica, _NOWHERE
+        return replica
     code = replica.machine.check_epoch(part.current_leader_epoch, leader_only=replica_id != DEBUGGING)
     if code is not Code.NONE:
-        return code, _NOWHERE
+        return code
     if part.timestamp < EARLIEST_PENDING or version < _SINCE.get(part.timestamp, 0):
-        return Code.UNSUPPORTED_VERSION, _NOWHERE
-    try:
-        code, found = _offset(replica, part.timestamp, follower=replica_id >= 0)
-    except LogError as error:
-        node.replicas.failed(error)
-        return error.code, _NOWHERE
+        return Code.UNSUPPORTED_VERSION
+    return replica
+
+
+def _fill(slot: Slot, outcome: tuple[Code, tuple[int, int, int]], version: int) -> None:
+    code, (slot.timestamp, slot.offset, slot.leader_epoch) = outcome
     if code is Code.OFFSET_NOT_AVAILABLE and version < 5:
         code = Code.LEADER_NOT_AVAILABLE
-    return code, found
+    slot.error_code = code
 
 
-def _offset(replica: Replica, timestamp: int, *, follower: bool) -> tuple[Code, tuple[int, int, int]]:
+def _known(replica: Replica, timestamp: int, follower: bool) -> tuple[Code, tuple[int, int, int]]:
+    """An offset that need not be looked for."""
     log, machine = replica.log, replica.machine
-    end = log.log_end_offset if follower else machine.latest()
     if timestamp == LATEST:
+        end = log.log_end_offset if follower else machine.latest()
         if end is None:
             return Code.OFFSET_NOT_AVAILABLE, _NOWHERE
         return Code.NONE, (-1, end, machine.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return Code.NONE, (-1, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset))
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING):
-        return Code.NONE, _NOWHERE
-    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    return Code.NONE, _NOWHERE
+
+
+def _found(replica: Replica, found: TimedOffset | None, follower: bool) -> tuple[Code, tuple[int, int, int]]:
+    """What is told of a record that was found by time: only what the asker may read."""
+    log, machine = replica.log, replica.machine
+    end = log.log_end_offset if follower else machine.latest()
     readable = log.log_end_offset if follower else machine.high_watermark
     if found is not None and found.offset < readable:
         return Code.NONE, (found.timestamp, found.offset, found.leader_epoch)
