@@ -39,8 +39,7 @@ from moldau.replication.effects import Effects
 from moldau.replication.facts import Assignment
 from moldau.replication.partition import Partition
 from moldau.replication.roles import Role
-from moldau.storage import Appended, DirOffline, DiskFull, LogConfig, LogError
-from moldau.storage.admission import Admitted, Given
+from moldau.storage import Admitted, Appended, DirOffline, DiskFull, Given, LogConfig, LogError
 from moldau.terms import Code, TopicPartition
 from moldau.wire.codec import Buffer
 from moldau.wire.messages.k00_produce import ProduceResponse

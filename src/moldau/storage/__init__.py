@@ -4,7 +4,7 @@ Shell room: everything is done through ``moldau.ports.Disk``, so the simulator c
 Start reading at ``log.py`` (one partition) or ``log_dirs.py`` (a broker's log.dirs).
 """
 
-from moldau.storage.admission import Appended
+from moldau.storage.admission import Admitted, Appended, Given
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import CorruptLog, DirOffline, DiskFull, LogError, OffsetOutOfRange
 from moldau.storage.folder import LogDir, OpenFiles
@@ -12,6 +12,6 @@ from moldau.storage.log import Log
 from moldau.storage.log_dirs import LogDirs, open_alone
 
 __all__ = [
-    "Appended", "CorruptLog", "DirOffline", "DiskFull", "Log", "LogConfig", "LogDir", "LogDirs", "LogError",
-    "OffsetOutOfRange", "OpenFiles", "open_alone",
+    "Admitted", "Appended", "CorruptLog", "DirOffline", "DiskFull", "Given", "Log", "LogConfig", "LogDir", "LogDirs",
+    "LogError", "OffsetOutOfRange", "OpenFiles", "open_alone",
 ]  # fmt: skip

@@ -192,8 +192,8 @@ class Scan:
     def _read_each(self, stop: int) -> None:
         """Read up to record ``stop`` one by one."""
         data, pos, first, number, small = self._data, self._pos, self.index, _varint, _SMALL
-        size, keyed, low, high = len(data), self._wanted.keyed, self._low, self._high
-        least, most = LONG_MAX, LONG_MIN
+        keyed, low, high = self._wanted.keyed, self._low, self._high
+        least, most, moved = LONG_MAX, LONG_MIN, 0
         for index in range(first, stop):
             byte = data[pos]
             if byte < 128:
@@ -205,8 +205,6 @@ class Scan:
             else:
                 length, pos = number(data, pos)
             end = pos + length
-            if length < 0 or end > size:
-                raise BatchError(f"Invalid record size: {length} bytes in a batch with {size - pos} left")
             since = small[data[pos + 1]]
             if since is not None:
                 pos += 2
@@ -241,9 +239,8 @@ class Scan:
                 pos += value_size
             pos = pos + 1 if not data[pos] else _skip_headers(data, pos, end)
             if pos != end:
-                raise BatchError(f"Invalid record size: the record's fields end {end - pos} bytes before it")
-            if delta != index:
-                self.in_order = False
+                raise BatchError(f"Invalid record size: a record's fields end {end - pos} bytes before the record")
+            moved |= delta ^ index
             if not low <= since <= high or (keyed and key_size < 0):
                 self._look_at(Found(index, since, delta, key_size, value_size))
             else:
@@ -251,7 +248,13 @@ class Scan:
                     least = since
                 if since > most:
                     most = since
-        self._pos, self.index = pos, stop
+        self._passed(pos, stop, (least, most), moved == 0)
+
+    def _passed(self, pos: int, index: int, deltas: tuple[int, int], in_order: bool) -> None:
+        """Count records up to ``index``, with timestamps between these ``deltas`` if there were any as wanted."""
+        self._pos, self.index = pos, index
+        self.in_order = self.in_order and in_order
+        least, most = deltas
         if least <= most:
             self.smallest, self.largest = min(self.smallest, self._base + least), max(self.largest, self._base + most)
 
