@@ -8,7 +8,6 @@ its replicas offline, and no others. Read next: ``replica.py`` (one of them), ``
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from errno import ENOSPC
@@ -28,7 +27,7 @@ from moldau.broker.throttles import Throttles
 from moldau.broker.topic_configs import TopicConfigs
 from moldau.broker.traffic import TopicTraffic
 from moldau.broker.undecided import Undecided
-from moldau.broker.waiting_room import Promise, WaitingRoom
+from moldau.broker.waiting_room import WaitingRoom
 from moldau.image import Delta, Image, PartitionDelta
 from moldau.image import Partition as Assigned
 from moldau.image.partition import LOST
@@ -41,8 +40,6 @@ from moldau.replication.partition import Partition
 from moldau.replication.roles import Role
 from moldau.storage import Admitted, Appended, DirOffline, DiskFull, Given, LogConfig, LogError
 from moldau.terms import Code, TopicPartition
-from moldau.wire.codec import Buffer
-from moldau.wire.messages.k00_produce import ProduceResponse
 
 log = logging.getLogger("moldau.replicas")
 
@@ -439,29 +436,6 @@ class Replicas:
             if effects:
                 self.act(replica, effects)
         return appended
-
-    def write(self, replica: Replica, records: Buffer, timeout_ms: int = 5000) -> asyncio.Future[tuple[Code, int]]:
-        """Append a coordinator's batch now; the future tells when it is committed: (code, first offset)."""
-        outcome: asyncio.Future[tuple[Code, int]] = asyncio.get_running_loop().create_future()
-        appended = self.append(replica, records, -1, internal=True)
-        code: Code | None = appended.code
-        if code is Code.NONE:
-            code = replica.machine.acknowledged(appended.last_offset + 1)
-        if code is not None:
-            outcome.set_result((code, appended.first_offset))
-            return outcome
-        slot = ProduceResponse.PartitionProduceResponse(base_offset=appended.first_offset)
-        promise = Promise(self.room, ProduceResponse())
-        promise.expect(slot)
-        replica.promises.append((appended.last_offset + 1, promise, slot))
-        self.room.park(promise, timeout_ms)
-
-        def tell(_: object) -> None:
-            if not outcome.done():
-                outcome.set_result((Code(slot.error_code), appended.first_offset))
-
-        promise.answer.add_done_callback(tell)
-        return outcome
 
     # ---- time
 

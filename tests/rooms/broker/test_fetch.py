@@ -318,8 +318,9 @@ def test_a_partition_that_joins_a_waiting_follower_does_not_wait_with_it(tmp_pat
                 lambda: second.machine.followers[2].fetched,
                 "before the wait is over, which is longer than this test waits",
             )
-            code, first = await cluster.brokers[0].replicas.write(second, batch())
-            assert (code, first) == (0, 0)
+            appended = cluster.brokers[0].replicas.append(second, batch(), -1)
+            assert (appended.code, appended.first_offset) == (Code.NONE, 0)
+            await until(lambda: second.machine.acknowledged(1) is Code.NONE, "followers have the record")
             assert all(2 in part.new_isr for part in cluster.altered), "nor by being dropped"
 
     run(work)
