@@ -61,10 +61,12 @@ test: check  ## everything that CI runs; what needs a program that is missing is
 		'$(PYTEST) --hypothesis-profile=landing -n 2 --dist loadscope tests --ignore tests/tidy \
 		$(addprefix --ignore ,$(call LIVE,$(ON_THEIR_OWN)))'
 
-# What needs no process, socket or file: the packages that decide.
-UNIT := $(wildcard $(addprefix tests/rooms/,terms wire image controller quorum replication groups history))
+# What needs no process, socket or file: the packages that decide. Every version of every message, and simulated quorums,
+# take longer than all others together.
+UNIT := $(wildcard $(addprefix tests/rooms/,terms wire image controller quorum replication groups history)) \
+	$(addprefix --ignore tests/rooms/,wire/test_messages.py quorum/test_simulation.py)
 
-unit: setup  ## the tests of the packages that only decide: seconds
+unit: setup  ## the tests of the packages that only decide, without the longest: seconds
 	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist load $(UNIT) $(ARGS)
 
 quick: setup  ## all tests without the simulator's, and a client and a command on a real cluster: three minutes

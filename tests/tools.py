@@ -34,7 +34,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_quorum_files.py": ("kafka",),
     "tests/live/test_spark_source.py": ("java",),
     "tests/live/test_storage_files.py": ("kafka",),
-    "tests/live/test_zookeeper_contract.py": ("zookeeper",),
+    "tests/live/test_zookeeper_contract.py::*real_server": ("zookeeper",),
     "tests/live/test_zookeeper_directories.py": ("zookeeper",),
     "tests/live/test_zookeeper_ensemble.py": ("zookeeper",),
     "tests/live/test_zookeeper_lost.py": ("zookeeper",),
