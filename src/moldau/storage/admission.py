@@ -29,6 +29,8 @@ UNPACKED_FREE = 1 << 20
 """...and to this in any case."""
 RECORDS_FREE = 100_000
 """A batch may hold as many records as max.message.bytes allows bytes, and this many in any case."""
+RENUMBERED_MAX = 10_000
+"""Offset deltas of more records are not written anew: that is Python's work, and holds the interpreter's lock."""
 PART = 500
 """Records of a batch, read one by one, that are looked at between two pauses: less than a millisecond."""
 _CODEC = 0x07
@@ -234,6 +236,8 @@ class Admission:
                 return self._stamped(batch, header, attributes, max(largest, -1), now_ms)
             if scan.smallest < -1 and (codec or header.codec):
                 return Refused(Code.INVALID_TIMESTAMP, f"Invalid negative timestamp {scan.smallest}")
+            if not scan.in_order and header.count > RENUMBERED_MAX:
+                return Refused(Code.INVALID_RECORD, f"offset deltas of {header.count} records do not count up from 0")
             packing = Slow(lambda: _encoded(batch, header, data, codec, scan.in_order))
             if len(data) > UNPACKED_HERE_MAX:
                 yield packing

@@ -7,6 +7,7 @@ import zlib
 import pytest
 
 from moldau.storage import Appended, Log, LogConfig, LogDirs
+from moldau.storage.admission import RENUMBERED_MAX
 from moldau.terms import Code
 from moldau.terms.config_key import ConfigError
 from moldau.wire.batch import build, headers, patch, records
@@ -150,6 +151,13 @@ def test_offset_deltas_that_do_not_count_up_are_written_anew(codec: Codec) -> No
     assert log.append_leader(stamp(sent, 21, int(codec), 2), 0, NOW).last_offset == 2
     stored = log.read(0, 10_000)
     assert [(record.offset, record.value) for record in records(stored)] == [(0, b"v0"), (1, b"v1"), (2, b"v2")]
+
+
+def test_many_offset_deltas_that_do_not_count_up_are_refused() -> None:
+    sent = bytearray(build([(NOW, None, None, [])] * (RENUMBERED_MAX + 1)))
+    sent[64] = 2 * 50
+    stamp(sent, 21, 0, 2)
+    assert log_with().append_leader(sent, 0, NOW).code is Code.INVALID_RECORD
 
 
 def test_a_batch_that_unpacks_to_far_more_than_it_may_is_too_large_and_not_unpacked() -> None:
