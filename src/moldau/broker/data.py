@@ -97,6 +97,7 @@ class DataSide:
             broker_epoch=lambda: node.lifecycle.epoch,
             refused=node.leader_refused,
             survived=node.survived,
+            broke=node.leader_broke,
         )
         self.replicas = node.replicas = Replicas(around)
         at_once = max(self._world.step // 2, 1)

@@ -217,6 +217,7 @@ class Fetcher:
         if not isinstance(error, OSError):
             self._around.survived(f"fetching from broker {self.leader}", error)
             error = ConnectionError(repr(error))
+        self._around.broke(self.leader)
         self._retry(error)
 
     def _retry(self, error: OSError) -> None:

@@ -27,6 +27,7 @@ from moldau.broker.just_gone import JustGone
 from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
 from moldau.broker.listeners import LOOPBACK, Listener
 from moldau.broker.metadata import Metadata
+from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.network.listener import EARLY, SocketListener
 from moldau.broker.network.memory import RequestMemory
 from moldau.broker.office import ControllerOffice
@@ -52,6 +53,8 @@ log = logging.getLogger("moldau.node")
 
 SUSPICION_MS = 500
 """How long a refusal makes the image doubtful. Then it counts again: the refusal may have been somebody's mistake."""
+BREAK_MS = 20
+"""How long the end of a connection does: by then its address has refused another one, or taken it."""
 
 
 class StartRefused(Exception):
@@ -67,6 +70,8 @@ class Node:
         self._ended = ended
         self.cluster_id = ""
         self.metadata = Metadata()
+        self.metadata_cache = MetadataCache()
+        self.metadata.watch(self.metadata_cache.changed)
         self.just_gone = JustGone(world.clock, self.metadata)
         self.dynamic = DynamicConfig(config)
         self.limits = ConnectionLimits(world, config.__getitem__)
@@ -425,6 +430,11 @@ class Node:
         self._suspects[broker_id] = self.world.clock.monotonic_ms() + SUSPICION_MS
         if self.office is not None:
             self.office.probe(broker_id)
+
+    def leader_broke(self, broker_id: int) -> None:
+        """The connection to a broker that we follow has just ended: whether it died is known in a moment."""
+        until_ms = self.world.clock.monotonic_ms() + BREAK_MS
+        self._suspects[broker_id] = max(self._suspects.get(broker_id, 0), until_ms)
 
     def suspects_a_death(self) -> bool:
         """Whether a broker that the image shows alive has just refused us: the image is about to change."""

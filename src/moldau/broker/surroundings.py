@@ -31,8 +31,9 @@ class Surroundings:
     """The node as its replicas see it.
 
     ``ask_controller`` makes one attempt and raises OSError when there is no answer. ``connect`` opens a line to an
-    address. ``refused`` is told of a leader whose address refuses connections: fast death (HC-4). ``survived`` is told
-    of errors that nobody expected, and that cost no more than one partition's turn.
+    address. ``refused`` is told of a leader whose address refuses connections: fast death (HC-4); ``broke`` of one
+    whose connection has just ended. ``survived`` is told of errors that nobody expected, and that cost no more than one
+    partition's turn.
     """
 
     me: int
@@ -44,6 +45,7 @@ class Surroundings:
     broker_epoch: Callable[[], int]
     refused: Callable[[int], object] = lambda broker_id: None
     survived: Callable[[str, BaseException], object] = lambda where, error: None
+    broke: Callable[[int], object] = lambda broker_id: None
 
 
 class BrokersSeen:

@@ -36,6 +36,11 @@ class Packed:
         self._put(item, self.data, None)
         self.count += 1
 
+    def add_encoded(self, item: bytes) -> None:
+        """Add one that was encoded before, for the same message and version."""
+        self.data += item
+        self.count += 1
+
     def __len__(self) -> int:
         return self.count
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from moldau.broker.api import k03_metadata, k60_describe_cluster
+from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.node import Node
-from moldau.image import Image, Partition
+from moldau.image import Delta, Image, Partition
 from moldau.image.partition import to_record
 from moldau.image.registration import Broker, Endpoint
 from moldau.terms import Code
@@ -54,6 +58,7 @@ def node(me: int, *brokers: Broker) -> Any:
     fake = SimpleNamespace(
         config=Settings(me),
         metadata=SimpleNamespace(image=image),
+        metadata_cache=MetadataCache(),
         cluster_id="c",
         suspects_a_death=lambda: False,
         just_gone=SimpleNamespace(brokers=list),
@@ -126,6 +131,7 @@ def test_an_answer_in_turns_has_the_bytes_of_one_that_was_made_at_once(version: 
         whole = shown(fake, request, version)
         assert not fake.world.tasks.count
         fake.world.step = 20
+        fake.metadata_cache = MetadataCache()
         assert shown(fake, request, version) == whole
         assert fake.world.tasks.count == 7
         assert len(MetadataResponse.decode(whole, version).topics) == 3
@@ -146,3 +152,85 @@ def test_a_topic_whose_name_can_never_be_is_refused_without_asking_the_controlle
     one = node(1)
     one.config["auto.create.topics.enable"] = True
     assert k03_metadata._to_create(one, request, SimpleNamespace(api_version=12)) == ["fine"]
+
+
+def test_what_twenty_clients_ask_for_is_encoded_once_and_shared() -> None:
+    fake = full(2, 1_000, 3)
+    fake.metadata.image.brokers.pop(1)
+    answers = []
+
+    async def ask() -> None:
+        context = SimpleNamespace(**{**vars(CONTEXT), "api_version": 12})
+        handled = k03_metadata.handle(fake, MetadataRequest(topics=None), context)
+        answers.append(handled if isinstance(handled, MetadataResponse) else await handled)
+
+    async def all_ask() -> None:
+        await asyncio.gather(*(ask() for _ in range(20)))
+        await ask()
+
+    with counted(k03_metadata, "_partition") as made:
+        asyncio.run(all_ask())
+    assert made.count == 1_003
+    assert len({bytes(one.encode(12)) for one in answers}) == 1
+    assert len(answers) == 21
+
+
+@contextmanager
+def counted(module: Any, name: str) -> Iterator[SimpleNamespace]:
+    """How often a function of a module is called meanwhile."""
+    whole, seen = getattr(module, name), SimpleNamespace(count=0)
+
+    def counting(*args: Any) -> Any:
+        seen.count += 1
+        return whole(*args)
+
+    setattr(module, name, counting)
+    try:
+        yield seen
+    finally:
+        setattr(module, name, whole)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(-1, 2)), max_size=12), st.booleans())
+def test_what_is_kept_of_topics_is_never_older_than_the_image(changes: list[tuple[int, int, int]], all: bool) -> None:
+    fake = full(2, 3, 4, 2)
+    asked = MetadataRequest.MetadataRequestTopic
+    request = MetadataRequest(topics=None if all else [asked(name="topic-2"), asked(name="topic-0")])
+    image = fake.metadata.image
+    for topic, number, leader in changes:
+        delta = Delta()
+        if leader < 0:
+            fenced = not image.brokers[0].fenced
+            delta.brokers[0] = image.brokers[0]
+            image.brokers[0] = image.brokers[0]._replace(fenced=fenced)
+        else:
+            id = (topic + 1).to_bytes(16, "big")
+            record = to_record(Partition(id, number, (0, 1, 2), (leader,), leader=leader))
+            image.apply(record, delta=delta)
+        fake.metadata_cache.changed(image, delta)
+        kept, fake.metadata_cache = fake.metadata_cache, MetadataCache()
+        fresh = shown(fake, request, 12)
+        fake.metadata_cache = kept
+        assert shown(fake, request, 12) == fresh
+
+
+def test_an_old_connection_is_answered_without_a_wait_unless_a_death_is_suspected() -> None:
+    fake = full(2, 3)
+    now_ms = [10_000]
+    fake.world.clock = SimpleNamespace(monotonic_ms=lambda: now_ms[0])
+    waits: list[float] = []
+    suspects = [False]
+
+    def call_later(wait_ms: float, act: Callable[[], None]) -> Any:
+        waits.append(wait_ms)
+        suspects[0] = len(waits) < 3
+        return asyncio.get_running_loop().call_soon(act)
+
+    fake.world.tasks.call_later = call_later
+    fake.suspects_a_death = lambda: suspects[0]
+    shown(fake, MetadataRequest(topics=None), 12)
+    assert not waits
+    suspects[0] = True
+    shown(fake, MetadataRequest(topics=None), 12)
+    assert len(waits) == 3

@@ -5,17 +5,18 @@ the
 request and ``auto.create.topics.enable`` allow it; the answer then waits until it can name leaders, so that a client's
 first produce does not meet an error. Addresses are those of the listener that was asked. Offline replicas from 5 on.
 An answer of thousands of partitions is put together over many turns of the loop, each partition as it is then: epochs
-tell a client which of two answers is the newer one.
+tell a client which of two answers is the newer one. What has not changed since somebody asked is not encoded again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Generator, Iterator
 from typing import Any
 
 from moldau.broker.api.forwarding import seen
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from moldau.broker.asking import pause, turn
+from moldau.broker.asking import in_turns, turn
+from moldau.broker.metadata_cache import Kind, MetadataCache
 from moldau.broker.topics import create_automatically
 from moldau.image import Image, Partition, Topic
 from moldau.terms import NO_UUID, Code
@@ -25,7 +26,8 @@ from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 SETTLED_MS = 1000
 """A client that asks on a connection older than this is not just starting: something has changed for it."""
-GLANCE_MS = 20
+TURNS_TO_HEAR = 3
+"""Turns of the loop after which the ends of connections that had come before have been told."""
 Shown = MetadataResponse.MetadataResponseTopic
 ShownPartition = MetadataResponse.MetadataResponsePartition
 
@@ -34,25 +36,27 @@ def handle(node: Any, request: MetadataRequest, context: Any) -> MetadataRespons
     """Answer now, or after topics were created."""
     settled = node.world.clock.monotonic_ms() - context.connection.since_ms >= SETTLED_MS
     if settled or node.suspects_a_death():
-        return _settled(node, request, context, GLANCE_MS if settled else 0)
+        return _settled(node, request, context)
     missing = _to_create(node, request, context)
     if missing:
         return _create_first(node, request, context, missing)
     if _is_long(node, request, context.api_version):
-        return _answer_in_turns(node, request, context, {})
+        return in_turns(node.world.tasks, _steps(node, request, context, {}))
     return _answer(node, request, context, {})
 
 
-async def _settled(node: Any, request: MetadataRequest, context: Any, glance_ms: int) -> MetadataResponse:
+async def _settled(node: Any, request: MetadataRequest, context: Any) -> MetadataResponse:
     """Answer when a death in the making is in the image, or was none.
 
     A client that lost its leader asks at once, and librdkafka then waits a second before it asks again: an answer that
     still names the dead one costs it far more than the moment the election takes. A dying process's connections break
-    one after the other, so the client may know a little before us: it is answered after a glance.
+    one after the other, so the client may know a little before us: what has come by now is heard first. Nobody else
+    waits.
     """
-    if glance_ms:
-        await pause(node.world.tasks, glance_ms)
-    await seen(node, lambda image: not node.suspects_a_death())
+    for _ in range(TURNS_TO_HEAR):
+        await turn(node.world.tasks)
+    if node.suspects_a_death():
+        await seen(node, lambda image: not node.suspects_a_death())
     missing = _to_create(node, request, context)
     return await _create_first(node, request, context, missing)
 
@@ -73,7 +77,7 @@ async def _create_first(node: Any, request: MetadataRequest, context: Any, names
     """Create topics, if there are any to be created, and answer."""
     refused = await create_automatically(node, names) if names else {}
     if _is_long(node, request, context.api_version):
-        return await _answer_in_turns(node, request, context, refused)
+        return await in_turns(node.world.tasks, _steps(node, request, context, refused))
     return _answer(node, request, context, refused)
 
 
@@ -93,40 +97,73 @@ def _is_long(node: Any, request: MetadataRequest, version: int) -> bool:
 
 
 def _answer(node: Any, request: MetadataRequest, context: Any, refused: dict[str, Code]) -> MetadataResponse:
-    answer, hosts, live = _begin(node, request, context)
-    image: Image = node.metadata.image
-    for found in _found(image, request, context.api_version):
-        shown = _head(found, request, refused)
-        if isinstance(found, Topic):
-            shown.partitions = [_partition(p, live, hosts) for _, p in sorted(found.partitions.items())]
-        answer.topics.append(shown)
-    return answer
+    """The answer, at once."""
+    work = _steps(node, request, context, refused, at_once=True)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            answer: MetadataResponse = end.value
+            return answer
 
 
-async def _answer_in_turns(
-    node: Any, request: MetadataRequest, context: Any, refused: dict[str, Code]
-) -> MetadataResponse:
-    """The same, encoded bit by bit."""
+def _steps(
+    node: Any, request: MetadataRequest, context: Any, refused: dict[str, Code], *, at_once: bool = False
+) -> Generator[None, None, MetadataResponse]:
+    """The answer, with a pause after so many partitions; topics that have not changed are not encoded again."""
     answer, hosts, live = _begin(node, request, context)
-    image: Image = node.metadata.image
-    packed: Any = Packed(Shown, MetadataResponse, context.api_version)
+    cache: MetadataCache = node.metadata_cache
+    kept = cache.of(Kind(context.api_version, context.listener, request.include_topic_authorized_operations))
+    of_all = _wants_all(request, context.api_version) and not refused
+    if of_all and kept.everything is not None:
+        answer.topics = kept.everything  # type: ignore[assignment]  # stands for the list
+        return answer
+    changes = cache.changes
+    packed = Packed(Shown, MetadataResponse, context.api_version)
     told = 0
-    for found in _found(image, request, context.api_version):
-        shown = _head(found, request, refused)
-        if isinstance(found, Topic):
-            parts: Any = Packed(ShownPartition, MetadataResponse, context.api_version)
-            for number in sorted(found.partitions):
-                parts.add(_partition(found.partitions[number], live, hosts))
-                told += 1
-                if told % node.world.step == 0:
-                    await turn(node.world.tasks)
-            shown.partitions = parts
-        packed.add(shown)
+    for found in _found(node.metadata.image, request, context.api_version):
+        if isinstance(found, Topic) and found.name not in refused:
+            while found.id in kept.being_encoded and not at_once:
+                yield
+            data = kept.topics.get(found.id)
+            if data is None:
+                kept.being_encoded.add(found.id)
+                try:
+                    told, data = yield from _encode(node, request, context, found, (told, hosts, live))
+                finally:
+                    kept.being_encoded.discard(found.id)
+                cache.keep(kept, changes, found.id, data)
+            packed.add_encoded(data)
+        else:
+            shown = _head(found, request, refused)
+            if isinstance(found, Topic):
+                shown.partitions = [_partition(p, live, hosts) for _, p in sorted(found.partitions.items())]
+            packed.add(shown)
         told += 1
         if told % node.world.step == 0:
-            await turn(node.world.tasks)
-    answer.topics = packed
+            yield
+    if of_all and changes == cache.changes:
+        kept.everything = packed
+    answer.topics = packed  # type: ignore[assignment]  # stands for the list
     return answer
+
+
+def _encode(
+    node: Any, request: MetadataRequest, context: Any, topic: Topic, begun: tuple[int, Any, set[int]]
+) -> Generator[None, None, tuple[int, bytes]]:
+    """How many partitions have been told then, and the topic as an item of the answer."""
+    told, hosts, live = begun
+    parts = Packed(ShownPartition, MetadataResponse, context.api_version)
+    for number in sorted(topic.partitions):
+        parts.add(_partition(topic.partitions[number], live, hosts))
+        told += 1
+        if told % node.world.step == 0:
+            yield
+    shown = _head(topic, request, {})
+    shown.partitions = parts  # type: ignore[assignment]  # stands for the list
+    one = Packed(Shown, MetadataResponse, context.api_version)
+    one.add(shown)
+    return told, bytes(one.data)
 
 
 def _begin(node: Any, request: MetadataRequest, context: Any) -> tuple[MetadataResponse, dict[int, Any], set[int]]:
