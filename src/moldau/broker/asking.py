@@ -242,6 +242,18 @@ async def _in_later_turns(tasks: Any, work: Generator[None, None, T]) -> T:
     return await in_turns(tasks, work)
 
 
+def at_once(work: Generator[None, None, T], is_short: bool) -> T | Generator[None, None, T]:
+    """What the work returns, without pauses, if it is short; else the work itself, for whoever lets the loop turn."""
+    if not is_short:
+        return work
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+
 def is_elsewhere(answer: Any) -> bool:
     """Whether an answer says NOT_CONTROLLER, at its top or in its items; or that a voter change came to no leader."""
     if getattr(answer, "error_code", None) in (Code.NOT_CONTROLLER, Code.NOT_LEADER_OR_FOLLOWER):

@@ -13,6 +13,7 @@ from moldau.broker.replica import Replica
 from moldau.replication.facts import FollowerFetch
 from moldau.replication.roles import Role
 from moldau.storage import LogError
+from moldau.storage.uncached import LOAD_BYTES, uncached
 from moldau.terms import Code
 from moldau.wire.messages.k01_fetch import FetchResponse
 
@@ -53,6 +54,14 @@ def read(reader: Reader, asked: Asked, left: int, *, first: bool) -> Data:
     if left > 0 or first:
         try:
             limit = max(min(asked.max_bytes, left), 0)
+            if asked.loaded:
+                asked.loaded, limit = False, min(limit, LOAD_BYTES)
+            elif (load := uncached(replica.log, asked.fetch_offset, max(limit, 1))) is not None:
+                if reader.loading:
+                    load.release()
+                else:
+                    reader.load(asked, load)
+                return data
             # Perhaps only the name of bytes: nobody between here and the transport asks for more than their length.
             data.records = replica.log.lend(asked.fetch_offset, limit, up_to=up_to, at_least_one=first)  # type: ignore[assignment]
         except LogError as error:

@@ -9,10 +9,13 @@ Sources: KIP-227 (sessions), KIP-74 (size limits), KIP-541 and KIP-951 (errors).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from moldau.broker.asking import at_once
 from moldau.broker.replica import Replica
 from moldau.storage import LogError
+from moldau.storage.uncached import Load
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
@@ -20,6 +23,13 @@ from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 if TYPE_CHECKING:
     from moldau.broker.replicas import Replicas
 
+DISK_WAIT_MS = 10_000
+"""How long a fetch waits for its disk, though its client would not wait for more records."""
+IN_MEMORY_BYTES = 1 << 20
+"""After so many bytes of records in memory an answer takes no more of them; parts of files that are sent unread do not
+count."""
+LOOK_AT_ONCE = 1000
+"""Partitions that one turn of the loop looks at, when a request names more."""
 PartKey = tuple[bytes | str, int]
 """(topic id, or topic name in versions before 13; partition number)."""
 Data = FetchResponse.PartitionData
@@ -44,7 +54,7 @@ class Asked:
 
     __slots__ = (
         "fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "log_start_offset", "max_bytes", "number",
-        "reader", "replica", "reported", "told_high_watermark", "told_log_start", "topic", "topic_id",
+        "loaded", "reader", "replica", "reported", "told_high_watermark", "told_log_start", "topic", "topic_id",
     )  # fmt: skip
 
     def __init__(self, reader: Reader, key: PartKey, topic: FetchRequest.FetchTopic) -> None:
@@ -54,6 +64,8 @@ class Asked:
         self.topic_id = bytes(topic.topic_id)
         self.number = key[1]
         self.replica: Replica | None = None
+        self.loaded = False
+        """What it reads next was brought into memory for it."""
         self.told_high_watermark = -1
         self.told_log_start = -1
 
@@ -106,6 +118,8 @@ class Reader:
         self.unread: dict[PartKey, Asked] = {}
         self.terms: Terms
         self.waiting: Wait | None = None
+        self.loading = False
+        """Bytes are being brought into memory for one of the partitions."""
         self.asked_ms = 0
         self.session_id = 0
         self.lasting = False
@@ -155,6 +169,17 @@ class Reader:
         assert asked.replica is not None
         asked.replica.machine.heard_from(self.terms.replica_id, first_offset, self.asked_ms)
 
+    def load(self, asked: Asked, load: Load) -> None:
+        """What the partition has is on the disk only: look again when it was brought into memory."""
+
+        def done() -> None:
+            self.loading = False
+            asked.loaded = True
+            self.touch(asked, urgent=True)
+
+        self.loading = True
+        self.replicas.cold_reads.begin(load, done)
+
     def watch(self, asked: Asked) -> None:
         """Have appends (followers) or watermarks (consumers) mark the partition."""
         replica = asked.replica
@@ -174,28 +199,46 @@ class Reader:
         self.terms = terms
         self.asked_ms = self.replicas.around.world.clock.monotonic_ms()
         look = self._look()
-        if terms.max_wait_ms <= 0 or not self.parts or look.urgent or look.size >= terms.min_bytes:
+        for_disk = self.loading and not look.size and not look.urgent
+        if not for_disk and (terms.max_wait_ms <= 0 or not self.parts or look.urgent or look.size >= terms.min_bytes):
             return self.respond(look.found)
         if not self.lasting:
             for asked in self.parts.values():
                 self.watch(asked)
         self.waiting = wait = Wait(self)
-        self.replicas.room.park(wait, terms.max_wait_ms)
+        self.replicas.room.park(wait, max(terms.max_wait_ms, DISK_WAIT_MS) if for_disk else terms.max_wait_ms)
         return wait.answer
 
+    def fetch_at_once(self, terms: Terms) -> Generator[None, None, FetchResponse]:
+        """The answer with what there is, for more partitions than one turn of the loop should look at: with pauses."""
+        self.terms = terms
+        self.asked_ms = self.replicas.around.world.clock.monotonic_ms()
+        look = yield from self._look_on()
+        return (yield from self.respond_in_slices(look.found))
+
     def _look(self) -> Look:
-        """Read what is marked, within the limits; marks stay on what has more.
+        """All of ``_look_on``, at once."""
+        look = at_once(self._look_on(), is_short=True)
+        assert isinstance(look, Look), "a short look is finished"
+        return look
+
+    def _look_on(self) -> Generator[None, None, Look]:
+        """Read what is marked, within the limits; marks stay on what has more. Pauses after some partitions.
 
         What there was no room for keeps its place before what was served: none starves, and none is forgotten.
         """
         from moldau.broker.partition_reading import read
 
-        left, size, urgent = self.terms.max_bytes, 0, False
+        left, size, urgent, in_memory_left = self.terms.max_bytes, 0, False, IN_MEMORY_BYTES
         found = []
-        for key, asked in list(self.unread.items()):
-            data = read(self, asked, left, first=not size)
+        for number, (key, asked) in enumerate(list(self.unread.items()), 1):
+            if not number % LOOK_AT_ONCE:
+                yield
+            data = read(self, asked, left if in_memory_left > 0 else 0, first=not size)
             found.append((asked, data))
             length = len(data.records or b"")
+            if type(data.records) is bytes:
+                in_memory_left -= length
             at_once = (
                 data.error_code
                 or data.diverging_epoch.epoch >= 0
@@ -206,12 +249,16 @@ class Reader:
                 urgent = True
             elif not length and size and asked.has_more(self.terms.replica_id):
                 continue
-            del self.unread[key]
+            self.unread.pop(key, None)
             size += length
             left -= length
             if at_once or length or data.high_watermark != asked.told_high_watermark:
                 self.unread[key] = asked  # at the end: next time the others come first
         return Look(found, size, urgent)
+
+    def respond_in_slices(self, found: list[tuple[Asked, Data]]) -> Generator[None, None, FetchResponse]:
+        """As ``respond``, with pauses."""
+        return (yield from self._build_on(found + self._rest(found)))
 
     def respond(self, found: list[tuple[Asked, Data]]) -> FetchResponse:
         """The response from what a look found: everything asked, or in a session what is new."""
@@ -227,10 +274,18 @@ class Reader:
         return [(asked, nothing_new(asked)) for key, asked in self.parts.items() if key not in seen]
 
     def build(self, found: list[tuple[Asked, Data]]) -> FetchResponse:
-        """Group by topic; name the leaders of what is not here (KIP-951)."""
+        """All of ``_build_on``, at once."""
+        response = at_once(self._build_on(found), is_short=True)
+        assert isinstance(response, FetchResponse), "a short answer is finished"
+        return response
+
+    def _build_on(self, found: list[tuple[Asked, Data]]) -> Generator[None, None, FetchResponse]:
+        """Group by topic; name the leaders of what is not here (KIP-951). Pauses after some partitions."""
         response = FetchResponse(session_id=self.session_id)
         topics: dict[bytes | str, FetchResponse.FetchableTopicResponse] = {}
-        for asked, data in found:
+        for number, (asked, data) in enumerate(found, 1):
+            if not number % LOOK_AT_ONCE:
+                yield
             asked.told(data)
             if data.records:
                 self._count(asked, len(data.records))

@@ -7,6 +7,7 @@ for long enough, consumers before followers. What is read is ``readings.py``.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from moldau.broker.readings import Asked, Data, Reader
@@ -41,6 +42,13 @@ class Session(Reader):
             self._opening = False
             return super().respond(found)
         return self.build([(asked, data) for asked, data in found if asked.told(data)])
+
+    def respond_in_slices(self, found: list[tuple[Asked, Data]]) -> Generator[None, None, FetchResponse]:
+        """As ``respond``, with pauses."""
+        if self._opening:
+            self._opening = False
+            return (yield from super().respond_in_slices(found))
+        return (yield from self._build_on([(asked, data) for asked, data in found if asked.told(data)]))
 
 
 class Sessions:

@@ -34,6 +34,12 @@ class File(Protocol):
         What is cut or closed before it is sent is sent as it was; nobody may write over it.
         """
 
+    def is_recent(self, offset: int) -> bool:
+        """Whether what stands at ``offset`` and after it was written through this file a moment ago."""
+
+    def is_cached(self, size: int, offset: int) -> bool:
+        """Whether reading these bytes would not wait for a device, as far as can be told at once."""
+
     def pwrite(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
         """Write all the buffers, one after the other, at ``offset`` in one vectored write; bytes written (all, or
         OSError)."""

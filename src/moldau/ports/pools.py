@@ -31,6 +31,11 @@ def log_directory(path: str) -> Pool:
     return Pool(f"log directory {path}")
 
 
+def reads(path: str) -> Pool:
+    """The threads that read bytes of one log directory which are not in memory, for consumers that lag."""
+    return Pool(f"reads {path}", 2)
+
+
 def removals(path: str) -> Pool:
     """The thread that removes files of one log directory: a large file takes seconds, and no flush waits for it."""
     return Pool(f"removals {path}")

@@ -20,6 +20,8 @@ from weakref import WeakSet
 if TYPE_CHECKING:
     import socket
 
+RECENT_BYTES = 32 << 20
+"""What was written last is in the page cache: so much of it is not asked about."""
 _IOV_MAX = 1024  # Linux refuses longer vectors
 _READ_BYTES = 1 << 16
 
@@ -85,11 +87,13 @@ class FileStretch:
 class RealFile:
     """One open file. ``pread`` and ``sync`` are the system calls themselves with the descriptor filled in."""
 
-    __slots__ = ("_lent", "fd", "lends", "pread", "sync")
+    __slots__ = ("_lent", "_written_from", "_written_to", "fd", "lends", "pread", "probes", "sync")
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.lends = True
+        self.probes = True
+        self._written_from = self._written_to = -1
         self._lent: WeakSet[FileStretch] | None = None
         self.pread: Callable[[int, int], bytes] = partial(os.pread, fd)
         self.sync: Callable[[], None] = partial(os.fdatasync, fd)
@@ -97,6 +101,9 @@ class RealFile:
     def pwrite(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
         """All the buffers at ``offset``; the bytes written. OSError when the system would not take them all."""
         wanted = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
+        if offset != self._written_to:
+            self._written_from = offset
+        self._written_to = offset + wanted
         if len(buffers) <= _IOV_MAX and os.pwritev(self.fd, buffers, offset) == wanted:
             return wanted
         return _write_rest(self.fd, b"".join(buffers), offset)
@@ -109,6 +116,22 @@ class RealFile:
             self._lent = WeakSet()
         self._lent.add(one)
         return one
+
+    def is_recent(self, offset: int) -> bool:
+        return 0 <= self._written_from <= offset and self._written_to - offset <= RECENT_BYTES
+
+    def is_cached(self, size: int, offset: int) -> bool:
+        """A byte of the beginning, the middle and the end are asked for, which the kernel refuses to wait for."""
+        if not self.probes or self.is_recent(offset):
+            return True
+        try:
+            for at in (offset, offset + size // 2, offset + size - 1):
+                os.preadv(self.fd, (bytearray(1),), at, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system that cannot tell; whoever reads sees what else is wrong
+            self.probes = False
+        return True
 
     def size(self) -> int:
         return os.fstat(self.fd).st_size

@@ -60,7 +60,8 @@ class Sender(asyncio.BufferedProtocol):
         self._receiver.pause_writing()
 
     def resume_writing(self) -> None:
-        self._receiver.resume_writing()
+        if not self._left:  # else the receiver goes on when that is sent
+            self._receiver.resume_writing()
 
     # ---- the receiver's transport
 
@@ -79,11 +80,6 @@ class Sender(asyncio.BufferedProtocol):
             self._transport.writelines(pieces)
         elif self._transport.is_closing():
             log.debug("an answer to %s comes after the end", self._peername)
-        elif self._transport.get_write_buffer_size():  # the loop's own queue: nothing overtakes it
-            try:
-                self._transport.writelines([bytes(one) if type(one) is FileStretch else one for one in pieces])
-            except OSError as error:
-                self._failed(error)
         else:
             self._left += pieces
             self._send()
@@ -122,6 +118,9 @@ class Sender(asyncio.BufferedProtocol):
         """Send until nothing is left, the socket takes no more, or others must have their turn."""
         left, budget = self._left, TURN_BYTES
         try:
+            if self._transport.get_write_buffer_size():  # the loop's own queue goes first: nothing overtakes it
+                self._wait_for_socket()
+                return
             sock = self._socket = self._socket or _second_handle(self._transport.get_extra_info("socket"))
             while left and budget > 0:
                 piece = left[0]
@@ -143,15 +142,22 @@ class Sender(asyncio.BufferedProtocol):
             return
         self._settle(sock)
 
-    def _settle(self, sock: socket.socket) -> None:
-        """Wait for the socket if something is left; else the receiver may go on."""
-        if bool(self._left) == self._waiting:
-            return
-        self._waiting = not self._waiting
-        if self._waiting:
+    def _wait_for_socket(self) -> None:
+        """Be called when the socket takes more; the receiver waits for that."""
+        if not self._waiting:
+            self._waiting = True
+            sock = self._socket = self._socket or _second_handle(self._transport.get_extra_info("socket"))
             self._loop.add_writer(sock, self._send)
             self._receiver.pause_writing()
+
+    def _settle(self, sock: socket.socket) -> None:
+        """Wait for the socket if something is left; else the receiver may go on."""
+        if self._left:
+            self._wait_for_socket()
             return
+        if not self._waiting:
+            return
+        self._waiting = False
         self._loop.remove_writer(sock)
         if self._ending:
             self._ending = False

@@ -86,6 +86,12 @@ class SimFile:
         self._disk.check("read", self._path)
         return bytes(self._inode.data[offset : offset + size])
 
+    def is_recent(self, offset: int) -> bool:
+        return True
+
+    def is_cached(self, size: int, offset: int) -> bool:
+        return True
+
     def stretch(self, size: int, offset: int) -> bytes:
         return self.pread(size, offset)
 

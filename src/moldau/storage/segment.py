@@ -29,6 +29,8 @@ _REMEMBERED = 512
 FEW_ENTRIES = 64
 """So many index entries may be lost: a start finds them again in the log. More are synced with the next flush."""
 _NO_BOUND = 0x7FFFFFFF
+COLD_BYTES = 1 << 20
+"""The most that one read returns of bytes whose checksums have to be looked at."""
 
 
 class Mark(NamedTuple):
@@ -433,10 +435,11 @@ class Segment:
                 break
             end, next_offset = after, header.next_offset
         if next_offset >= 0:
-            self._remember(next_offset, end)
+            self.remember(next_offset, end)
         return end
 
-    def _remember(self, offset: int, position: int) -> None:
+    def remember(self, offset: int, position: int) -> None:
+        """A reader comes to ``offset``, whose batch is at ``position``."""
         self.positions[offset] = position
         if len(self.positions) > _REMEMBERED:
             self._forget()
@@ -446,7 +449,7 @@ class Segment:
         trusted.
         """
         file = self.open()
-        end = min(cap, self.size)
+        end = min(cap, self.size, position + COLD_BYTES)
         data = file.pread(max(end - position, HEADER_SIZE), position)
         at, next_offset = 0, -1
         while (not at or position + at < end) and at + HEADER_SIZE <= len(data):
@@ -471,7 +474,7 @@ class Segment:
                 raise CorruptLog(self.path(), position, "the file is shorter than it was")
             return b""
         self._checked(position, position + at)
-        self._remember(next_offset, position + at)
+        self.remember(next_offset, position + at)
         return data if at == len(data) else data[:at]
 
     def _checked(self, start: int, end: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moldau.client.connection import connect
 from moldau.terms import Code
 from moldau.wire.batch import headers
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
@@ -377,5 +378,54 @@ def test_two_fetches_on_a_connection_do_not_end_each_others_wait(tmp_path: Path)
             await until(lambda: len(room) == 2)
             await asyncio.wait_for(cluster.ask(0, ListOffsetsRequest()), 60)
             assert [offsets(await wait) for wait in parked] == [[], []]
+
+    run(work)
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+def test_a_fetch_of_twenty_thousand_partitions_has_the_loop_turn_and_names_them_all(
+    tmp_path: Path, session_epoch: int
+) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=3)
+            for number in range(3):
+                await cluster.produce(0, batch(2), number=number)
+            asked = cluster.fetch_request(*((number, 0) for number in range(20_000)), max_wait_ms=60_000)
+            asked.session_epoch = session_epoch
+            other = await connect(cluster.world, "127.0.0.1", cluster.brokers[0].port)
+            long = asyncio.ensure_future(cluster.ask(0, asked, 17))
+            await until(lambda: cluster.brokers[0].door.memory.requests == 1, "it is worked on")
+            for _ in range(3):
+                await other.ask(cluster.fetch_request((0, 0)), version=17)
+            assert not long.done(), "others have their turns"
+            answer = await long
+            (topic,) = answer.responses
+            assert [part.partition_index for part in topic.partitions] == list(range(20_000))
+            assert [offsets(part) for part in topic.partitions[:3]] == [[0]] * 3
+            assert {part.error_code for part in topic.partitions[3:]} == {Code.UNKNOWN_TOPIC_OR_PARTITION}
+            assert bool(answer.session_id) == (session_epoch == 0)
+            other.close()
+
+    run(work)
+
+
+def test_offsets_of_twenty_thousand_partitions_are_looked_up_in_turns(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            await cluster.produce(0, batch(2))
+            parts = [ListOffsetsRequest.ListOffsetsPartition(partition_index=n, timestamp=-1) for n in range(20_000)]
+            topic = ListOffsetsRequest.ListOffsetsTopic(name="flights", partitions=parts)
+            other = await connect(cluster.world, "127.0.0.1", cluster.brokers[0].port)
+            long = asyncio.ensure_future(cluster.ask(0, ListOffsetsRequest(topics=[topic]), 7))
+            await until(lambda: cluster.brokers[0].door.memory.requests == 1, "it is worked on")
+            for _ in range(3):
+                await other.ask(cluster.fetch_request((0, 0)), version=17)
+            assert not long.done(), "others have their turns"
+            found = (await long).topics[0].partitions
+            assert [part.offset for part in found[:2]] == [2, -1]
+            assert len(found) == 20_000
+            other.close()
 
     run(work)

@@ -295,3 +295,25 @@ def test_a_process_that_has_no_handle_left_ends_the_connection(
             assert await at.read() == b""
 
     run(scene())
+
+
+def test_what_waits_in_the_loops_own_queue_is_not_overtaken_and_no_file_is_read_because_of_it(
+    run: Callable[[Awaitable[None]], None], tmp_path: Path
+) -> None:
+    async def work() -> None:
+        async with connected(tmp_path) as scene:
+            transport = scene.server.transport
+            before = os.urandom(8 << 20)
+            transport.write(before)
+            while not transport._transport.get_write_buffer_size():  # noqa: ASYNC110  # no event tells
+                await asyncio.sleep(0)
+            stretch = scene.stretch()
+            scene.send([b"head", stretch, b"tail"])
+            assert stretch._data is None
+            got = await scene.read(len(before) + SIZE + 8)
+            assert got == before + b"head" + TEXT + b"tail"
+            assert stretch._data is None, "it was sent from the file"
+            while "resume" not in scene.server.said[-1]:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+
+    run(work())

@@ -2,8 +2,8 @@
 
 One request, one file: ``kNN_name.py`` holds ``handle(node, request, context)`` for broker listeners and, where a
 controller answers too, ``control(node, request, context)`` for controller listeners. A handler returns the response,
-None
-(nothing is sent), or an awaitable of the response; it is imported when the first such request arrives.
+None (nothing is sent), an awaitable of the response, or for a long request ``Slices``; it is imported when the first
+such request arrives.
 
 The table is also the whole answer to ApiVersions: nothing is advertised that does not answer. Ranges are Apache Kafka
 4.2's maxima with 3.9's minima, so that clients old and new see one coherent release. Produce shows 0-2 though it
@@ -12,7 +12,7 @@ serves from 3, as Kafka 4 does: older librdkafka would otherwise lose compressio
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from importlib import import_module
 from typing import Any
 
@@ -20,7 +20,9 @@ from moldau.terms.named import NamedTuple
 from moldau.wire.apis import APIS
 from moldau.wire.schema import Message
 
-Handler = Callable[[Any, Any, Any], Message | None | Awaitable[Message | None]]
+Slices = Generator[None, None, Message | None]
+"""Work on a long request that pauses where everybody else should have a turn, and returns the response."""
+Handler = Callable[[Any, Any, Any], Message | None | Awaitable[Message | None] | Slices]
 
 BROKER = "broker"
 CONTROLLER = "controller"

@@ -9,32 +9,85 @@ A follower (replica id >= 0) reads up to the log's end, and its position drives 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator, Iterator
 from typing import Any
 
-from moldau.broker.readings import Terms
+from moldau.broker.readings import LOOK_AT_ONCE, Reader, Terms
 from moldau.ports.rare import EMPTY_FETCH, SHORT_FETCH
 from moldau.terms import Code
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 READ_COMMITTED = 1
+Topic = FetchRequest.FetchTopic
 
 
-def handle(node: Any, request: FetchRequest, context: Any) -> FetchResponse | Awaitable[FetchResponse | None]:
+def handle(
+    node: Any, request: FetchRequest, context: Any
+) -> FetchResponse | Awaitable[FetchResponse | None] | Generator[None, None, FetchResponse]:
     """Read what is there, or wait for it."""
-    version = context.api_version
-    state = request.replica_state
-    replica_id, broker_epoch = (state.replica_id, state.replica_epoch) if version >= 15 else (request.replica_id, -1)
-    reader = node.replicas.sessions.open(request, version, follower=replica_id >= 0)
+    if request.topics and sum([len(topic.partitions) for topic in request.topics]) > LOOK_AT_ONCE:
+        return _long(node, request, context)
+    reader = _open(node, request, context)
     if isinstance(reader, Code):
         return FetchResponse(error_code=reader)
+    answer = reader.fetch(_terms(node, request, context))
+    if reader.waiting is not None and context.connection is not None:
+        context.connection.waiting.add(reader.waiting, of_consumer=reader.terms.replica_id < 0)
+    return answer
+
+
+def _long(node: Any, request: FetchRequest, context: Any) -> Generator[None, None, FetchResponse]:
+    """More partitions than one turn should look at: taken in by and by, and answered with what there is by then."""
+    pieces = _pieces(request.topics)
+    request.topics = next(pieces)
+    reader = _open(node, request, context)
+    if isinstance(reader, Code):
+        return FetchResponse(error_code=reader)
+    for piece in pieces:
+        yield
+        reader.name(piece, by_id=context.api_version >= 13)
+    return (yield from reader.fetch_at_once(_terms(node, request, context)))
+
+
+def _pieces(topics: list[Topic]) -> Iterator[list[Topic]]:
+    """The topics, in lists of so many partitions at most."""
+    piece: list[Topic] = []
+    room = LOOK_AT_ONCE
+    for topic in topics:
+        for begin in range(0, len(topic.partitions), LOOK_AT_ONCE):
+            parts = topic.partitions[begin : begin + LOOK_AT_ONCE]
+            if len(parts) > room:
+                yield piece
+                piece, room = [], LOOK_AT_ONCE
+            piece.append(Topic(topic=topic.topic, topic_id=topic.topic_id, partitions=parts))
+            room -= len(parts)
+    yield piece
+
+
+def _replica(request: FetchRequest, version: int) -> tuple[int, int]:
+    """Replica id and broker epoch of who asks; -1 for consumers."""
+    state = request.replica_state
+    return (state.replica_id, state.replica_epoch) if version >= 15 else (request.replica_id, -1)
+
+
+def _open(node: Any, request: FetchRequest, context: Any) -> Reader | Code:
+    """The reader, or why its session cannot go on."""
+    replica_id, _ = _replica(request, context.api_version)
+    found: Reader | Code = node.replicas.sessions.open(request, context.api_version, follower=replica_id >= 0)
+    return found
+
+
+def _terms(node: Any, request: FetchRequest, context: Any) -> Terms:
+    """What is asked of the whole."""
+    version = context.api_version
+    replica_id, broker_epoch = _replica(request, version)
     max_bytes, max_wait_ms = request.max_bytes, request.max_wait_ms
     if replica_id < 0:
         max_bytes = min(max_bytes, node.config["fetch.max.bytes"])
     if (rare := node.world.rare) is not None:
         max_bytes = 1 if rare(SHORT_FETCH) else max_bytes
         max_wait_ms = 0 if rare(EMPTY_FETCH) else max_wait_ms
-    terms = Terms(
+    return Terms(
         version,
         replica_id,
         broker_epoch,
@@ -45,10 +98,6 @@ def handle(node: Any, request: FetchRequest, context: Any) -> FetchResponse | Aw
         request.rack_id,
         context.listener,
     )
-    answer = reader.fetch(terms)
-    if reader.waiting is not None and context.connection is not None:
-        context.connection.waiting.add(reader.waiting, of_consumer=replica_id < 0)
-    return answer  # type: ignore[no-any-return]
 
 
 def control(node: Any, request: FetchRequest, context: Any) -> FetchResponse | Awaitable[FetchResponse | None]:

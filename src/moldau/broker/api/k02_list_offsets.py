@@ -8,10 +8,10 @@ cover its epoch's start yet says OFFSET_NOT_AVAILABLE rather than step back (KIP
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 from typing import Any
 
-from moldau.broker.asking import turn
+from moldau.broker.asking import at_once, turn
 from moldau.broker.examinations import in_parts
 from moldau.broker.replica import Replica
 from moldau.storage import LogError
@@ -27,25 +27,40 @@ DEBUGGING = -2
 """The replica id of tools that look at any replica."""
 Slot = ListOffsetsResponse.ListOffsetsPartitionResponse
 _NOWHERE = (-1, -1, -1)
+AT_ONCE = 500
+"""Partitions that are looked up in one turn of the loop."""
 SEARCHES_AT_ONCE = 10
 """Partitions that are looked through by time before the loop turns."""
 warnings = logging.getLogger("moldau.replicas")
 
 
-def handle(node: Any, request: ListOffsetsRequest, context: Any) -> ListOffsetsResponse | Awaitable[Any]:
+def handle(
+    node: Any, request: ListOffsetsRequest, context: Any
+) -> ListOffsetsResponse | Awaitable[Any] | Generator[None, None, ListOffsetsResponse | Awaitable[Any]]:
     """Look up; what has to be searched by time is looked for in parts, while others are served."""
+    return at_once(_steps(node, request, context), sum(len(topic.partitions) for topic in request.topics) <= AT_ONCE)
+
+
+def _steps(
+    node: Any, request: ListOffsetsRequest, context: Any
+) -> Generator[None, None, ListOffsetsResponse | Awaitable[Any]]:
+    """As ``handle``, with a pause after so many partitions."""
     response = ListOffsetsResponse()
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
     for topic in request.topics:
-        for part in topic.partitions:
+        for number, part in enumerate(topic.partitions, 1):
+            if not number % (10 * AT_ONCE):
+                yield
             key = (topic.name, part.partition_index)
             (twice if key in seen else seen).add(key)
     searches: list[_Search] = []
     for topic in request.topics:
         shown = ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(shown)
-        for part in topic.partitions:
+        for number, part in enumerate(topic.partitions, 1):
+            if not number % AT_ONCE:
+                yield
             slot = Slot(partition_index=part.partition_index)
             shown.partitions.append(slot)
             if (topic.name, part.partition_index) in twice:

@@ -7,9 +7,10 @@ come from the committed image over this node's file. Secrets have no value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
+from moldau.broker.asking import at_once
 from moldau.broker.config_changes import named_this_node
 from moldau.controller.topics import bad_name
 from moldau.image import Image
@@ -40,12 +41,26 @@ Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Settings = Callable[[str], list[Setting]]
 _KEYS_OF_BROKERS = {**BROKER_KEYS, **ONLY_DYNAMIC}
+AT_ONCE = 5
+"""Resources that are described in one turn of the loop: each has dozens of settings."""
 WITHOUT_EFFECT = "(Accepted by Moldau, without effect.)"
 
 
-def handle(node: Any, request: DescribeConfigsRequest, context: Any) -> DescribeConfigsResponse:
+def handle(
+    node: Any, request: DescribeConfigsRequest, context: Any
+) -> DescribeConfigsResponse | Generator[None, None, DescribeConfigsResponse]:
     """Answer from this node's image and file."""
-    return DescribeConfigsResponse(results=[_result(node, request, asked, context.kind) for asked in request.resources])
+    return at_once(_steps(node, request, context), len(request.resources) <= AT_ONCE)
+
+
+def _steps(node: Any, request: DescribeConfigsRequest, context: Any) -> Generator[None, None, DescribeConfigsResponse]:
+    """The answer, with a pause after so many resources."""
+    response = DescribeConfigsResponse()
+    for number, asked in enumerate(request.resources, 1):
+        if not number % AT_ONCE:
+            yield
+        response.results.append(_result(node, request, asked, context.kind))
+    return response
 
 
 control = handle

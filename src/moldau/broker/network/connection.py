@@ -323,7 +323,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(result, Message):
             assert ready is not None, "a response was encoded"
             self._fill(slot, ready, header)
-        elif isinstance(result, GeneratorType):
+        elif isinstance(result, Generator):
             self._begin(result, header, lambda found: self._settle(slot, found, header))
         else:
             self._await(result, slot, header)
