@@ -1,4 +1,4 @@
-"""What greedy, slow and many clients cost a node, and whoever else uses it: one node of Moldau, clients in this process.
+"""What greedy, slow and many clients cost a node and its other clients: one node of Moldau, clients in this process.
 
     python -m bench.clients [--only CASE ...] [--json FILE]
 

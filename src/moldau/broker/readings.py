@@ -146,6 +146,15 @@ class Reader:
         if asked is not None:
             self._unwatch(asked)
 
+    def forget_all(self) -> Generator[None, None, None]:
+        """Nobody asks again: partitions and their reader know each other, and would wait for the collector."""
+        self.unread.clear()
+        while self.parts:
+            for _ in range(min(len(self.parts), LOOK_AT_ONCE)):
+                _, asked = self.parts.popitem()
+                self._unwatch(asked)
+            yield
+
     # ---- what happens to partitions
 
     def note(self, asked: Asked) -> None:
@@ -231,9 +240,12 @@ class Reader:
 
         left, size, urgent, in_memory_left = self.terms.max_bytes, 0, False, IN_MEMORY_BYTES
         found = []
-        for number, (key, asked) in enumerate(list(self.unread.items()), 1):
+        for number, key in enumerate(list(self.unread), 1):
             if not number % LOOK_AT_ONCE:
                 yield
+            asked = self.unread.get(key)
+            if asked is None:  # forgotten during a pause
+                continue
             data = read(self, asked, left if in_memory_left > 0 else 0, first=not size)
             found.append((asked, data))
             length = len(data.records or b"")

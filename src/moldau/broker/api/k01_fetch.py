@@ -46,7 +46,10 @@ def _long(node: Any, request: FetchRequest, context: Any) -> Generator[None, Non
     for piece in pieces:
         yield
         reader.name(piece, by_id=context.api_version >= 13)
-    return (yield from reader.fetch_at_once(_terms(node, request, context)))
+    answer = yield from reader.fetch_at_once(_terms(node, request, context))
+    if not reader.lasting:
+        yield from reader.forget_all()
+    return answer
 
 
 def _pieces(topics: list[Topic]) -> Iterator[list[Topic]]:
