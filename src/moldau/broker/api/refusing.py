@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Any
 
-from moldau.broker.api import Handler, control_of
+from moldau.broker.api import Handler, Slices, control_of
 from moldau.controller.replies import Refused
 from moldau.terms import Code
 from moldau.wire.apis import APIS
@@ -49,7 +49,7 @@ class _Refusing:
 def guarded(control: Handler) -> Handler:
     """A controller's handler that answers UNKNOWN_SERVER_ERROR where it breaks."""
 
-    def handle(node: Any, request: Any, context: Any) -> Message | None | Awaitable[Message | None]:
+    def handle(node: Any, request: Any, context: Any) -> Message | None | Awaitable[Message | None] | Slices:
         try:
             answer = control(node, request, context)
         except AssertionError:
