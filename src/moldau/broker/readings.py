@@ -187,7 +187,7 @@ class Reader:
             self.touch(asked, urgent=True)
 
         self.loading = True
-        self.replicas.cold_reads.begin(load, done)
+        self.replicas.sessions.cold_reads.begin(load, done)
 
     def watch(self, asked: Asked) -> None:
         """Have appends (followers) or watermarks (consumers) mark the partition."""

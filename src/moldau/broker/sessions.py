@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from moldau.broker.cold_reads import ColdReads
 from moldau.broker.readings import Asked, Data, Reader
 from moldau.ports import Clock, Random
 from moldau.ports.rare import LOST_SESSION
@@ -57,6 +58,7 @@ class Sessions:
     def __init__(self, replicas: Replicas, clock: Clock, random: Random, slots: int) -> None:
         self._replicas = replicas
         self._clock = clock
+        self.cold_reads = ColdReads(replicas.around.world.tasks)
         self._random = random
         self._slots = slots
         self._by_id: OrderedDict[int, Session] = OrderedDict()  # least recently used first
