@@ -20,8 +20,8 @@ from moldau.terms.named import NamedTuple
 from moldau.wire.apis import APIS
 from moldau.wire.schema import Message
 
-Slices = Generator[None, None, Message | None]
-"""Work on a long request that pauses where everybody else should have a turn, and returns the response."""
+Slices = Generator[None, None, Message | None | Awaitable[Message | None]]
+"""Work on a long request that pauses where everybody else should have a turn, and returns as a handler does."""
 Handler = Callable[[Any, Any, Any], Message | None | Awaitable[Message | None] | Slices]
 
 BROKER = "broker"

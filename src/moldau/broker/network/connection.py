@@ -324,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
             assert ready is not None, "a response was encoded"
             self._fill(slot, ready, header)
         elif isinstance(result, Generator):
-            self._begin(result, header, lambda found: self._settle(slot, found, header))
+            self._begin(result, header, lambda found: self._worked(slot, found, header))
         else:
             self._await(result, slot, header)
 
@@ -373,6 +373,13 @@ class Connection(asyncio.BufferedProtocol):
         if slot.stats is not None:
             self.listener.answered(slot.stats, slot.began_ms, response)
         self._fill(slot, ready, header)
+
+    def _worked(self, slot: Slot, found: Message | Awaitable[Message | None] | None, header: RequestHeader) -> None:
+        """The work in slices has its answer, or what that is still waited for."""
+        if found is None or isinstance(found, Message):
+            self._settle(slot, found, header)
+        else:
+            self._await(found, slot, header)
 
     def _failed(self, header: RequestHeader, error: BaseException) -> None:
         """There will be no answer: the node hears why, and the client by its connection's end."""
