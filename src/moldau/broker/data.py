@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from moldau.broker.asking import pause
+from moldau.broker.asking import in_turns, pause
 from moldau.broker.cleaning import Cleaning
 from moldau.broker.coordinator import Coordinator
 from moldau.broker.formatting import METADATA_FOLDER, FormatRefused
@@ -29,6 +29,7 @@ from moldau.runtime.repeated import UNLIMITED
 from moldau.storage.errors import DirOffline, LogError
 from moldau.storage.flush import Flush
 from moldau.storage.folder import LogDir
+from moldau.storage.loading import DirLoad
 from moldau.storage.log import Log
 from moldau.storage.log_dirs import LogDirs
 from moldau.storage.names import LOCK
@@ -40,6 +41,10 @@ PROBE_MS = 2_000
 OVERDUE_MS = 10_000
 DELETION_MS = 1_000
 FLUSH_MS = 1_000
+LOADED_AT_ONCE = 16
+"""Logs that a thread reads before the loop takes them in."""
+RETAINED = 10
+"""A step of the loop holds a tenth as many logs of retention: it opens three files of each."""
 FATAL = frozenset({errno.EIO, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ESTALE})
 """What the disk probe may meet that no waiting mends; a full disk, or too many open files, is not among it."""
 
@@ -62,6 +67,7 @@ class DataSide:
         self._probe_sent_ms: int | None = None
         self._stopped = self._loading = False
         self._loaded = asyncio.Event()
+        self._reading_producers = False
         self._passing = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -76,16 +82,16 @@ class DataSide:
         if node.config.on_zookeeper:
             self._leave_quorum(f"{node.config.metadata_dir}/{METADATA_FOLDER}")
 
-    def load(self) -> Generator[None, None, None]:
-        """Load every log, with pauses where the loop should turn: the quorum goes on meanwhile, and health pages tell
-        that the node lives. LogError says why not."""
+    async def load(self) -> None:
+        """Load every log on worker threads: the quorum goes on meanwhile, and health pages tell that the node lives.
+        LogError says why not."""
         self._loading = True
         try:
-            yield from self._load()
+            await self._load()
         finally:
             self._loaded.set()
 
-    def _load(self) -> Generator[None, None, None]:
+    async def _load(self) -> None:
         node = self._node
         around = Surroundings(
             me=node.config.node_id,
@@ -100,8 +106,13 @@ class DataSide:
             broke=node.leader_broke,
         )
         self.replicas = node.replicas = Replicas(around)
-        at_once = max(self._world.step // 2, 1)
-        yield from self.log_dirs.load_in_turns(self.replicas.config_of, self._world.clock.wall_ms(), at_once)
+        self.log_dirs.damaged.on_found = self._tell
+        for dir in self.log_dirs.dirs:
+            dir.on_cut = self._producers_cut
+        now_ms = self._world.clock.wall_ms()
+        loads = self.log_dirs.begin_load(self.replicas.config_of, now_ms)
+        await together(map(self._load_directory, loads))
+        self.log_dirs.end_load(loads, now_ms)
         for dir in self.log_dirs.dirs:
             dir.on_offline = self._dir_failed
         for finding in self.log_dirs.findings:
@@ -109,6 +120,34 @@ class DataSide:
         node.metadata.subscribe(self.replicas.apply_in_turns)
         self.coordinator = node.coordinator = Coordinator(node)
         node.metadata.subscribe(self.coordinator.apply)
+
+    async def _load_directory(self, loading: DirLoad) -> None:
+        """Read the logs of one directory, on as many threads as num.recovery.threads.per.data.dir says."""
+        threads = self._node.config["num.recovery.threads.per.data.dir"]
+        pool = pools.recovery(loading.dir.path, threads)
+        off_loop = self._world.tasks.off_loop
+
+        async def read_some() -> None:
+            while (batch := loading.next_batch(LOADED_AT_ONCE)) is not None and not self._stopped:
+                await off_loop(batch.run, pool)
+                loading.end(batch)
+
+        await off_loop(loading.begin, pool)
+        await together(read_some() for _ in range(threads))
+
+    @staticmethod
+    def _tell(sentence: str) -> None:
+        log.error("%s", sentence)
+
+    def _producers_cut(self) -> None:
+        """Logs were cut, and their producers' state has to be read again before somebody needs it."""
+        if not self._reading_producers:
+            self._reading_producers = True
+            self._world.tasks.spawn(self._read_producers(), "producers' state")
+
+    async def _read_producers(self) -> None:
+        await in_turns(self._world.tasks, self.log_dirs.producers_in_turns())
+        self._reading_producers = False
 
     def _leave_quorum(self, folder: str) -> None:
         """A metadata log here is that of a quorum which this broker went back from (KIP-866): should it ever follow one
@@ -148,13 +187,10 @@ class DataSide:
     def start(self) -> None:
         """Begin the passes."""
         config = self._node.config
-        wall_ms = self._world.clock.wall_ms
         # A flush that was begun and not ended would never be begun again, while replicas rely on it.
         self._every("flush", FLUSH_MS, self._flush, restarts=False)
         self._every("checkpoint", config["replica.high.watermark.checkpoint.interval.ms"], self._checkpoint)
-        self._every(
-            "retention", config["log.retention.check.interval.ms"], lambda: self.log_dirs.retention_pass(wall_ms())
-        )
+        self._every("retention", config["log.retention.check.interval.ms"], self._retain)
         self._every("deletion", DELETION_MS, self._delete)
         self.cleaning.start()
         for key in ("log.cleaner.backoff.ms", "log.cleaner.threads"):
@@ -204,13 +240,20 @@ class DataSide:
             if not self._passing:
                 self._idle.set()
 
+    async def _retain(self) -> None:
+        at_once = max(self._world.step // RETAINED, 1)
+        await in_turns(self._world.tasks, self.log_dirs.retention_in_turns(self._world.clock.wall_ms(), at_once))
+
     async def _flush(self) -> None:
         if (rare := self._world.rare) is not None and rare(LATE_FLUSH):
             return
-        due: dict[str, list[tuple[Log, Flush]]] = {}
-        for partition_log, flush in self.log_dirs.flushes_due(self._world.clock.wall_ms()):
-            due.setdefault(partition_log.dir.path, []).append((partition_log, flush))
-        await together(self._run_flushes(path, flushes) for path, flushes in due.items())
+        while some := self.log_dirs.flushes_due(self._world.clock.wall_ms()):
+            due: dict[str, list[tuple[Log, Flush]]] = {}
+            for partition_log, flush in some:
+                due.setdefault(partition_log.dir.path, []).append((partition_log, flush))
+            await together(self._run_flushes(path, flushes) for path, flushes in due.items())
+            if self._stopped:
+                return
 
     async def _run_flushes(self, path: str, flushes: list[tuple[Log, Flush]]) -> None:
         """Those of one directory, one after the other."""

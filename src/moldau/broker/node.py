@@ -208,7 +208,7 @@ class Node:
         if self.data is None:
             return True
         if self._stopping is None:
-            await in_turns(self.world.tasks, self.data.load())
+            await self.data.load()
         if self._stopping is not None:
             await self._stopping
             return False

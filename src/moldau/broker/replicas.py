@@ -9,7 +9,7 @@ its replicas offline, and no others. Read next: ``replica.py`` (one of them), ``
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from errno import ENOSPC
 from itertools import islice
 from typing import Any
@@ -39,6 +39,7 @@ from moldau.replication.facts import Assignment
 from moldau.replication.partition import Partition
 from moldau.replication.roles import Role
 from moldau.storage import Admitted, Appended, DirOffline, DiskFull, Given, LogConfig, LogError
+from moldau.storage.strays import make_way, sort_out
 from moldau.terms import Code, TopicPartition
 
 log = logging.getLogger("moldau.replicas")
@@ -182,17 +183,11 @@ class Replicas:
         if delta.brokers:
             yield from self._brokers_changed(set(delta.brokers))
 
-    def _start(self) -> Iterator[None]:
+    def _start(self) -> Generator[None, None, None]:
         self._started = True
-        logs = list(self.logs.logs)
-        at_once = STRAYS_AT_ONCE * self.around.world.step
-        for begin in range(0, len(logs), at_once):
-            if begin:
-                yield
-            some = logs[begin : begin + at_once]
-            wanted = {partition: id for partition in some if (id := self._assigned_here(partition)) is not None}
-            for stray in self.logs.remove_strays(wanted, self._clock.wall_ms(), some):
-                log.warning("the log of %s belongs to no partition of this broker any more and is removed", stray)
+        at_once, now_ms = STRAYS_AT_ONCE * self.around.world.step, self._clock.wall_ms()
+        for sentence in (yield from sort_out(self.logs, self.image.topics, self._assigned_here, now_ms, at_once)):
+            log.warning("%s", sentence)
         self.relocations.wake()
         self._schedule_sweep()
 
@@ -257,9 +252,11 @@ class Replicas:
         try:
             found = self.logs.logs.get(partition)
             if found is not None and found.topic_id not in (None, assigned.topic_id):
-                self.logs.delete(partition, now_ms)
+                self.logs.set_aside((partition,), now_ms)
                 found = None
             if found is None:
+                if partition in self.logs.left_alone:
+                    make_way(self.logs, partition)
                 found = self.logs.create(partition, assigned.topic_id, config, now_ms=now_ms, is_new=is_new)
             elif found.config is not config:
                 found.reconfigure(config)

@@ -36,6 +36,11 @@ def reads(path: str) -> Pool:
     return Pool(f"reads {path}", 2)
 
 
+def recovery(path: str, threads: int) -> Pool:
+    """The threads that load the logs of one log directory (num.recovery.threads.per.data.dir)."""
+    return Pool(f"recovery {path}", threads)
+
+
 def removals(path: str) -> Pool:
     """The thread that removes files of one log directory: a large file takes seconds, and no flush waits for it."""
     return Pool(f"removals {path}")

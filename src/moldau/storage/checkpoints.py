@@ -16,9 +16,13 @@ from moldau.storage.errors import BrokenFile
 from moldau.terms import TopicPartition, uuid_bytes, uuid_text
 from moldau.terms.named import NamedTuple
 
+_INT32_MAX, _INT64_MAX = 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF
 
-def _lines(data: bytes, what: str) -> list[list[str]]:
+
+def _lines(data: bytes, what: str, problems: list[str] | None = None) -> list[list[str]]:
     """The entries of a checkpoint file as fields; the count line must agree, so that a cut file is noticed.
+
+    With ``problems``, a wrong count is named there; the last line of a file that was cut within it is left out.
 
     An empty file has none: Kafka makes its checkpoints empty and writes them when there is something to say.
     """
@@ -33,7 +37,12 @@ def _lines(data: bytes, what: str) -> list[list[str]]:
         raise BrokenFile(f"{what}: version {version} is not known, 0 is expected")
     entries = [line.split() for line in lines[2:] if line.strip()]
     if len(entries) != count:
-        raise BrokenFile(f"{what}: {count} entries are announced and {len(entries)} found")
+        problem = f"{what}: {count} entries are announced and {len(entries)} found"
+        if problems is None:
+            raise BrokenFile(problem)
+        problems.append(problem)
+        if entries and not data.endswith(b"\n"):
+            entries.pop()
     return entries
 
 
@@ -46,15 +55,22 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     return _text([f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items()])
 
 
-def parse_offsets(data: bytes, what: str) -> dict[TopicPartition, int]:
-    """The offsets in a checkpoint; BrokenFile names ``what`` and the line."""
+def parse_offsets(data: bytes, what: str, problems: list[str] | None = None) -> dict[TopicPartition, int]:
+    """The offsets in a checkpoint. A line that is none is a BrokenFile that names ``what`` and the line; with
+    ``problems`` it is named there and left out: the other partitions are not to blame for it."""
     offsets: dict[TopicPartition, int] = {}
-    for number, fields in enumerate(_lines(data, what), 3):
+    for number, fields in enumerate(_lines(data, what, problems), 3):
         try:
             topic, partition, offset = fields
-            offsets[TopicPartition(topic, int(partition))] = int(offset)
+            value = int(offset)
+            if not 0 <= value <= _INT64_MAX:
+                raise ValueError
+            offsets[TopicPartition(topic, int(partition))] = value
         except ValueError:
-            raise BrokenFile(f"{what}, line {number}: topic, partition and offset are expected") from None
+            problem = f"{what}, line {number}: topic, partition and offset are expected"
+            if problems is None:
+                raise BrokenFile(problem) from None
+            problems.append(problem)
     return offsets
 
 
@@ -71,8 +87,8 @@ def parse_epochs(data: bytes, what: str) -> list[tuple[int, int]]:
             epoch, start = (int(field) for field in fields)
         except ValueError:
             raise BrokenFile(f"{what}, line {number}: an epoch and an offset are expected") from None
-        if epoch < 0 or start < 0:
-            raise BrokenFile(f"{what}, line {number}: neither epoch nor offset can be negative")
+        if not (0 <= epoch <= _INT32_MAX and 0 <= start <= _INT64_MAX):
+            raise BrokenFile(f"{what}, line {number}: neither epoch nor offset can be negative, or so large")
         entries.append((epoch, start))
     return entries
 

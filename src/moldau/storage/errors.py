@@ -44,6 +44,12 @@ class DirOffline(LogError):
         self.path = path
 
 
+class UnusableFile(LogError):
+    """One file or folder cannot be opened, made or renamed, while its log directory answers: it costs its partition."""
+
+    code = Code.KAFKA_STORAGE_ERROR
+
+
 class DiskFull(LogError):
     """No space was left for an append; nothing of it is visible, and the log goes on once there is space again."""
 

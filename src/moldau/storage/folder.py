@@ -7,6 +7,7 @@ owner).
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
@@ -14,12 +15,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from moldau.ports import Disk, Random
 from moldau.storage.checkpoints import format_partition_metadata
-from moldau.storage.errors import DirOffline
-from moldau.storage.names import PARTITION_METADATA
+from moldau.storage.errors import DirOffline, LogError, UnusableFile
+from moldau.storage.names import LOCK, PARTITION_METADATA
 
 if TYPE_CHECKING:
     from moldau.storage.admission import Admission
     from moldau.storage.config import LogConfig
+
+_TOO_MANY_OPEN = frozenset({errno.EMFILE, errno.ENFILE})
+ONE_FILE = _TOO_MANY_OPEN | {
+    errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP,
+    errno.ENOTEMPTY, errno.EEXIST,
+}  # fmt: skip
+"""What says something about one path, or about this process, and nothing about the disk as long as others can be
+opened."""
 
 
 class Opened(Protocol):
@@ -64,6 +73,12 @@ class OpenFiles:
             else:
                 candidate.close_file()
 
+    def close_all(self) -> None:
+        """Close what nobody is using."""
+        limit, self.limit = self.limit, 0
+        self.trim()
+        self.limit = limit
+
     def closed(self, owner: Opened) -> None:
         """``owner`` closed its file by itself."""
         self._queue.pop(owner, None)
@@ -94,10 +109,12 @@ class LogDir:
         "disk",
         "doomed",
         "admissions",
+        "cut",
         "files",
         "lock",
         "id",
         "offline",
+        "on_cut",
         "on_offline",
         "names",
         "path",
@@ -127,6 +144,9 @@ class LogDir:
         self.rolled: list[Any] = []
         """Logs that closed a segment since ``LogDirs.flush_pass`` last looked."""
         self.on_offline: Callable[[LogDir], None] | None = None
+        self.cut: list[Any] = []
+        """Logs whose producers' state has to be read again, since they were cut; ``on_cut`` is told when there are."""
+        self.on_cut: Callable[[], object] | None = None
         self.restart_points: Callable[[], None] | None = None
         """Write the recovery point checkpoint now: a log was cut below what the file says (see ``Log.truncate_to``)."""
 
@@ -141,6 +161,26 @@ class LogDir:
             if self.on_offline is not None:
                 self.on_offline(self)
         return DirOffline(self.path, error)
+
+    def producers_cut(self, log: Any) -> None:
+        """The log's producers' state has to be read again, if there is anybody to do it before it is needed."""
+        if self.on_cut is not None:
+            self.cut.append(log)
+            self.on_cut()
+
+    def judge(self, error: OSError, path: str = "") -> LogError:
+        """The exception to raise for ``error``: UnusableFile when it is about one path only, else DirOffline."""
+        if self.offline is None and error.errno in ONE_FILE and self._answers():
+            return UnusableFile(str(error) if error.filename else f"{path or self.path}: {error}")
+        return self.fail(error)
+
+    def _answers(self) -> bool:
+        """Whether a file of the directory can be opened for writing."""
+        try:
+            self.disk.open(f"{self.path}/{LOCK}", create=True).close()
+        except OSError as error:
+            return error.errno in _TOO_MANY_OPEN
+        return True
 
     def sync_names(self) -> None:
         """Make the names in it durable, if any has changed since they were; DirOffline when that fails."""
@@ -157,7 +197,8 @@ class LogDir:
 
 
 class Watch:
-    """``with dir.watch:`` an OSError inside takes the directory offline and leaves as DirOffline."""
+    """``with dir.watch:`` an OSError inside takes the directory offline and leaves as DirOffline; one that is about a
+    single path leaves as UnusableFile."""
 
     __slots__ = ("_dir",)
 
@@ -169,7 +210,7 @@ class Watch:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
-            raise self._dir.fail(error) from error
+            raise self._dir.judge(error) from error
 
 
 class Folder:

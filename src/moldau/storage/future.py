@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from moldau.storage import names
-from moldau.storage.errors import DirOffline, LogError
+from moldau.storage.errors import LogError
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.log import Log
 from moldau.terms import Code, TopicPartition
@@ -53,7 +53,7 @@ class Futures:
         for future in self._found:
             partition = future.log.partition
             log = self._dirs.logs.get(partition)
-            with suppress(DirOffline):
+            with suppress(LogError):
                 if log is not None and partition not in self.logs and _belongs(future.log, log):
                     self.logs[partition] = future
                 elif log is None and self._was_swapped(future):
@@ -130,6 +130,11 @@ class Futures:
             log.folder.path = path
             self._dirs.disk.sync_dir(log.dir.path)
 
+    def holds(self, log: Log) -> bool:
+        """Whether the log is a copy."""
+        future = self.logs.get(log.partition)
+        return future is not None and future.log is log
+
     def drop(self, partition: TopicPartition, now_ms: int) -> None:
         """Call a copy off: its folder goes. Nothing happens when there is none."""
         future = self.logs.pop(partition, None)
@@ -153,7 +158,8 @@ def _belongs(copy: Log, log: Log) -> bool:
     """Whether a copy that a start found is one of this log, and not of a former topic's of the name."""
     if copy.topic_id is None and not copy.size and log.topic_id is not None:  # a kill left it without
         copy.topic_id, copy.topic_id_saved = log.topic_id, False
-        copy.folder.say_topic(log.topic_id)
+        with copy.dir.watch:
+            copy.folder.say_topic(log.topic_id)
     return copy.topic_id is not None and copy.topic_id == log.topic_id
 
 

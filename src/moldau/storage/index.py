@@ -19,6 +19,8 @@ from moldau.storage.errors import BrokenFile
 ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
 NO_TIMESTAMP = -1
+FOLLOWING_MAX = 4096
+"""So many batches may follow an index entry; more of them, and entries are missing in the file."""
 
 _SWAP = sys.byteorder == "little"
 _HIGH = 1 if _SWAP else 0  # which half of an int64 in memory is the high one

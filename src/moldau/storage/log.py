@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from moldau.ports.disk import Stretch
 from moldau.replication.epochs import EpochTable
+from moldau.storage import truncation
 from moldau.storage.admission import Admission, Appended, Given, Refused, take
 from moldau.storage.config import LogConfig
-from moldau.storage.errors import DiskFull, LogError, OffsetOutOfRange
+from moldau.storage.errors import CorruptLog, DiskFull, LogError, OffsetOutOfRange
 from moldau.storage.flush import Flush, save_producers, small_files
 from moldau.storage.folder import Folder, LogDir
+from moldau.storage.producer_state import load_producers
 from moldau.storage.producers import Producers, Written
-from moldau.storage.recovery import Known, Loaded, drop_snapshots, load, load_producers
+from moldau.storage.recovery import Known, Loaded, load
 from moldau.storage.retention import retain
 from moldau.storage.rolling import Limits
 from moldau.storage.segment import FEW_ENTRIES, Mark, Segment
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 Buffer = bytes | bytearray | memoryview
 
 _MAX_RELATIVE = 0x7FFFFFFF
+_ADMISSIONS_MAX = 256
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -46,10 +49,10 @@ class Log:
     """
 
     __slots__ = (
-        "_bases", "_flush_messages", "_interval", "_log_append_time", "_producers", "active", "admission", "changed",
+        "_flush_messages", "_interval", "_log_append_time", "active", "admission", "bases", "changed",
         "cleaned_to", "config", "dir", "epochs", "epochs_changed", "findings", "folder", "high_watermark",
-        "last_flush_ms", "limits", "log_end_offset", "log_start_offset", "partition", "recovery_point",
-        "restart_point", "sealed", "segments", "swap", "topic_id", "topic_id_saved", "truncations",
+        "known_producers", "last_flush_ms", "limits", "log_end_offset", "log_start_offset", "partition",
+        "recovery_point", "restart_point", "sealed", "segments", "swap", "topic_id", "topic_id_saved", "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -59,7 +62,7 @@ class Log:
         self.topic_id = loaded.topic_id
         self.topic_id_saved = loaded.topic_id is not None
         self.segments: list[Segment] = loaded.segments
-        self._bases = [segment.base_offset for segment in loaded.segments]
+        self.bases = [segment.base_offset for segment in loaded.segments]
         self.active = loaded.segments[-1]
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
@@ -69,7 +72,7 @@ class Log:
         """The recovery point that the checkpoint file holds: a restart reads the log from there."""
         self.epochs: EpochTable = loaded.epochs
         self.epochs_changed = loaded.epochs_changed
-        self._producers: Producers | None = loaded.producers
+        self.known_producers: Producers | None = loaded.producers
         self.changed = False
         """Batches were written or cut since the log was loaded or closed."""
         self.truncations = 0
@@ -97,7 +100,7 @@ class Log:
         folder.names.touch()
         dir.names.touch()
         segment.created_ms = now_ms
-        loaded = Loaded(segments=[segment], topic_id=topic_id, producers=Producers())
+        loaded = Loaded(segments=[segment], topic_id=topic_id)
         log = cls(folder, partition, config, loaded)
         log.topic_id_saved = False
         log.changed = True
@@ -122,16 +125,20 @@ class Log:
         self._log_append_time = config.log_append_time
         admission = self.dir.admissions.get(config)
         if admission is None:
+            if len(self.dir.admissions) >= _ADMISSIONS_MAX:  # logs that still use one keep it
+                self.dir.admissions.clear()
             admission = self.dir.admissions[config] = Admission(config)
         self.admission = admission
 
     @property
     def producers(self) -> Producers:
-        """Idempotent producers' state, read from the newest snapshot and the log after it on first use."""
-        producers = self._producers
+        """Idempotent producers' state. After a truncation it is read again in steps (``producer_state.restore``); who
+        needs it before has it read at once.
+        """
+        producers = self.known_producers
         if producers is None:
             with self.dir.watch:
-                producers = self._producers = load_producers(self.folder, self.segments, self.log_end_offset)
+                producers = self.known_producers = load_producers(self.folder, self.segments, self.log_end_offset)
         return producers
 
     @property
@@ -194,7 +201,7 @@ class Log:
         if not marks:
             return Appended(Code.NONE, log_start_offset=self.log_start_offset)
         if marks[0].base_offset < self.log_end_offset:
-            self._restart_at(marks[0].base_offset, self.log_start_offset)
+            truncation.restart_at(self, marks[0].base_offset, self.log_start_offset)
         for header in batches:
             if header.leader_epoch > self.epochs.latest:
                 self.epochs_changed |= self.epochs.assign(header.leader_epoch, header.base_offset)
@@ -234,11 +241,9 @@ class Log:
 
     def _account(self, batches: list[BatchHeader], marks: list[Mark]) -> None:
         """The batches are in the log: producers are remembered from here on."""
-        producers = self._producers
+        producers = self.known_producers
         if producers is None:
-            if any(header.producer_id >= 0 for header in batches):
-                producers = self.producers  # read from the log, which now holds these batches too
-            return
+            return  # it is read from the log, which now holds these batches too
         for header, mark in zip(batches, marks, strict=True):
             if header.producer_id >= 0:
                 producers.record(header, mark.base_offset, header.max_timestamp)
@@ -253,7 +258,7 @@ class Log:
             except OSError as second:
                 return self.dir.fail(second)
             return DiskFull(f"no space for {self.partition} in {self.dir.path}: {error}")
-        return self.dir.fail(error)
+        return self.dir.judge(error, self.active.path())
 
     def roll(self, base_offset: int | None = None, now_ms: int = 0) -> None:
         """Close the active segment and begin another at ``base_offset`` (default: the log's end)."""
@@ -268,14 +273,15 @@ class Log:
         old.seal()
         old.save_index()
         self.sealed.append(old)
-        save_producers(self.folder, self.producers, self.log_end_offset)
+        if self.known_producers is not None:  # else an older snapshot and the log after it say the same
+            save_producers(self.folder, self.known_producers, self.log_end_offset)
         segment = Segment(self.folder, base_offset)
         segment.created_ms = now_ms
         segment.open(create=True)
         self.limits = Limits(self.config, self.dir.random)
         self.folder.names.touch()
         self.segments.append(segment)
-        self._bases.append(base_offset)
+        self.bases.append(base_offset)
         self.active = segment
         self.dir.rolled.append(self)
 
@@ -307,15 +313,17 @@ class Log:
             return self._lend_older(offset, max_bytes, up_to, at_least_one)
 
     def _lend_older(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> bytes | Stretch:
-        at = max(bisect_right(self._bases, offset) - 1, 0)
+        at = max(bisect_right(self.bases, offset) - 1, 0)
         for number in range(at, len(self.segments)):
             segment = self.segments[number]
             if segment.base_offset >= up_to:
                 break
-            after = self._bases[number + 1] if number + 1 < len(self._bases) else self.log_end_offset
+            after = self.bases[number + 1] if number + 1 < len(self.bases) else self.log_end_offset
             position = segment.locate(offset)
             if position < segment.size:  # compaction may have emptied the rest of this segment
                 return segment.lend(position, max_bytes, None if after <= up_to else up_to, at_least_one)
+            if segment.damage:  # what is missing here was not compacted away
+                raise CorruptLog(segment.path(), segment.size, segment.damage)
         return b""
 
     def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
@@ -328,7 +336,7 @@ class Log:
 
     def segment_at(self, offset: int) -> int:
         """The number (in ``segments``) of the segment that holds ``offset``."""
-        return max(bisect_right(self._bases, offset) - 1, 0)
+        return max(bisect_right(self.bases, offset) - 1, 0)
 
     # -- truncate ---------------------------------------------------------------------------------------------------
 
@@ -344,59 +352,14 @@ class Log:
             # A leader deposed before it appended has an epoch without records; kept, we would diverge for ever.
             self.epochs_changed |= self.epochs.truncate_from_end(self.log_end_offset)
             return False
-        if offset < self._bases[0]:
-            self.truncate_fully_at(offset)
-            return True
-        with self.dir.watch:
-            if self.swap is not None:
-                self.swap.undo()
-            if self.active.base_offset > offset:
-                while self.segments[-1].base_offset > offset:
-                    self.segments.pop().remove()
-                    self._bases.pop()
-                # Before the cut: a removal that a power cut undoes would leave a gap behind it.
-                self.folder.disk.sync_dir(self.folder.path)
-            self.active = self.segments[-1]
-            self.log_start_offset = min(self.log_start_offset, offset)
-            offset = max(self.active.truncate(offset), self.log_start_offset)
-            drop_snapshots(self.folder, above=offset)
-        self.changed = True
-        self.truncations += 1
-        self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
-        self.high_watermark = min(self.high_watermark, offset)
-        self.cleaned_to = min(self.cleaned_to, self.active.base_offset)
-        self.epochs_changed |= self.epochs.truncate_from_end(offset)
-        self._producers = None
+        truncation.truncate(self, offset)
         return True
 
     def truncate_fully_at(self, offset: int) -> None:
         """Empty the log; it starts and ends at ``offset``."""
         self.dir.ensure_online()
-        self._restart_at(offset, offset)
+        truncation.restart_at(self, offset, offset)
         self.epochs_changed |= self.epochs.clear()
-
-    def _restart_at(self, offset: int, start: int) -> None:
-        """A log without records whose next offset is ``offset``."""
-        with self.dir.watch:
-            if self.swap is not None:
-                self.swap.undo()
-            while self.segments:  # from the end: what a crash leaves is always a log without gaps
-                self.segments.pop().remove()
-            drop_snapshots(self.folder, above=-1)
-            self.active = Segment(self.folder, offset)
-            self.active.open(create=True)
-        self.folder.names.touch()
-        self.segments.append(self.active)
-        self._bases = [offset]
-        self.changed = True
-        self.truncations += 1
-        self.log_end_offset = offset
-        self.log_start_offset = start
-        self.high_watermark = max(offset, start)
-        self.recovery_point = min(self.recovery_point, offset)
-        self.cleaned_to = -1
-        self._producers = Producers(offset)
 
     def advance_log_start(self, offset: int) -> Code:
         """DeleteRecords, or a leader's log start: records below ``offset`` are gone; at most the high watermark."""
@@ -412,18 +375,18 @@ class Log:
     def replace_segments(self, at: int, count: int, new: list[Segment]) -> None:
         """``count`` segments from the ``at``-th on give way to ``new`` ones."""
         self.segments[at : at + count] = new
-        self._bases = [segment.base_offset for segment in self.segments]
+        self.bases = [segment.base_offset for segment in self.segments]
 
-    def retention_pass(self, now_ms: int) -> int:
-        """Take away the oldest segments that may go; how many bytes. The log's start moves up with them."""
+    def retention_pass(self, now_ms: int, at_most: int | None = None) -> int:
+        """Take away the oldest segments (``at_most`` so many) that may go; how many bytes. The log's start moves up."""
         self.dir.ensure_online()
         with self.dir.watch:
-            return retain(self, now_ms)
+            return retain(self, now_ms, at_most)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that were silent for too long; those still on disk are left there."""
-        if self._producers is not None:
-            self._producers.expire(now_ms, expiration_ms)
+        if self.known_producers is not None:
+            self.known_producers.expire(now_ms, expiration_ms)
 
     # -- durability -------------------------------------------------------------------------------------------------
 
@@ -460,7 +423,10 @@ class Log:
         flush.release()
         assert flush.done or flush.error is not None, "a flush is ended before it was run"
         if flush.error is not None:
-            raise self.dir.fail(flush.error) from flush.error
+            # All of it is due again; a failed sync takes the directory offline, and is never repeated.
+            self.topic_id_saved, self.epochs_changed = self.topic_id is None, True
+            self.sealed += [s for s, _ in flush.indexes if s is not self.active and s in self.segments]
+            raise self.dir.judge(flush.error) from flush.error
         if flush.truncations == self.truncations:
             self.recovery_point = max(self.recovery_point, flush.up_to)
             for segment, entries in flush.indexes:

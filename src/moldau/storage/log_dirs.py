@@ -7,33 +7,30 @@ task or timer: the broker calls the passes. A directory that fails is offline an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 
 from moldau.ports import Disk, Random
-from moldau.storage import names
-from moldau.storage.checkpoints import (
-    MetaProperties,
-    format_clean_shutdown,
-    format_meta,
-    parse_clean_shutdown,
-    parse_meta,
-    parse_offsets,
-)
+from moldau.storage import names, strays
+from moldau.storage.checkpoints import MetaProperties, format_clean_shutdown, format_meta, parse_meta
 from moldau.storage.compactions import Compactions
 from moldau.storage.config import LogConfig
-from moldau.storage.errors import BrokenFile, DirOffline, LogError
+from moldau.storage.damage import Damaged
+from moldau.storage.errors import DirOffline, LogError, UnusableFile
 from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir, OpenFiles
 from moldau.storage.future import Futures
+from moldau.storage.loading import ConfigOf, DirLoad
 from moldau.storage.log import Log
 from moldau.storage.offset_files import Checkpoint, OffsetFiles
+from moldau.storage.producer_state import restore
 from moldau.storage.recovery import Known
 from moldau.storage.retention import Deletion
 from moldau.terms import TopicPartition
 
-ConfigOf = Callable[[TopicPartition], LogConfig]
-
+FLUSHED_AT_ONCE = 50
+"""Flushes begun in one piece: each opens and writes a few files."""
 GONE_AT_ONCE = 100
 """Removals run in one piece: who stops does not wait for two thousand, and finds the rest at the next start."""
 
@@ -58,10 +55,17 @@ class LogDirs:
         """Where the log of a partition goes that has none yet, as somebody asked (KIP-113)."""
         self.findings: list[str] = []
         self.strays: list[str] = []
+        """Folders that were set aside for an operator."""
+        self.unusable: dict[TopicPartition, str] = {}
+        """Folders whose logs could not be loaded, or are left alone: no other log takes their place."""
+        self.left_alone: set[TopicPartition] = set()
+        """Those among them that could be loaded, and of whose topics the metadata knows none (``strays.py``)."""
+        self.damaged = Damaged()
         self.producer_expiration_ms = 86_400_000
         """producer.id.expiration.ms."""
         self.previous_broker_epoch = -1
         self._random = random
+        self._names = count(1).__next__
         self._offset_files = OffsetFiles(disk)
         for dir in self.dirs:
             dir.restart_points = lambda dir=dir: self._write_recovery_points(dir)
@@ -85,7 +89,7 @@ class LogDirs:
         """
         for dir in self.dirs:
             try:
-                self._make(dir.path)
+                self.make_dir(dir.path)
                 if not self.disk.lock(f"{dir.path}/{names.LOCK}"):
                     raise ValueError(f"{dir.path} is in use by another process")
                 self._check_owner(dir, cluster_id, node_id, version)
@@ -96,7 +100,7 @@ class LogDirs:
                 ", ".join(dir.path for dir in self.dirs), self.dirs[0].offline if self.dirs else "none given"
             )
 
-    def _make(self, path: str) -> None:
+    def make_dir(self, path: str) -> None:
         """Create a directory and what is missing above it, durably."""
         missing = []
         while path and path != "/" and not self.disk.exists(path):
@@ -124,91 +128,52 @@ class LogDirs:
         dir.id = meta.directory_id or bytes(16)
 
     def load(self, config_of: ConfigOf, now_ms: int = 0) -> None:
-        """Load every log. After a clean stop this looks at tails only; otherwise it reads from the recovery points
-        on.
+        """Load every log, here and now. After a clean stop this looks at tails only; otherwise it reads from the
+        recovery points on.
         """
-        for _ in self.load_in_turns(config_of, now_ms, 1_000):
-            pass
+        loads = self.begin_load(config_of, now_ms)
+        for loading in loads:
+            loading.begin()
+            while (batch := loading.next_batch(1)) is not None:
+                batch.run()
+                loading.end(batch)
+        self.end_load(loads, now_ms)
 
-    def load_in_turns(self, config_of: ConfigOf, now_ms: int, at_once: int) -> Generator[None, None, None]:
-        """The same, with a pause after ``at_once`` logs."""
-        epochs = []
-        for dir in self.online:
-            epochs.append((yield from self._load_dir(dir, config_of, now_ms, at_once)))
+    def begin_load(self, config_of: ConfigOf, now_ms: int) -> list[DirLoad]:
+        """What is to be loaded, one for each directory that is online."""
+        return [DirLoad(self, dir, config_of, now_ms) for dir in self.online]
+
+    def end_load(self, loads: Sequence[DirLoad], now_ms: int) -> None:
+        """All of it is loaded: copies go on or are swapped, and it is known whether all stopped cleanly."""
+        for loading in loads:
+            self.findings += loading.findings
         self.futures.settle(now_ms)
+        epochs = [loading.epoch for loading in loads]
         self.previous_broker_epoch = min(epochs) if epochs and not self.offline else -1
 
-    def _load_dir(self, dir: LogDir, config_of: ConfigOf, now_ms: int, at_once: int) -> Generator[None, None, int]:
-        """Load one directory; the broker epoch of its clean stop, or -1."""
-        marker = f"{dir.path}/{names.CLEAN_SHUTDOWN}"
-        epoch = -1
-        try:
-            self._make(dir.path)
-            clean = self.disk.exists(marker)
-            if clean:
-                epoch = parse_clean_shutdown(self.disk.read(marker))
-                self.disk.remove(
-                    marker
-                )  # first of all, and durably: a crash from here on is not a clean stop (KAFKA-10471)
-                self.disk.sync_dir(dir.path)
-            recovery = self._read_offsets(dir, names.RECOVERY_POINTS)
-            starts = self._read_offsets(dir, names.LOG_STARTS)
-            marks = self._read_offsets(dir, names.HIGH_WATERMARKS)
-            cleaned = self._read_offsets(dir, names.CLEANED_TO)
-            for number, name in enumerate(self.disk.list_dir(dir.path), 1):
-                if not number % at_once:
-                    yield
-                partition = self._partition_in(dir, name, now_ms)
-                if partition is None:
-                    continue
-                known = Known(clean, recovery.get(partition, 0), starts.get(partition, 0))
-                log = Log.open(dir, partition, config_of(partition), known, name)
-                self.findings += log.findings
-                log.high_watermark = min(max(marks.get(partition, 0), log.log_start_offset), log.log_end_offset)
-                log.cleaned_to = cleaned.get(partition, -1)
-                if name.endswith(names.FUTURE_FOLDER):
-                    self.futures.found(log, name)
-                else:
-                    self._add(log)
-        except OSError as error:
-            dir.fail(error)
-        except DirOffline:
-            pass
-        return epoch
-
-    def _read_offsets(self, dir: LogDir, name: str) -> dict[TopicPartition, int]:
-        path = f"{dir.path}/{name}"
-        if not self.disk.exists(path):
-            return {}
-        data = self.disk.read(path)
-        try:
-            offsets = parse_offsets(data, path)
-        except BrokenFile as error:
-            self.findings.append(f"{error}; the file is ignored")
-            return {}
+    def know_offsets(self, path: str, data: bytes) -> None:
+        """What a start read from a checkpoint file: need not be written again."""
         self._offset_files.know(path, data)
-        return offsets
 
-    def _partition_in(self, dir: LogDir, name: str, now_ms: int) -> TopicPartition | None:
-        """The partition whose log the folder ``name`` holds; None for files and for folders that are no live log."""
-        path = f"{dir.path}/{name}"
-        if name.endswith(names.DELETE_FOLDER):
-            dir.doomed.append((now_ms, path))
-            return None
-        if name.endswith(names.STRAY_FOLDER):
-            self.strays.append(path)
-            return None
-        copy = names.parse_future(name)
-        partition = names.parse_folder(name) if copy is None else copy[0]
-        if partition is None or partition.topic == names.METADATA_TOPIC or not self.disk.is_dir(path):
-            return None
-        return partition
-
-    def _add(self, log: Log) -> None:
+    def take_in(self, log: Log, now_ms: int) -> list[str]:
+        """A start loaded a log. Of two of one partition the one that goes further stays, the other is set aside; what
+        an operator should know of it.
+        """
         other = self.logs.get(log.partition)
-        if other is not None:
-            raise LogError(f"{log.partition} is in {other.dir.path} and in {log.dir.path}: remove the wrong one")
         self.logs[log.partition] = log
+        if other is None:
+            return []
+        less, more = sorted((other, log), key=lambda one: (one.epochs.latest, one.log_end_offset))
+        self.logs[log.partition] = more
+        found = f"{log.partition} is in {less.dir.path} and in {more.dir.path}; the one that ends at offset"
+        with suppress(LogError):
+            self.give_up(less, self.unique(), now_ms, stray=True)
+            less.dir.sync_names()
+        return [f"{found} {less.log_end_offset} is set aside, the one that ends at {more.log_end_offset} is used"]
+
+    def unique(self) -> str:
+        """A part of a folder's name that no other has."""
+        return self._random.uuid().hex() if self._random is not None else f"{self._names():032x}"
 
     # -- logs -------------------------------------------------------------------------------------------------------
 
@@ -222,6 +187,8 @@ class LogDirs:
         """
         if partition in self.logs:
             raise LogError(f"the log of {partition} exists")
+        if partition in self.unusable:
+            raise UnusableFile(f"{self.unusable[partition]!r} holds a log that could not be loaded")
         if not is_new and self.offline:
             raise DirOffline(self.offline[0].path, self.offline[0].offline)
         if not self.online:
@@ -234,7 +201,7 @@ class LogDirs:
         wanted = self.preferred.pop(partition, "")
         dir = min(self.online, key=lambda dir: (dir.path != wanted, counts[id(dir)]))
         log = Log.create(dir, partition, topic_id, config, now_ms)
-        self._add(log)
+        self.logs[partition] = log
         return log
 
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
@@ -256,12 +223,16 @@ class LogDirs:
                 self.futures.drop(partition, now_ms)  # first: a future alone would be taken for half a swap
             except DirOffline as error:
                 failed = error
+            except LogError as error:
+                self.damaged.note(partition, "the removal of a copy", error)
             log = self.logs.pop(partition)
-            unique = self._random.uuid().hex() if self._random is not None else f"{now_ms:032x}"
+            self.damaged.forget(partition)
             try:
-                self.give_up(log, unique, now_ms, stray=partition in strays)
+                self.give_up(log, self.unique(), now_ms, stray=partition in strays)
             except DirOffline as error:
                 failed = error
+            except LogError as error:  # the next start finds it, and sets it aside
+                self.damaged.note(partition, "the removal", error)
         for dir in self.online:
             try:
                 dir.sync_names()
@@ -290,33 +261,17 @@ class LogDirs:
         else:
             dir.doomed.append((now_ms + log.config.file_delete_delay_ms, path))
 
+    def set_aside(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Take many logs out of use, and leave their folders to an operator under names that end in ``-stray``."""
+        some = list(partitions)
+        self.delete_all(some, now_ms, strays=frozenset(some))
+
     def remove_strays(
         self, wanted: Mapping[TopicPartition, bytes], now_ms: int, among: Iterable[TopicPartition] | None = None
     ) -> list[TopicPartition]:
-        """Take away each log (``among`` some) that ``wanted`` (partition to topic id) does not list with its id; which.
-
-        Its topic was deleted, or its replica moved away, while this broker was down: it is deleted as it would have
-        been then. A log whose folder does not say its topic id is believed if it is empty, or if it holds flushed data
-        (a broker from before KIP-516 wrote it); what was never flushed may be a former topic's of the same name, and is
-        set aside for an operator to look at.
-        """
-        strays = []
-        for partition in list(self.logs) if among is None else among:
-            log, topic_id = self.logs[partition], wanted.get(partition)
-            if topic_id is None or (log.topic_id is not None and log.topic_id != topic_id):
-                strays.append(partition)
-            elif log.topic_id is None:
-                if log.recovery_point or not log.size:
-                    log.topic_id, log.topic_id_saved = topic_id, False
-                    if log.dir.offline is None:
-                        with suppress(DirOffline), log.dir.watch:
-                            log.folder.say_topic(topic_id)
-                else:
-                    strays.append(partition)
-        nameless = {partition for partition in strays if self.logs[partition].topic_id is None}
-        with suppress(DirOffline):  # whoever listens to ``on_offline`` knows; other directories are looked through
-            self.delete_all(strays, now_ms, strays=nameless)
-        return strays
+        """Set aside each log (``among`` some) that ``wanted`` (partition to topic id) does not list with its id; which:
+        see ``strays.py``."""
+        return strays.remove_strays(self, wanted, now_ms, among)
 
     # -- passes: each returns soon, and the broker calls them by its clock ------------------------------------------
 
@@ -324,21 +279,26 @@ class LogDirs:
         return (log for log in list(self.logs.values()) if log.dir.offline is None)
 
     def flushes_due(self, now_ms: int) -> list[tuple[Log, Flush]]:
-        """Flushes to run (off the loop) and to end (``end_flush``): closed segments, and logs by their flush.ms."""
+        """Flushes to run (off the loop) and to end (``end_flush``): closed segments, and logs by their flush.ms.
+
+        At most ``FLUSHED_AT_ONCE``, since each opens files: who gets so many asks again when those have run.
+        """
         due: list[tuple[Log, Flush]] = []
         for dir in self.online:
             rolled, dir.rolled = dir.rolled, []
-            for log in filter(self._holds, rolled):  # not those deleted meanwhile
+            dir.rolled = rolled[FLUSHED_AT_ONCE:]
+            for log in filter(self._holds, rolled[:FLUSHED_AT_ONCE]):  # not those deleted meanwhile
                 self._begin_flush(log, log.active.base_offset, due)
         for log in self._online_logs():
+            if len(due) >= FLUSHED_AT_ONCE:
+                break
             if log.log_end_offset > log.recovery_point and now_ms - log.last_flush_ms >= log.config.flush_ms:
                 log.last_flush_ms = now_ms
                 self._begin_flush(log, None, due)
         return due
 
-    @staticmethod
-    def _begin_flush(log: Log, up_to: int | None, due: list[tuple[Log, Flush]]) -> None:
-        with suppress(DirOffline):  # whoever listens to ``on_offline`` knows; the flushes of other directories go on
+    def _begin_flush(self, log: Log, up_to: int | None, due: list[tuple[Log, Flush]]) -> None:
+        with self.damaged.guard(log, "a flush"):
             flush = log.begin_flush(up_to)
             if flush is not None:
                 due.append((log, flush))
@@ -348,7 +308,10 @@ class LogDirs:
         needs to be durable, and what was missing there says nothing about the directory.
         """
         if self._holds(log):
-            log.end_flush(flush)
+            try:
+                log.end_flush(flush)
+            except UnusableFile as error:
+                self.damaged.note(log.partition, "a flush", error)
         else:
             flush.release()
 
@@ -357,19 +320,45 @@ class LogDirs:
 
     def flush_pass(self, now_ms: int) -> None:
         """Run what is due, here and now."""
-        for log, flush in self.flushes_due(now_ms):
-            flush.run()
-            with suppress(DirOffline):
-                self.end_flush(log, flush)
+        while due := self.flushes_due(now_ms):
+            for log, flush in due:
+                flush.run()
+                with suppress(DirOffline):
+                    self.end_flush(log, flush)
 
     def retention_pass(self, now_ms: int) -> int:
         """Take away segments that retention allows to go, and forget silent producers; how many bytes."""
+        steps = self.retention_in_turns(now_ms)
+        try:
+            while True:
+                next(steps)
+        except StopIteration as end:
+            freed: int = end.value
+            return freed
+
+    def retention_in_turns(self, now_ms: int, at_once: int = 10) -> Generator[None, None, int]:
+        """The same, with a pause after ``at_once`` logs, and after so many segments of one log. A log in which it
+        meets damage keeps what it has, and the next one follows.
+        """
         freed = 0
-        for log in self._online_logs():
-            with suppress(DirOffline):
+        for number, log in enumerate(self._online_logs(), 1):
+            with self.damaged.guard(log, "retention"):
                 log.expire_producers(now_ms, self.producer_expiration_ms)
-                freed += log.retention_pass(now_ms)
+                while self._holds(log) and (gone := log.retention_pass(now_ms, at_once)):
+                    freed += gone
+                    yield
+            if not number % at_once:
+                yield
         return freed
+
+    def producers_in_turns(self) -> Generator[None, None, None]:
+        """Read the producers' state of the logs that were cut again, with pauses."""
+        for dir in self.dirs:
+            while dir.cut:
+                log = dir.cut.pop(0)
+                if dir.offline is None and (self._holds(log) or self.futures.holds(log)):
+                    with self.damaged.guard(log, "reading the producers' state"):
+                        yield from restore(log)
 
     def compaction_pass(self, now_ms: int) -> int:
         """Compact one log, here and now; bytes saved."""
@@ -389,6 +378,8 @@ class LogDirs:
 
     def end_deletion(self, deletion: Deletion) -> None:
         """The removal has run; a directory it failed in is offline."""
+        for sentence in deletion.left:
+            self.damaged.on_found(sentence)
         if deletion.error is not None:
             deletion.dir.fail(deletion.error)
 
@@ -451,13 +442,19 @@ class LogDirs:
 
     def close(self, broker_epoch: int = -1) -> None:
         """Stop cleanly: flush and close every log, write the checkpoints, and last the marker where all went well."""
+        unclosed = []
         for log in (*self.logs.values(), *(future.log for future in self.futures.logs.values())):
             try:
                 log.close()
             except DirOffline:
                 continue  # its directory gets no marker (KAFKA-13773); the others are closed all the same
+            except LogError as error:
+                self.damaged.note(log.partition, "the close", error)
+                unclosed.append(log.dir)
         self.checkpoint()
         for dir in self.online:
+            if dir in unclosed:
+                continue
             try:
                 self.disk.write_atomic(f"{dir.path}/{names.CLEAN_SHUTDOWN}", format_clean_shutdown(broker_epoch))
             except OSError as error:

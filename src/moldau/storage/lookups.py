@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 from moldau.storage import index_file
 from moldau.storage.errors import BrokenFile, CorruptLog
+from moldau.storage.index import FOLLOWING_MAX
 from moldau.storage.names import INDEX, TIME_INDEX
 
 if TYPE_CHECKING:
     from moldau.storage.segment import Segment
-
-TAIL_BATCHES = 4096
-"""So many batches may follow an index entry; more of them, and entries are missing in the file."""
 
 
 def read_largest_timestamp(segment: Segment) -> None:
@@ -46,7 +44,7 @@ def _by_the_ends(segment: Segment) -> tuple[int, int]:
         raise BrokenFile(f"{index_path} points beyond the log")
     try:
         for number, (_, header) in enumerate(segment.walk(position)):
-            if number >= TAIL_BATCHES:
+            if number >= FOLLOWING_MAX:
                 raise BrokenFile(f"{index_path}: entries are missing at the end")
             if header.max_timestamp > timestamp:
                 raise BrokenFile(f"{times_path}: the largest timestamp is missing")
@@ -76,7 +74,10 @@ def position_before(segment: Segment, offset: int) -> int:
                 raise BrokenFile(f"{path} points beyond the log")
             return position
         except (FileNotFoundError, BrokenFile):
-            segment.rebuild_index()
+            try:
+                segment.rebuild_index()
+            except CorruptLog:
+                return 0  # the log says where: what is before that place can be read from the beginning
     return segment.index.position_before(offset - segment.base_offset)
 
 

@@ -35,6 +35,9 @@ FUTURE_FOLDER = "-future"
 METADATA_TOPIC = "__cluster_metadata"
 
 _MAX_NAME = 255
+_INT32_MAX, _INT64_MAX, _DIGITS = 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF, 10
+_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+"""The letters of a topic's name: with others, a line of a checkpoint file could not be read back."""
 
 
 def offset_name(offset: int, suffix: str) -> str:
@@ -63,15 +66,28 @@ def parse_offset_name(name: str) -> OffsetFile | None:
             break
     if kind not in (LOG, INDEX, TIME_INDEX, SNAPSHOT, TXN_INDEX) or not (digits.isascii() and digits.isdigit()):
         return None
-    return OffsetFile(int(digits), kind, state)
+    offset = int(digits)
+    return OffsetFile(offset, kind, state) if offset <= _INT64_MAX else None
 
 
 def parse_folder(name: str) -> TopicPartition | None:
-    """``topic-0`` as a partition, or None when the name is not a live partition's (deleted, stray, something else)."""
+    """``topic-0`` as a partition, or None when the name is not a live partition's (deleted, stray, something else).
+
+    >>> parse_folder("a-b-7"), parse_folder("a b-7"), parse_folder("a-07")
+    (TopicPartition(topic='a-b', partition=7), None, None)
+    """
     topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not (number.isascii() and number.isdigit()):
+    if not dash or not (number.isascii() and number.isdigit()) or len(number) > _DIGITS:
         return None
-    return TopicPartition(topic, int(number))
+    if not _LEGAL.issuperset(topic) or topic in ("", ".", "..") or (number[0] == "0" and number != "0"):
+        return None
+    partition = int(number)
+    return TopicPartition(topic, partition) if partition <= _INT32_MAX else None
+
+
+def looks_like_folder(name: str) -> bool:
+    """Whether a name ends as a partition's folder does, or a copy's."""
+    return name.rpartition("-")[2].isdigit() or name.endswith(FUTURE_FOLDER)
 
 
 def future_folder(partition: TopicPartition, unique: str) -> str:

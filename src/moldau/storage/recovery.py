@@ -30,28 +30,35 @@ from moldau.storage.names import (
     offset_name,
     parse_offset_name,
 )
+from moldau.storage.producer_state import drop_snapshots, load_producers, newest_snapshot
 from moldau.storage.producers import Producers
 from moldau.storage.segment import FEW_ENTRIES, Segment
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
 from moldau.terms.value import field, value
-from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, check, read_header
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, read_header
 
 _SCAN_BYTES = 4 << 20
 _SMALL = 8192
+_MAX_RELATIVE = 0x7FFFFFFF
+_NO_ENTRY_YET = 1 << 20
+"""A segment up to this size may have an index without entries: its batches may be few."""
 
 
 class Known(NamedTuple):
-    """What the log directory's checkpoints say of a log before it is loaded."""
+    """What the log directory's checkpoints say of a log before it is loaded.
+
+    ``recovery_point`` is None when the file that would tell was lost: any part of the log may be durable then.
+    """
 
     clean: bool = False
-    recovery_point: int = 0
+    recovery_point: int | None = 0
     log_start_offset: int = 0
 
 
 @value(frozen=False, kw_only=True)
 class Loaded:
-    """A log's parts as loaded. ``producers`` None: read them when first needed."""
+    """A log's parts as loaded. ``producers`` None: they have yet to be read, from more than what was recovered."""
 
     segments: list[Segment]
     log_start_offset: int = 0
@@ -59,7 +66,7 @@ class Loaded:
     recovery_point: int = 0
     epochs: EpochTable = field(default_factory=EpochTable)
     epochs_changed: bool = False
-    producers: Producers | None = None
+    producers: Producers | None = field(default_factory=Producers)
     topic_id: bytes | None = None
     findings: list[str] = field(default_factory=list)
 
@@ -72,28 +79,33 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
         # Of ten thousand partitions most may never have had a record: nothing below would find anything.
         topic_id = _topic_id(folder, names, findings)
         return Loaded(segments=[Segment.unmade(folder)], topic_id=topic_id, findings=findings)
-    names = _tidy(folder, names)
-    segments = _segments(folder, names)
+    settled = not any((parsed := parse_offset_name(name)) is not None and parsed.state for name in names)
+    if not settled:
+        names = _tidy(folder, names, findings)
+    segments = _segments(folder, names, findings, known, settled=settled)
     loaded = Loaded(segments=segments, findings=findings, topic_id=_topic_id(folder, names, findings))
     stored = _stored_epochs(folder, names, findings)
     loaded.epochs = stored.copy() if stored is not None else _epochs_in(segments)
     end = _trusted_end(segments, known, findings) if known.clean else None
     if end is None:
         end = _recover(loaded, known, interval)
-        drop_snapshots(folder, above=known.recovery_point)
+    else:
+        _make_missing_indexes(folder, names, loaded, interval)
+        loaded.producers = load_producers(folder, segments, end, findings)
     start = max(known.log_start_offset, segments[0].base_offset if segments else 0)
     if end < start:
         if any(segment.size for segment in segments):
             findings.append(f"{folder.path}: the log ends at {end}, below its start {start}; it begins again empty")
         while segments:
             segments.pop().remove()
+        loaded.producers = Producers(start)
         end = start
     if segments:
         segments[-1].created_ms = folder.disk.mtime_ms(segments[-1].path())
     else:
         segments.append(_first(folder, start))
     loaded.log_start_offset, loaded.log_end_offset = start, end
-    loaded.recovery_point = end if known.clean and not findings else min(known.recovery_point, end)
+    loaded.recovery_point = end if known.clean and not findings else min(known.recovery_point or 0, end)
     loaded.epochs.truncate_from_end(end)
     loaded.epochs.truncate_from_start(start)
     loaded.epochs_changed = loaded.epochs != (stored if stored is not None else EpochTable())
@@ -117,11 +129,9 @@ def _first(folder: Folder, start: int) -> Segment:
 # -- files ----------------------------------------------------------------------------------------------------------
 
 
-def _tidy(folder: Folder, names: list[str]) -> list[str]:
+def _tidy(folder: Folder, names: list[str], findings: list[str]) -> list[str]:
     """Finish or undo what compaction and deletion left half-done; the names that remain."""
     found = [(name, parsed) for name in names if (parsed := parse_offset_name(name)) is not None]
-    if not any(parsed.state for _, parsed in found):
-        return names
     cleaned_from = min((parsed.offset for _, parsed in found if parsed.state == CLEANED), default=None)
     swaps: list[tuple[str, OffsetFile]] = []
     for name, parsed in found:
@@ -131,44 +141,96 @@ def _tidy(folder: Folder, names: list[str]) -> list[str]:
             folder.disk.remove(folder.file(name))
         elif parsed.state == SWAP:
             swaps.append((name, parsed))
-    _finish_swaps(folder, found, swaps)
+    _finish_swaps(folder, found, swaps, findings)
     folder.names.touch()
     return folder.disk.list_dir(folder.path)
 
 
-def _finish_swaps(folder: Folder, found: list[tuple[str, OffsetFile]], swaps: list[tuple[str, OffsetFile]]) -> None:
-    """The swapped-in segments are whole: delete what they replace, then give them their names."""
+def _finish_swaps(
+    folder: Folder, found: list[tuple[str, OffsetFile]], swaps: list[tuple[str, OffsetFile]], findings: list[str]
+) -> None:
+    """The swapped-in segments are whole: delete what they replace, then give them their names.
+
+    One that does not parse is dropped while what it would replace is there: of that, the segment at the same offset is
+    the first to go. Afterwards it is all there is, and stays as far as it is sound.
+    """
+    live = {old.offset for _, old in found if not old.state and old.kind == LOG}
+    dropped = set()
     for name, parsed in swaps:
         if parsed.kind != LOG:
             continue
         segment = Segment(folder, parsed.offset, folder.disk.size(folder.file(name)), SWAP)
         end = parsed.offset
-        for _, header in segment.walk(0):
-            end = header.next_offset
+        try:
+            for _, header in segment.walk(0):
+                end = header.next_offset
+        except CorruptLog as error:
+            if parsed.offset in live:
+                findings.append(f"{error}; what it should have replaced is kept instead")
+                dropped.add(parsed.offset)
+            else:
+                findings.append(f"{error}; what it replaced is gone")
         segment.drop()
-        for other, old in found:
+        for other, old in found if parsed.offset not in dropped else ():
             if not old.state and old.kind != SNAPSHOT and parsed.offset <= old.offset < max(end, parsed.offset + 1):
                 folder.disk.remove(folder.file(other))
     for name, parsed in sorted(swaps, key=lambda swap: swap[1].kind == LOG):  # the log last: it makes the segment real
-        folder.disk.rename(folder.file(name), folder.file(offset_name(parsed.offset, parsed.kind)))
+        if parsed.offset in dropped:
+            folder.disk.remove(folder.file(name))
+        else:
+            folder.disk.rename(folder.file(name), folder.file(offset_name(parsed.offset, parsed.kind)))
 
 
-def _segments(folder: Folder, names: list[str]) -> list[Segment]:
-    """A segment for each .log file, in order; index files without one are removed."""
-    logs = set()
-    others = []
+def _segments(folder: Folder, names: list[str], findings: list[str], known: Known, *, settled: bool) -> list[Segment]:
+    """A segment for each .log file, in order. Index files without one are removed.
+
+    Unless they tell that a segment was lost: when nothing was under way as the process ended (``settled``), an index
+    that has entries had a log. The segment counts as damaged then, so that nobody reads on behind it unawares.
+    """
+    size, logs, indexes = folder.disk.size, set(), []
     for name in names:
         parsed = parse_offset_name(name)
         if parsed is not None and not parsed.state:
             if parsed.kind == LOG:
                 logs.add(parsed.offset)
             elif parsed.kind in (INDEX, TIME_INDEX, TXN_INDEX):
-                others.append((parsed.offset, name))
-    for offset, name in others:
-        if offset not in logs:
+                indexes.append((parsed.offset, parsed.kind, name))
+        elif parsed is None and name.endswith(LOG):
+            findings.append(f"{folder.file(name)!r} is no name of a segment; the file is left alone")
+    segments = [Segment(folder, base, size(folder.file(offset_name(base, LOG)))) for base in sorted(logs)]
+    empty = {segment.base_offset: segment for segment in segments[:-1] if not segment.size}
+    for offset, kind, name in indexes:
+        filled = kind == INDEX and settled and (offset in empty or offset not in logs) and size(folder.file(name)) > 0
+        if filled and offset in empty and (known.clean or offset < (known.recovery_point or 0)):
+            _lost(empty[offset], "the file is empty", findings)
+        elif filled and offset not in logs and segments and segments[0].base_offset < offset:
+            segments.append(Segment(folder, offset))
+            _lost(segments[-1], "the file is gone", findings)
+        elif offset not in logs:
             folder.disk.remove(folder.file(name))
-    size = folder.disk.size
-    return [Segment(folder, base, size(folder.file(offset_name(base, LOG)))) for base in sorted(logs)]
+    return sorted(segments, key=lambda segment: segment.base_offset)
+
+
+def _lost(segment: Segment, reason: str, findings: list[str]) -> None:
+    segment.damage = reason
+    findings.append(f"{segment.path()}: {reason}, though its index has entries")
+
+
+def _make_missing_indexes(folder: Folder, names: list[str], loaded: Loaded, interval: int) -> None:
+    """Make the indexes of segments that have none, here where it holds up nobody; a few entries may be missing in
+    others."""
+    there = set(names)
+    for segment in loaded.segments:
+        paths = [offset_name(segment.base_offset, kind) for kind in (INDEX, TIME_INDEX)]
+        missing = not there.issuperset(paths)
+        if not missing and segment.size > _NO_ENTRY_YET:
+            missing = not folder.disk.size(folder.file(paths[0]))
+        if segment.size and missing:
+            try:
+                segment.rebuild_index(interval)
+                segment.close()
+            except CorruptLog as error:
+                loaded.findings.append(f"{error}, in spite of a clean stop")
 
 
 def _topic_id(folder: Folder, names: list[str], findings: list[str]) -> bytes | None:
@@ -243,21 +305,27 @@ def _tail(segment: Segment) -> int:
 
 
 def _recover(loaded: Loaded, known: Known, interval: int) -> int:
-    """Read and check everything from the recovery point on, cut at the first batch that is not sound; the log's end."""
-    segments, recovery_point = loaded.segments, known.recovery_point
+    """Read and check everything from the recovery point on, cut at the first batch that is not sound; the log's end.
+
+    When the recovery point is not known, only the last segment is cut: what is before may be durable and compacted.
+    There a gap tells nothing, and a batch that is not sound is named, and never served.
+    """
+    segments, recovery_point = loaded.segments, known.recovery_point or 0
     loaded.epochs.truncate_from_end(recovery_point)
     end = segments[0].base_offset if segments else 0
+    scan = _Scan(loaded, interval, recovery_point, cuts=known.recovery_point is not None)
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else None
-        if following is not None and following <= recovery_point:
+        lost_before = segment.damage and following is not None  # and known to be: what follows is kept
+        if following is not None and (following <= recovery_point or lost_before):
             end = following
             continue
-        torn = _recover_segment(loaded, segment, recovery_point, interval)
+        torn = scan.segment(segment, following is None)
         end = max(segment.base_offset, torn.end)
         if torn.reason:
             where = f"{segment.path()}: {torn.lost} bytes from byte {segment.size} on are cut: {torn.reason}"
             loaded.findings.append(where + (", though they were flushed" if end < recovery_point else ""))
-        lost = following is not None and max(end, known.log_start_offset) < following
+        lost = scan.cuts and following is not None and max(end, known.log_start_offset) < following
         if lost and not torn.reason:
             # A segment begins where the one before it ended, so this one lost its tail, at a batch boundary by chance.
             loaded.findings.append(f"{segment.path()} ends at offset {end}, though it went on to {following}")
@@ -266,7 +334,9 @@ def _recover(loaded: Loaded, known: Known, interval: int) -> int:
                 loaded.findings.append(f"{later.path()}: removed, it follows the cut")
                 segments.pop().remove()
             break
-        segment.seal()  # else the next clean start would not know its largest timestamp
+        if not segment.damage:
+            segment.seal()  # else the next clean start would not know its largest timestamp
+    scan.end(end)
     return end
 
 
@@ -274,20 +344,6 @@ class _Torn(NamedTuple):
     end: int
     lost: int = 0
     reason: str = ""
-
-
-def _recover_segment(loaded: Loaded, segment: Segment, recovery_point: int, interval: int) -> _Torn:
-    """Check one segment from the recovery point (or its start) and make its index again from there."""
-    start, end = 0, segment.base_offset
-    if segment.base_offset < recovery_point:
-        try:
-            start, end = _resume(segment, recovery_point, interval)
-        except CorruptLog:
-            start = 0  # index and log do not agree, or the log ends before the recovery point: all is read
-    if not start:
-        segment.reset_index()
-        end = segment.base_offset
-    return _scan(loaded, segment, start, end, interval)
 
 
 def _resume(segment: Segment, recovery_point: int, interval: int) -> tuple[int, int]:
@@ -322,79 +378,105 @@ def _resume(segment: Segment, recovery_point: int, interval: int) -> tuple[int, 
     return after, end
 
 
-def _scan(loaded: Loaded, segment: Segment, position: int, end: int, interval: int) -> _Torn:
-    """Check batch by batch from ``position`` to the end of the file, and cut the file where a batch is not sound."""
-    epochs = loaded.epochs
-    file = segment.open()
-    size = segment.size
-    start, chunk, reason = position, b"", ""
-    epoch = epochs.epoch_at(end - 1) if position else -1
-    while position < size:
-        header = None
-        for _ in range(2):  # a batch larger than a chunk is read whole the second time
-            at = position - start
-            if at + HEADER_SIZE <= len(chunk):
-                header = read_header(chunk, at)
-                if at + header.length + LENGTH_OVERHEAD <= len(chunk):
-                    break
-            wanted = max(_SCAN_BYTES, header.length + LENGTH_OVERHEAD if header is not None else 0)
-            chunk, start = file.pread(min(wanted, size - position), position), position
-        if header is None:
-            reason = "the last batch is cut short"
-        elif check(chunk, position - start, header) is not Code.NONE:
-            reason = "length, format or checksum of a batch is wrong"
-        elif header.base_offset < end or header.last_offset_delta < 0:
-            reason = f"a batch at offset {header.base_offset} where {end} or more is expected"
-        elif header.leader_epoch < epoch:
-            reason = f"leader epoch {header.leader_epoch} follows {epoch}: bytes of a tail that was cut before"
-        if reason or header is None:
-            break
-        segment.note(position, header, interval)
-        epoch = header.leader_epoch
-        if epoch > epochs.latest:
-            epochs.assign(header.leader_epoch, header.base_offset)
-        position += header.length + LENGTH_OVERHEAD
-        end = header.next_offset
-    if position < size:
-        file.truncate(position)
-        segment.size = position
-    segment.checked_from = min(segment.checked_from, position)
-    return _Torn(end, size - position, reason)
+class _Scan:
+    """One recovery: checks segments batch by batch, and makes indexes, epochs and producers' state again."""
 
+    def __init__(self, loaded: Loaded, interval: int, recovery_point: int, *, cuts: bool) -> None:
+        self.cuts = cuts
+        self._loaded = loaded
+        self._interval = interval
+        self._recovery_point = recovery_point
+        self._producers: Producers | None = None
+        self._began = False
 
-# -- producers ------------------------------------------------------------------------------------------------------
+    def end(self, end: int) -> None:
+        """The log ends here: so does the producers' state."""
+        if not self._began:
+            self._producers = Producers(end)
+        if self._producers is not None:
+            self._producers.end_offset = end
+        self._loaded.producers = self._producers
 
+    def _begin(self, offset: int) -> None:
+        """Nothing below ``offset`` is doubted: take the producers' state there from the newest snapshot.
 
-def drop_snapshots(folder: Folder, above: int) -> None:
-    """Remove snapshots above offset ``above``: they may describe a log that was cut and written again."""
-    for name in folder.disk.list_dir(folder.path):
-        parsed = parse_offset_name(name)
-        if parsed is not None and parsed.kind == SNAPSHOT and parsed.offset > above:
-            folder.disk.remove(folder.file(name))
-            folder.names.touch()
+        Not from the log before it, which is not read (``producer_state.restore`` does so later, in steps).
+        """
+        self._began = True
+        segments = self._loaded.segments
+        folder = segments[0].folder
+        drop_snapshots(folder, above=self._recovery_point)  # they may describe a log that was written again
+        producers = newest_snapshot(folder, segments[0].base_offset, offset)
+        if producers.end_offset >= offset:
+            self._producers = producers
 
+    def segment(self, segment: Segment, last: bool) -> _Torn:
+        """Check one segment from the recovery point (or its start) and make its index again from there."""
+        start, end = 0, segment.base_offset
+        if segment.base_offset < self._recovery_point:
+            try:
+                start, end = _resume(segment, self._recovery_point, self._interval)
+            except CorruptLog:
+                start = 0  # index and log do not agree, or the log ends before the recovery point: all is read
+        if not start:
+            segment.reset_index()
+            end = segment.base_offset
+        segment.damage = ""
+        if not self._began:
+            self._begin(end)
+        return self._scan(segment, start, end, cut=self.cuts or last)
 
-def load_producers(folder: Folder, segments: list[Segment], end: int) -> Producers:
-    """The producers' state at offset ``end``: the newest readable snapshot, then the batch headers after it."""
-    offsets = []
-    for name in folder.disk.list_dir(folder.path):
-        parsed = parse_offset_name(name)
-        if parsed is not None and parsed.kind == SNAPSHOT and not parsed.state and parsed.offset <= end:
-            offsets.append(parsed.offset)
-    producers = Producers(segments[0].base_offset)
-    for offset in sorted(offsets, reverse=True):
-        path = folder.file(offset_name(offset, SNAPSHOT))
-        try:
-            producers = Producers.parse(folder.disk.read(path), offset, path)
-            break
-        except BrokenFile:
-            folder.disk.remove(path)
-    begin = producers.end_offset
-    for number, segment in enumerate(segments):
-        if begin >= end or (number + 1 < len(segments) and segments[number + 1].base_offset <= begin):
-            continue
-        for _, header in segment.walk(segment.locate(begin)):
-            if header.producer_id >= 0 and header.base_offset >= begin:
+    def _scan(self, segment: Segment, position: int, end: int, *, cut: bool) -> _Torn:
+        """Check batch by batch from ``position`` to the end of the file; where a batch is not sound, cut the file, or
+        note the damage."""
+        epochs, producers = self._loaded.epochs, self._producers
+        file = segment.open()
+        size = segment.size
+        start, chunk, reason = position, b"", ""
+        epoch = epochs.epoch_at(end - 1) if position else -1
+        while position < size:
+            header = None
+            for _ in range(2):  # a batch larger than a chunk is read whole the second time
+                at = position - start
+                if at + HEADER_SIZE <= len(chunk):
+                    header = read_header(chunk, at)
+                    if at + header.length + LENGTH_OVERHEAD <= len(chunk):
+                        break
+                wanted = max(_SCAN_BYTES, header.length + LENGTH_OVERHEAD if header is not None else 0)
+                chunk, start = file.pread(min(wanted, size - position), position), position
+            reason = _doubt(chunk, position - start, header, (end, epoch), segment.base_offset)
+            if reason or header is None:
+                break
+            segment.note(position, header, self._interval)
+            epoch = header.leader_epoch
+            if epoch > epochs.latest:
+                epochs.assign(epoch, header.base_offset)
+            if producers is not None and header.producer_id >= 0:
                 producers.record(header, header.base_offset, header.max_timestamp)
-    producers.end_offset = end
-    return producers
+            position += header.length + LENGTH_OVERHEAD
+            end = header.next_offset
+        if position < size and not cut:
+            segment.keep_damaged(position, reason)
+            self._loaded.findings.append(f"{segment.path()} is corrupt at byte {position}: {reason}; it is kept")
+            return _Torn(end)
+        if position < size:
+            file.truncate(position)
+            segment.size = position
+        segment.checked_from = min(segment.checked_from, position)
+        return _Torn(end, size - position, reason)
+
+
+def _doubt(chunk: bytes, at: int, header: BatchHeader | None, after: tuple[int, int], base_offset: int) -> str:
+    """Why what stands at ``at`` cannot be the batch that follows an offset and epoch, in a segment; "" when it can."""
+    end, epoch = after
+    if header is None:
+        return "the last batch is cut short"
+    if check(chunk, at, header) is not Code.NONE:
+        return "length, format or checksum of a batch is wrong"
+    if header.base_offset < end or header.last_offset_delta < 0:
+        return f"a batch at offset {header.base_offset} where {end} or more is expected"
+    if header.last_offset - base_offset > _MAX_RELATIVE:
+        return f"a batch at offset {header.base_offset} that a segment from {base_offset} on cannot hold"
+    if header.leader_epoch < epoch:
+        return f"leader epoch {header.leader_epoch} follows {epoch}: bytes of a tail that was cut before"
+    return ""

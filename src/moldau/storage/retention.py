@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.storage.folder import ONE_FILE
 from moldau.storage.names import DELETE_FOLDER, DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, offset_name
 
 if TYPE_CHECKING:
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
     from moldau.storage.segment import Segment
 
 
-def retain(log: Log, now_ms: int) -> int:
-    """Take away the oldest segments that may go; how many bytes. The log's start moves up with them. OSError."""
+def retain(log: Log, now_ms: int, at_most: int | None = None) -> int:
+    """Take away the oldest segments (``at_most`` so many) that may go; how many bytes. The log's start moves up with
+    them. OSError; CorruptLog when the age of a segment cannot be told: it stays, and so do those after it.
+    """
     count = removable(log, now_ms)
+    if at_most is not None:
+        count = min(count, at_most)
     if not count:
         return 0
     if count == len(log.segments):  # everything has expired: a fresh segment keeps the log's end
@@ -72,23 +77,30 @@ def doom(segment: Segment, due_ms: int) -> None:
 
 
 class Deletion:
-    """Files and folders of one directory to remove, in a form that a worker thread can run; an error is kept."""
+    """Files and folders of one directory to remove, in a form that a worker thread can run; an error is kept.
 
-    __slots__ = ("dir", "error", "paths")
+    ``left`` are those that could not be removed for a reason of their own, and why: the next start tries again.
+    """
+
+    __slots__ = ("dir", "error", "left", "paths")
 
     def __init__(self, dir: LogDir, paths: list[str]) -> None:
         self.dir = dir
         self.paths = paths
+        self.left: list[str] = []
         self.error: OSError | None = None
 
     def run(self) -> None:
         """Remove them."""
         disk = self.dir.disk
-        try:
-            for path in self.paths:
+        for path in self.paths:
+            try:
                 if path.endswith(DELETE_FOLDER) or disk.is_dir(path):
                     disk.remove_tree(path)
                 else:
                     disk.remove(path)
-        except OSError as error:
-            self.error = error
+            except OSError as error:
+                if error.errno not in ONE_FILE:
+                    self.error = error
+                    break
+                self.left.append(f"{path} cannot be removed: {error.strerror}")

@@ -17,7 +17,7 @@ from moldau.ports.disk import Stretch
 from moldau.storage import lookups
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
-from moldau.storage.index import ENTRY_BYTES, TIME_ENTRY_BYTES, Index
+from moldau.storage.index import ENTRY_BYTES, FOLLOWING_MAX, TIME_ENTRY_BYTES, Index
 from moldau.storage.names import INDEX, LOG, TIME_INDEX, offset_name
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
@@ -163,7 +163,7 @@ class Segment:
     def rebuild_index(self, interval: int = 4096) -> Index:
         """Make the indexes again from the batch headers of the whole log file; CorruptLog where it does not parse.
 
-        What is known up to there is kept in memory, and the files stay as they are: beyond, they may be right.
+        The files stay as they are then: before and beyond that place they may be right.
         """
         if self.damage:
             raise CorruptLog(self.path(), 0, self.damage)  # known since the last attempt, which read the whole file
@@ -172,8 +172,7 @@ class Segment:
             for position, header in self.walk(0):
                 self.note(position, header, interval)
         except CorruptLog as error:
-            index.saved, index.times_saved, index.shrunk = len(index.offsets), len(index.times), False
-            self.damage, self.unread = f"byte {error.position}: {error.reason}", True
+            self.keep_damaged(error.position, error.reason)
             raise
         index.append_time(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
         self.entries = len(index.offsets)
@@ -187,6 +186,11 @@ class Segment:
         self.unread = False
         self.bytes_since_entry = 0
         return index
+
+    def keep_damaged(self, position: int, reason: str) -> None:
+        """The batch at ``position`` is not sound, and the file stays: so do its index files, right beyond or not."""
+        self.damage, self.unread = f"byte {position}: {reason}", True
+        self.kept_index = None
 
     def note(self, position: int, header: BatchHeader, interval: int) -> None:
         """Take account of the batch at ``position`` in largest timestamp and indexes."""
@@ -368,6 +372,8 @@ class Segment:
             return f"a batch of {header.length + LENGTH_OVERHEAD} bytes with {end - position} left"
         if header.base_offset < max(expected, self.base_offset) or header.last_offset_delta < 0:
             return f"a batch at offset {header.base_offset} where {max(expected, self.base_offset)} or more is expected"
+        if header.last_offset - self.base_offset > _NO_BOUND:
+            return f"a batch at offset {header.base_offset} that a segment from {self.base_offset} on cannot hold"
         return ""
 
     def batch(self, position: int, header: BatchHeader) -> bytes:
@@ -383,20 +389,23 @@ class Segment:
         if position is not None:
             return position
         start = lookups.position_before(self, offset)
-        if start:
-            try:
-                return self._search(start, offset)
-            except CorruptLog:
-                start = 0
-                self.rebuild_index()  # the index lied, or the log is broken: then this raises
-        return self._search(start, offset)
+        many = FOLLOWING_MAX if self.kept_index is None and not self.damage else self.size
+        try:
+            return self._search(start, offset, many)
+        except CorruptLog:
+            if self.damage:
+                raise
+        self.rebuild_index()  # the index lied, or the log is broken: then this raises
+        return self._search(self.index.position_before(offset - self.base_offset), offset, self.size)
 
-    def _search(self, start: int, offset: int) -> int:
-        for position, header in self.walk(start):
+    def _search(self, start: int, offset: int, many: int) -> int:
+        for number, (position, header) in enumerate(self.walk(start)):
             if header.last_offset >= offset:
                 if position == start and start and header.base_offset > offset:
                     raise CorruptLog(self.path(INDEX), 0, f"an entry points beyond offset {offset}")
                 return position
+            if number > many:
+                raise CorruptLog(self.path(INDEX), 0, "entries are missing")
         return self.size
 
     def lend(self, position: int, max_bytes: int, up_to: int | None, at_least_one: bool) -> bytes | Stretch:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from moldau.storage import DirOffline, DiskFull, Log, LogConfig, LogDirs
+from moldau.storage.producer_state import load_producers
 from moldau.storage.reader import epochs_of
-from moldau.storage.recovery import load_producers
 from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import headers
 from tests.rooms.storage.faulty_disk import Crash, FaultyDisk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -97,15 +98,26 @@ def test_idle_logs_come_back_as_they_were_and_take_records() -> None:
     assert {f"{0:020d}{kind}" for kind in (".log", ".index", ".timeindex")} <= set(disk.list_dir("/d/t-0"))
 
 
-def test_a_start_loads_few_logs_at_once_and_in_the_end_all() -> None:
+def test_a_start_reads_logs_in_batches_that_may_run_at_once_and_in_the_end_has_all() -> None:
     disk = CountingDisk()
-    many(disk).close()
-    dirs, known = LogDirs(disk, ["/d"]), [0]
-    for _ in dirs.load_in_turns(lambda _: SMALL, 0, 7):
-        known.append(len(dirs.logs))
+    many(disk).close(broker_epoch=3)
+    dirs = LogDirs(disk, ["/d"])
+    (loading,) = loads = dirs.begin_load(lambda _: SMALL, 0)
+    loading.begin()
+    batches = []
+    while (batch := loading.next_batch(7)) is not None:
+        batches.append(batch)
+    assert len(batches) == -(-MANY // 7)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda batch: batch.run(), batches))
+    assert not dirs.logs
+    for number, batch in enumerate(reversed(batches), 1):
+        loading.end(batch)
+        assert len(dirs.logs) <= 7 * number
         assert dirs.previous_broker_epoch == -1, "not before all are there"
+    dirs.end_load(loads, 0)
     assert len(dirs.logs) == MANY
-    assert max(after - before for before, after in zip(known, [*known[1:], MANY], strict=True)) <= 7
+    assert dirs.previous_broker_epoch == 3
 
 
 def test_a_log_without_records_costs_a_start_one_look_and_one_small_read() -> None:

@@ -1,0 +1,189 @@
+"""How a start loads the logs of one directory: what it finds there, and which of it can be used.
+
+``DirLoad.begin`` and each ``Batch`` do all the reading and may run on worker threads, several batches at once;
+``DirLoad.end`` takes the results in, and belongs to whoever owns the ``LogDirs``. What cannot be used is named in
+``findings`` and left as it is; it costs its partition only. Read next: ``recovery.py`` (one log).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from moldau.storage import names
+from moldau.storage.checkpoints import format_offsets, parse_clean_shutdown, parse_offsets
+from moldau.storage.config import LogConfig
+from moldau.storage.errors import BrokenFile, DirOffline, LogError
+from moldau.storage.folder import Folder, LogDir
+from moldau.storage.log import Log
+from moldau.storage.recovery import Known, Loaded, load
+from moldau.terms import TopicPartition
+from moldau.terms.named import NamedTuple
+
+if TYPE_CHECKING:
+    from moldau.storage.log_dirs import LogDirs
+
+ConfigOf = Callable[[TopicPartition], LogConfig]
+
+
+class Found(NamedTuple):
+    """A folder by its name, the partition it says it is of, and whether it is a copy (KIP-113)."""
+
+    name: str
+    partition: TopicPartition
+    is_copy: bool
+
+
+class DirLoad:
+    """The load of one directory. ``epoch`` is the broker epoch of its clean stop, or -1."""
+
+    def __init__(self, dirs: LogDirs, dir: LogDir, config_of: ConfigOf, now_ms: int) -> None:
+        self.dir = dir
+        self.epoch = -1
+        self.findings: list[str] = []
+        self._dirs = dirs
+        self._config_of = config_of
+        self._now_ms = now_ms
+        self._clean = False
+        self._offsets: dict[str, dict[TopicPartition, int] | None] = {}
+        self._found: list[Found] = []
+        self._rest: Iterator[Found] = iter(())
+
+    def begin(self) -> None:
+        """Read the clean-shutdown marker, the checkpoint files and the names in the directory."""
+        disk, path = self.dir.disk, self.dir.path
+        marker = f"{path}/{names.CLEAN_SHUTDOWN}"
+        try:
+            self._dirs.make_dir(path)
+            self._clean = disk.exists(marker)
+            if self._clean:
+                self.epoch = parse_clean_shutdown(disk.read(marker))
+                # First of all, and durably: a crash from here on is not a clean stop (KAFKA-10471).
+                disk.remove(marker)
+                disk.sync_dir(path)
+            for name in (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANED_TO):
+                self._offsets[name] = self._read_offsets(name)
+            self._found = [found for name in disk.list_dir(path) if (found := self._look_at(name)) is not None]
+            if not self._found and not disk.exists(f"{path}/{names.RECOVERY_POINTS}"):
+                # A later start that finds logs and no such file knows that it was lost.
+                disk.write_atomic(f"{path}/{names.RECOVERY_POINTS}", format_offsets({}))
+        except OSError as error:
+            self.dir.fail(error)
+            self._found = []
+        self._rest = iter(self._found)
+
+    def _read_offsets(self, name: str) -> dict[TopicPartition, int] | None:
+        """The offsets in a checkpoint file as far as it can be read; None when there is no telling what it held."""
+        path = f"{self.dir.path}/{name}"
+        if not self.dir.disk.exists(path):
+            return None
+        try:
+            data = self.dir.disk.read(path)
+            if not data:
+                return None
+            problems: list[str] = []
+            offsets = parse_offsets(data, path, problems)
+        except BrokenFile as error:
+            self.findings.append(f"{error}; the file is ignored")
+            return None
+        except OSError as error:
+            verdict = self.dir.judge(error)
+            self.findings.append(f"{verdict}; the file is ignored")
+            return None
+        if problems:
+            self.findings.append(f"{problems[0]}; {len(problems)} such lines are ignored")
+        else:
+            self._dirs.know_offsets(path, data)
+        return offsets
+
+    def _look_at(self, name: str) -> Found | None:
+        """The log that the folder ``name`` holds; None for files and for folders that are no live log."""
+        path = f"{self.dir.path}/{name}"
+        if name.endswith(names.DELETE_FOLDER):
+            self.dir.doomed.append((self._now_ms, path))
+            return None
+        if name.endswith(names.STRAY_FOLDER):
+            self._dirs.strays.append(path)
+            return None
+        copy = names.parse_future(name)
+        partition = names.parse_folder(name) if copy is None else copy[0]
+        if partition is None:
+            if names.looks_like_folder(name) and self.dir.disk.is_dir(path):
+                self.findings.append(f"{path!r} is no name of a partition's folder; it is left alone")
+            return None
+        return None if partition.topic == names.METADATA_TOPIC else Found(name, partition, copy is not None)
+
+    def next_batch(self, size: int) -> Batch | None:
+        """The next ``size`` logs to read, None when there are no more. All batches may be read at the same time."""
+        some = list(islice(self._rest, size))
+        if not some or self.dir.offline is not None:
+            return None
+        return Batch(self.dir, [(found, self._known(found), self._config_of(found.partition)) for found in some])
+
+    def _known(self, found: Found) -> Known:
+        points = self._offsets[names.RECOVERY_POINTS]
+        point = None if points is None else points.get(found.partition, 0)
+        return Known(self._clean, point, (self._offsets[names.LOG_STARTS] or {}).get(found.partition, 0))
+
+    def end(self, batch: Batch) -> None:
+        """The batch was read: its logs are the directory's, or the directory has failed."""
+        if batch.error is not None:
+            self.dir.fail(batch.error)
+        if self.dir.offline is not None:
+            return
+        marks = self._offsets[names.HIGH_WATERMARKS] or {}
+        cleaned = self._offsets[names.CLEANED_TO] or {}
+        for found, config, folder, outcome in batch.outcomes:
+            if isinstance(outcome, str):
+                self._dirs.unusable[found.partition] = folder.path
+                self.findings.append(f"{folder.path!r} cannot be loaded and is left as it is: {outcome}")
+                continue
+            folder.dir = self.dir
+            log = Log(folder, found.partition, config, outcome)
+            log.findings = outcome.findings
+            self.findings += outcome.findings
+            log.high_watermark = min(max(marks.get(found.partition, 0), log.log_start_offset), log.log_end_offset)
+            log.cleaned_to = cleaned.get(found.partition, -1)
+            if log.known_producers is None:
+                self.dir.producers_cut(log)
+            if found.is_copy:
+                self._dirs.futures.found(log, found.name)
+            else:
+                self.findings += self._dirs.take_in(log, self._now_ms)
+
+
+class Batch:
+    """Logs to read, in a form that a worker thread can run. ``outcomes``: what was loaded, or why it was not."""
+
+    __slots__ = ("_dir", "_logs", "error", "outcomes")
+
+    def __init__(self, dir: LogDir, logs: list[tuple[Found, Known, LogConfig]]) -> None:
+        self._dir = dir
+        self._logs = logs
+        self.error: OSError | None = None
+        self.outcomes: list[tuple[Found, LogConfig, Folder, Loaded | str]] = []
+
+    def run(self) -> None:
+        """Read them; stops at an error of the whole directory."""
+        for found, known, config in self._logs:
+            # Open files of its own: those of the directory belong to its owner's thread.
+            private = LogDir(self._dir.disk, self._dir.path)
+            folder = Folder(private, f"{private.path}/{found.name}")
+            outcome: Loaded | str
+            try:
+                with private.watch:
+                    if not self._dir.disk.is_dir(folder.path):
+                        continue
+                    outcome = load(folder, known, config.index_interval_bytes)
+            except DirOffline as error:
+                self.error = error.__cause__ if isinstance(error.__cause__, OSError) else OSError(str(error))
+                return
+            except LogError as error:
+                outcome = str(error)
+            except AssertionError:
+                raise
+            except Exception as error:  # whatever lies in one folder costs that partition only
+                outcome = repr(error)
+            private.files.close_all()  # what a load that failed has left open
+            self.outcomes.append((found, config, folder, outcome))

@@ -1,0 +1,103 @@
+"""The producers' state of a log, read from the newest snapshot and the batch headers after it.
+
+A start reads it on a worker thread; after a truncation it is read in steps (``restore``), while the log goes on. What
+the state is: ``producers.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from moldau.storage.errors import BrokenFile, CorruptLog
+from moldau.storage.folder import Folder
+from moldau.storage.names import SNAPSHOT, offset_name, parse_offset_name
+from moldau.storage.producers import Producers
+from moldau.storage.segment import Segment
+from moldau.wire.batch import LENGTH_OVERHEAD
+
+if TYPE_CHECKING:
+    from moldau.storage.log import Log
+
+AT_ONCE = 500
+"""Batch headers read in one step of the loop, where it is the loop that reads them: under 5 ms."""
+
+
+def drop_snapshots(folder: Folder, above: int) -> None:
+    """Remove snapshots above offset ``above``: they may describe a log that was cut and written again."""
+    for name in folder.disk.list_dir(folder.path):
+        parsed = parse_offset_name(name)
+        if parsed is not None and parsed.kind == SNAPSHOT and parsed.offset > above:
+            folder.disk.remove(folder.file(name))
+            folder.names.touch()
+
+
+def load_producers(folder: Folder, segments: list[Segment], end: int, findings: list[str] | None = None) -> Producers:
+    """The producers' state at offset ``end``. What cannot be read is left out, and named in ``findings``; without them
+    it is CorruptLog.
+    """
+    producers = newest_snapshot(folder, segments[0].base_offset if segments else end, end)
+    for _ in follow(producers, segments, end, findings):
+        pass
+    return producers
+
+
+def newest_snapshot(folder: Folder, start: int, end: int) -> Producers:
+    """The state in the newest readable snapshot that is not above ``end``; none of a log that begins at ``start``."""
+    offsets = []
+    for name in folder.disk.list_dir(folder.path):
+        parsed = parse_offset_name(name)
+        if parsed is not None and parsed.kind == SNAPSHOT and not parsed.state and parsed.offset <= end:
+            offsets.append(parsed.offset)
+    for offset in sorted(offsets, reverse=True):
+        path = folder.file(offset_name(offset, SNAPSHOT))
+        try:
+            return Producers.parse(folder.disk.read(path), offset, path)
+        except BrokenFile:
+            folder.disk.remove(path)
+    return Producers(start)
+
+
+def follow(
+    producers: Producers, segments: list[Segment], end: int, findings: list[str] | None = None
+) -> Generator[None, None, None]:
+    """Bring the state up to offset ``end`` of the log, with a pause after each ``AT_ONCE`` batches."""
+    begin = producers.end_offset
+    for number, segment in enumerate(segments):
+        if begin >= end or (number + 1 < len(segments) and segments[number + 1].base_offset <= begin):
+            continue
+        try:
+            position: int | None = segment.locate(begin)
+            while position is not None:
+                position = _some(producers, segment, position, (begin, end))
+                yield
+        except CorruptLog as error:
+            if findings is None:
+                raise
+            findings.append(f"{error}; the sequence numbers of producers after it are not known")
+    producers.end_offset = end
+
+
+def _some(producers: Producers, segment: Segment, position: int, between: tuple[int, int]) -> int | None:
+    """Record the next batches; the position after them, None at the end. The file may be closed between two steps."""
+    begin, end = between
+    for number, (at, header) in enumerate(segment.walk(position), 1):
+        if header.base_offset >= end:
+            return None
+        if header.producer_id >= 0 and header.base_offset >= begin:
+            producers.record(header, header.base_offset, header.max_timestamp)
+        if number == AT_ONCE:
+            return at + header.length + LENGTH_OVERHEAD
+    return None
+
+
+def restore(log: Log) -> Generator[None, None, None]:
+    """Read the state of a log that was cut, with pauses in which it is read, appended to, or cut again. OSError."""
+    while log.known_producers is None:
+        cuts = log.truncations
+        producers = newest_snapshot(log.folder, log.segments[0].base_offset, log.log_end_offset)
+        missing: list[str] = []  # of a segment that retention took meanwhile nothing needs to be known
+        while log.truncations == cuts and log.known_producers is None and producers.end_offset < log.log_end_offset:
+            yield from follow(producers, list(log.segments), log.log_end_offset, missing)
+        if log.truncations == cuts and log.known_producers is None:
+            log.known_producers = producers

@@ -1,0 +1,125 @@
+"""Logs that the cluster's metadata does not know: set aside under a name that tells (``-stray``), never deleted here.
+
+A topic was deleted, or a replica moved away, while this broker was down; or the metadata is that of another cluster, or
+was lost. Nobody but an operator can tell, so the records stay on the disk, are not loaded again, and can be had back by
+giving the folder its name back. When nothing that lies here is known, even the names stay. As Apache Kafka 3.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from moldau.storage import names
+from moldau.storage.errors import DirOffline, LogError
+from moldau.terms import TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.storage.log_dirs import LogDirs
+
+NAMED = 10
+"""So many of the logs that were set aside are named in the one line that tells of them."""
+
+
+def sort_out(
+    dirs: LogDirs,
+    topics: Collection[bytes],
+    assigned: Callable[[TopicPartition], bytes | None],
+    now_ms: int,
+    at_once: int,
+) -> Generator[None, None, list[str]]:
+    """Take out of use what does not belong here, ``at_once`` logs in one step; sentences for the operator.
+
+    ``topics`` are the topic ids that the metadata knows, ``assigned`` tells the topic id of a partition of this broker.
+    """
+    left = leave_alone(dirs, topics)
+    told = []
+    if left:
+        told.append(
+            "the metadata knows none of the topics whose logs are here: was it lost, or is it another cluster's?"
+            f" All {len(left)} logs are left as they are, and out of use, that of {left[0]} among them"
+        )
+    strays = []
+    for partition in [one for one in dirs.unusable if one not in dirs.left_alone and assigned(one) is None]:
+        with suppress(LogError):
+            make_way(dirs, partition)
+            strays.append(partition)
+    logs = list(dirs.logs)
+    for begin in range(0, len(logs), at_once):
+        if begin:
+            yield
+        some = [partition for partition in logs[begin : begin + at_once] if partition in dirs.logs]
+        wanted = {partition: id for partition in some if (id := assigned(partition)) is not None}
+        strays += remove_strays(dirs, wanted, now_ms, some)
+    if strays:
+        told.append(_summary(strays))
+    return told
+
+
+def leave_alone(dirs: LogDirs, topics: Collection[bytes]) -> list[TopicPartition]:
+    """Take every log out of use and leave its folder as it is, if the metadata knows none of their topics; which.
+
+    A single topic that was deleted while others go on is no such case.
+    """
+    ids = {log.topic_id for log in dirs.logs.values() if log.topic_id is not None}
+    if not ids or any(id in topics for id in ids) or (topics and len(ids) == 1):
+        return []
+    left = list(dirs.logs)
+    for partition in left:
+        dirs.futures.forget(partition)
+        log = dirs.logs.pop(partition)
+        dirs.unusable[partition] = log.folder.path
+        dirs.left_alone.add(partition)
+        with suppress(LogError):
+            log.close()
+    return left
+
+
+def remove_strays(
+    dirs: LogDirs, wanted: Mapping[TopicPartition, bytes], now_ms: int, among: Iterable[TopicPartition] | None = None
+) -> list[TopicPartition]:
+    """Set aside each log (``among`` some) that ``wanted`` (partition to topic id) does not list with its id; which.
+
+    A log whose folder does not say its topic id is believed if it is empty, or if it holds flushed data (a broker from
+    before KIP-516 wrote it); what was never flushed may be a former topic's of the same name.
+    """
+    strays = []
+    for partition in list(dirs.logs) if among is None else among:
+        log, topic_id = dirs.logs[partition], wanted.get(partition)
+        if topic_id is None or (log.topic_id is not None and log.topic_id != topic_id):
+            strays.append(partition)
+        elif log.topic_id is None:
+            if log.recovery_point or not log.size:
+                log.topic_id, log.topic_id_saved = topic_id, False
+                if log.dir.offline is None:
+                    with suppress(LogError), log.dir.watch:
+                        log.folder.say_topic(topic_id)
+            else:
+                strays.append(partition)
+    with suppress(DirOffline):  # whoever listens to ``on_offline`` knows; other directories are looked through
+        dirs.delete_all(strays, now_ms, strays=strays)
+    return strays
+
+
+def make_way(dirs: LogDirs, partition: TopicPartition) -> None:
+    """Set the folder aside in which a log lies that is not in use. LogError when it cannot be renamed."""
+    path = dirs.unusable[partition]
+    dir = next(dir for dir in dirs.dirs if path.startswith(f"{dir.path}/") and "/" not in path[len(dir.path) + 1 :])
+    dir.ensure_online()
+    stray = f"{dir.path}/{names.doomed_folder(partition, dirs.unique(), names.STRAY_FOLDER)}"
+    with dir.watch:
+        dir.disk.rename(path, stray)
+        dir.disk.sync_dir(dir.path)
+    dirs.strays.append(stray)
+    dirs.left_alone.discard(partition)
+    del dirs.unusable[partition]
+
+
+def _summary(strays: list[TopicPartition]) -> str:
+    """One sentence for the operator."""
+    some = ", ".join(map(str, strays[:NAMED])) + (", ..." if len(strays) > NAMED else "")
+    return (
+        f"{len(strays)} logs belong to no partition of this broker and are set aside; their folders are now called"
+        f" ...{names.STRAY_FOLDER}, and nobody removes them but you: {some}"
+    )

@@ -1,0 +1,70 @@
+"""Cutting a log back: what goes from its segments, snapshots and marks, and in which order a crash may find it.
+
+``log.py`` decides whether there is anything to cut. Read next: ``recovery.py`` for what a restart makes of half of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.storage.producer_state import drop_snapshots
+from moldau.storage.producers import Producers
+from moldau.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from moldau.storage.log import Log
+
+
+def truncate(log: Log, offset: int) -> None:
+    """Cut a log that ends above ``offset`` so that nothing at or above it is left: see ``Log.truncate_to``."""
+    if offset < log.bases[0]:
+        log.truncate_fully_at(offset)
+        return
+    with log.dir.watch:
+        if log.swap is not None:
+            log.swap.undo()
+        if log.active.base_offset > offset:
+            while log.segments[-1].base_offset > offset:
+                log.segments.pop().remove()
+                log.bases.pop()
+            # Before the cut: a removal that a power cut undoes would leave a gap behind it.
+            log.folder.disk.sync_dir(log.folder.path)
+        log.active = log.segments[-1]
+        log.log_start_offset = min(log.log_start_offset, offset)
+        offset = max(log.active.truncate(offset), log.log_start_offset)
+        drop_snapshots(log.folder, above=offset)
+    log.changed = True
+    log.truncations += 1
+    log.log_end_offset = offset
+    log.recovery_point = min(log.recovery_point, offset)
+    log.high_watermark = min(log.high_watermark, offset)
+    log.cleaned_to = min(log.cleaned_to, log.active.base_offset)
+    log.epochs_changed |= log.epochs.truncate_from_end(offset)
+    if log.known_producers is None or len(log.known_producers):
+        log.known_producers = None
+        log.dir.producers_cut(log)
+    else:
+        log.known_producers.end_offset = offset  # nobody was known, and nobody is
+
+
+def restart_at(log: Log, offset: int, start: int) -> None:
+    """Make it a log without records that begins at ``start`` and whose next offset is ``offset``."""
+    with log.dir.watch:
+        if log.swap is not None:
+            log.swap.undo()
+        while log.segments:  # from the end: what a crash leaves is always a log without gaps
+            log.segments.pop().remove()
+        drop_snapshots(log.folder, above=-1)
+        log.active = Segment(log.folder, offset)
+        log.active.open(create=True)
+    log.folder.names.touch()
+    log.segments.append(log.active)
+    log.bases = [offset]
+    log.changed = True
+    log.truncations += 1
+    log.log_end_offset = offset
+    log.log_start_offset = start
+    log.high_watermark = max(offset, start)
+    log.recovery_point = min(log.recovery_point, offset)
+    log.cleaned_to = -1
+    log.known_producers = Producers(offset)
