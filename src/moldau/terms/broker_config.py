@@ -198,7 +198,7 @@ LOG = table(
     _int("compression.lz4.level", default=9, low=1, high=17, doc=TOPIC_KEYS["compression.lz4.level"].doc),
     _int("compression.zstd.level", default=3, low=-131072, high=22, doc=TOPIC_KEYS["compression.zstd.level"].doc),
     _int("num.recovery.threads.per.data.dir", default=2, low=1, importance=HIGH,
-         doc="Logs of a folder loaded, and recovered, at a time; counts at the start."),
+         doc="Logs of a folder loaded, and recovered, at a time; a start goes by what the file says."),
     _long("log.dir.failure.timeout.ms", default=30_000, low=1, importance=LOW,
           doc="A broker that cannot report a failed folder to the controller for this long stops."),
     _long("log.initial.task.delay.ms", default=30_000, low=0, importance=LOW, internal=True,

@@ -108,7 +108,7 @@ def test_a_log_of_an_earlier_topic_of_the_name_makes_room_at_the_start(tmp_path:
             broker = await cluster.boot(1)
             assert broker.replicas.by_key[(again, 0)].log.log_end_offset == 0
             left = [path.name for path in (tmp_path / "broker-1").iterdir() if path.name.startswith(TOPIC)]
-            assert sorted(name.rpartition("-")[2] for name in left) == ["0", "delete"]
+            assert sorted(name.rpartition("-")[2] for name in left) == ["0", "stray"]
 
     run(work)
 
