@@ -128,7 +128,7 @@ class DataSide:
         off_loop = self._world.tasks.off_loop
 
         async def read_some() -> None:
-            while (batch := loading.next_batch(LOADED_AT_ONCE)) is not None and not self._stopped:
+            while (batch := loading.next_batch(LOADED_AT_ONCE)) is not None:  # also when told to stop
                 await off_loop(batch.run, pool)
                 loading.end(batch)
 

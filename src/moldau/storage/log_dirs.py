@@ -442,7 +442,9 @@ class LogDirs:
 
     def close(self, broker_epoch: int = -1) -> None:
         """Stop cleanly: flush and close every log, write the checkpoints, and last the marker where all went well."""
-        unclosed = []
+        # What could not be loaded was not recovered either: no marker vouches for it.
+        aside = [path for partition, path in self.unusable.items() if partition not in self.left_alone]
+        unclosed = [dir for dir in self.dirs if any(path.startswith(f"{dir.path}/") for path in aside)]
         for log in (*self.logs.values(), *(future.log for future in self.futures.logs.values())):
             try:
                 log.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.config import NodeConfig
+from moldau.broker.data import DataSide
 from moldau.broker.formatting import format_storage
 from moldau.broker.lifecycle import Stage
 from moldau.broker.node import Node
@@ -20,6 +20,7 @@ from moldau.client.connection import Connection, connect
 from moldau.runtime.disk import RealDisk
 from moldau.runtime.world import RealRandom, real_world
 from moldau.storage import Log, LogDirs
+from moldau.storage.loading import DirLoad
 from moldau.storage.names import CLEAN_SHUTDOWN
 from moldau.terms import Code
 from moldau.wire.messages.k00_produce import ProduceRequest
@@ -91,16 +92,16 @@ def free_port() -> int:
 def test_a_controller_votes_and_leads_while_the_logs_of_its_broker_are_recovered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick, recovered = LogDirs.load_in_turns, False
-
-    def slow(self: LogDirs, *args: Any) -> Generator[None, None, None]:
-        while not recovered:
-            yield
-        yield from quick(self, *args)
+    quick = DataSide._load_directory
 
     async def work() -> None:
-        nonlocal recovered
-        monkeypatch.setattr(LogDirs, "load_in_turns", slow)
+        recovered = asyncio.Event()
+
+        async def slow(self: DataSide, loading: DirLoad) -> None:
+            await recovered.wait()
+            await quick(self, loading)
+
+        monkeypatch.setattr(DataSide, "_load_directory", slow)
         alone = Alone(tmp_path)
         node = alone.node
         starting = asyncio.ensure_future(node.start())
@@ -109,7 +110,7 @@ def test_a_controller_votes_and_leads_while_the_logs_of_its_broker_are_recovered
         assert node.lifecycle is not None
         assert node.lifecycle.stage is Stage.STARTING, "a broker registers with all its logs"
         assert not node.metadata.image.brokers
-        recovered = True
+        recovered.set()
         await until(starting.done, "it serves")
         await alone.stop()
 
@@ -117,23 +118,22 @@ def test_a_controller_votes_and_leads_while_the_logs_of_its_broker_are_recovered
 
 
 def test_a_node_that_is_told_to_stop_while_it_recovers_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick, began, told = LogDirs.load_in_turns, False, False
-
-    def slow(self: LogDirs, *args: Any) -> Generator[None, None, None]:
-        nonlocal began
-        began = True
-        while not told:
-            yield
-        yield from quick(self, *args)
+    quick = DataSide._load_directory
 
     async def work() -> None:
-        nonlocal told
-        monkeypatch.setattr(LogDirs, "load_in_turns", slow)
+        began, told = asyncio.Event(), asyncio.Event()
+
+        async def slow(self: DataSide, loading: DirLoad) -> None:
+            began.set()
+            await told.wait()
+            await quick(self, loading)
+
+        monkeypatch.setattr(DataSide, "_load_directory", slow)
         alone = Alone(tmp_path)
         starting = asyncio.ensure_future(alone.node.start())
-        await until(lambda: began, "it recovers")
+        await until(began.is_set, "it recovers")
         alone.node.stop_soon()
-        told = True
+        told.set()
         await alone.stop()
         await until(starting.done, "its start is over")
 
