@@ -24,6 +24,8 @@ from moldau import Cluster
 from moldau.broker.api import ANSWERS, BROKER, CONTROLLER, ZOOKEEPER
 from moldau.cluster.cluster import ClusterError
 from moldau.cluster.nodes import is_alive
+from moldau.terms import TopicPartition
+from moldau.wire.batch import build
 from moldau.wire.frames import read_response_body, request_frame
 from moldau.wire.schema import Message
 from tests.fuzz.witness import TOPIC
@@ -47,6 +49,8 @@ CONFIG = {
     "group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false",
     "log.segment.delete.delay.ms": "1000",    "num.partitions": "1", "broker.session.timeout.ms": "20000",
 }  # fmt: skip
+BATCHES = 8
+"""How many batches of 0.4 MB each fuzzed partition has at first; a segment is 1 MiB."""
 BAD_WORDS = ("FATAL", "AssertionError", "MemoryError", "RecursionError")
 SERVE_S = 60.0
 
@@ -115,6 +119,7 @@ class Target:
             more = {"min.insync.replicas": str(min(2, copies))} if name == TOPIC else {}
             self.cluster.create_topic(name, partitions=PARTITIONS, replication_factor=copies, config=config | more)
         self.cluster.wait_until_in_sync()
+        self._fill()
         self._start_witness()
         return self
 
@@ -123,6 +128,15 @@ class Target:
             self._witness.kill()
             self._witness.wait()
         self.cluster.close()
+
+    def _fill(self) -> None:
+        """Give every fuzzed partition some sealed segments."""
+        now_ms = int(time.time() * 1000)
+        batch = build([(now_ms, b"%d" % (key % 50), bytes(1000), []) for key in range(400)])
+        for name in TOPICS:
+            for partition in range(PARTITIONS):
+                for _ in range(BATCHES):
+                    self.cluster.client().produce(TopicPartition(name, partition), batch)
 
     # ---- the witness
 

@@ -18,8 +18,9 @@ class Pool(NamedTuple):
 
 QUORUM = Pool("quorum")
 """The fsyncs that a vote or a commit waits for: quorum-state and the metadata log. Nothing else runs here."""
-SNAPSHOTS = Pool("metadata snapshots")
-"""Reading and writing whole snapshots of the metadata log: long, and nobody's vote waits for it."""
+SNAPSHOTS = Pool("metadata snapshots", 3)
+"""Reading and writing whole snapshots of the metadata log: long, and nobody's vote waits for it. A fetched one is not
+kept waiting by the node's own, nor by one that is read."""
 COMPUTING = Pool("computing", 2)
 """Bounded computation on behalf of requests: decompression, long checks."""
 STOPPING = Pool("stopping")

@@ -42,9 +42,12 @@ SETTINGS = {
     "auto.leader.rebalance.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "1",
     "log.segment.bytes": "2097152",
+    "log.retention.check.interval.ms": "1000",
+    "log.cleaner.backoff.ms": "1000",
 }
-"""Shorter times than the defaults, and smaller segments: a run is to be short, and to roll."""
+"""Shorter times than the defaults, and smaller segments: a run is to be short, to roll, and to meet what is damaged."""
 
 
 class Wish(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from moldau.cluster.chaos.nets import Links
-from moldau.cluster.chaos.scenarios import control, disks, links, processes
+from moldau.cluster.chaos.scenarios import control, damage, disks, links, processes
 from moldau.cluster.chaos.stage import Stage
 from moldau.cluster.chaos.volumes import Freezable, Plain, Small, Volume
 
@@ -45,4 +45,5 @@ SCENARIOS: dict[int, Scenario] = {
     16: Scenario(disks.corrupt_files, for_kafka=False),
     17: Scenario(disks.wipe),
     18: Scenario(links.slow_and_reset, links=Links.SLOW),
+    19: Scenario(damage.damage_at_rest, for_kafka=False),
 }
