@@ -84,7 +84,7 @@ class Marks:
 
     def noted(self, id: int, node: Node) -> None:
         """A node applied something; of a new life everything is followed from here on."""
-        if self._nodes.get(id) is not node and node.replicas is not None:
+        if self._nodes.get(id) is not node and node.coordinator is not None:  # its logs are loaded, and all is there
             self._nodes[id] = node
             self._follow(node)
 

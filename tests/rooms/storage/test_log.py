@@ -8,6 +8,7 @@ import pytest
 
 from moldau.runtime.disk import RealDisk
 from moldau.storage import Log, LogConfig, LogDirs, OffsetOutOfRange
+from moldau.storage.admission import Appended
 from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import build, headers
 
@@ -168,5 +169,5 @@ def test_a_follower_leaves_out_what_is_of_a_later_epoch_than_its_leaders(tmp_pat
     data = leader.read(0, 1 << 20)
     assert follower.append_follower(data, 0, 4).last_offset == 5
     assert follower.epochs.entries() == [(3, 0), (4, 3)]
-    assert follower.append_follower(data[2 * len(data) // 3 :], 0, 4) == (0, -1, -1, -1, 0, "", False)
+    assert follower.append_follower(data[2 * len(data) // 3 :], 0, 4) == Appended(Code.NONE, log_start_offset=0)
     assert follower.log_end_offset == 6
