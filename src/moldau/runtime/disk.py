@@ -28,6 +28,9 @@ _READ_BYTES = 1 << 16
 
 STRETCH_FROM = 64 << 10
 """Fewer bytes are read at once: a copy costs less than asking twice."""
+KEPT_BYTES = 16 << 20
+"""What a file that is cut keeps of what was named and not sent yet; logs are cut where no client may read, so it is
+little."""
 _SENT_AT_ONCE = 1 << 20
 _NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EIO)
 
@@ -36,13 +39,14 @@ class FileStretch:
     """Bytes of a file as they stood when it was made, to be sent without being read. Its length is what is not sent
     yet.
 
-    The file reads it into memory when it is cut or closed before that. Read next: ``sending.py``.
+    What the file is about to lose by being cut is read into memory before, ``KEPT_BYTES`` of one file at the most; a
+    file that is closed leaves its descriptor to the stretches that are left of it. Read next: ``sending.py``.
     """
 
     __slots__ = ("__weakref__", "_at", "_data", "_end", "_file")
 
     def __init__(self, file: RealFile, size: int, offset: int) -> None:
-        self._file = file
+        self._file: RealFile | _Descriptor = file
         self._at, self._end = offset, offset + size
         self._data: bytes | None = None
 
@@ -66,7 +70,7 @@ class FileStretch:
                 if error.errno not in _NO_SENDFILE:
                     raise
                 self._file.lends = False  # the next one is read, and who reads it sees what is wrong with the disk
-                self.keep(self._at)
+                self.keep(self._at, len(self))
                 return 0
             if not sent:
                 raise OSError(errno.EIO, "a file is shorter than it was")
@@ -75,13 +79,41 @@ class FileStretch:
         self._at += sent
         return sent
 
-    def keep(self, size: int) -> None:
-        """The file is about to end at ``size``: have what would be lost in memory."""
-        if self._data is None and self._end > size:
-            try:
-                self._data = bytes(self)
-            except OSError:
-                self._data = b""  # whoever sends it is told
+    def keep(self, size: int, most: int) -> int:
+        """The file is about to end at ``size``: have what would be lost in memory; how many bytes that are.
+
+        More than ``most`` are given up instead, and whoever sends them is told.
+        """
+        if self._data is not None or self._end <= size:
+            return 0
+        try:
+            self._data = bytes(self) if len(self) <= most else b""
+        except OSError:
+            self._data = b""  # whoever sends it is told
+        return len(self._data)
+
+    def stay_with(self, descriptor: _Descriptor) -> None:
+        """The file is about to be closed, and its descriptor outlives it."""
+        self._file = descriptor
+
+
+class _Descriptor:
+    """What is left of a closed file while stretches of it have to be sent: closed with the last of them.
+
+    Nothing is read for them: hundreds of readers may wait for a segment that retention or a deletion takes away.
+    """
+
+    __slots__ = ("fd", "lends")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.lends = True
+
+    def pread(self, size: int, offset: int) -> bytes:
+        return os.pread(self.fd, size, offset)
+
+    def __del__(self) -> None:
+        os.close(self.fd)
 
 
 class RealFile:
@@ -137,17 +169,19 @@ class RealFile:
         return os.fstat(self.fd).st_size
 
     def truncate(self, size: int) -> None:
-        self._recall(size)
+        room = KEPT_BYTES
+        for one in self._lent or ():
+            room -= one.keep(size, room)
         os.ftruncate(self.fd, size)
 
-    def _recall(self, size: int) -> None:
-        for one in self._lent or ():
-            one.keep(size)
-
     def close(self) -> None:
-        self._recall(-1)
         fd, self.fd = self.fd, -1
-        if fd >= 0:
+        left, self._lent = list(self._lent or ()), None
+        if left:
+            descriptor = _Descriptor(fd)
+            for one in left:
+                one.stay_with(descriptor)
+        elif fd >= 0:
             os.close(fd)
 
 

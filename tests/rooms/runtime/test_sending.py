@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import socket
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from moldau.runtime import sending
+from moldau.runtime import disk, sending
 from moldau.runtime.disk import STRETCH_FROM, FileStretch, RealDisk, RealFile
 from moldau.runtime.world import RealNet, new_loop
 
@@ -175,6 +176,56 @@ def test_what_is_cut_or_closed_meanwhile_is_sent_as_it_was(run: Run, tmp_path: P
             blocking.close()
             wanted = bytes(8 << 20) + TEXT + TEXT[5 : 5 + STRETCH_FROM] + TEXT[:10] + bytes(STRETCH_FROM - 10)
             assert await at.read(len(wanted)) == wanted
+
+    run(scene())
+
+
+def test_a_closed_file_is_sent_unread_and_its_handle_goes_with_the_last_reader(run: Run, tmp_path: Path) -> None:
+    """Hundreds of clients may wait for parts of a segment that retention takes away."""
+
+    def handles() -> int:
+        found = 0
+        for fd in os.listdir("/proc/self/fd"):
+            with suppress(FileNotFoundError):  # the one that lists them
+                found += "segment" in os.readlink(f"/proc/self/fd/{fd}")
+        return found
+
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            segment = RealDisk().open(str(tmp_path / "segment"), create=True)
+            segment.pwrite([TEXT], 0)
+            lent = [segment.stretch(SIZE, 0) for _ in range(300)]
+            tracemalloc.start()
+            try:
+                segment.close()
+                assert tracemalloc.get_traced_memory()[1] < STRETCH_FROM
+            finally:
+                tracemalloc.stop()
+            RealDisk().remove(str(tmp_path / "segment"))
+            at.send([lent.pop(), lent.pop()])
+            lent.clear()
+            assert handles() == 1
+            assert await at.read(2 * SIZE) == TEXT + TEXT
+            assert handles() == 0
+
+    run(scene())
+
+
+def test_what_a_cut_would_keep_in_memory_is_bounded(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "KEPT_BYTES", SIZE)
+
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            lent = [at.stretch() for _ in range(5)]
+            at.file.truncate(10)
+            kept = []
+            for one in lent:
+                with suppress(OSError):
+                    kept.append(bytes(one))
+            assert kept == [TEXT]
+            lost = next(one for one in lent if one._data == b"")
+            at.send([lost])
+            await at.server.lost.wait()
 
     run(scene())
 
