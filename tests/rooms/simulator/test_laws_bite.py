@@ -10,6 +10,7 @@ import pytest
 
 from moldau.controller import office
 from moldau.image import Partition, Recovery
+from moldau.simulator import decay
 from moldau.simulator.laws import rest
 from moldau.simulator.laws.data import DataLaws, Past
 from moldau.simulator.laws.quorum import QuorumLaws
@@ -18,6 +19,7 @@ from moldau.simulator.zoo import controller, quorum, voters
 from moldau.simulator.zoo.mutant import Patches
 from moldau.storage import recovery, segment
 from moldau.terms import Code, TopicPartition
+from moldau.wire.batch import headers
 
 
 def any_commit_answers_all_who_wait(patches: Patches) -> None:
@@ -34,6 +36,21 @@ def no_checksum_is_looked_at(patches: Patches) -> None:
     patches.set(recovery, "check", lambda *_: Code.NONE)
 
 
+def checksums_rot(patches: Patches) -> None:
+    """S4 compares the checksums that stand in headers while a cluster runs: the rot is aimed at them."""
+    somewhere, tell = decay._somewhere, decay._bytes_that_tell
+
+    def in_a_log(chaos: Any, seat: Any) -> str | None:
+        drawn = (somewhere(chaos, seat) for _ in range(50))
+        return next((path for path in drawn if path is not None and path.endswith(decay.LOG)), None)
+
+    def of_a_checksum(path: str, data: bytes) -> Any:
+        return [position + 17 + i for position, _ in headers(data) for i in range(4)] or tell(path, data)
+
+    patches.set(decay, "_somewhere", in_a_log)
+    patches.set(decay, "_bytes_that_tell", of_a_checksum)
+
+
 @pytest.mark.parametrize(
     ("seed", "scene", "mutants", "laws"),
     [
@@ -45,7 +62,7 @@ def no_checksum_is_looked_at(patches: Patches) -> None:
             (any_commit_answers_all_who_wait, controller.a_crash_is_forgiven, quorum.exposes_before_its_own_record),
             ("C4:", "back from a crash", "R6:"),
         ),
-        (301, "rot", (no_checksum_is_looked_at,), ("S4:",)),
+        (301, "rot", (no_checksum_is_looked_at, checksums_rot), ("S4:",)),
         (45, "moves", (voters.leads_on_though_removed,), ("R9:",)),
         (1, "kill", (controller.unclean_elections_are_not_told,), ("is not told",)),
     ],
