@@ -31,9 +31,16 @@ def test_a_cluster_on_the_quorums_plane_has_nothing_to_migrate(tmp_path: Path) -
     assert json.loads(done.output) == {"progress": "finished", "brokers": {"1": "quorum"}, "next": "nothing"}
 
 
-@pytest.mark.parametrize("step", ["start", "brokers", "finalise", "rollback"])
+@pytest.mark.parametrize("step", ["start", "brokers", "rollback"])
 def test_no_step_is_taken_on_it(tmp_path: Path, step: str) -> None:
     on_the_quorums_plane(tmp_path)
     done = CliRunner().invoke(migrate, [step, "--data", str(tmp_path)])
     assert done.exit_code == 1
     assert "moldau: " in done.output
+
+
+def test_finalise_may_be_called_again_once_it_is_done(tmp_path: Path) -> None:
+    on_the_quorums_plane(tmp_path)
+    done = CliRunner().invoke(migrate, ["finalise", "--data", str(tmp_path)])
+    assert done.exit_code == 0
+    assert "finished" in done.output

@@ -185,13 +185,13 @@ def test_a_pass_that_meets_what_nobody_expected_is_named_counted_and_run_again(
 ) -> None:
     looked = 0
 
-    def look(self: LogDirs, now_ms: int) -> int:
+    def look(self: LogDirs, now_ms: int, at_once: int) -> int:
         nonlocal looked
         looked += 1
         raise struct.error("int too large to convert")
 
     async def work() -> None:
-        monkeypatch.setattr(LogDirs, "retention_pass", look)
+        monkeypatch.setattr(LogDirs, "retention_in_turns", look)
         alone = Alone(tmp_path, log_retention_check_interval_ms="1", http_listener="127.0.0.1:0")
         await alone.node.start()
         await until(lambda: looked > 2, "it looks again")
@@ -208,11 +208,11 @@ def test_a_pass_that_meets_what_nobody_expected_is_named_counted_and_run_again(
 def test_a_broken_assertion_of_ours_in_a_pass_or_a_callback_stops_the_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: LogDirs, now_ms: int) -> int:
+    def broken(self: LogDirs, now_ms: int, at_once: int) -> int:
         raise AssertionError("ours")
 
     async def work() -> None:
-        monkeypatch.setattr(LogDirs, "retention_pass", broken)
+        monkeypatch.setattr(LogDirs, "retention_in_turns", broken)
         alone = Alone(tmp_path, log_retention_check_interval_ms="1")
         await alone.node.start()
         await until(lambda: alone.failures, "the task ends")

@@ -195,6 +195,7 @@ class Migration:
         left = [broker.id for broker in self.brokers if self.mode(broker) is not Mode.QUORUM]
         if progress is Progress.FINISHED:
             self._let_go()
+            self._say("the migration is finished")
             return
         if progress is not Progress.FINISHING and (left or progress not in LEADS):
             raise ClusterError(f"not yet: {progress.value}; brokers still on ZooKeeper: {left}")
