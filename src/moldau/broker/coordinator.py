@@ -12,15 +12,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from heapq import heappop, heappush
 from typing import Any, cast
 
-from moldau.broker.asking import pause
+from moldau.broker.asking import Pace, pause
 from moldau.broker.group_log import Batch, Replay, Unwritable, batches_of
 from moldau.broker.replica import Replica
 from moldau.broker.topics import OFFSETS
-from moldau.groups import GroupsConfig, Phase, Shard, partition_for
+from moldau.groups import GroupsConfig, Phase, Shard, partition_for, weight
 from moldau.groups.facts import (
     Answer,
     Append,
@@ -148,6 +148,18 @@ class Coordinator:
         """Put each ask to the shard of its group; ``finish`` turns the answers, in order, into the response."""
         question = Question(len(asks), finish)
         for number, ask in enumerate(asks):
+            led = self.shards.get(self.partition_of(ask.group_id))
+            self._put(led, ask, (question, number))
+        return self._outcome(question)
+
+    def ask_in_slices(
+        self, asks: Sequence[GroupAsk], finish: Callable[[Sequence[Any]], Message]
+    ) -> Generator[None, None, Answering]:
+        """As ``ask``, with a pause after so many asks: a long group id counts as several."""
+        question, pace = Question(len(asks), finish), Pace(self._world.step)
+        for number, ask in enumerate(asks):
+            if pace.spent(weight(ask.group_id)):
+                yield
             led = self.shards.get(self.partition_of(ask.group_id))
             self._put(led, ask, (question, number))
         return self._outcome(question)

@@ -4,8 +4,9 @@ Feed a ``Shard`` asks and events, carry out its effects in order; ``codec`` make
 their partitions from each other (the leader assigns): the coordinator only keeps them together. Read next: shard.py.
 """
 
+from moldau.groups.admin import STATES, TYPES
 from moldau.groups.config import GroupsConfig
-from moldau.groups.partition import java_hash, partition_for
+from moldau.groups.partition import java_hash, partition_for, weight
 from moldau.groups.shard import Phase, Shard
 
-__all__ = ["GroupsConfig", "Phase", "Shard", "java_hash", "partition_for"]
+__all__ = ["STATES", "TYPES", "GroupsConfig", "Phase", "Shard", "java_hash", "partition_for", "weight"]

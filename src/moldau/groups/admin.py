@@ -32,6 +32,9 @@ from moldau.terms import Code, TopicPartition
 if TYPE_CHECKING:
     from moldau.groups.shard import Shard
 
+STATES = frozenset(state.value.lower() for state in State)
+TYPES = frozenset({"classic"})
+"""What filters of ListGroups can name, in any case of letters."""
 SWEEP_GROUPS = 100
 """Groups looked at in one step of the expiry: a step must not hold the loop (architecture, "Speed")."""
 
@@ -62,7 +65,7 @@ def describe(shard: Shard, ask: Describe, token: Token) -> None:
 def list_groups(shard: Shard, ask: ListGroups, token: Token) -> None:
     """Every group that passes the filters."""
     states = {state.lower() for state in ask.states}
-    if ask.types and "classic" not in {type.lower() for type in ask.types}:
+    if ask.types and TYPES.isdisjoint(type.lower() for type in ask.types):
         shard.reply(token, ListReply(Code.NONE))
         return
     listed = tuple(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from array import array
 
+_CHARACTERS = 64
+
 
 def java_hash(text: str) -> int:
     """Java's ``String.hashCode``: an int32 over UTF-16 code units, so a character outside the BMP counts as two.
@@ -21,6 +23,11 @@ def java_hash(text: str) -> int:
     for unit in array("H", text.encode("utf-16-le", "surrogatepass")):
         value = (31 * value + unit) & 0xFFFFFFFF
     return value - (1 << 32) if value & 0x80000000 else value
+
+
+def weight(group_id: str) -> int:
+    """How many groups of a common name this one counts as in a turn of the loop: every character of it is hashed."""
+    return 1 + len(group_id) // _CHARACTERS
 
 
 def partition_for(group_id: str, count: int) -> int:

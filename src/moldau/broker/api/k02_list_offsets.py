@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Generator
 from typing import Any
 
-from moldau.broker.asking import at_once, turn
+from moldau.broker.asking import Pace, at_once, turn
 from moldau.broker.examinations import in_parts
 from moldau.broker.replica import Replica
 from moldau.storage import LogError
@@ -38,7 +38,8 @@ def handle(
     node: Any, request: ListOffsetsRequest, context: Any
 ) -> ListOffsetsResponse | Awaitable[Any] | Generator[None, None, ListOffsetsResponse | Awaitable[Any]]:
     """Look up; what has to be searched by time is looked for in parts, while others are served."""
-    return at_once(_steps(node, request, context), sum(len(topic.partitions) for topic in request.topics) <= AT_ONCE)
+    much = sum([1 + len(topic.partitions) for topic in request.topics])
+    return at_once(_steps(node, request, context), much <= AT_ONCE)
 
 
 def _steps(
@@ -48,18 +49,22 @@ def _steps(
     response = ListOffsetsResponse()
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
+    pace = Pace(10 * AT_ONCE)
     for topic in request.topics:
-        for number, part in enumerate(topic.partitions, 1):
-            if not number % (10 * AT_ONCE):
+        for part in topic.partitions:
+            if pace.spent(1):
                 yield
             key = (topic.name, part.partition_index)
             (twice if key in seen else seen).add(key)
     searches: list[_Search] = []
+    pace = Pace(AT_ONCE)
     for topic in request.topics:
         shown = ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(shown)
-        for number, part in enumerate(topic.partitions, 1):
-            if not number % AT_ONCE:
+        if not topic.partitions and pace.spent(1):
+            yield
+        for part in topic.partitions:
+            if pace.spent(1):
                 yield
             slot = Slot(partition_index=part.partition_index)
             shown.partitions.append(slot)

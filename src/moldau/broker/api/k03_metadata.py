@@ -122,7 +122,9 @@ def _steps(
     packed = Packed(Shown, MetadataResponse, context.api_version)
     told = 0
     for found in _found(node.metadata.image, request, context.api_version):
-        if isinstance(found, Topic) and found.name not in refused:
+        if found is None:
+            pass
+        elif isinstance(found, Topic) and found.name not in refused:
             while found.id in kept.being_encoded and not at_once:
                 yield
             data = kept.topics.get(found.id)
@@ -186,13 +188,19 @@ def _begin(node: Any, request: MetadataRequest, context: Any) -> tuple[MetadataR
     return answer, hosts, {broker.id for broker in image.brokers.values() if not broker.fenced}
 
 
-def _found(image: Image, request: MetadataRequest, version: int) -> Iterator[Topic | Shown]:
-    """What was asked for, one by one: topics, and answers in place of those that are not there."""
+def _found(image: Image, request: MetadataRequest, version: int) -> Iterator[Topic | Shown | None]:
+    """What was asked for, one by one: topics, answers in place of those that are not there, None for what was named
+    before: as in Kafka each is told once, or an answer could be thousands of times the size of its request.
+    """
     if _wants_all(request, version):
         yield from list(image.topics.values())
     else:
+        told: set[object] = set()
         for asked in request.topics or ():
-            yield _asked(image, asked, version)
+            found = _asked(image, asked, version)
+            key = (found.name, found.topic_id) if isinstance(found, Shown) else found.id
+            yield None if key in told else found
+            told.add(key)
 
 
 def _head(found: Topic | Shown, request: MetadataRequest, refused: dict[str, Code]) -> Shown:

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from moldau.broker.asking import Pace, at_once_or_in_turns
+from moldau.groups import weight
 from moldau.groups.facts import FetchOffsets, FetchReply
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -106,7 +107,7 @@ def _fetched(
         for item in reply.items:
             partition = _partition(item.partition, item.stored, item.code, kind)
             shown.setdefault(item.topic, []).append(partition)
-        if pace.spent(len(reply.items) + 1):
+        if pace.spent(len(reply.items) + weight(group_id)):
             yield
         some = tuple(islice(rest, pace.step))
         if not some:

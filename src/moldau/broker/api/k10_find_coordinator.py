@@ -8,11 +8,12 @@ one on which librdkafka ends at once; on INVALID_REQUEST it asks again until its
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 from typing import Any
 
+from moldau.broker.asking import Pace, at_once_or_in_turns, in_turns
 from moldau.broker.topics import OFFSETS, create_automatically
-from moldau.groups import partition_for
+from moldau.groups import partition_for, weight
 from moldau.ports.rare import UNKNOWN_COORDINATOR
 from moldau.terms import Code
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -29,17 +30,22 @@ def handle(
     """Answer from the image, or after the topic was created."""
     if request.key_type == GROUP and OFFSETS not in node.metadata.image.names:
         return _create_first(node, request, context)
-    return _answer(node, request, context)
+    return at_once_or_in_turns(node.world.tasks, _answer(node, request, context))
 
 
 async def _create_first(node: Any, request: FindCoordinatorRequest, context: Any) -> FindCoordinatorResponse:
     await create_automatically(node, [OFFSETS])
-    return _answer(node, request, context)
+    return await in_turns(node.world.tasks, _answer(node, request, context))
 
 
-def _answer(node: Any, request: FindCoordinatorRequest, context: Any) -> FindCoordinatorResponse:
+def _answer(node: Any, request: FindCoordinatorRequest, context: Any) -> Generator[None, None, FindCoordinatorResponse]:
+    """The answer, with a pause after so many keys."""
     keys = request.coordinator_keys if context.api_version >= 4 else [request.key]
-    found = [_find(node, request.key_type, key, context.listener) for key in keys]
+    found, pace = [], Pace(node.world.step)
+    for number, key in enumerate(keys, 1):
+        found.append(_find(node, request.key_type, key, context.listener))
+        if pace.spent(weight(key)) and number < len(keys):
+            yield
     if context.api_version >= 4:
         return FindCoordinatorResponse(coordinators=found)
     one = found[0]

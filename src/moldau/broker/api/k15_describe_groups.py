@@ -13,6 +13,7 @@ from typing import Any
 from moldau.broker.api.operations import GROUP_OPERATIONS
 from moldau.broker.asking import Pace, at_once_or_in_turns
 from moldau.broker.coordinator import Answering
+from moldau.groups import weight
 from moldau.groups.facts import Describe, DescribeReply
 from moldau.terms import Code
 from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -36,7 +37,7 @@ def _describe(node: Any, request: DescribeGroupsRequest, version: int) -> Genera
         if version >= 6 and reply.code is Code.NONE and not reply.found:
             shown.error_code, shown.error_message = Code.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
         answer.groups.append(shown)
-        if pace.spent(1 + len(reply.members)):
+        if pace.spent(weight(group_id) + len(reply.members)):
             yield
     return answer
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from moldau.broker.coordinator import Answering
+from moldau.groups import STATES, TYPES
 from moldau.groups.facts import ListGroups, ListReply
 from moldau.terms import Code
 from moldau.wire.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
@@ -15,8 +16,13 @@ KEY = 16
 
 def handle(node: Any, request: ListGroupsRequest, context: Any) -> Answering:
     """Ask every shard."""
-    ask = ListGroups(frozenset(request.states_filter), frozenset(request.types_filter))
+    ask = ListGroups(_possible(request.states_filter, STATES), _possible(request.types_filter, TYPES))
     return node.coordinator.ask_all(ask, _finish)  # type: ignore[no-any-return]
+
+
+def _possible(wanted: Sequence[str], names: Collection[str]) -> frozenset[str]:
+    """Of a filter what can be true of a group, for every shard looks at all of it; or one word that cannot."""
+    return frozenset([one for one in wanted if one.lower() in names] or wanted[:1])
 
 
 def _finish(replies: Sequence[ListReply]) -> ListGroupsResponse:

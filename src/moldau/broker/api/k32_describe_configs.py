@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
-from moldau.broker.asking import at_once
+from moldau.broker.asking import Pace, at_once
 from moldau.broker.config_changes import named_this_node
 from moldau.controller.topics import bad_name
 from moldau.image import Image
@@ -42,39 +42,51 @@ Result = DescribeConfigsResponse.DescribeConfigsResult
 Settings = Callable[[str], list[Setting]]
 _KEYS_OF_BROKERS = {**BROKER_KEYS, **ONLY_DYNAMIC}
 AT_ONCE = 5
-"""Resources that are described in one turn of the loop: each has dozens of settings."""
+"""Resources that are described without a pause: each has dozens of settings."""
+ENTRIES_AT_ONCE = 50
+"""Settings that are told in one turn of the loop."""
 WITHOUT_EFFECT = "(Accepted by Moldau, without effect.)"
 
 
 def handle(
     node: Any, request: DescribeConfigsRequest, context: Any
 ) -> DescribeConfigsResponse | Generator[None, None, DescribeConfigsResponse]:
-    """Answer from this node's image and file."""
+    """Answer from this node's image and file; a resource that is asked for again in the same words is told once."""
     return at_once(_steps(node, request, context), len(request.resources) <= AT_ONCE)
 
 
 def _steps(node: Any, request: DescribeConfigsRequest, context: Any) -> Generator[None, None, DescribeConfigsResponse]:
     """The answer, with a pause after so many resources."""
-    response = DescribeConfigsResponse()
-    for number, asked in enumerate(request.resources, 1):
-        if not number % AT_ONCE:
+    response, pace = DescribeConfigsResponse(), Pace(ENTRIES_AT_ONCE)
+    told: set[object] = set()
+    for asked in request.resources:
+        keys = None if asked.configuration_keys is None else frozenset(asked.configuration_keys)
+        resource = (asked.resource_type, asked.resource_name, keys)
+        if resource not in told:
+            told.add(resource)
+            response.results.append((yield from _result(node, request, asked, keys, pace)))
+        if pace.spent(1):
             yield
-        response.results.append(_result(node, request, asked, context.kind))
     return response
 
 
 control = handle
 
 
-def _result(node: Any, request: DescribeConfigsRequest, asked: Any, kind: str) -> Result:
+def _result(
+    node: Any, request: DescribeConfigsRequest, asked: Any, wanted: frozenset[str] | None, pace: Pace
+) -> Generator[None, None, Result]:
     result = Result(resource_type=asked.resource_type, resource_name=asked.resource_name)
     found = _resource(node, asked.resource_type, asked.resource_name)
     if isinstance(found, tuple) and isinstance(found[0], Code):
         result.error_code, result.error_message = found
         return result
     names, settings, keys, dynamic = found
-    wanted = names if asked.configuration_keys is None else [n for n in names if n in asked.configuration_keys]
-    result.configs = [_entry(name, settings(name), keys.get(name), request, dynamic) for name in wanted]
+    for name in names:
+        if wanted is None or name in wanted:
+            result.configs.append(_entry(name, settings(name), keys.get(name), request, dynamic))
+            if pace.spent(1):
+                yield
     if asked.resource_type == Resource.BROKER and request.include_synonyms and asked.resource_name != CLUSTER:
         _show_older_keys(node, result)
     return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from moldau.broker.coordinator import Answering
@@ -12,8 +12,8 @@ from moldau.wire.messages.k42_delete_groups import DeleteGroupsRequest, DeleteGr
 KEY = 42
 
 
-def handle(node: Any, request: DeleteGroupsRequest, context: Any) -> Answering:
-    """One ask a group; a name given twice is asked once."""
+def handle(node: Any, request: DeleteGroupsRequest, context: Any) -> Generator[None, None, Answering]:
+    """One ask a group, some in each turn of the loop; a name given twice is asked once."""
     names = list(dict.fromkeys(request.groups_names))
 
     def finish(replies: Sequence[DeleteGroupReply]) -> DeleteGroupsResponse:
@@ -24,4 +24,4 @@ def handle(node: Any, request: DeleteGroupsRequest, context: Any) -> Answering:
             ]
         )
 
-    return node.coordinator.ask([DeleteGroup(name) for name in names], finish)  # type: ignore[no-any-return]
+    return node.coordinator.ask_in_slices([DeleteGroup(name) for name in names], finish)  # type: ignore[no-any-return]
