@@ -12,22 +12,32 @@ from moldau.broker.api import (
     k02_list_offsets,
     k10_find_coordinator,
     k16_list_groups,
+    k21_delete_records,
+    k23_offset_for_leader_epoch,
     k32_describe_configs,
     k42_delete_groups,
+    k47_offset_delete,
+    k75_describe_topic_partitions,
 )
 from moldau.broker.coordinator import Coordinator
 from moldau.groups import partition
+from moldau.image import Image
 from moldau.image.configs import Resource
 from moldau.terms import Code
 from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
 from moldau.wire.messages.k16_list_groups import ListGroupsRequest
+from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest
+from moldau.wire.messages.k23_offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest
 from moldau.wire.messages.k42_delete_groups import DeleteGroupsRequest
+from moldau.wire.messages.k47_offset_delete import OffsetDeleteRequest
+from moldau.wire.messages.k75_describe_topic_partitions import DescribeTopicPartitionsRequest
 from tests.rooms.broker.test_metadata import full, shown
 
 STEP = 100
+MANY = 1000
 LONG = 30_000
 
 
@@ -142,6 +152,63 @@ def test_partitions_of_many_topics_are_looked_up_in_slices() -> None:
     answer = asyncio.run(turns.end(work))
     assert len(answer.topics) == 20_000
     assert turns.most <= k02_list_offsets.AT_ONCE
+
+
+def long_lookups() -> list[tuple[Any, Any]]:
+    """A handler and a request of each kind that looks partitions up, each of a topic of its own."""
+
+    def topics(kind: Any, topic: str, part: str) -> Any:
+        names = [{"topic" if kind is OffsetForLeaderEpochRequest else "name": f"t{n}"} for n in range(MANY)]
+        return kind(topics=[getattr(kind, topic)(**name, partitions=[getattr(kind, part)()]) for name in names])
+
+    page = DescribeTopicPartitionsRequest
+    return [
+        (
+            k23_offset_for_leader_epoch,
+            topics(OffsetForLeaderEpochRequest, "OffsetForLeaderTopic", "OffsetForLeaderPartition"),
+        ),
+        (k21_delete_records, topics(DeleteRecordsRequest, "DeleteRecordsTopic", "DeleteRecordsPartition")),
+        (k47_offset_delete, topics(OffsetDeleteRequest, "OffsetDeleteRequestTopic", "OffsetDeleteRequestPartition")),
+        (k75_describe_topic_partitions, page(topics=[page.TopicRequest(name=f"t{n}") for n in range(MANY)])),
+    ]
+
+
+def test_no_turn_looks_up_more_partitions_than_a_step_should_hold() -> None:
+    """The epochs' ends, records to delete, offsets to forget, pages of topics: a hundred thousand held the loop."""
+    turns = Turns()
+
+    def find(topic: str, number: int) -> Code:
+        turns.did(1)
+        return Code.UNKNOWN_TOPIC_OR_PARTITION
+
+    class Names(dict[str, bytes]):
+        def __contains__(self, name: object) -> bool:
+            turns.did(1)
+            return False
+
+        def get(self, name: str, other: Any = None) -> Any:
+            turns.did(1)
+            return other
+
+    image = Image()
+    image.names = Names()
+    node = SimpleNamespace(
+        replicas=SimpleNamespace(find=find),
+        world=SimpleNamespace(step=STEP, tasks=turns),
+        metadata=SimpleNamespace(image=image),
+        config={"max.request.partition.size.limit": 2000},
+        coordinator=SimpleNamespace(ask=lambda asks, finish: finish([(Code.NONE, [])])),
+    )
+    for module, request in long_lookups():
+        turns.most = turns.count = turns.work = 0
+
+        async def scenario(module: Any = module, request: Any = request) -> None:
+            answer = await turns.end(module.handle(node, request, None))
+            assert len(answer.topics) == MANY
+
+        asyncio.run(scenario())
+        assert turns.most <= STEP, module
+        assert turns.count >= MANY // STEP - 1, module
 
 
 def test_settings_are_described_in_slices_and_a_resource_once(monkeypatch: Any) -> None:

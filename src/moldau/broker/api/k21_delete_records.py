@@ -6,10 +6,11 @@ are not committed. Followers learn the new start from their next fetch answer, a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 from typing import Any
 
 from moldau.broker.api.k00_produce import INTERNAL
+from moldau.broker.asking import Pace, at_once_or_in_turns
 from moldau.broker.replica import Replica
 from moldau.broker.waiting_room import Promise
 from moldau.storage import LogError
@@ -18,13 +19,26 @@ from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest, Delete
 
 TO_HIGH_WATERMARK = -1
 Slot = DeleteRecordsResponse.DeleteRecordsPartitionResult
+Deleted = tuple[DeleteRecordsResponse, list[tuple[Replica, int, Slot]]]
 
 
-def handle(node: Any, request: DeleteRecordsRequest, context: Any) -> DeleteRecordsResponse | Awaitable[Any]:
-    """Delete here, then wait for the followers."""
-    replicas = node.replicas
+def handle(node: Any, request: DeleteRecordsRequest, context: Any) -> Awaitable[Any] | Any:
+    """Delete here, some partitions in each turn of the loop, then wait for the followers."""
+    deleted = at_once_or_in_turns(node.world.tasks, _delete_all(node, request))
+    return _settled(node, request, *deleted) if isinstance(deleted, tuple) else _wait(node, request, deleted)
+
+
+async def _wait(node: Any, request: DeleteRecordsRequest, deleted: Awaitable[Deleted]) -> DeleteRecordsResponse:
+    answer = _settled(node, request, *await deleted)
+    found: DeleteRecordsResponse = answer if isinstance(answer, DeleteRecordsResponse) else await answer
+    return found
+
+
+def _delete_all(node: Any, request: DeleteRecordsRequest) -> Generator[None, None, Deleted]:
+    """The response, and what was deleted here."""
+    replicas, pace = node.replicas, Pace(node.world.step)
     response = DeleteRecordsResponse()
-    promise: Promise | None = None
+    here: list[tuple[Replica, int, Slot]] = []
     for topic in request.topics:
         shown = DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name)
         response.topics.append(shown)
@@ -33,19 +47,32 @@ def handle(node: Any, request: DeleteRecordsRequest, context: Any) -> DeleteReco
             shown.partitions.append(slot)
             replica: Replica | Code = replicas.find(topic.name, part.partition_index)
             slot.error_code, offset = _delete(replicas, topic.name, replica, part.offset)
-            if slot.error_code != Code.NONE:
-                continue
-            assert isinstance(replica, Replica)
-            if replica.machine.low_watermark >= offset:
-                slot.low_watermark = replica.machine.low_watermark
-                continue
-            if promise is None:
-                promise = Promise(replicas.room, response)
-            promise.expect(slot)
-            replica.deletions.append((offset, promise, slot))
+            if isinstance(replica, Replica) and slot.error_code == Code.NONE:
+                here.append((replica, offset, slot))
+            if pace.spent(1):
+                yield
+    return response, here
+
+
+def _settled(
+    node: Any, request: DeleteRecordsRequest, response: DeleteRecordsResponse, here: list[tuple[Replica, int, Slot]]
+) -> DeleteRecordsResponse | Awaitable[Any]:
+    """The response, now or when all live replicas have deleted what was deleted here."""
+    promise: Promise | None = None
+    for replica, offset, slot in here:
+        slot.error_code = replica.machine.check_epoch(-1)  # leadership may have gone meanwhile
+        if slot.error_code != Code.NONE:
+            continue
+        if replica.machine.low_watermark >= offset:
+            slot.low_watermark = replica.machine.low_watermark
+            continue
+        if promise is None:
+            promise = Promise(node.replicas.room, response)
+        promise.expect(slot)
+        replica.deletions.append((offset, promise, slot))
     if promise is None:
         return response
-    replicas.room.park(promise, request.timeout_ms)
+    node.replicas.room.park(promise, request.timeout_ms)
     return promise.answer
 
 

@@ -5,22 +5,32 @@ Consumers and (before Fetch version 12) followers ask it after a leader change. 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Generator
 from typing import Any
 
+from moldau.broker.asking import Pace, at_once_or_in_turns
 from moldau.broker.replica import Replica
 from moldau.terms import Code
 from moldau.wire.messages.k23_offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 
-def handle(node: Any, request: OffsetForLeaderEpochRequest, context: Any) -> OffsetForLeaderEpochResponse:
-    """Look up in the epoch tables."""
-    response = OffsetForLeaderEpochResponse()
+def handle(
+    node: Any, request: OffsetForLeaderEpochRequest, context: Any
+) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
+    """Look up in the epoch tables, some partitions in each turn of the loop."""
+    return at_once_or_in_turns(node.world.tasks, _steps(node, request))
+
+
+def _steps(node: Any, request: OffsetForLeaderEpochRequest) -> Generator[None, None, OffsetForLeaderEpochResponse]:
+    response, pace = OffsetForLeaderEpochResponse(), Pace(node.world.step)
     for topic in request.topics:
         shown = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic)
         response.topics.append(shown)
         for part in topic.partitions:
             slot = OffsetForLeaderEpochResponse.EpochEndOffset(partition=part.partition)
             shown.partitions.append(slot)
+            if pace.spent(1):
+                yield
             replica: Replica | Code = node.replicas.find(topic.topic, part.partition)
             if isinstance(replica, Code):
                 slot.error_code = replica

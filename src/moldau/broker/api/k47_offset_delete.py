@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
+from moldau.broker.asking import Pace
 from moldau.broker.coordinator import Answering
 from moldau.groups.facts import DeleteOffsets, DeleteOffsetsReply
 from moldau.terms import Code, TopicPartition
@@ -15,18 +16,21 @@ Topic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 Partition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
-def handle(node: Any, request: OffsetDeleteRequest, context: Any) -> Answering:
+def handle(node: Any, request: OffsetDeleteRequest, context: Any) -> Generator[None, None, Answering]:
     """Put what may be deleted to the group; topics that are not there are refused one by one."""
     names = node.metadata.image.names
     topics: list[Topic] = []
     items: list[TopicPartition] = []
     slots: list[Partition] = []
+    pace = Pace(node.world.step)
     for topic in request.topics:
         shown = Topic(name=topic.name)
         topics.append(shown)
         for asked in topic.partitions:
             slot = Partition(partition_index=asked.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
             shown.partitions.append(slot)
+            if pace.spent(1):
+                yield
             if topic.name in names:
                 slots.append(slot)
                 items.append(TopicPartition(topic.name, asked.partition_index))

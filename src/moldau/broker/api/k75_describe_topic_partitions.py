@@ -7,10 +7,12 @@ next page begins.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Generator
 from typing import Any
 
 from moldau.broker.api.k03_metadata import INTERNAL
 from moldau.broker.api.operations import TOPIC_OPERATIONS
+from moldau.broker.asking import Pace, at_once_or_in_turns
 from moldau.image import Image, Partition
 from moldau.terms import Code
 from moldau.wire.messages.k75_describe_topic_partitions import (
@@ -21,8 +23,15 @@ from moldau.wire.messages.k75_describe_topic_partitions import (
 Shown = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 
 
-def handle(node: Any, request: DescribeTopicPartitionsRequest, context: Any) -> DescribeTopicPartitionsResponse:
-    """One page."""
+def handle(
+    node: Any, request: DescribeTopicPartitionsRequest, context: Any
+) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
+    """One page, some topics of it in each turn of the loop."""
+    return at_once_or_in_turns(node.world.tasks, _page(node, request))
+
+
+def _page(node: Any, request: DescribeTopicPartitionsRequest) -> Generator[None, None, DescribeTopicPartitionsResponse]:
+    pace = Pace(node.world.step)
     image: Image = node.metadata.image
     names = sorted({topic.name for topic in request.topics} or image.names)
     first = 0
@@ -35,6 +44,8 @@ def handle(node: Any, request: DescribeTopicPartitionsRequest, context: Any) -> 
     live = {broker.id for broker in image.live_brokers()}
     answer = DescribeTopicPartitionsResponse()
     for name in names:
+        if pace.spent(1):
+            yield
         topic = image.topic(name)
         if topic is None:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION
