@@ -2,7 +2,7 @@
 
 A topic was deleted, or a replica moved away, while this broker was down; or the metadata is that of another cluster, or
 was lost. Nobody but an operator can tell, so the records stay on the disk, are not loaded again, and can be had back by
-giving the folder its name back. When nothing that lies here is known, even the names stay. As Apache Kafka 3.8.
+giving the folder its name back. When the metadata knows no topic at all, even the names stay. As Apache Kafka 3.8.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def sort_out(
     told = []
     if left:
         told.append(
-            "the metadata knows none of the topics whose logs are here: was it lost, or is it another cluster's?"
+            "the metadata knows no topic at all, and there are logs here: was it lost, or is it another cluster's?"
             f" All {len(left)} logs are left as they are, and out of use, that of {left[0]} among them"
         )
     strays = []
@@ -58,12 +58,8 @@ def sort_out(
 
 
 def leave_alone(dirs: LogDirs, topics: Collection[bytes]) -> list[TopicPartition]:
-    """Take every log out of use and leave its folder as it is, if the metadata knows none of their topics; which.
-
-    A single topic that was deleted while others go on is no such case.
-    """
-    ids = {log.topic_id for log in dirs.logs.values() if log.topic_id is not None}
-    if not ids or any(id in topics for id in ids) or (topics and len(ids) == 1):
+    """Take every log out of use and leave its folder as it is, if the metadata knows no topic at all; which."""
+    if topics:
         return []
     left = list(dirs.logs)
     for partition in left:
