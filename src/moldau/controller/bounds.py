@@ -1,5 +1,6 @@
 """How much one decision may write: its records are one batch of the metadata log, which every node keeps and rereads.
 
+Who names more things than may be written in one operation is refused before they are looked at.
 Apache Kafka's controller appends no batch of more than 8 MiB, and says RECORD_LIST_TOO_LARGE to whoever asks for one.
 Without a bound one request for settings of 90 MB would make a batch that no fetch with a time limit gets through.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from moldau.controller.asks import AlterConfigs, CreatePartitions, CreateTopics, DeleteTopics, IncrementalAlterConfigs
 from moldau.controller.replies import Refused
 from moldau.terms import Code
 from moldau.wire.codec import Malformed
@@ -18,6 +20,23 @@ from moldau.wire.records.metadata import NoOpRecord, PartitionChangeRecord, Part
 BATCH_BYTES_MAX = 8 << 20
 OF_OUR_OWN = (NoOpRecord, PartitionRecord, PartitionChangeRecord)
 """Records without any text of a client's: small, many, and cut into parts by whoever decides them."""
+
+
+def too_many(ask: Any, most: int) -> Refused | None:
+    """Why an ask names too many things, if it does: told before any is looked at, for all of an ask is decided in one
+    step of the loop. A topic that is made writes two records at least.
+    """
+    if isinstance(ask, CreateTopics):
+        count = 2 * len(ask.topics)
+    elif isinstance(ask, CreatePartitions | DeleteTopics):
+        count = len(ask.topics)
+    elif isinstance(ask, AlterConfigs | IncrementalAlterConfigs):
+        count = len(ask.resources)
+    else:
+        return None
+    if count <= most:
+        return None
+    return Refused(Code.POLICY_VIOLATION, f"The request would write more than {most} records: divide it into several.")
 
 
 def too_large(records: Sequence[Any]) -> Refused | None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moldau.controller.asks import Restate, Tick
-from moldau.controller.bounds import too_large
+from moldau.controller.bounds import too_large, too_many
 from moldau.controller.facts import Decision, Facts, Session, Settings, Soft
 from moldau.controller.features import bootstrap_records, is_empty
 from moldau.controller.ledger import decide
@@ -92,6 +92,8 @@ class Office:
             return Answer([], None, _DEPOSED)
         if isinstance(ask, Tick):
             self._forgive_own_sleep(facts.now_ms)
+        if (refusal := too_many(ask, self.settings.max_records)) is not None:
+            return Answer([], None, refusal)
         decision = decide(self.working, self.soft, ask, facts)
         if (refusal := too_large(decision.records)) is not None:
             return Answer([], None, refusal)

@@ -48,6 +48,7 @@ def create_topics(view: View, ask: CreateTopics) -> Decision:
     results = []
     count = Counter(topic.name for topic in ask.topics)
     colliding = _collision_table(view, count)
+    defaults: dict[str, Setting] = {}
     for topic in ask.topics:
         if count[topic.name] > 1:
             twice = Problem(
@@ -55,7 +56,7 @@ def create_topics(view: View, ask: CreateTopics) -> Decision:
             )
             results.append(TopicResult(name=topic.name, problem=twice))
             continue
-        outcome = _create(view, topic, colliding)
+        outcome = _create(view, topic, colliding, defaults)
         if isinstance(outcome, Problem):
             results.append(TopicResult(name=topic.name, problem=outcome))
             continue
@@ -92,7 +93,10 @@ def bad_name(name: str) -> Problem | None:
     return Problem(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
 
 
-def _create(view: View, topic: NewTopic, colliding: dict[str, str]) -> tuple[list[Any], TopicResult] | Problem:
+def _create(
+    view: View, topic: NewTopic, colliding: dict[str, str], defaults: dict[str, Setting]
+) -> tuple[list[Any], TopicResult] | Problem:
+    """Records and result of one topic. ``defaults``: what all new topics have, as far as it was looked up before."""
     problem = bad_name(topic.name)
     if problem is not None:
         return problem
@@ -130,20 +134,17 @@ def _create(view: View, topic: NewTopic, colliding: dict[str, str]) -> tuple[lis
         topic_id=id,
         partitions=len(placed),
         replication_factor=len(placed[0]),
-        configs=_effective(view, topic.name, configs),
+        configs=_effective(view, configs, defaults),
     )
 
 
-def _effective(view: View, topic: str, configs: dict[str, str]) -> tuple[tuple[str, Setting], ...]:
+def _effective(view: View, configs: dict[str, str], defaults: dict[str, Setting]) -> tuple[tuple[str, Setting], ...]:
     """Every setting that the new topic will have."""
+    if not defaults:
+        defaults.update({key: topic_setting(view.image, "", key, view.settings.static) for key in visible_topic_keys()})
     return tuple(
-        (
-            key,
-            Setting(key, configs[key], Source.DYNAMIC_TOPIC)
-            if key in configs
-            else topic_setting(view.image, topic, key, view.settings.static),
-        )
-        for key in visible_topic_keys()
+        (key, Setting(key, configs[key], Source.DYNAMIC_TOPIC) if key in configs else default)
+        for key, default in defaults.items()
     )
 
 

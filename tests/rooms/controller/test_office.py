@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import Any, NoReturn
 
 import pytest
 
 from moldau.controller import bounds
 from moldau.controller.asks import (
+    AlterConfigs,
+    ConfigChange,
+    CreatePartitions,
     CreateTopics,
     DeleteTopics,
     Heartbeat,
     Idle,
+    IncrementalAlterConfigs,
     ListPartitionReassignments,
+    MorePartitions,
     NewTopic,
     RegisterBroker,
     Tick,
@@ -21,6 +27,7 @@ from moldau.controller.bounds import too_large
 from moldau.controller.facts import Facts, Settings
 from moldau.controller.office import Office
 from moldau.image import Image, image_hash
+from moldau.image.configs import topic_setting
 from moldau.terms import Code
 from moldau.wire.records.metadata import ConfigRecord
 
@@ -167,6 +174,44 @@ def test_what_is_too_large_for_the_log_is_refused_and_leaves_no_trace(monkeypatc
     assert len(log.log) == end
     assert image_hash(log.office.working) == before  # type: ignore[arg-type]
     assert log.ask(CreateTopics(topics=large[:5])).records, "and others go on"
+
+
+def test_who_names_too_much_is_refused_before_any_of_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request for 100,000 topics was decided in one step of two minutes, which cost the controller its office."""
+    log = started()
+    most = log.office.settings.max_records
+    change = ConfigChange(resource_type=2, resource_name="t", changes=(("retention.ms", 0, "1"),))
+    changes = (change,) * (most + 1)
+    many = [
+        CreateTopics(topics=tuple(NewTopic(name=f"t-{number}") for number in range(most // 2 + 1))),
+        CreatePartitions(topics=(MorePartitions(name="t", count=2),) * (most + 1)),
+        DeleteTopics(topics=("t",) * (most + 1)),
+        IncrementalAlterConfigs(resources=changes),
+        AlterConfigs(resources=changes),
+    ]
+
+    def looked(*asked: object) -> NoReturn:
+        raise AssertionError("it was looked at")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("moldau.controller.office.decide", looked)
+        for ask in many:
+            answer = log.ask(ask)
+            assert (answer.records, answer.token, answer.reply.code) == ([], None, Code.POLICY_VIOLATION)
+    assert log.ask(CreateTopics(topics=(NewTopic(name="t"),))).records
+
+
+def test_settings_that_all_new_topics_share_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, looked = started(), Counter[str]()
+
+    def counted(image: Any, topic: str, key: str, static: Any) -> Any:
+        looked[key] += 1
+        return topic_setting(image, topic, key, static)
+
+    monkeypatch.setattr("moldau.controller.topics.topic_setting", counted)
+    own = NewTopic(name="own", configs=(("retention.ms", "5"),))
+    log.ask(CreateTopics(topics=(own, *(NewTopic(name=f"t-{number}") for number in range(50)))))
+    assert set(looked.values()) == {1}
 
 
 def test_one_batch_of_the_log_takes_no_more_than_apache_kafkas() -> None:

@@ -260,8 +260,8 @@ def new_partitions_count_the_fenced_in(patches: Patches) -> None:
 def a_name_made_again_is_the_old_topic(patches: Patches) -> None:
     real = topics._create
 
-    def create(view: Any, topic: Any, colliding: Any) -> Any:
-        outcome = real(view, topic, colliding)
+    def create(view: Any, topic: Any, *rest: Any) -> Any:
+        outcome = real(view, topic, *rest)
         if isinstance(outcome[0], list):
             for record in outcome[0]:
                 if hasattr(record, "topic_id"):
