@@ -24,7 +24,10 @@ class Api(NamedTuple):
 
     @property
     def request(self) -> type[Message]:
-        return _message(self.module, f"{self.name}Request")
+        found = _REQUESTS.get(self.key)
+        if found is None:
+            found = _REQUESTS[self.key] = _message(self.module, f"{self.name}Request")
+        return found
 
     @property
     def response(self) -> type[Message]:
@@ -39,6 +42,10 @@ class Api(NamedTuple):
     def response_header(self, version: int) -> int:
         """Version of the response header. ApiVersions is always 0: a client reads it before it knows us (KIP-511)."""
         return 1 if self.key != 18 and self.flexible is not None and version >= self.flexible else 0
+
+
+_REQUESTS: dict[int, type[Message]] = {}
+"""Those that were met already: every request asks for its class."""
 
 
 def _message(module: str, name: str) -> type[Message]:
