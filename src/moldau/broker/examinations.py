@@ -19,6 +19,7 @@ from moldau.storage.admission import Admitted, Examination, Refused
 from moldau.storage.slow import Pauses
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
+from moldau.wire.batch import BatchHeader
 from moldau.wire.codec import Buffer
 
 PARTS_AT_ONCE = 4
@@ -53,14 +54,16 @@ class Examinations:
         """How many batches wait or are being examined."""
         return len(self._waiting)
 
-    def examine(self, replica: Replica, records: Buffer, then: Callable[[Outcome], object]) -> Outcome | None:
-        """What comes of a client's batch, or None: then ``then`` is told later.
+    def examine(
+        self, replica: Replica, records: Buffer, header: BatchHeader, then: Callable[[Outcome], object]
+    ) -> Outcome | None:
+        """What comes of a client's batch, which begins with ``header``, or None: then ``then`` is told later.
 
         ``records`` are the caller's again once this returns None.
         """
         if id(replica) not in self._of_replica and self._spent_ms < SPENT_MAX_MS:
             began_ms = self._world.clock.monotonic_ms()
-            outcome = self._at_once(replica, records)
+            outcome = self._at_once(replica, records, header)
             spent_ms = self._world.clock.monotonic_ms() - began_ms
             if spent_ms:
                 if not self._spent_ms:
@@ -77,11 +80,14 @@ class Examinations:
             self._task = self._world.tasks.spawn(self._run(), "examinations")
         return None
 
-    def _at_once(self, replica: Replica, records: Buffer) -> Outcome | None:
+    def _at_once(self, replica: Replica, records: Buffer, header: BatchHeader) -> Outcome | None:
         """The outcome, unless it takes longer than a step of the loop may."""
-        if isinstance(records, bytes) or memoryview(records).readonly:
+        if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
             records = bytearray(records)
-        examination = self._begin(replica, records)
+        ordinary = replica.log.admission.at_a_glance(records, header, self._world.clock.wall_ms())
+        if ordinary is not None:
+            return ordinary
+        examination = self._begin(replica, records, seen=True)
         try:
             for _ in range(PARTS_AT_ONCE):
                 if next(examination) is not None:
@@ -91,8 +97,8 @@ class Examinations:
             return outcome
         return None
 
-    def _begin(self, replica: Replica, data: bytearray | memoryview) -> Examination:
-        return replica.log.admission.examine(data, self._world.clock.wall_ms(), False, replica.partition)
+    def _begin(self, replica: Replica, data: bytearray | memoryview, *, seen: bool) -> Examination:
+        return replica.log.admission.examine(data, self._world.clock.wall_ms(), False, replica.partition, seen=seen)
 
     def _turned(self) -> None:
         self._spent_ms = 0
@@ -101,7 +107,7 @@ class Examinations:
         tasks = self._world.tasks
         while self._waiting:
             replica, data, then = self._waiting[0]
-            examination = self._begin(replica, data)
+            examination = self._begin(replica, data, seen=False)
             await turn(tasks)
             outcome = await in_parts(tasks, examination)
             self._waiting.popleft()

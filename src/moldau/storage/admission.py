@@ -19,7 +19,7 @@ from moldau.terms.named import NamedTuple
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, headers, read_header, renumbered
 from moldau.wire.compression import BatchError, Codec, UnpacksToTooMuch, compress
 from moldau.wire.crc import crc32c
-from moldau.wire.scan import Found, Scan, Wanted, long
+from moldau.wire.scan import ALIKE_MIN, Found, Scan, Wanted, is_one_record, long
 
 Buffer = bytearray | memoryview
 
@@ -127,13 +127,17 @@ class Admission:
         data = bytearray(records) if isinstance(records, bytes) or memoryview(records).readonly else records
         return at_once(self.examine(data, now_ms, internal, partition))
 
-    def examine(self, data: Buffer, now_ms: int, internal: bool, partition: TopicPartition = _NONE) -> Examination:
-        """The same in parts, of what can be written to."""
+    def examine(
+        self, data: Buffer, now_ms: int, internal: bool, partition: TopicPartition = _NONE, *, seen: bool = False
+    ) -> Examination:
+        """The same in parts, of what can be written to; ``seen`` if ``at_a_glance`` was asked before."""
         end = len(data)
-        if self._plain and end >= HEADER_SIZE:
-            header = read_header(data)
-            if self._ordinary(data, header, now_ms, internal):
-                return Admitted(data, [header])
+        if (
+            not seen
+            and end >= HEADER_SIZE
+            and (ordinary := self.at_a_glance(data, read_header(data), now_ms, internal))
+        ):
+            return ordinary
         positions = _positions(data)
         if isinstance(positions, Refused):
             return positions
@@ -157,12 +161,19 @@ class Admission:
             return Refused(Code.CORRUPT_MESSAGE, "the last batch is cut short")
         return self._together(data, batches)
 
-    def _ordinary(self, data: Buffer, header: BatchHeader, now_ms: int, internal: bool) -> bool:
+    def at_a_glance(self, data: Buffer, header: BatchHeader, now_ms: int, internal: bool = False) -> Admitted | None:
+        """What ``examine`` returns for the most common batches, at once; None when it takes a closer look."""
+        if self._plain and self._is_ordinary(data, header, now_ms, internal):
+            return Admitted(data, [header])
+        return None
+
+    def _is_ordinary(self, data: Buffer, header: BatchHeader, now_ms: int, internal: bool) -> bool:
         """Whether ``data`` is one sound batch, not compressed, that is stored as it is: the common case in one look.
 
         False is no refusal; it only means that what follows must look closer.
         """
-        (base, length, _, magic, crc, attributes, delta, _, newest, producer_id, epoch, sequence, count) = header
+        (base, length, _, magic, crc, attributes, delta, oldest, newest, producer_id, epoch, sequence, count) = header
+        view = memoryview(data)
         if not (
             base == 0
             and magic == 2
@@ -170,12 +181,20 @@ class Admission:
             and 0 < count == delta + 1
             and (attributes == 0 or attributes == _TRANSACTIONAL)
             and ((sequence >= 0 and epoch >= 0) if producer_id >= 0 else attributes == 0)
-            and crc32c(memoryview(data)[_CRC_FROM:]) == crc
+            and crc32c(view[_CRC_FROM:]) == crc
         ):
             return False
         if internal:
             return True
-        scan = Scan(header, bytes(memoryview(data)[HEADER_SIZE:]), self._wanted(header, now_ms))
+        if (
+            count == 1
+            and oldest == newest >= 0
+            and now_ms - self._before <= newest <= now_ms + self._after
+            and is_one_record(view, self._compact)
+        ):
+            return True
+        records = view[HEADER_SIZE:]  # few records are read where they are: they may be large
+        scan = Scan(header, records if count < ALIKE_MIN else bytes(records), self._wanted(header, now_ms))
         try:
             scan.run(PART)
         except BatchError:

@@ -9,7 +9,7 @@ byte tells of all of them at C's speed. All others are read one by one, in steps
 from __future__ import annotations
 
 from moldau.terms.named import NamedTuple
-from moldau.wire.batch import LONG_MAX, LONG_MIN, BatchHeader
+from moldau.wire.batch import HEADER_SIZE, LONG_MAX, LONG_MIN, BatchHeader
 from moldau.wire.compression import BatchError
 
 ALIKE_MIN = 24
@@ -61,8 +61,27 @@ class Wanted(NamedTuple):
     """Every record is kept in ``found``."""
 
 
+def is_one_record(batch: memoryview, keyed: bool) -> bool:
+    """Whether a batch that is not compressed holds one sound record and nothing else, in the form that most have: both
+    deltas 0, no headers, and a key where ``keyed``. False does not tell that something is wrong."""
+    try:
+        size, pos = _varint(batch, HEADER_SIZE)
+        last = pos + size - 1
+        if last != len(batch) - 1 or size < 6 or batch[pos + 1] or batch[pos + 2] or batch[last]:
+            return False
+        size, pos = _varint(batch, pos + 3)
+        if size > 0:
+            pos += size
+        elif size < 0 and keyed:
+            return False
+        size, pos = _varint(batch, pos)
+    except (BatchError, IndexError):
+        return False
+    return pos + max(size, 0) == last
+
+
 class Scan:
-    """One walk over the unpacked records of a batch: ``run`` until ``done``.
+    """One walk over the unpacked records of a batch: ``run`` until ``done``. Fewer than ALIKE_MIN may come as a view.
 
     ``found`` holds the records that are not as ``wanted``, up to FOUND_MAX of them; ``bad`` is how many there are.
     ``largest`` and ``smallest`` are timestamps in ms; the smallest may be told as less than it is. ``in_order`` tells
@@ -74,7 +93,7 @@ class Scan:
         "in_order", "index", "largest", "smallest",
     )  # fmt: skip
 
-    def __init__(self, header: BatchHeader, data: bytes, wanted: Wanted) -> None:
+    def __init__(self, header: BatchHeader, data: bytes | memoryview, wanted: Wanted) -> None:
         self._base = header.base_timestamp
         self._fixed = header.max_timestamp if header.is_log_append_time else None
         self._data = data
@@ -121,6 +140,7 @@ class Scan:
     def _read_alike(self) -> None:
         """Read one record by itself, and by column those behind it that have all its lengths."""
         data, start = self._data, self._pos
+        assert isinstance(data, bytes), "columns are for many records, which are copied"
         self._read_each(self.index + 1)
         index = self.index
         width = 1 if index < _ONE_BYTE else 2 if index < _TWO_BYTES else 3
@@ -271,7 +291,7 @@ class Scan:
                 self.found.append(Found(record.batch_index, stamp, record.offset_delta, *sizes))
 
 
-def _varint(data: bytes, pos: int, bits: int = 35) -> tuple[int, int]:
+def _varint(data: bytes | memoryview, pos: int, bits: int = 35) -> tuple[int, int]:
     """A zigzag varint of up to 5 bytes (10 for ``bits`` = 70) and the position after it."""
     raw = shift = 0
     while True:
@@ -287,18 +307,18 @@ def _varint(data: bytes, pos: int, bits: int = 35) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), pos
 
 
-def _number(data: bytes, pos: int) -> int:
+def _number(data: bytes | memoryview, pos: int) -> int:
     return _varint(data, pos)[0]
 
 
-def _after(data: bytes, pos: int) -> int:
+def _after(data: bytes | memoryview, pos: int) -> int:
     """The position behind the varint at ``pos``."""
     while data[pos] > 127:
         pos += 1
     return pos + 1
 
 
-def _skip_headers(data: bytes, pos: int, end: int) -> int:
+def _skip_headers(data: bytes | memoryview, pos: int, end: int) -> int:
     count, pos = _varint(data, pos)
     if count < 0 or count > end - pos:
         raise BatchError(f"Found invalid number of record headers {count}")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moldau.wire.batch import HEADER_SIZE, LONG_MAX, BatchHeader, build, read_header, records
 from moldau.wire.compression import BatchError
-from moldau.wire.scan import ALIKE_MIN, FOUND_MAX, Scan, Wanted
+from moldau.wire.scan import ALIKE_MIN, FOUND_MAX, Scan, Wanted, is_one_record
 
 BASE = 1_800_000_000_000
 ANY = Wanted()
@@ -90,3 +90,42 @@ def test_sums_of_timestamps_wrap_around() -> None:
     scan = Scan(header, bytes(batch[HEADER_SIZE:]), Wanted(False, 0, LONG_MAX))
     scan.run()
     assert [found.timestamp for found in scan.found] == [-LONG_MAX - 1]
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.none() | st.binary(max_size=70),
+    st.none() | st.binary(max_size=200),
+    st.sampled_from([(), [("h", b"v")]]),
+    st.none() | st.tuples(st.integers(0, 300), st.integers(0, 255)),
+    st.booleans(),
+)
+def test_what_passes_for_one_record_at_a_glance_passes_when_it_is_read(
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[tuple[str, bytes]],
+    change: tuple[int, int] | None,
+    keyed: bool,
+) -> None:
+    batch = bytearray(build([(BASE, key, value, headers)]))
+    if change is not None:
+        batch[HEADER_SIZE + change[0] % (len(batch) - HEADER_SIZE)] = change[1]
+    glance = is_one_record(memoryview(batch), keyed)
+    if glance:
+        scan = scanned(batch, Wanted(keyed))
+        assert summary(scan) == (1, 1, True, BASE, 0, [])
+    elif change is None:
+        assert headers or (keyed and key is None) or len(batch) == HEADER_SIZE
+
+
+def test_a_record_that_is_not_in_the_common_form_does_not_pass_at_a_glance() -> None:
+    for bad in (b"", b"\x0c", b"\xff" * 12, b"\x0c\0\0\0\x01\x01", b"\x0c\0\0\0\x01\x01\0\0"):
+        assert not is_one_record(memoryview(bytes(HEADER_SIZE) + bad), False)
+    assert is_one_record(memoryview(bytes(HEADER_SIZE) + b"\x0c\0\0\0\x01\x01\0"), False)
+
+
+def test_few_records_are_read_where_they_are() -> None:
+    batch = alike(ALIKE_MIN - 1, 3000)
+    scan = Scan(read_header(batch), memoryview(batch)[HEADER_SIZE:], ANY)
+    scan.run()
+    assert summary(scan) == summary(scanned(batch))

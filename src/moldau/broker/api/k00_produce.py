@@ -20,7 +20,7 @@ from moldau.ports.rare import REFUSED_PRODUCE
 from moldau.storage import Appended
 from moldau.storage.admission import Admitted, Refused
 from moldau.terms import Code
-from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, read_header
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -60,13 +60,15 @@ class _Produce:
 
     def append(self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica | Code, records: Any) -> None:
         """Append one partition's batch, at once or when it is examined."""
-        refused = _refusal(replica, records, self._acks)
-        if refused is not None:
-            self._refuse(data, slot, refused)
+        header = _look_at(replica, records, self._acks)
+        if isinstance(header, Appended):
+            self._refuse(data, slot, header)
             return
         assert isinstance(replica, Replica)
         leads = replica
-        outcome = self._replicas.examinations.examine(leads, records, lambda out: self._later(data, slot, leads, out))
+        outcome = self._replicas.examinations.examine(
+            leads, records, header, lambda out: self._later(data, slot, leads, out)
+        )
         if outcome is None:
             self._expect(slot)
             return
@@ -108,14 +110,13 @@ class _Produce:
         self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica, outcome: Outcome
     ) -> Code | None:
         """Append what was admitted and fill the slot; the partition's code, or None when followers will tell it."""
-        refused = isinstance(outcome, Refused)
         appended = (
             outcome.appended(replica.log.log_start_offset)
             if isinstance(outcome, Refused)
             else self._replicas.append(replica, outcome, self._acks)
         )
         code: Code | None = appended.code
-        if refused or code is not Code.NONE:
+        if code is not Code.NONE:
             self._refuse(data, slot, appended)
             return code
         slot.base_offset = appended.first_offset
@@ -154,8 +155,8 @@ def _replica(
     return found
 
 
-def _refusal(replica: Replica | Code, records: Any, acks: int) -> Appended | None:
-    """Why no batch is even looked at."""
+def _look_at(replica: Replica | Code, records: Any, acks: int) -> BatchHeader | Appended:
+    """The batch's header, or why no batch is even looked at."""
     if acks not in (-1, 0, 1):
         return Appended(Code.INVALID_REQUIRED_ACKS)
     if isinstance(replica, Code):
@@ -168,7 +169,7 @@ def _refusal(replica: Replica | Code, records: Any, acks: int) -> Appended | Non
     if header.is_transactional and not header.is_control:
         return Appended(Code.INVALID_TXN_STATE, message="this cluster has no transaction coordinator")
     code = replica.machine.admit(acks)
-    return None if code is Code.NONE else Appended(code)
+    return header if code is Code.NONE else Appended(code)
 
 
 def _point(
