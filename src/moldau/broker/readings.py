@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from moldau.broker.asking import at_once
 from moldau.broker.replica import Replica
 from moldau.storage import LogError
 from moldau.storage.uncached import Load
@@ -33,6 +32,7 @@ LOOK_AT_ONCE = 1000
 PartKey = tuple[bytes | str, int]
 """(topic id, or topic name in versions before 13; partition number)."""
 Data = FetchResponse.PartitionData
+Topics = dict[bytes | str, FetchResponse.FetchableTopicResponse]
 
 
 class Terms(NamedTuple):
@@ -101,12 +101,18 @@ class Asked:
         return news
 
 
-class Look(NamedTuple):
-    """What one look at the marked partitions found. ``urgent``: something that is answered at once."""
+class Look:
+    """What one look at the marked partitions has found, and how many bytes it has left. ``urgent``: something that is
+    answered at once."""
 
-    found: list[tuple[Asked, Data]]
-    size: int
-    urgent: bool
+    __slots__ = ("found", "in_memory_left", "left", "size", "urgent")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.found: list[tuple[Asked, Data]] = []
+        self.size = 0
+        self.urgent = False
+        self.left = max_bytes
+        self.in_memory_left = IN_MEMORY_BYTES
 
 
 class Reader:
@@ -227,30 +233,36 @@ class Reader:
 
     def _look(self) -> Look:
         """All of ``_look_on``, at once."""
-        look = at_once(self._look_on(), is_short=True)
-        assert isinstance(look, Look), "a short look is finished"
+        look = Look(self.terms.max_bytes)
+        self._look_at(list(self.unread), look)
         return look
 
     def _look_on(self) -> Generator[None, None, Look]:
-        """Read what is marked, within the limits; marks stay on what has more. Pauses after some partitions.
+        """Read what is marked, within the limits; marks stay on what has more. Pauses after some partitions."""
+        look, keys = Look(self.terms.max_bytes), list(self.unread)
+        for begin in range(0, len(keys), LOOK_AT_ONCE):
+            if begin:
+                yield
+            self._look_at(keys[begin : begin + LOOK_AT_ONCE], look)
+        return look
+
+    def _look_at(self, keys: list[PartKey], look: Look) -> None:
+        """Read these partitions.
 
         What there was no room for keeps its place before what was served: none starves, and none is forgotten.
         """
         from moldau.broker.partition_reading import read
 
-        left, size, urgent, in_memory_left = self.terms.max_bytes, 0, False, IN_MEMORY_BYTES
-        found = []
-        for number, key in enumerate(list(self.unread), 1):
-            if not number % LOOK_AT_ONCE:
-                yield
+        for key in keys:
             asked = self.unread.get(key)
             if asked is None:  # forgotten during a pause
                 continue
-            data = read(self, asked, left if in_memory_left > 0 else 0, first=not size)
-            found.append((asked, data))
-            length = len(data.records or b"")
-            if type(data.records) is bytes:
-                in_memory_left -= length
+            data = read(self, asked, look.left if look.in_memory_left > 0 else 0, first=not look.size)
+            look.found.append((asked, data))
+            records = data.records
+            length = len(records) if records else 0
+            if type(records) is bytes:
+                look.in_memory_left -= length
             at_once = (
                 data.error_code
                 or data.diverging_epoch.epoch >= 0
@@ -258,15 +270,14 @@ class Reader:
                 or data.log_start_offset != asked.told_log_start >= 0
             )
             if at_once:
-                urgent = True
-            elif not length and size and asked.has_more(self.terms.replica_id):
+                look.urgent = True
+            elif not length and look.size and asked.has_more(self.terms.replica_id):
                 continue
             self.unread.pop(key, None)
-            size += length
-            left -= length
+            look.size += length
+            look.left -= length
             if at_once or length or data.high_watermark != asked.told_high_watermark:
                 self.unread[key] = asked  # at the end: next time the others come first
-        return Look(found, size, urgent)
 
     def respond_in_slices(self, found: list[tuple[Asked, Data]]) -> Generator[None, None, FetchResponse]:
         """As ``respond``, with pauses."""
@@ -287,17 +298,26 @@ class Reader:
 
     def build(self, found: list[tuple[Asked, Data]]) -> FetchResponse:
         """All of ``_build_on``, at once."""
-        response = at_once(self._build_on(found), is_short=True)
-        assert isinstance(response, FetchResponse), "a short answer is finished"
+        topics: Topics = {}
+        response = FetchResponse(session_id=self.session_id)
+        self._put(found, response, topics)
+        response.responses = list(topics.values())
         return response
 
     def _build_on(self, found: list[tuple[Asked, Data]]) -> Generator[None, None, FetchResponse]:
-        """Group by topic; name the leaders of what is not here (KIP-951). Pauses after some partitions."""
+        """Group by topic. Pauses after some partitions."""
+        topics: Topics = {}
         response = FetchResponse(session_id=self.session_id)
-        topics: dict[bytes | str, FetchResponse.FetchableTopicResponse] = {}
-        for number, (asked, data) in enumerate(found, 1):
-            if not number % LOOK_AT_ONCE:
+        for begin in range(0, len(found), LOOK_AT_ONCE):
+            if begin:
                 yield
+            self._put(found[begin : begin + LOOK_AT_ONCE], response, topics)
+        response.responses = list(topics.values())
+        return response
+
+    def _put(self, found: list[tuple[Asked, Data]], response: FetchResponse, topics: Topics) -> None:
+        """Put these partitions with their topics; name the leaders of what is not here (KIP-951)."""
+        for asked, data in found:
             asked.told(data)
             if data.records:
                 self._count(asked, len(data.records))
@@ -310,8 +330,6 @@ class Reader:
                 self.replicas.failed_fetches += 1
             if data.error_code in (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH):
                 self._hint(response, asked, data)
-        response.responses = list(topics.values())
-        return response
 
     def _count(self, asked: Asked, length: int) -> None:
         replica = asked.replica
