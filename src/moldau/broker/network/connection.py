@@ -19,18 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.broker.network.context import Context
 from moldau.broker.network.receiving import Receiving
-from moldau.broker.network.serving import SLICES_FROM_BYTES, Encoded, Slot, decode_kept, encoded, items_max, memory_of
+from moldau.broker.network.serving import (
+    SLICES_FROM_BYTES,
+    Encoded,
+    Slot,
+    decode_kept,
+    encoded,
+    items_max,
+    memory_of,
+    of_unsupported,
+)
 from moldau.broker.network.waits import Waits
 from moldau.ports import Transport
 from moldau.ports.rare import CLOSED_CONNECTION
 from moldau.wire.codec import Malformed
-from moldau.wire.frames import (
-    RequestHeader,
-    read_request,
-    read_request_header,
-    read_request_in_slices,
-    response_frame,
-)
+from moldau.wire.frames import RequestHeader, read_request, read_request_header, read_request_in_slices
 from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -318,6 +321,10 @@ class Connection(asyncio.BufferedProtocol):
             raise Malformed(f"request {header.api_key} v{header.api_version} failed: {error!r}") from error
         if result is None or self._transport is None:
             return
+        if type(ready) is list and not self._slots:  # the next to go, as most are
+            self._put_out(ready)
+            self._advance()
+            return
         slot = Slot(stats, began_ms)
         self._slots.append(slot)
         if isinstance(result, Message):
@@ -330,15 +337,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _unsupported(self, header: RequestHeader) -> None:
         """ApiVersions of a version we lack is answered in version 0 (KIP-511); any other ends the connection."""
-        if header.api_key != 18:
-            raise Malformed(
-                f"api key {header.api_key} version {header.api_version} is not served on {self.listener.name}"
-            )
-        from moldau.broker.api.k18_api_versions import unsupported
-
+        frame = of_unsupported(self.listener, header)
         slot = Slot(None, None)
         self._slots.append(slot)
-        self._fill(slot, response_frame(unsupported(self.listener), 0, header.correlation_id), header)
+        self._fill(slot, frame, header)
 
     # ---- answers
 
@@ -417,13 +419,7 @@ class Connection(asyncio.BufferedProtocol):
         slots, freed = self._slots, 0
         while slots and (frame := slots[0].frame) is not None:
             freed += slots.popleft().bytes
-            self._out.extend(frame)
-            if len(frame) == 1:
-                self._out_bytes += len(frame[0])
-                self._out_memory += len(frame[0])
-            else:
-                self._out_bytes += sum(map(len, frame))
-                self._out_memory += memory_of(frame)
+            self._put_out(frame)
         if freed:
             self._ready_bytes -= freed
             self._account()
@@ -432,6 +428,12 @@ class Connection(asyncio.BufferedProtocol):
             self.listener.world.tasks.call_soon(self._flush)
         if not self._reading:
             self._regulate()
+
+    def _put_out(self, frame: list[Any]) -> None:
+        self._out += frame
+        size = len(frame[0]) if len(frame) == 1 else sum(map(len, frame))
+        self._out_bytes += size
+        self._out_memory += size if len(frame) == 1 else memory_of(frame)
 
     def _flush(self) -> None:
         self._flushing = False

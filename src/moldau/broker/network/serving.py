@@ -11,7 +11,7 @@ from typing import Any
 from moldau.broker.api import CONTROLLER
 from moldau.broker.network.receiving import Receiving
 from moldau.broker.traffic import ApiStats
-from moldau.wire.codec import Buffer
+from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import RequestHeader, read_request_in_slices, response_frame, response_frame_in_slices
 from moldau.wire.schema import Message
 
@@ -76,6 +76,15 @@ def encoded(response: Message, header: RequestHeader) -> Encoded:
         frame: list[Buffer] = end.value
         return frame
     return work
+
+
+def of_unsupported(listener: Any, header: RequestHeader) -> list[Buffer]:
+    """The answer to ApiVersions of a version that we lack (KIP-511); Malformed for any other request."""
+    if header.api_key != 18:
+        raise Malformed(f"api key {header.api_key} version {header.api_version} is not served on {listener.name}")
+    from moldau.broker.api.k18_api_versions import unsupported
+
+    return response_frame(unsupported(listener), 0, header.correlation_id)
 
 
 def _is_short(response: Any) -> bool:
