@@ -122,6 +122,8 @@ class Reader:
         self.replicas = replicas
         self.parts: dict[PartKey, Asked] = {}
         self.unread: dict[PartKey, Asked] = {}
+        self.unheeded: dict[PartKey, Asked] = {}
+        """Partitions whose leader counts this follower's next fetch, whether or not it names them."""
         self.terms: Terms
         self.waiting: Wait | None = None
         self.loading = False
@@ -149,12 +151,14 @@ class Reader:
         """The partition is no longer asked for."""
         asked = self.parts.pop(key, None)
         self.unread.pop(key, None)
+        self.unheeded.pop(key, None)
         if asked is not None:
             self._unwatch(asked)
 
     def forget_all(self) -> Generator[None, None, None]:
         """Nobody asks again: partitions and their reader know each other, and would wait for the collector."""
         self.unread.clear()
+        self.unheeded.clear()
         while self.parts:
             for _ in range(min(len(self.parts), LOOK_AT_ONCE)):
                 _, asked = self.parts.popitem()
@@ -183,6 +187,14 @@ class Reader:
             self.replicas.room.call(waiting)
         assert asked.replica is not None
         asked.replica.machine.heard_from(self.terms.replica_id, first_offset, self.asked_ms)
+
+    def heed_unnamed(self) -> None:
+        """A fetch has come that repeats the positions which it does not name (KIP-227): tell them where that matters."""
+        for key, asked in self.unheeded.items():
+            if self.parts.get(key) is asked:
+                asked.reported = False
+                self.unread[key] = asked
+        self.unheeded.clear()
 
     def load(self, asked: Asked, load: Load) -> None:
         """What the partition has is on the disk only: look again when it was brought into memory."""
@@ -366,6 +378,7 @@ class Reader:
             self._unwatch(asked)
         self.parts.clear()
         self.unread.clear()
+        self.unheeded.clear()
 
 
 class Wait:

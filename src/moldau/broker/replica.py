@@ -6,6 +6,7 @@ Decides nothing; it is what ``replicas.py`` keeps by the thousand, so it owns no
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.traffic import Traffic
@@ -80,6 +81,13 @@ class Replica:
             asked.reader.touch(asked)
         for asked in self.followers:
             asked.reader.note(asked)
+
+    def left_isr(self, brokers: Collection[int]) -> None:
+        """These were taken out of the ISR: their next fetch may bring them back, named or not. Not one that waits here
+        already, for it says nothing of who died since."""
+        for asked in self.followers:
+            if asked.reader.terms.replica_id in brokers:
+                asked.reader.unheeded[asked.key] = asked
 
     def changed(self) -> None:
         """Role, epoch or log start changed: everybody who waits here looks again."""

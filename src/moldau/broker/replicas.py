@@ -383,6 +383,7 @@ class Replicas:
         self.isr_shrinks += len(effect.after) < len(effect.before)
         self.isr_expands += len(effect.after) > len(effect.before)
         log.info("%s: ISR is now %s, was %s", replica.partition, list(effect.after), list(effect.before))
+        replica.left_isr(set(effect.before).difference(effect.after))
         replica.settle()
 
     def failed(self, error: LogError) -> None:

@@ -104,6 +104,7 @@ class Sessions:
             name = bytes(topic.topic_id) if session.by_id else topic.topic
             for number in topic.partitions:
                 session.forget((name, number))
+        session.heed_unnamed()
         return session
 
     def _create(self, *, by_id: bool, follower: bool) -> Session | None:

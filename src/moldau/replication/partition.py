@@ -200,10 +200,11 @@ class Partition:
         """An incremental fetch session at ``at_ms`` repeated an unchanged position without naming it (KIP-227).
 
         Called just after an append that began at ``end``: a follower that held everything below was caught up then,
-        however long ago it last said so; else the first append after a quiet hour would look like an hour's lag.
+        however long ago it last said so; else the first append after a quiet hour would look like an hour's lag. Not
+        one that was dropped from the ISR since it asked: it is not waited for.
         """
         progress = self.followers.get(replica_id)
-        if progress is not None and progress.leo == end:
+        if progress is not None and progress.leo == end and progress.last_caught_up_ms is not None:
             progress.fetched_from(end, progress.log_start, end, at_ms)
 
     def divergence(self, last_fetched_epoch: int, offset: int) -> tuple[Code, tuple[int, int] | None]:

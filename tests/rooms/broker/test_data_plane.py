@@ -9,6 +9,7 @@ import pytest
 
 from moldau.terms import Code
 from moldau.wire.batch import headers, patch
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from tests.rooms.broker.data_cluster import DROPS_SOON, DataCluster, batch, run, until
 
 
@@ -159,5 +160,51 @@ def test_the_isr_shrinks_when_a_follower_is_gone_and_grows_when_it_is_back(tmp_p
             await until(lambda: cluster.image.at(key).isr == (0, 1), "broker 1 stays, or is back if it was slow")
             await cluster.boot(2)
             await until(lambda: set(cluster.image.at(key).isr) == {0, 1, 2})
+
+    run(work)
+
+
+def test_a_live_follower_that_the_controller_took_out_of_the_isr_is_back_with_its_next_fetch(tmp_path: Path) -> None:
+    """Its fetch session does not name a partition whose position is the same, so that fetch must count for it."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, replica_lag_time_max_ms="600000") as cluster:
+            cluster.create(0, 1, 2, partitions=3)
+            await cluster.produce(0, batch())
+            key = cluster.brokers[0].replica().key
+            for _ in range(3):
+                cluster.change(isr=[0])
+                await until(lambda: set(cluster.image.at(key).isr) == {0, 1, 2}, "back, though no sweep comes")
+
+    run(work)
+
+
+def test_a_fetch_that_waited_already_brings_nobody_back_into_the_isr(tmp_path: Path) -> None:
+    """Who asked before it was taken out may be dead by now; who asks again is not, named or not."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2, replica_lag_time_max_ms="600000") as cluster:
+            cluster.kill(1)
+            cluster.create(0, 1)
+            await cluster.produce(0, batch(), acks=1)
+            epoch = cluster.brokers[1].epoch
+            follower = {"replica_state": FetchRequest.ReplicaState(replica_id=1, replica_epoch=epoch)}
+            opening = cluster.fetch_request((0, 1), session_epoch=0, **follower)
+            first: FetchResponse = await cluster.ask(0, opening, 17)
+
+            async def again(number: int, *parts: tuple[int, int], wait_ms: int = 0) -> None:
+                session = {"session_id": first.session_id, "session_epoch": number, "max_wait_ms": wait_ms}
+                await cluster.ask(0, cluster.fetch_request(*parts, **session, **follower), 17)
+
+            waiting = asyncio.create_task(again(1, wait_ms=600_000))
+            await until(lambda: cluster.brokers[0].replicas.room, "it waits")
+            cluster.change(isr=[0])
+            await cluster.produce(0, batch(), acks=1)
+            await waiting
+            assert not cluster.altered
+            await again(2)
+            assert not cluster.altered, "it is a batch behind, for all that it says"
+            await again(3, (0, 2))
+            await until(lambda: cluster.altered, "it has all")
 
     run(work)
