@@ -189,7 +189,7 @@ class Reader:
         asked.replica.machine.heard_from(self.terms.replica_id, first_offset, self.asked_ms)
 
     def heed_unnamed(self) -> None:
-        """A fetch has come that repeats the positions which it does not name (KIP-227): tell them where that matters."""
+        """A fetch has come, which repeats what it does not name (KIP-227): tell the machines to which that is news."""
         for key, asked in self.unheeded.items():
             if self.parts.get(key) is asked:
                 asked.reported = False

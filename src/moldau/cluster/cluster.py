@@ -27,6 +27,7 @@ from moldau.cluster.nodes import (
     ClusterSpec,
     NodeSpec,
     cluster_ids_on_disk,
+    find_running,
     is_alive,
     is_paused,
     last_words,
@@ -106,6 +107,7 @@ class Cluster:
         try:
             try:
                 self.spec = ClusterSpec.load(self.folder)
+                find_running(self.spec.nodes)
                 new = False
             except FileNotFoundError:
                 where = zookeeper if plane == ZOOKEEPER else ""

@@ -124,6 +124,22 @@ def ours(pid: int | None, folder: Path) -> int | None:
     return pid if os.fsencode(folder) in command else None
 
 
+def find_running(nodes: Sequence[NodeSpec]) -> None:
+    """Note the processes of nodes that none is known of: a command that was cut off had started them, and not noted it.
+
+    Only where a machine tells of its processes as Linux does. A second one would not get the first one's folder.
+    """
+    wanted = {os.fsencode(node.properties): node for node in nodes if not is_alive(node.pid)}
+    if not wanted:
+        return
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = file.read_bytes().split(b"\0")
+            node = wanted.get(words[-4]) if len(words) > 3 and words[-3] == b"--logs" else None
+            if node is not None:
+                node.pid = int(file.parent.name)
+
+
 def is_alive(pid: int | None) -> bool:
     """Whether a process is there and no zombie."""
     if pid is None:

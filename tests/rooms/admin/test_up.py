@@ -16,9 +16,9 @@ from click.testing import CliRunner
 from moldau.admin.asking import default_bootstrap
 from moldau.admin.cli import cli
 from moldau.admin.main import main
-from moldau.admin.up import _warn_of_unknown
+from moldau.admin.up import LOOKS_UNTIL_GONE, _wait_while_it_runs, _warn_of_unknown
 from moldau.cluster.cluster import Cluster
-from moldau.cluster.nodes import HOST, free_ports, is_alive, ours
+from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, free_ports, is_alive, launch, ours
 
 
 def up(folder: Path, *words: str) -> subprocess.Popen[str]:
@@ -162,6 +162,49 @@ def test_an_up_that_found_its_port_taken_goes_on_at_another(tmp_path: Path) -> N
     finally:
         done = CliRunner().invoke(cli, ["down", "--data", str(tmp_path)])
     assert (done.exit_code, done.output.splitlines()[-1]) == (0, "stopped.")
+
+
+def test_up_in_the_foreground_waits_as_long_as_any_node_runs_whoever_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other commands restart nodes, add and remove some, and for a moment none may run."""
+    nodes = {id: NodeSpec(id, "broker", str(tmp_path / f"node-{id}"), port=id) for id in (1, 101)}
+    processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(id: int) -> None:
+        processes[id] = launch(nodes[id], [sys.executable, "-c", "import time; time.sleep(600)"])
+
+    def end(id: int) -> None:
+        processes[id].kill()
+        processes[id].wait()
+
+    def rewrite(*ids: int) -> None:
+        ClusterSpec("id", [nodes[id] for id in ids]).save(tmp_path)
+
+    deeds = {
+        1: lambda: (end(1), rewrite(1)),
+        2: lambda: (tmp_path / "cluster.json").unlink(),
+        LOOKS_UNTIL_GONE: lambda: (start(1), rewrite(1)),
+        9: lambda: (start(101), rewrite(1, 101)),
+        10: lambda: (end(1), rewrite(101)),
+        20: lambda: (end(101), rewrite()),
+    }
+    looks = 0
+
+    def look(_: float) -> None:
+        nonlocal looks
+        looks += 1
+        deeds.get(looks, lambda: None)()
+
+    monkeypatch.setattr("moldau.admin.up.time.sleep", look)
+    start(1)
+    rewrite(1)
+    try:
+        _wait_while_it_runs(tmp_path)
+    finally:
+        for id in processes:
+            end(id)
+    assert looks == 20 + LOOKS_UNTIL_GONE - 1
 
 
 def test_commands_ask_the_cluster_of_the_folder_they_are_typed_in(

@@ -189,6 +189,32 @@ def test_a_quorum_that_loses_its_leader_or_zookeeper_makes_up_for_it(tmp_path: P
     run(scenario)
 
 
+def test_a_controller_that_leaves_with_decisions_that_zookeeper_lacks_says_how_many(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever goes back to ZooKeeper now would lose them, so that its end is no clean one."""
+    monkeypatch.setattr("moldau.broker.migration.driver.DRAIN_MS", 100)
+
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            await migrated(crossing)
+            controller = crossing.nodes[101]
+            told = controller.metadata.offset
+            controller.migration.zk.suspend()  # type: ignore[union-attr, attr-defined]
+            await topic(crossing, "without-zookeeper")
+            decided = controller.metadata.offset
+            controller.stop_soon()
+            await until(lambda: 101 in crossing.ended, "it has left")
+            assert crossing.ended.pop(101) == 1
+            crossing.nodes.pop(101)
+            (error,) = [r.getMessage() for r in caplog.records if "ZooKeeper lacks" in r.getMessage()]
+            lacking = int(error.split("the last ")[1].split()[0])
+            assert decided - told <= lacking <= controller.metadata.offset - told
+            assert f"up to offset {controller.metadata.offset}" in error
+
+    run(scenario)
+
+
 def fail_one(node: Node) -> list[int]:
     """Have one of two directories of a broker fail; the partitions in it."""
     assert node.data is not None

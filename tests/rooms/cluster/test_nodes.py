@@ -1,11 +1,13 @@
-"""Ports of a cluster's nodes: all different, and no client is ever given one while its node is down."""
+"""Ports of a cluster's nodes: all different, never a client's while their node is down. Processes: found again."""
 
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
-from moldau.cluster.nodes import HOST, free_ports
+from moldau.cluster.cluster import Cluster
+from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, free_ports, launch
 
 
 def test_ports_are_different_and_below_those_that_the_kernel_gives_to_clients() -> None:
@@ -19,3 +21,19 @@ def test_a_port_that_is_taken_is_not_given_out() -> None:
     (port,) = free_ports(1)
     with socket.create_server((HOST, port)):
         assert port not in free_ports(3000)
+
+
+def test_a_node_whose_starter_was_cut_off_before_it_noted_the_process_is_found(tmp_path: Path) -> None:
+    """A second process would not get the first one's folder, and nobody would ever stop the first."""
+    nodes = [NodeSpec(id, "broker", str(tmp_path / f"node-{id}"), port=id) for id in (1, 2)]
+    ClusterSpec("id", nodes).save(tmp_path)
+    process = launch(nodes[0], [sys.executable, "-c", "import sys; sys.stdin = open(0); print(input())"])
+    waits = launch(nodes[1], [sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        process.wait(60)  # it has nothing to read
+        cluster = Cluster(data=tmp_path)
+        assert [node.pid for node in cluster.spec.nodes] == [None, waits.pid]
+        assert cluster.alive() == [2]
+    finally:
+        waits.kill()
+        waits.wait()

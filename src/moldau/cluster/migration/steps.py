@@ -19,7 +19,7 @@ from moldau.cluster.migration import modes
 from moldau.cluster.migration.metadata_logs import Known, of_quorum
 from moldau.cluster.nodes import HOST, NodeSpec, free_ports, is_alive
 from moldau.controller.migration import MigrationState
-from moldau.ports.zookeeper import Ensemble, NoNode, ZooKeeperError
+from moldau.ports.zookeeper import Delete, Ensemble, NoNode, Op, ZooKeeperError
 from moldau.terms.properties import read_properties
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -150,7 +150,7 @@ class Migration:
         from moldau.runtime.world import RealRandom
 
         _set_aside(Path(node.folder))
-        Path(node.folder).mkdir(parents=True)
+        Path(node.folder).mkdir(parents=True, exist_ok=True)
         self._write_controller(node, self.cluster.spec.zookeeper)
         format_storage(load(node.properties.read_text()), self.cluster.cluster_id, RealDisk(), RealRandom())
 
@@ -208,8 +208,7 @@ class Migration:
         )
         for broker in self.brokers:
             if self.mode(broker) is not Mode.QUORUM:  # somebody has led it back meanwhile, where nobody is any more
-                _write(broker.properties, modes.text_of(modes.on_quorum(self._given(broker), self._voters())))
-                self.cluster.restart(broker.id)
+                self._restart(broker, modes.text_of(modes.on_quorum(self._given(broker), self._voters())))
         spec = self.cluster.spec
         spec.zookeeper, spec.embedded = "", False
         spec.save(self.cluster.folder)  # before ZooKeeper goes: whoever is cut off here does not look for it again
@@ -252,6 +251,7 @@ class Migration:
         for broker in self.brokers:
             if self.mode(broker) is Mode.QUORUM:
                 self.take_part(broker)
+        self._start_others()
         self.cluster.wait_until_in_sync()
         for node in self.controllers:
             self._say(f"controller {node.id} stops")
@@ -296,11 +296,26 @@ class Migration:
         text = modes.text_of(given)
         if broker.properties.read_text() == text and is_alive(broker.pid):
             return
-        if is_alive(broker.pid):  # whoever is down already is missed by nobody more
-            self.cluster.wait_until_in_sync()
-        _write(broker.properties, text)
         self._say(f"broker {broker.id} restarts: {mode.value}")
+        if is_alive(broker.pid):  # whoever is down already is missed by nobody more
+            self._start_others(broker)
+            self.cluster.wait_until_in_sync()
+        self._restart(broker, text)
+
+    def _restart(self, broker: NodeSpec, text: str) -> None:
+        """Restart it with other properties. They are written while it is down: a broker that runs is what they say,
+        also when this is cut off."""
+        if is_alive(broker.pid):
+            self.cluster.terminate(broker.id)
+        _write(broker.properties, text)
         self.cluster.restart(broker.id)
+
+    def _start_others(self, but: NodeSpec | None = None) -> None:
+        """A command that was cut off while a broker restarted has left it down: what it holds could not be in sync."""
+        for broker in self.brokers:
+            if broker is not but and not is_alive(broker.pid):
+                self._say(f"broker {broker.id} starts: {self.mode(broker).value}")
+                self.cluster.restart(broker.id)
 
 
 def _write(file: Path, text: str) -> None:
@@ -329,14 +344,18 @@ async def _written(zk: Any) -> int:
 
 
 async def _give_back(zk: Any) -> None:
-    """Remove what the quorum holds; brokers that watch elect a controller at once."""
+    """Remove what the quorum holds, all at once; brokers that watch elect a controller then. Whoever is cut off between
+    two removals would find a quorum that leads and has told ZooKeeper nothing."""
+    gone: list[Op] = []
     for path in (paths.MIGRATION, paths.CONTROLLER):
         try:
             data, stat = await zk.get(path)
-            if path == paths.MIGRATION or parse_controller(data).kraft_controller_epoch >= 0:
-                await zk.delete(path, stat.version)
         except NoNode:
             continue
+        if path == paths.MIGRATION or parse_controller(data).kraft_controller_epoch >= 0:
+            gone.append(Delete(path=path, version=stat.version))
+    if gone:
+        await zk.multi(gone)
 
 
 async def _has_controller(zk: Any) -> bool:
