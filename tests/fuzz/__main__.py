@@ -83,6 +83,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="how long, all clusters together (30)")
     parser.add_argument("--seed", type=int, default=None, help="the first cluster's seed; the next ones count up")
     parser.add_argument("--cluster-s", type=float, default=CLUSTER_S, help="how long one cluster is fuzzed (60)")
+    parser.add_argument("--stall-ms", type=float, default=STALL_MS, help="answers later than this are found; 0: none")
     parser.add_argument("--kinds", default=",".join(FUZZERS), help=f"which kinds of input ({','.join(FUZZERS)})")
     parser.add_argument("--plane", default="quorum", choices=("quorum", "zookeeper"))
     parser.add_argument("--keep", action="store_true", help="keep the folder of a cluster in which something was found")
@@ -105,7 +106,9 @@ def main() -> int:
             acknowledged += told.acknowledged
             counts = ", ".join(f"{name} {count:,}" for name, count in sorted(told.counts.items()))
             print(f"seed {seed}: {counts}; longest answer {told.worst_ms} ms, {told.rss_mib} MiB", flush=True)
-            for id, at, ms in told.stalls:
+            for id, at, ms in told.stalls if given.stall_ms else ():
+                if ms <= given.stall_ms:
+                    continue
                 faults.append(f"seed {seed}: node {id} stalled {ms:.0f} ms at {time.strftime('%T', time.gmtime(at))}")
             if told.rss_mib > RSS_MIB:
                 faults.append(f"seed {seed}: a node took {told.rss_mib} MiB")
