@@ -465,7 +465,8 @@ class Partition:
             if NO_OFFSET in answer.diverging:
                 return Next.ASK_RANGE, NOTHING  # the leader cannot say where
             # Cut first: the leader's watermark says nothing about records that are not the leader's (KAFKA-14704).
-            return Next.REFETCH, self._cut(truncation_point(log.epochs, log.log_end_offset, *answer.diverging))
+            point = truncation_point(log.epochs, log.log_end_offset, *answer.diverging)
+            return Next.REFETCH, self._cut(point, answer.log_start_offset)
         return Next.APPEND, NOTHING
 
     def appended_from_leader(self, leader_high_watermark: int, leader_log_start: int) -> Effects:
@@ -483,17 +484,17 @@ class Partition:
         """The leader does not hold our position: cut to its end if we are beyond, start over if we are before."""
         if self.role is not Role.FOLLOWER:
             return NOTHING
-        own_end = self._log.log_end_offset
-        if leader_end < own_end:
-            return self._cut(leader_end)
-        if own_end < leader_log_start:
+        if leader_end < self._log.log_end_offset:
+            return self._cut(leader_end, leader_log_start)
+        if self._log.log_end_offset < leader_log_start:
             self.high_watermark = leader_log_start  # KAFKA-9491
             return (Restart(leader_log_start),)
         return NOTHING
 
-    def _cut(self, offset: int) -> Effects:
+    def _cut(self, offset: int, leader_log_start: int) -> Effects:
         assert self.role is Role.FOLLOWER, "a leader never truncates its own log (law S13)"
-        self.high_watermark = min(self.high_watermark, offset)
-        if offset < self._log.log_start_offset:
+        if offset < self._log.log_start_offset:  # in sync without what the leader has, we would lead without it
+            self.high_watermark = offset = min(offset, max(leader_log_start, 0))
             return (Restart(offset),)
+        self.high_watermark = min(self.high_watermark, offset)
         return (Truncate(offset),)

@@ -93,6 +93,11 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
         _make_missing_indexes(folder, names, loaded, interval)
         loaded.producers = load_producers(folder, segments, end, findings)
     start = max(known.log_start_offset, segments[0].base_offset if segments else 0)
+    if end < start and any(segment.size for segment in segments) and start > max(known.recovery_point or 0, end):
+        # Nothing says that this log ever reached so far: the line is damaged, or a power cut took the records that the
+        # log had before it. What is on disk stays. Were it removed, the empty log would be taken for a whole one.
+        findings.append(f"{folder.path}: the log ends at {end}, below its start {start}, which is not believed")
+        start = segments[0].base_offset
     if end < start:
         if any(segment.size for segment in segments):
             findings.append(f"{folder.path}: the log ends at {end}, below its start {start}; it begins again empty")

@@ -31,8 +31,14 @@ def truncate(log: Log, offset: int) -> None:
             log.folder.disk.sync_dir(log.folder.path)
         log.active = log.segments[-1]
         log.log_start_offset = min(log.log_start_offset, offset)
-        offset = max(log.active.truncate(offset), log.log_start_offset)
-        drop_snapshots(log.folder, above=offset)
+        cut = log.active.truncate(offset)
+        drop_snapshots(log.folder, above=cut)
+    if cut < log.log_start_offset:
+        # The start lies inside the batch that went. A restart must not find a log that ends below its start.
+        restart_at(log, log.log_start_offset, log.log_start_offset)
+        log.epochs_changed |= log.epochs.truncate_from_end(log.log_end_offset)
+        return
+    offset = cut
     log.changed = True
     log.truncations += 1
     log.log_end_offset = offset

@@ -399,6 +399,20 @@ def test_out_of_range_cuts_or_starts_over() -> None:
     assert bench.partition.out_of_range(3, 8) == ()
 
 
+def test_a_log_of_which_nothing_is_the_leaders_starts_over_where_the_leader_begins() -> None:
+    """At the leader's end it would count as in sync without one record, and lose them all once it leads."""
+    for learns in ("its range", "where they part"):
+        bench = Bench(9)
+        bench.log.log_start_offset = 9
+        bench.follow()
+        if learns == "its range":
+            effects = bench.partition.out_of_range(2, 7)
+        else:
+            _, effects = bench.partition.fetch_answered(bench.answer(diverging=(0, 7), log_start_offset=2))
+        assert effects == (Restart(2),)
+        assert bench.partition.high_watermark == 2
+
+
 def test_the_truncation_point_minds_the_epoch_not_the_end_alone() -> None:
     """KIP-279: the leader knows epoch 1 up to 20; we have 0 up to 10, then 2. Nothing of 2 may stay."""
     own = EpochTable([(0, 0), (2, 10)])

@@ -26,7 +26,7 @@ class TruncatesToWatermark(Partition):
     def _follow(self, said: Assignment) -> Effects:
         effects: list[Effect] = list(super()._follow(said))
         if any(isinstance(effect, Follow) for effect in effects):
-            effects += self._cut(self.high_watermark)
+            effects += self._cut(self.high_watermark, self._log.log_start_offset)
         return tuple(effects)
 
     def position(self) -> tuple[int, int]:
@@ -51,7 +51,7 @@ class TruncatesByEndAlone(Partition):
         if answer.diverging is None or not current:
             return super().fetch_answered(answer)
         self.asked = True
-        return Next.REFETCH, self._cut(min(answer.diverging[1], self._log.log_end_offset))
+        return Next.REFETCH, self._cut(min(answer.diverging[1], self._log.log_end_offset), answer.log_start_offset)
 
 
 class JoinsBeforeEpochStart(Partition):
