@@ -115,6 +115,8 @@ class DataSide:
         self.log_dirs.end_load(loads, now_ms)
         for dir in self.log_dirs.dirs:
             dir.on_offline = self._dir_failed
+            if dir.offline is not None:  # before anybody listened
+                self._dir_failed(dir)
         for finding in self.log_dirs.findings:
             log.warning("%s", finding, extra=UNLIMITED)
         node.metadata.subscribe(self.replicas.apply_in_turns)

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -24,6 +25,8 @@ RECENT_BYTES = 32 << 20
 """What was written last is in the page cache: so much of it is not asked about."""
 _IOV_MAX = 1024  # Linux refuses longer vectors
 _READ_BYTES = 1 << 16
+_READ_WHOLE = 256 << 20
+"""What is read whole is a small file of ours. A larger one is none, and would fill the memory."""
 
 
 STRETCH_FROM = 64 << 10
@@ -196,6 +199,17 @@ def _write_rest(fd: int, data: bytes, offset: int) -> int:
     return done
 
 
+def _open_file(path: str, flags: int) -> int:
+    """The descriptor of a regular file. Opening a pipe must not wait for whoever writes to it, and what a device would
+    answer later (EINVAL to a sync, say) is not what a disk answers that fails: both are refused with ENOTSUP."""
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    if not S_ISREG(os.fstat(fd).st_mode):
+        is_folder = S_ISDIR(os.fstat(fd).st_mode)
+        os.close(fd)
+        raise OSError(errno.EISDIR if is_folder else errno.ENOTSUP, "not a regular file", path)
+    return fd
+
+
 class RealDisk:
     """The file system of this machine. Lock files stay locked until the process ends or ``unlock``."""
 
@@ -203,7 +217,7 @@ class RealDisk:
         self._locks: dict[str, int] = {}
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        return RealFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
+        return RealFile(_open_file(path, os.O_RDWR | (os.O_CREAT if create else 0)))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -256,8 +270,10 @@ class RealDisk:
             os.close(fd)
 
     def read(self, path: str) -> bytes:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = _open_file(path, os.O_RDONLY)
         try:
+            if os.fstat(fd).st_size > _READ_WHOLE:
+                raise OSError(errno.EFBIG, f"larger than {_READ_WHOLE} bytes", path)
             parts = [os.read(fd, _READ_BYTES)]
             while len(parts[-1]) == _READ_BYTES:  # a short read of a file is its end
                 parts.append(os.read(fd, _READ_BYTES))

@@ -178,6 +178,7 @@ def parse_clean_shutdown(data: bytes) -> int:
     """
     try:
         epoch = json.loads(data)["brokerEpoch"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return -1
-    return epoch if isinstance(epoch, int) else -1
+    # What is no int64 could not be told to the controller, and the broker would never be registered.
+    return epoch if type(epoch) is int and 0 <= epoch <= _INT64_MAX else -1

@@ -24,6 +24,7 @@ from moldau.terms.named import NamedTuple
 if TYPE_CHECKING:
     from moldau.storage.log_dirs import LogDirs
 
+OFFSET_FILES = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANED_TO)
 ConfigOf = Callable[[TopicPartition], LogConfig]
 
 
@@ -56,13 +57,14 @@ class DirLoad:
         marker = f"{path}/{names.CLEAN_SHUTDOWN}"
         try:
             self._dirs.make_dir(path)
+            self._clear(names.CLEAN_SHUTDOWN, *OFFSET_FILES)
             self._clean = disk.exists(marker)
             if self._clean:
-                self.epoch = parse_clean_shutdown(disk.read(marker))
+                self.epoch = self._broker_epoch(marker)
                 # First of all, and durably: a crash from here on is not a clean stop (KAFKA-10471).
                 disk.remove(marker)
                 disk.sync_dir(path)
-            for name in (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANED_TO):
+            for name in OFFSET_FILES:
                 self._offsets[name] = self._read_offsets(name)
             self._found = [found for name in disk.list_dir(path) if (found := self._look_at(name)) is not None]
             if not self._found and not disk.exists(f"{path}/{names.RECOVERY_POINTS}"):
@@ -72,6 +74,31 @@ class DirLoad:
             self.dir.fail(error)
             self._found = []
         self._rest = iter(self._found)
+
+    def _clear(self, *files: str) -> None:
+        """Give folders that stand where a file of ours is to be written another name: a failed write, now or at the
+        next stop, would take the whole directory offline."""
+        for name in files:
+            for path in (f"{self.dir.path}/{name}", f"{self.dir.path}/{name}.tmp"):
+                if self.dir.disk.is_dir(path):
+                    aside = f"{path}.{self._dirs.unique()}.aside"
+                    self.dir.disk.rename(path, aside)
+                    self.findings.append(f"{path!r} is a folder where a file is expected; it is {aside!r} now")
+
+    def _broker_epoch(self, marker: str) -> int:
+        """The broker epoch in the marker of a clean stop, -1 when it cannot be read."""
+        try:
+            return parse_clean_shutdown(self.dir.disk.read(marker))
+        except OSError as error:
+            self.findings.append(f"{self._refused(error)}; the last stop does not count as clean")
+            return -1
+
+    def _refused(self, error: OSError) -> LogError:
+        """What ``error`` says of one file; raises it when it is the directory's."""
+        verdict = self.dir.judge(error)
+        if isinstance(verdict, DirOffline):
+            raise error
+        return verdict
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int] | None:
         """The offsets in a checkpoint file as far as it can be read; None when there is no telling what it held."""

@@ -12,8 +12,9 @@ import pytest
 
 from moldau.runtime.disk import RealDisk
 from moldau.storage import Log, LogConfig, LogDirs, LogError
-from moldau.storage.checkpoints import parse_offsets
-from moldau.storage.names import CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, parse_folder
+from moldau.storage.checkpoints import parse_clean_shutdown, parse_offsets
+from moldau.storage.loading import OFFSET_FILES
+from moldau.storage.names import CLEAN_SHUTDOWN, CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, parse_folder
 from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import headers
 from tests.rooms.storage.test_log import TOPIC_ID, P, batch
@@ -48,6 +49,9 @@ HARM: dict[str, Callable[[Path], object]] = {
     "a bit in the middle": lambda file: flip(file, file.stat().st_size // 2),
     "a bit at the end": lambda file: flip(file, -1),
     "a folder": turn_into_a_folder,
+    "a pipe": lambda file: (file.unlink(missing_ok=True), os.mkfifo(file)),
+    "a device": lambda file: (file.unlink(missing_ok=True), file.symlink_to("/dev/zero")),
+    "a terabyte of nothing": lambda file: os.truncate(file, 1 << 40),
     "a link to itself": lambda file: (file.unlink(missing_ok=True), file.symlink_to(file)),
 }
 FILES: dict[str, Callable[[Path], Path]] = {
@@ -303,3 +307,47 @@ def test_too_many_open_files_are_no_failure_of_a_disk(tmp_path: Path, monkeypatc
             world.dirs.logs[P].read(30, 100)
     world.is_innocent()
     use(world)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("digits", ["9", "99999999999"])
+def test_a_log_start_beyond_the_log_removes_no_records(tmp_path: Path, clean: bool, digits: str) -> None:
+    """A digit too many in the file of log starts emptied the log, which its leader then took for a whole one."""
+    world = World(tmp_path)
+    world.fill()
+    world.dirs.checkpoint()
+    if clean:
+        world.dirs.close()
+    starts = tmp_path / LOG_STARTS
+    starts.write_text(f"0\n1\n{P.topic} {P.partition} 60{digits}\n")
+    world.told.clear()
+    world.start()
+    assert read(world.dirs.logs[P]) == list(range(60))
+    assert any("is not believed" in sentence for sentence in world.told)
+    world.is_innocent()
+
+
+@pytest.mark.parametrize("name", [*OFFSET_FILES, CLEAN_SHUTDOWN])
+@pytest.mark.parametrize("suffix", ["", ".tmp"])
+def test_a_folder_in_the_place_of_a_small_file_is_put_aside(tmp_path: Path, name: str, suffix: str) -> None:
+    """The next write of the file would take the directory offline, and with it the node, again after each restart."""
+    world = World(tmp_path)
+    world.fill()
+    world.dirs.close(7)
+    place = tmp_path / (name + suffix)
+    turn_into_a_folder(place)
+    (place / "a file in it").touch()
+    world.told.clear()
+    world.start()
+    assert any(str(place) in sentence for sentence in world.told)
+    world.is_innocent()
+    world.dirs.checkpoint()
+    world.dirs.close(8)
+    assert world.dirs.offline == []
+    assert [found.read_bytes() for found in tmp_path.glob("*.aside/a file in it")] == [b""]
+
+
+def test_a_broker_epoch_that_cannot_be_told_is_none() -> None:
+    for text in (b"9" * 30, b"-5", b"true", b"1.5", b"[" * 100_000, b'"7"'):
+        assert parse_clean_shutdown(b'{"version": 0, "brokerEpoch": ' + text + b"}") == -1
+    assert parse_clean_shutdown(b'{"version": 0, "brokerEpoch": 9}') == 9
