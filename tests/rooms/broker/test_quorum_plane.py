@@ -326,3 +326,11 @@ def test_the_election_state_is_kafkas_json_and_both_versions_are_read() -> None:
 def test_an_unknown_record_is_never_skipped() -> None:
     with pytest.raises(Malformed, match="not known"):
         list(decided(build([(0, None, b"\x01\x7f\x00", ())], base_offset=0, leader_epoch=1)))
+
+
+@pytest.mark.parametrize("epoch", ["2147483647", "99999999999", "-1", "1e400", "[" * 100_000])
+def test_an_epoch_that_no_election_can_follow_is_no_quorum_state(epoch: str) -> None:
+    """The replica started, and was refused by all others for as long as it lived."""
+    data = f'{{"leaderId": -1, "leaderEpoch": {epoch}, "votedId": -1, "data_version": 0}}'.encode()
+    with pytest.raises(BrokenQuorumState, match="quorum-state"):
+        parse_election(data, "quorum-state")

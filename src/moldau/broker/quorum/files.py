@@ -28,6 +28,10 @@ class BrokenQuorumState(Exception):
     """quorum-state cannot be read: a vote may be forgotten, so the node must not take part."""
 
 
+_LAST_EPOCH = 0x7FFFFFFF
+"""Nobody can be elected after it; a replica that stood there would be refused by all others, and wait for ever."""
+
+
 def format_election(election: ElectionState) -> bytes:
     """The JSON of version 1."""
     voted = election.voted
@@ -50,12 +54,15 @@ def parse_election(data: bytes, path: str) -> ElectionState:
             raise BrokenQuorumState(f"{path}: data_version {version} is not known; 0 and 1 are")
         leader, voted = int(state["leaderId"]), int(state["votedId"])
         directory = uuid_bytes(state["votedDirectoryId"]) if version == 1 else NO_UUID
+        epoch = int(state["leaderEpoch"])
+        if not 0 <= epoch < _LAST_EPOCH or max(leader, voted) > _LAST_EPOCH:
+            raise ValueError(f"epoch {epoch}, leader {leader} and vote {voted} are not all possible")
         return ElectionState(
-            int(state["leaderEpoch"]),
+            epoch,
             None if leader < 0 else leader,
             None if voted < 0 else ReplicaKey(voted, directory),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BrokenQuorumState(f"{path} is not a quorum state: {error!r}") from error
 
 
