@@ -163,6 +163,22 @@ def test_a_damaged_meta_properties_is_named(node: Make, damage: str) -> None:
     assert "meta.properties" in text
 
 
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\x07garbage\xff"], ids=["empty", "no fields", "garbage"])
+def test_a_damaged_quorum_state_is_named(node: Make, damage: bytes) -> None:
+    one = node().format()
+    metadata = one.data / METADATA_FOLDER
+    metadata.mkdir(exist_ok=True)
+    (metadata / "quorum-state").write_bytes(damage)
+
+    assert "quorum-state" in one.fail().text
+
+
+def test_a_properties_file_may_begin_with_a_byte_order_mark(node: Make) -> None:
+    one = node()
+    one.file.write_bytes(b"\xef\xbb\xbf" + one.file.read_bytes())
+    one.format().start()
+
+
 def test_a_data_folder_that_cannot_be_written_is_named(node: Make) -> None:
     """Root is not stopped by permissions: it gives up that power first."""
     one = node().format()

@@ -38,7 +38,7 @@ def run_node(arguments: Sequence[str]) -> int:
         print(f"moldau node: {error}\n{USAGE}", file=sys.stderr)
         return 2
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:  # editors put a byte order mark first
             config = load(file.read(), overrides)
         levels = read_levels(level or os.environ.get("MOLDAU_LOG_LEVEL") or config["logger.level"])
     except (OSError, UnicodeDecodeError) as error:

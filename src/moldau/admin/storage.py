@@ -21,7 +21,7 @@ def storage() -> None:
 
 def _config(path: str) -> NodeConfig:
     try:
-        return load(Path(path).read_text(encoding="utf-8"))
+        return load(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         fail(f"cannot read {path}: {error.strerror if isinstance(error, OSError) else error}")
     except ConfigError as error:

@@ -33,6 +33,7 @@ from moldau.broker.network.memory import RequestMemory
 from moldau.broker.office import ControllerOffice
 from moldau.broker.peers import Peers
 from moldau.broker.quorum.answers import WrongCluster
+from moldau.broker.quorum.files import BrokenQuorumState
 from moldau.broker.quorum_plane import QuorumPlane
 from moldau.broker.registering import Registering
 from moldau.broker.state_log import StateLog
@@ -128,7 +129,7 @@ class Node:
             if self.lifecycle is not None:
                 self.lifecycle.start()
                 await self.lifecycle.running.wait()
-        except (FormatRefused, LogError) as error:
+        except (FormatRefused, LogError, BrokenQuorumState) as error:
             raise StartRefused(str(error)) from error
 
     def _warn_of_settings(self) -> None:
