@@ -30,7 +30,9 @@ OPS_MAX = 1_000
 BYTES_MAX = ZNODE_MAX
 OP_BYTES = 60
 LOSSES_MAX = 8
-"""How often one transaction is lost, with a connection after each, until it is given up."""
+"""How often one large transaction is lost, with a connection after each, until it is given up."""
+LARGE_BYTES = 1 << 13
+"""No server's jute.maxbuffer is smaller: what has fewer bytes was lost by the net, and is written again for ever."""
 
 
 Seal = Callable[[int], Sequence[Op]]
@@ -144,7 +146,10 @@ class Writer:
                     lost += 1
                     if not await self._plane.connected():
                         return False
-                    if lost >= LOSSES_MAX and not await self._was_made(piece):
+                    large = (
+                        sum(map(_size, piece)) > LARGE_BYTES
+                    )  # a bad net loses small ones as well, and they may go on
+                    if large and lost >= LOSSES_MAX and not await self._was_made(piece):
                         self._hopeless(piece)
                         return False
                 except SessionExpired:

@@ -112,6 +112,12 @@ class Past:
             self.newest[piece.key] = piece
 
 
+def _sight(replica: Any) -> ReplicaSight:
+    """A running replica with the broker epoch of its present life: a leader that is cut off knows the last one only."""
+    own = replica.machine._brokers.broker_epoch(replica.machine.me)
+    return ReplicaSight(replica.machine, replica.log, -1 if own is None else own)
+
+
 class DataLaws:
     """``look`` between turns; ``heard`` at each committed batch."""
 
@@ -190,7 +196,7 @@ class DataLaws:
         committed = self._eyes.image.partition(*key)
         if committed is None:
             return
-        sights = {id: ReplicaSight(one.machine, one.log) for id, one in of.items() if one.machine.role in _RUNNING}
+        sights = {id: _sight(one) for id, one in of.items() if one.machine.role in _RUNNING}
         assignment = Assignment(
             committed.leader, committed.leader_epoch, committed.partition_epoch, committed.isr, committed.replicas
         )
