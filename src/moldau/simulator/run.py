@@ -142,7 +142,8 @@ class Run:
         for writer in (one for writers in self.writers.values() for one in writers):
             writer.going = False
         await self._ended(tasks, "producers")
-        if await self._heals(core, moving=False):
+        # Members go on committing until all is read; what they have written is in sync when they have left.
+        if await self._heals(core, moving=False, written=OFFSETS if self.members else None):
             self.cluster.tell("all is healed and in sync")
             ruled = len(self.eyes.controllers)
             if not await self.cluster.until(lambda: not rest.unread(self.members, self.eyes), HEALED_LIMIT_S):
@@ -209,7 +210,7 @@ class Run:
         self.cluster.tell(f"n{gone} stays dead: the others must do without it")
         return [id for id in everybody if id != gone]
 
-    async def _heals(self, core: list[int], *, moving: bool) -> bool:
+    async def _heals(self, core: list[int], *, moving: bool, written: str | None = None) -> bool:
         """L1, L3, L5, L7: everything comes about in bounded time."""
         brokers = [id for id in self.plan.brokers if id in core]
         orphaned = [id for id in self.plan.brokers if id not in core]
@@ -225,11 +226,11 @@ class Run:
                     core.append(last)
                     brokers.append(last)
                     orphaned.clear()
-            return self.eyes.unfenced(brokers) and not self.eyes.in_sync(brokers, moving=moving)
+            return self.eyes.unfenced(brokers) and not self.eyes.in_sync(brokers, moving=moving, written=written)
 
         if await self.cluster.until(healed, HEALED_LIMIT_S):
             return True
-        why = self.eyes.in_sync(brokers, moving=moving) or f"not all of {brokers} are up"
+        why = self.eyes.in_sync(brokers, moving=moving, written=written) or f"not all of {brokers} are up"
         self.cluster.breaks(f"L3: {HEALED_LIMIT_S:.0f} s after all was healed: {why}")
         return False
 
