@@ -273,7 +273,7 @@ class RealDisk:
         fd = _open_file(path, os.O_RDONLY)
         try:
             if os.fstat(fd).st_size > _READ_WHOLE:
-                raise OSError(errno.EFBIG, f"larger than {_READ_WHOLE} bytes", path)
+                raise OSError(errno.EOVERFLOW, f"larger than {_READ_WHOLE} bytes", path)
             parts = [os.read(fd, _READ_BYTES)]
             while len(parts[-1]) == _READ_BYTES:  # a short read of a file is its end
                 parts.append(os.read(fd, _READ_BYTES))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TOO_MANY_OPEN = frozenset({errno.EMFILE, errno.ENFILE})
 ONE_FILE = _TOO_MANY_OPEN | {
     errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP,
-    errno.ENOTEMPTY, errno.EEXIST, errno.ENOTSUP, errno.ENXIO, errno.EFBIG,
+    errno.ENOTEMPTY, errno.EEXIST, errno.ENOTSUP, errno.ENXIO, errno.EOVERFLOW,
 }  # fmt: skip
 """What says something about one path, or about this process, and nothing about the disk as long as others can be
 opened."""
