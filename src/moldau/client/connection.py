@@ -3,14 +3,16 @@
 Decides which version of a request is sent, and when a silent peer is given up. Does not retry, route or reconnect
 (client.py does) and reads no error code but the handshake's. Requests are pipelined: ``ask`` writes at once and answers
 come back in order. A response and the views in it belong to the caller: a small frame is copied once, out of the reused
-receive buffer; a large one is received straight into memory of its own.
+receive buffer; a large one is received straight into memory of its own. What holds thousands of items is encoded and
+decoded in slices, with turns of the loop in between; what comes after it waits.
 Sources: protocol guide; KIP-35 and KIP-511 (ApiVersions). Read next: moldau/wire/frames.py, client.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 from moldau.client.lines import (
@@ -25,14 +27,16 @@ from moldau.client.lines import (
 from moldau.ports import Handle, Transport, World
 from moldau.terms.named import NamedTuple
 from moldau.wire.apis import APIS
-from moldau.wire.codec import Malformed
-from moldau.wire.frames import read_response_body, request_frame
+from moldau.wire.codec import Buffer, Malformed
+from moldau.wire.frames import read_response_body, read_response_body_in_slices, request_frame_in_slices
 from moldau.wire.schema import Message
 
 T = TypeVar("T")
 
 RECEIVE_BYTES = 64 << 10
 """The reused buffer. Frames that do not fit get memory of their own."""
+SLICES_FROM_BYTES = 1 << 14
+"""Shorter answers are decoded at once: a few thousand items of arrays at most."""
 
 
 class _Pending(NamedTuple):
@@ -40,6 +44,11 @@ class _Pending(NamedTuple):
     api_key: int
     version: int
     deadline_ms: int
+
+    def give(self, response: Message) -> None:
+        """Answer the request; the asker may have gone."""
+        if not self.answer.done():
+            self.answer.set_result(response)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -70,6 +79,10 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0
         self._large: memoryview | None = None
         self._large_filled = 0
+        self._encoding: deque[tuple[int, Generator[None, None, list[Buffer]]]] = deque()
+        """Ids and frames of requests that are not sent yet: one is being encoded in slices, the others come after."""
+        self._decoding: tuple[_Pending, Generator[None, None, Message]] | None = None
+        """The answer that is being decoded in slices. Nothing else is read meanwhile."""
 
     @property
     def closed(self) -> bool:
@@ -83,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight(self) -> int:
         """Requests that wait for their answer."""
-        return len(self._pending)
+        return len(self._pending) + (self._decoding is not None)
 
     def version_for(self, request: type[Message], highest: int | None = None) -> int:
         """The highest version of ``request`` that both sides know (and that is not above ``highest``).
@@ -99,7 +112,8 @@ class Connection(asyncio.BufferedProtocol):
 
         Buffers of records in the message are handed to the transport, not copied: leave them alone until the answer is
         there. Raises UnsupportedApi at once. The awaitable raises ConnectionError when the connection ends first
-        (RequestTimedOut when we ended it for silence). A peer that sends what cannot be read is disconnected.
+        (RequestTimedOut when we ended it for silence), or the version has no room for what a long request holds. A peer
+        that sends what cannot be read is disconnected.
         """
         if version is None:
             version = self.version_for(type(message))
@@ -129,12 +143,44 @@ class Connection(asyncio.BufferedProtocol):
         assert self._transport is not None, "a request before the connection was made"
         id = self._next_id
         self._next_id = (id + 1) & 0x7FFFFFFF
-        parts = request_frame(message, version, id, self.options.client_id)
+        work = request_frame_in_slices(message, version, id, self.options.client_id)
+        if not self._encoding:
+            try:
+                next(work)
+            except StopIteration as end:  # as nearly always
+                self._write(end.value)
+                return id
+            self._world.tasks.call_soon(self._encode_on)
+        self._encoding.append((id, work))
+        return id
+
+    def _write(self, parts: list[Buffer]) -> None:
+        assert self._transport is not None, "a request before the connection was made"
         if len(parts) == 1:
             self._transport.write(parts[0])
         else:
             self._transport.writelines(parts)
-        return id
+
+    def _encode_on(self) -> None:
+        """Encode the next slice of what is to be sent."""
+        if self._closed is not None:
+            self._encoding.clear()
+            return
+        id, work = self._encoding[0]
+        try:
+            next(work)
+        except StopIteration as end:
+            self._encoding.popleft()
+            self._write(end.value)
+        except Malformed as error:
+            self._encoding.popleft()
+            pending = self._pending.pop(id, None)
+            if pending is None:  # nobody waits for an answer, and could be told
+                self._end(ConnectionError(str(error)), error)
+            elif not pending.answer.done():
+                pending.answer.set_exception(ConnectionError(str(error)))
+        if self._encoding:
+            self._world.tasks.call_soon(self._encode_on)
 
     # -- time
 
@@ -194,7 +240,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._answer(frame)
             return
         self._filled += nbytes
-        if self._closed is None:
+        if self._closed is None and self._decoding is None:
             self._read_frames()
 
     def _read_frames(self) -> None:
@@ -214,6 +260,8 @@ class Connection(asyncio.BufferedProtocol):
             if self._closed is not None:
                 return
             start = end
+            if self._decoding is not None:
+                break
         if start:
             rest = filled - start
             buffer[:rest] = buffer[start:filled]
@@ -231,15 +279,50 @@ class Connection(asyncio.BufferedProtocol):
         if pending is None:
             self._distrust(f"an answer to request {id}, which was not asked")
             return
+        version = answer_version(pending.api_key, pending.version, frame)
+        if len(frame) >= SLICES_FROM_BYTES:
+            self._decode(pending, read_response_body_in_slices(frame, pending.api_key, version))
+            return
         try:
-            version = answer_version(pending.api_key, pending.version, frame)
             response = read_response_body(frame, pending.api_key, version)
         except Malformed as error:
             self._pending[id] = pending
             self._distrust(str(error))
             return
-        if not pending.answer.done():  # the asker may have gone
-            pending.answer.set_result(response)
+        pending.give(response)
+
+    def _decode(self, pending: _Pending, work: Generator[None, None, Message]) -> None:
+        """Decode the first slice of an answer; mostly it is the last one. Else nothing more is read before that."""
+        self._decoding = pending, work
+        if not self._decoded() and self._closed is None:
+            assert self._transport is not None, "an answer came over a transport"
+            self._transport.pause_reading()
+            self._world.tasks.call_soon(self._decode_on)
+
+    def _decode_on(self) -> None:
+        if self._closed is not None:
+            return
+        if not self._decoded():
+            if self._closed is None:
+                self._world.tasks.call_soon(self._decode_on)
+            return
+        self._read_frames()
+        if self._closed is None and self._decoding is None and self._transport is not None:
+            self._transport.resume_reading()
+
+    def _decoded(self) -> bool:
+        """Whether the next slice was the last one, and the answer is given to who asked."""
+        assert self._decoding is not None, "an answer is being decoded"
+        pending, work = self._decoding
+        try:
+            next(work)
+        except StopIteration as end:
+            self._decoding = None
+            pending.give(end.value)
+            return True
+        except Malformed as error:
+            self._distrust(str(error))
+        return False
 
     def _distrust(self, why: str) -> None:
         error = ConnectionError(f"{self.peer} sent what cannot be read: {why}")
@@ -257,8 +340,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.close()
             else:
                 self._transport.abort()
-        pending, self._pending = self._pending, {}
-        for waiting in pending.values():
+        pending = list(self._pending.values())
+        self._pending.clear()
+        if self._decoding is not None:
+            pending.append(self._decoding[0])
+            self._decoding = None
+        for waiting in pending:
             if not waiting.answer.done():
                 waiting.answer.set_exception(_again(error))
                 waiting.answer.exception()  # whoever dropped the answer does not want to read of it in the log

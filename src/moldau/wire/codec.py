@@ -85,7 +85,10 @@ def encode_in_slices(
     message: Message, version: int, out: bytearray, cuts: Cuts, steps: Steps
 ) -> Generator[None, None, None]:
     """As ``encode``, with pauses."""
-    yield from _sliced_encoder(type(message), version)(message, out, cuts, steps)  # type: ignore[arg-type]
+    try:
+        yield from _sliced_encoder(type(message), version)(message, out, cuts, steps)  # type: ignore[arg-type]
+    except (struct.error, ValueError) as error:
+        raise Malformed(f"{type(message).__name__} v{version} cannot hold it: {error}") from None
 
 
 @cache

@@ -87,6 +87,18 @@ def read_request_in_slices(frame: memoryview, header: RequestHeader, items_max: 
 
 def request_frame(message: Message, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
     """A whole request frame as buffers to write one after the other."""
+    return _close(message, version, _request_head(message, version, correlation_id, client_id))
+
+
+def request_frame_in_slices(
+    message: Message, version: int, correlation_id: int, client_id: str | None
+) -> Generator[None, None, list[Buffer]]:
+    """As ``request_frame``, with pauses."""
+    return _close_in_slices(message, version, _request_head(message, version, correlation_id, client_id))
+
+
+def _request_head(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytearray:
+    """Room for the size, and the header."""
     api = APIS[message.api_key]
     out = bytearray(4)
     out += _REQUEST.pack(message.api_key, version, correlation_id)
@@ -97,7 +109,7 @@ def request_frame(message: Message, version: int, correlation_id: int, client_id
         out += name
     if kind == 2:
         out.append(0)
-    return _close(message, version, out)
+    return out
 
 
 def response_frame(message: Message, version: int, correlation_id: int) -> list[Buffer]:
@@ -109,10 +121,7 @@ def response_frame_in_slices(
     message: Message, version: int, correlation_id: int
 ) -> Generator[None, None, list[Buffer]]:
     """As ``response_frame``, with pauses."""
-    out = _response_head(message, version, correlation_id)
-    cuts: Cuts = []
-    yield from encode_in_slices(message, version, out, cuts, Steps(0))
-    return _parts(out, cuts)
+    return _close_in_slices(message, version, _response_head(message, version, correlation_id))
 
 
 def _response_head(message: Message, version: int, correlation_id: int) -> bytearray:
@@ -126,11 +135,22 @@ def _response_head(message: Message, version: int, correlation_id: int) -> bytea
 
 def read_response_body(frame: memoryview, key: int, version: int) -> Message:
     """The response in a frame whose correlation id (first four bytes) the caller has matched."""
-    api = APIS[key]
-    p = 4
-    if api.response_header(version):
-        p = _skip_tags(frame, p)
-    message, end = decode_from(api.response, frame, p, version)
+    message, end = decode_from(APIS[key].response, frame, _response_start(frame, key, version), version)
+    return _to_the_end(message, version, end, frame)
+
+
+def read_response_body_in_slices(frame: memoryview, key: int, version: int) -> Generator[None, None, Message]:
+    """As ``read_response_body``, with pauses. An item takes a byte at least: the frame bounds how many there are."""
+    start, most = _response_start(frame, key, version), Steps(len(frame))
+    message, end = yield from decode_in_slices(APIS[key].response, frame, start, version, most)
+    return _to_the_end(message, version, end, frame)
+
+
+def _response_start(frame: memoryview, key: int, version: int) -> int:
+    return _skip_tags(frame, 4) if APIS[key].response_header(version) else 4
+
+
+def _to_the_end(message: Message, version: int, end: int, frame: memoryview) -> Message:
     if end != len(frame):
         raise Malformed(f"{type(message).__name__} v{version}: {len(frame) - end} bytes left over")
     return message
@@ -139,6 +159,12 @@ def read_response_body(frame: memoryview, key: int, version: int) -> Message:
 def _close(message: Message, version: int, out: bytearray) -> list[Buffer]:
     cuts: Cuts = []
     encode(message, version, out, cuts)
+    return _parts(out, cuts)
+
+
+def _close_in_slices(message: Message, version: int, out: bytearray) -> Generator[None, None, list[Buffer]]:
+    cuts: Cuts = []
+    yield from encode_in_slices(message, version, out, cuts, Steps(0))
     return _parts(out, cuts)
 
 
@@ -183,7 +209,9 @@ __all__ = [
     "read_request_header",
     "read_request_in_slices",
     "read_response_body",
+    "read_response_body_in_slices",
     "request_frame",
+    "request_frame_in_slices",
     "response_frame",
     "response_frame_in_slices",
 ]
