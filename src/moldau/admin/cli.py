@@ -9,6 +9,7 @@ from importlib import import_module
 
 import click
 
+from moldau.admin.classic.registry import SCRIPTS
 from moldau.admin.main import fail
 
 COMMANDS = {
@@ -22,6 +23,10 @@ COMMANDS = {
     "leader": ("moldau.admin.leader:leader", "Look at leaders, and elect them."),
     "broker": ("moldau.admin.broker:broker", "Look at brokers; stop, start and roll them."),
     "migrate": ("moldau.admin.migrate:migrate", "Move a cluster from ZooKeeper to the quorum's plane, or back."),
+    "install-scripts": (
+        "moldau.admin.classic.install:install_scripts",
+        "Write kafka-topics.sh and so on to a folder.",
+    ),
     "sim": ("moldau.admin.sim:sim", "Run a cluster on simulated time, nets and disks, by a seed."),
     "demo": ("moldau.admin.demo:demo", "The whole story in three minutes: data, a stream, a killed broker, a report."),
 }
@@ -45,7 +50,7 @@ class _Lazy(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            near = get_close_matches(args[0], COMMANDS)
+            near = get_close_matches(args[0], (*COMMANDS, *SCRIPTS))
             hint = f"Did you mean {' or '.join(near)}?" if near else "`moldau --help` lists all commands."
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)

@@ -22,6 +22,11 @@ def main() -> None:
             from moldau.admin.node import run_node
 
             sys.exit(run_node(arguments[1:]))
+        if arguments and arguments[0].endswith(".sh"):
+            from moldau.admin.classic.run import is_classic, run
+
+            if is_classic(arguments[0]):
+                sys.exit(run(arguments[0], arguments[1:]))
         import_module("moldau.admin.cli").run()
     except KeyboardInterrupt:  # also while it was still loading
         fail("interrupted", INTERRUPTED)

@@ -1,0 +1,222 @@
+"""Command line options as JOpt Simple reads them for Apache Kafka's tools, abbreviations switched off.
+
+``--name value``, ``--name=value`` and ``-name value`` are one; an option that must have a value takes the next word
+whatever it looks like; words that belong to no option are ignored by all tools. A value is converted when it is asked
+for, not before, as there. How options are listed for users: usage.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from moldau.admin.classic.java import JavaError
+from moldau.terms.named import NamedTuple
+
+
+class Option(NamedTuple):
+    """An option: ``takes`` names the value that it takes ("" for one without a name, None: it takes none).
+
+    ``type`` is Java's word for the value's type, as users see it; ``default`` the value of an option that is not given.
+    """
+
+    name: str
+    description: str
+    takes: str | None = None
+    type: str = "String"
+    default: str | None = None
+    optional_value: bool = False
+    required: bool = False
+    aliases: tuple[str, ...] = ()
+    repeats_with: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All its names: long ones after short ones, each kind in the order of the alphabet."""
+        return tuple(sorted((self.name, *self.aliases), key=lambda name: (len(name) > 1, name)))
+
+    @property
+    def shown(self) -> str:
+        """How messages of Kafka name it: ``[topic]``."""
+        return f"[{', '.join(self.names)}]"
+
+
+HELP = Option("help", "Print usage information.")
+VERSION = Option("version", "Display Kafka version.")
+
+
+class OptionError(JavaError):
+    """The words of a command line are not those of its options."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"joptsimple.{kind}", message)
+
+
+class UsageError(Exception):
+    """What was asked for cannot be: the message and the list of options go to standard error, and the status is 1."""
+
+    def __init__(self, options: Sequence[Option], message: str) -> None:
+        super().__init__(message)
+        self.options = options
+
+
+class Given:
+    """The options of one command line, by the names in ``options``."""
+
+    def __init__(self, options: Sequence[Option], arguments: Sequence[str]) -> None:
+        """Read ``arguments``; OptionError when they are not of these options."""
+        self.options = (*options, HELP, VERSION)
+        self.arguments = list(arguments)
+        self.rest: list[str] = []
+        self._named = {name: option for option in self.options for name in option.names}
+        self._found: dict[str, list[str]] = {}
+        self._read(list(arguments))
+
+    # -- asking
+
+    def has(self, name: str) -> bool:
+        """Whether the option was given."""
+        return name in self._found
+
+    def value(self, name: str) -> str | None:
+        """The one value of an option, or its default; OptionError when it was given more than one."""
+        values = self.values(name)
+        if len(values) > 1:
+            found = ", ".join(self._named[name].names)
+            text = f"Found multiple arguments for option {found}, but you asked for only one"
+            raise OptionError("MultipleArgumentsForOptionException", text)
+        return values[0] if values else None
+
+    def text(self, name: str) -> str:
+        """The value of an option that has one for certain: it was given, or has a default."""
+        value = self.value(name)
+        assert value is not None, f"--{name} was not given"
+        return value
+
+    def values(self, name: str) -> list[str]:
+        """All values of an option in their order, or its default."""
+        values = self._found.get(name, [])
+        default = self._named[name].default
+        return list(values) if values or default is None else [default]
+
+    def integer(self, name: str, bits: int = 32) -> int | None:
+        """The value of an option as a number of Java; OptionError when it is none."""
+        value = self.value(name)
+        return None if value is None else self._converted(name, value, bits)
+
+    def integers(self, name: str, bits: int = 32) -> list[int]:
+        """All values of an option as numbers."""
+        return [self._converted(name, value, bits) for value in self.values(name)]
+
+    def _converted(self, name: str, value: str, bits: int) -> int:
+        try:
+            return java_integer(value, bits)
+        except ValueError:
+            raise self.unreadable(name, value) from None
+
+    def unreadable(self, name: str, value: str) -> OptionError:
+        """What is said of a value that is not of the option's type."""
+        found = _listed(self._named[name].names)
+        return OptionError("OptionArgumentConversionException", f"Cannot parse argument '{value}' of option {found}")
+
+    # -- what Kafka's tools check of any command line
+
+    def refuse(self, message: str) -> NoReturn:
+        """End with the message and the list of options."""
+        raise UsageError(self.options, message)
+
+    def require(self, *names: str) -> None:
+        """Refuse when one of the options is missing."""
+        for name in names:
+            if not self.has(name):
+                self.refuse(f'Missing required argument "{self._named[name].shown}"')
+
+    def exclude(self, name: str, others: Iterable[str]) -> None:
+        """Refuse any of the other options beside this one."""
+        if self.has(name):
+            for other in others:
+                if self.has(other):
+                    shown = (self._named[name].shown, self._named[other].shown)
+                    self.refuse(f'Option "{shown[0]}" can\'t be used with option "{shown[1]}"')
+
+    def shown(self, name: str) -> str:
+        """How messages of Kafka name the option: ``[topic]``."""
+        return self._named[name].shown
+
+    # -- reading
+
+    def _read(self, words: list[str]) -> None:
+        words.reverse()
+        while words:
+            word = words.pop()
+            if word == "--":
+                self.rest += reversed(words)
+                break
+            if word.startswith("--"):
+                name, equals, value = word[2:].partition("=")
+                if name not in self._named:
+                    raise _unrecognized(name)
+                self._take(self._named[name], value, words)
+            elif word.startswith("-") and word != "-":
+                self._read_short(word[1:], words)
+            else:
+                self.rest.append(word)
+        missing = [option for option in self.options if option.required and not self.has(option.name)]
+        if missing and not self.has("help") and not self.has("version"):
+            names = ", ".join(_listed(option.names) for option in missing)
+            several = "s" if len(missing) > 1 else ""
+            raise OptionError("MissingRequiredOptionsException", f"Missing required option{several} {names}")
+
+    def _read_short(self, text: str, words: list[str]) -> None:
+        name, _, value = text.partition("=")
+        if name in self._named:
+            self._take(self._named[name], value, words)
+            return
+        for letter in text:
+            if letter not in self._named:
+                raise _unrecognized(letter)
+        for at, letter in enumerate(text):
+            option = self._named[letter]
+            if option.takes is not None and at + 1 < len(text):
+                self._take(option, text[at + 1 :], words)
+                return
+            self._take(option, "", words)
+
+    def _take(self, option: Option, value: str, words: list[str]) -> None:
+        found = self._found.setdefault(option.name, [])
+        if option.takes is None:
+            return
+        if value:
+            found += value.split(option.repeats_with) if option.repeats_with else [value]
+        elif not option.optional_value:
+            if not words:
+                text = f"Option {_listed(option.names)} requires an argument"
+                raise OptionError("OptionMissingRequiredArgumentException", text)
+            found.append(words.pop())
+        elif words and not self._looks_like_an_option(words[-1]):
+            found.append(words.pop())
+
+    def _looks_like_an_option(self, word: str) -> bool:
+        return word.startswith("-") and word != "-"
+
+
+def _unrecognized(name: str) -> OptionError:
+    return OptionError("UnrecognizedOptionException", f"{name} is not a recognized option")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+
+
+_INTEGER = re.compile(r"[+-]?\d+\Z")
+
+
+def java_integer(text: str, bits: int = 32) -> int:
+    """A number as Java reads one of so many bits; ValueError when it is none, or does not fit."""
+    if not _INTEGER.match(text):
+        raise ValueError(f'For input string: "{text}"')
+    number = int(text)
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise ValueError(f'For input string: "{text}"')
+    return number

@@ -1,0 +1,18 @@
+"""The tools that are finished: the names of their scripts and of their classes, and the module of each.
+
+A module is imported when its tool is run, and has ``main(arguments) -> exit status``. A tool that is not here is not
+there: `moldau install-scripts` installs these and no others.
+"""
+
+from __future__ import annotations
+
+SCRIPTS: dict[str, str] = {}
+"""Script -> module of this package."""
+
+CLASSES: dict[str, str] = {}
+"""Class, as `kafka-run-class.sh` is given it -> module of this package."""
+
+RUN_CLASS = "kafka-run-class.sh"
+
+KAFKA_VERSION = "4.3.1"
+"""Whose tools these are equal to: what ``--version`` says."""

@@ -1,0 +1,151 @@
+import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.kafka.common.utils.Exit;
+
+/**
+ * Runs many command lines of Apache Kafka's tools in one JVM, and says what each would have printed and exited with.
+ *
+ * A line on standard input is a command: base64 words with spaces between - limit in ms, standard input, main class,
+ * arguments ("-" is the empty word). The answer is one line: status, standard output, standard error, the last two as
+ * base64. A tool that calls Exit is over at that moment, as in a process of its own: its thread is parked for ever and
+ * what other threads print later is thrown away. Status 130 is a tool that was still running when its limit was over,
+ * as after Ctrl-C: its shutdown hooks have run.
+ */
+public class ToolDriver {
+    private static final class Run {
+        final ByteArrayOutputStream out = new ByteArrayOutputStream();
+        final ByteArrayOutputStream err = new ByteArrayOutputStream();
+        final List<Runnable> hooks = new ArrayList<>();
+        final CountDownLatch over = new CountDownLatch(1);
+        InputStream in;
+        int status;
+
+        synchronized void end(int status) {
+            if (over.getCount() > 0) {
+                this.status = status;
+                over.countDown();
+            }
+        }
+    }
+
+    private static final AtomicReference<Run> NOW = new AtomicReference<>();
+
+    private static final class Switch extends OutputStream {
+        private final boolean err;
+
+        Switch(boolean err) {
+            this.err = err;
+        }
+
+        @Override
+        public void write(int b) {
+            write(new byte[] {(byte) b}, 0, 1);
+        }
+
+        @Override
+        public void write(byte[] bytes, int from, int length) {
+            Run run = NOW.get();
+            if (run != null && run.over.getCount() > 0)
+                (err ? run.err : run.out).write(bytes, from, length);
+        }
+    }
+
+    private static final class Source extends InputStream {
+        @Override
+        public int read() throws java.io.IOException {
+            return NOW.get().in.read();
+        }
+
+        @Override
+        public int read(byte[] bytes, int from, int length) throws java.io.IOException {
+            return NOW.get().in.read(bytes, from, length);
+        }
+
+        @Override
+        public int available() throws java.io.IOException {
+            return NOW.get().in.available();
+        }
+    }
+
+    private static void park() {
+        while (true) {
+            try {
+                Thread.sleep(Long.MAX_VALUE);
+            } catch (InterruptedException ignored) {
+                // parked for good
+            }
+        }
+    }
+
+    private static Run run(long limitMs, byte[] stdin, String main, String[] arguments) throws Exception {
+        Run run = new Run();
+        run.in = new ByteArrayInputStream(stdin);
+        NOW.set(run);
+        Thread thread = new Thread(() -> {
+            try {
+                Class.forName(main).getMethod("main", String[].class).invoke(null, (Object) arguments);
+                run.end(0);
+            } catch (java.lang.reflect.InvocationTargetException failed) {
+                System.err.print("Exception in thread \"main\" ");
+                failed.getCause().printStackTrace();
+                run.end(1);
+            } catch (Throwable failed) {
+                failed.printStackTrace();
+                run.end(99);
+            }
+        }, "main");
+        thread.setDaemon(true);
+        thread.start();
+        if (!run.over.await(limitMs, TimeUnit.MILLISECONDS)) {
+            for (Runnable hook : run.hooks)
+                hook.run();
+            run.end(130);
+        }
+        return run;
+    }
+
+    public static void main(String[] ignored) throws Exception {
+        PrintStream answers = System.out;
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        System.setOut(new PrintStream(new Switch(false), true, "UTF-8"));
+        System.setErr(new PrintStream(new Switch(true), true, "UTF-8"));
+        System.setIn(new Source());
+        Exit.setExitProcedure((status, message) -> {
+            NOW.get().end(status);
+            park();
+        });
+        Exit.setHaltProcedure((status, message) -> {
+            NOW.get().end(status);
+            park();
+        });
+        Exit.setShutdownHookAdder((name, hook) -> NOW.get().hooks.add(hook));
+        String line;
+        while ((line = commands.readLine()) != null) {
+            List<byte[]> words = new ArrayList<>();
+            for (String word : line.split(" "))
+                words.add(word.equals("-") ? new byte[0] : Base64.getDecoder().decode(word));
+            String[] arguments = new String[words.size() - 3];
+            for (int i = 0; i < arguments.length; i++)
+                arguments[i] = new String(words.get(i + 3), StandardCharsets.UTF_8);
+            String main = new String(words.get(2), StandardCharsets.UTF_8);
+            Run run = run(Long.parseLong(new String(words.get(0))), words.get(1), main, arguments);
+            Base64.Encoder encoder = Base64.getEncoder();
+            answers.println(run.status + " " + encoder.encodeToString(run.out.toByteArray()) + "- "
+                + encoder.encodeToString(run.err.toByteArray()) + "-");
+            answers.flush();
+        }
+        Runtime.getRuntime().halt(0);
+    }
+}
