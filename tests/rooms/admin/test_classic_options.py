@@ -81,14 +81,14 @@ def test_lines_are_broken_where_java_breaks_them() -> None:
 def test_options_are_listed_in_two_columns() -> None:
     lines = table((*ALL, Option("broker", "Its id.", required=True, takes="", aliases=("b",)))).splitlines()
     assert [line.rstrip() for line in lines] == [
-        "Option (* = required)                   Description",
-        "---------------------                   -----------",
-        "* -b, --broker <String>                 Its id.",
-        "--list                                  List them.",
-        "--partitions <Integer: # of partitions> How many.",
-        "--timeout <Long: ms>                    How long. (default: 1000)",
-        "--topic <String: name>                  The topic.",
-        "--wait [String: ms]                     Wait.",
+        "Option (* = required)                    Description",
+        "---------------------                    -----------",
+        "* -b, --broker <String>                  Its id.",
+        "--list                                   List them.",
+        "--partitions <Integer: # of partitions>  How many.",
+        "--timeout <Long: ms>                     How long. (default: 1000)",
+        "--topic <String: name>                   The topic.",
+        "--wait [String: ms]                      Wait.",
     ]
     assert len({len(line) for line in lines}) == 1
 
