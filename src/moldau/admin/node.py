@@ -54,7 +54,14 @@ def run_node(arguments: Sequence[str]) -> int:
     from moldau.runtime.logs import start_logs, stop_logs
 
     try:
-        start_logs(logs, levels, max_bytes=config["logger.file.max.bytes"], max_files=config["logger.max.files"])
+        start_logs(
+            logs,
+            levels,
+            max_bytes=config["logger.file.max.bytes"],
+            max_files=config["logger.max.files"],
+            max_age_s=config["logger.file.max.age.hours"] * 3600 or None,
+            state_change_stdout=config["logger.state.change.stdout"],
+        )
     except OSError as error:
         print(f"moldau node: cannot write logs to {logs}: {error.strerror or error}", file=sys.stderr)
         return 1

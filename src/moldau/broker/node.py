@@ -96,6 +96,7 @@ class Node:
         self.data: DataSide | None = None
         self.replicas: Any = None
         self.coordinator: Any = None
+        self.state_log = StateLog(self)
         self.admitted = False
         """Whether clients may come: before, the controller must not let this broker lead."""
         self.migration: Migration | None = None
@@ -117,12 +118,11 @@ class Node:
             if self.config.is_broker:
                 self.data = DataSide(self)
                 self.data.claim()
-            state_log = StateLog(self)
-            self.metadata.watch(state_log.decided)
+            self.metadata.watch(self.state_log.decided)
             # On ZooKeeper a controller may speak to us as soon as we listen: its brokers have their logs before.
             if not self.config.on_zookeeper:
                 await self._take_seat()
-            if not await self._load(state_log):  # told to stop meanwhile: nothing else begins
+            if not await self._load():  # told to stop meanwhile: nothing else begins
                 return
             if self.config.on_zookeeper:
                 await self._take_seat()
@@ -204,7 +204,7 @@ class Node:
         if self.registering is not None:
             self.registering.start()
 
-    async def _load(self, state_log: StateLog) -> bool:
+    async def _load(self) -> bool:
         """Load the logs, if this is a broker, and hear of the metadata from then on; False when told to stop."""
         if self.data is None:
             return True
@@ -214,7 +214,9 @@ class Node:
             await self._stopping
             return False
         self.data.start()
-        self.metadata.subscribe(state_log.carried_out)  # after the replicas, which subscribed when they were loaded
+        self.metadata.subscribe(
+            self.state_log.carried_out
+        )  # after the replicas, which subscribed when they were loaded
         return True
 
     async def _listen(self, one: Listener) -> None:

@@ -1,8 +1,9 @@
 """state-change.log and its JSON twin: one line for every change of a broker, partition or replica (SL-1).
 
-The active controller writes what it decided and why; a broker writes what became of its own replicas. The words of the
-controller's lines are ``moldau.controller.state_change``'s, those of the brokers are Apache Kafka 4.3's. Lines
-go to a log joined, and a few hundred in a turn of the loop: a broker may die with ten thousand partitions.
+The active controller writes what it decided and why; a broker writes what became of its own replicas, and what it was
+asked on the ZooKeeper plane. The words of the controller's lines are ``moldau.controller.state_change``'s, those of
+requests are ``moldau.broker.zookeeper.request_lines``'s, those of replicas are Apache Kafka 4.3's. Lines go to a log
+joined, and a few hundred in a turn of the loop: a broker may die with ten thousand partitions.
 """
 
 from __future__ import annotations
@@ -10,17 +11,25 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Protocol
 
-from moldau.controller.state_change import Author, StateChange, state_changes
+from moldau.controller.state_change import Author, state_changes
 from moldau.image import NO_LEADER, Delta, Image, Partition
+from moldau.ports import World
+from moldau.runtime.levels import LEVELS
 from moldau.terms import uuid_text
+from moldau.terms.named import NamedTuple
+
+if TYPE_CHECKING:
+    from moldau.broker.config import NodeConfig
+    from moldau.broker.office import ControllerOffice
 
 TEXT = logging.getLogger("state.change.logger")
 TWIN = logging.getLogger("state.change.json")
-
+TRACE = LEVELS["TRACE"]
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
 
@@ -31,25 +40,54 @@ LOOKED_AT_ONCE = 1_000
 """Changes that are looked through in one turn for those that concern this broker."""
 
 Changed = tuple[str, Partition | None, Partition]
+Line = tuple[int, str]
+"""The level of a line, and what it says."""
+
+
+class _Entry(NamedTuple):
+    """What is to be written: a line, and the fields of its twin if it has one."""
+
+    level: int
+    text: str
+    facts: dict[str, Any] | None = None
+
+
+class Host(Protocol):
+    """What the log needs of its node."""
+
+    config: NodeConfig
+    world: World
+    office: ControllerOffice | None
+    replicas: Any
+
+    def failed(self, task: str, error: BaseException) -> None: ...
 
 
 class StateLog:
     """Watches one node's committed metadata."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: Host) -> None:
         self._node = node
         self._me: int = node.config.node_id
-        self._unwritten: deque[tuple[int, Iterator[StateChange]]] = deque()
+        self._unwritten: deque[tuple[int, Iterator[_Entry]]] = deque()
 
     def decided(self, image: Image, delta: Delta) -> None:
         """A committed batch; written by the node whose office decided it."""
         office = self._node.office
-        if office is None or not office.active:
+        if office is None or not office.active or not (_is_kept(TEXT) or _is_kept(TWIN)):
             return
-        now_ms = self._node.world.clock.wall_ms()
-        if not (_is_kept(TEXT) or _is_kept(TWIN)):
-            return
-        self._unwritten.append((now_ms, state_changes(delta, image, Author(self._me, office.epoch))))
+        changes = state_changes(delta, image, Author(self._me, office.epoch))
+        self._write(_Entry(logging.INFO, change.text, change.facts) for change in changes)
+
+    def say(self, lines: Callable[..., Iterator[Line]], *about: object) -> None:
+        """Write lines that have no twin, after those that wait. They are made by ``lines(*about, traced=...)`` a few in
+        a turn, or not at all when nobody keeps them; ``traced`` is whether lines of level TRACE are kept."""
+        if _is_kept(TEXT):
+            made = lines(*about, traced=TEXT.isEnabledFor(TRACE))
+            self._write(_Entry(level, text) for level, text in made)
+
+    def _write(self, entries: Iterator[_Entry]) -> None:
+        self._unwritten.append((self._node.world.clock.wall_ms(), entries))
         if len(self._unwritten) == 1:
             self._write_some()
 
@@ -57,13 +95,15 @@ class StateLog:
         """What is unwritten, up to so many events; the rest in the next turns of the loop, in order."""
         left = AT_ONCE
         while self._unwritten and left:
-            now_ms, changes = self._unwritten[0]
-            some = list(islice(changes, left))
+            now_ms, entries = self._unwritten[0]
+            some = list(islice(entries, left))
             left -= len(some)
             if left:
                 self._unwritten.popleft()
-            _write(TEXT, [change.text for change in some])
-            _write(TWIN, [_JSON.encode({"time_ms": now_ms, "node": self._me, **change.facts}) for change in some])
+            for level, same in groupby(some, attrgetter("level")):
+                _write(TEXT, [entry.text for entry in same], level)
+            twins = [entry.facts for entry in some if entry.facts is not None]
+            _write(TWIN, [_JSON.encode({"time_ms": now_ms, "node": self._me, **facts}) for facts in twins])
         if self._unwritten:
             self._node.world.tasks.call_soon(self._write_more)
 
@@ -164,6 +204,6 @@ def _is_kept(log: logging.Logger) -> bool:
     return log.isEnabledFor(logging.INFO)
 
 
-def _write(log: logging.Logger, lines: list[str]) -> None:
+def _write(log: logging.Logger, lines: list[str], level: int = logging.INFO) -> None:
     if lines:
-        log.info("%s", "\n".join(lines))
+        log.log(level, "%s", "\n".join(lines))

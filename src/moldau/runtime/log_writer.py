@@ -1,4 +1,4 @@
-"""The thread that writes log lines to files, and the files: bounded in size, numbered when they are full.
+"""The thread that writes log lines to files, and the files: bounded in size and age, numbered when they are full.
 
 The event loop only puts lines into a bounded queue; a slow or full disk costs lines, which are counted and named in the
 next one, and never time of the loop. What other log rotators do is noticed: a file that was moved away is made anew.
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 PENDING_BYTES_MAX = 4 * 2**20
 """Text that may wait for the disk; a line above it is dropped."""
@@ -20,13 +22,59 @@ CHUNK_BYTES = 256 * 1024
 """What one write holds at most, so that a file exceeds its size by no more than a line."""
 
 
+class Sink(Protocol):
+    """Where lines go; only the writer's thread uses it."""
+
+    def write(self, data: bytes) -> None:
+        """Append whole lines; OSError when they are not taken."""
+
+    def room(self) -> int:
+        """How many bytes the next write should hold at most."""
+
+    def reopen(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Stdout:
+    """Standard output, or another descriptor that is open: never closed, renamed or bounded here."""
+
+    def __init__(self, descriptor: int = 1) -> None:
+        self._descriptor = descriptor
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+
+    def room(self) -> int:
+        return CHUNK_BYTES
+
+    def reopen(self) -> None:
+        """Nothing: it has no name."""
+
+    def close(self) -> None:
+        """Nothing: it is not ours."""
+
+
 class LogFile:
     """One log file and its older parts, ``name.1`` (the newest) to ``name.N``; only the writer's thread uses it."""
 
-    def __init__(self, path: str, *, max_bytes: int, max_files: int) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        max_bytes: int,
+        max_files: int,
+        max_age_s: float | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self.path = path
         self._max_bytes = max_bytes
         self._max_files = max_files
+        self._max_age_s = max_age_s
+        self._now = now
+        self._began = 0.0
         self._file: int | None = None
         self._open()
 
@@ -38,7 +86,9 @@ class LogFile:
             self._open()
         assert self._file is not None
         size = os.fstat(self._file).st_size
-        if size and size + len(data) > self._max_bytes:
+        if not size:
+            self._began = self._now()
+        elif size + len(data) > self._max_bytes or self._is_old():
             self._rotate()
         view = memoryview(data)
         while view:
@@ -62,6 +112,11 @@ class LogFile:
     def _open(self) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._file = os.open(self.path, flags, 0o644)
+        if self._max_age_s is not None:
+            self._began = first_line_s(self.path) or self._now()
+
+    def _is_old(self) -> bool:
+        return self._max_age_s is not None and self._now() - self._began >= self._max_age_s
 
     def _is_moved(self) -> bool:
         if self._file is None:
@@ -76,6 +131,7 @@ class LogFile:
     def _rotate(self) -> None:
         """``name`` becomes ``name.1``, ``name.1`` becomes ``name.2`` and so on; the oldest is removed."""
         last = self._max_files - 1
+        self._began = self._now()
         if last < 1:
             assert self._file is not None
             os.ftruncate(self._file, 0)
@@ -87,6 +143,19 @@ class LogFile:
         self.reopen()
 
 
+def first_line_s(path: str) -> float | None:
+    """When the first line of a log was written, in seconds since 1970, as it says itself; None when it says nothing. A
+    file's age outlives the process that began it, and no file system tells when a file was made to everybody."""
+    with open(path, "rb") as file:
+        begin = file.read(32).decode("ascii", "replace")
+    if found := re.match(r'\{"time_ms":(\d+)', begin):
+        return int(found[1]) / 1000
+    if found := re.match(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),", begin):
+        with contextlib.suppress(ValueError, OverflowError):
+            return time.mktime(time.strptime(found[1], "%Y-%m-%d %H:%M:%S"))
+    return None
+
+
 class LogWriter:
     """A queue of lines and the thread that writes them. All methods may be called from any thread."""
 
@@ -94,8 +163,8 @@ class LogWriter:
         """``dropped``: the line that says how many lines were dropped before it."""
         self._dropped_line = dropped
         self._pending_bytes_max = pending_bytes_max
-        self._files: list[LogFile] = []
-        self._lines: deque[tuple[LogFile, bytes]] = deque()
+        self._files: list[Sink] = []
+        self._lines: deque[tuple[Sink, bytes]] = deque()
         self._pending_bytes = 0
         self._dropped: dict[int, int] = {}
         self._later: list[tuple[float, Callable[[], object]]] = []
@@ -106,13 +175,13 @@ class LogWriter:
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
         self._thread.start()
 
-    def open(self, path: str, *, max_bytes: int, max_files: int) -> LogFile:
+    def open(self, path: str, *, max_bytes: int, max_files: int, max_age_s: float | None = None) -> LogFile:
         """Open a file for ``put``; OSError when it cannot be."""
-        file = LogFile(path, max_bytes=max_bytes, max_files=max_files)
+        file = LogFile(path, max_bytes=max_bytes, max_files=max_files, max_age_s=max_age_s)
         self._files.append(file)
         return file
 
-    def put(self, file: LogFile, line: str, *, must: bool = False) -> None:
+    def put(self, file: Sink, line: str, *, must: bool = False) -> None:
         """Have a line (or several, already joined) written; dropped and counted when too much waits, unless it must."""
         data = line.encode("utf-8", "backslashreplace") + b"\n"
         with self._changed:
@@ -184,7 +253,7 @@ class LogWriter:
     def _until_next(self) -> float | None:
         return max(min(at for at, _ in self._later) - time.monotonic(), 0) if self._later else None
 
-    def _write(self, lines: deque[tuple[LogFile, bytes]]) -> None:
+    def _write(self, lines: deque[tuple[Sink, bytes]]) -> None:
         """Join neighbours of one file, up to what one write should hold and the file takes."""
         while lines:
             file, data = lines.popleft()
@@ -206,5 +275,5 @@ class LogWriter:
             with contextlib.suppress(OSError):
                 file.reopen()
 
-    def _count_dropped(self, file: LogFile, lines: int) -> None:
+    def _count_dropped(self, file: Sink, lines: int) -> None:
         self._dropped[id(file)] = self._dropped.get(id(file), 0) + lines

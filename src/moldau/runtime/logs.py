@@ -18,7 +18,7 @@ from moldau.runtime.levels import LEVELS, ROOT
 from moldau.runtime.repeated import WINDOW_S, Repeated
 
 if TYPE_CHECKING:
-    from moldau.runtime.log_writer import LogFile, LogWriter
+    from moldau.runtime.log_writer import LogWriter, Sink
 
 LINE = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 STATE_CHANGE = "state.change.logger"
@@ -70,7 +70,7 @@ class _LinesFormatter(_KafkaFormatter):
         if len(lines) == 1:
             return super().format(record)
         mark = "\ue000"  # for private use: in no message of ours, and not escaped
-        record.msg, record.args = mark, ()
+        record = logging.makeLogRecord(record.__dict__ | {"msg": mark, "args": ()})  # others format it as well
         head, _, tail = super().format(record).partition(mark)
         return "\n".join([f"{head}{line}{tail}" for line in lines])
 
@@ -78,7 +78,7 @@ class _LinesFormatter(_KafkaFormatter):
 class _FileHandler(logging.Handler):
     """Puts formatted lines into the writer's queue. FATAL lines, and what waits before them, are on disk on return."""
 
-    def __init__(self, writer: LogWriter, file: LogFile) -> None:
+    def __init__(self, writer: LogWriter, file: Sink) -> None:
         super().__init__()
         self._writer = writer
         self._file = file
@@ -115,6 +115,8 @@ def start_logs(
     *,
     max_bytes: int = MAX_BYTES,
     max_files: int = MAX_FILES,
+    max_age_s: float | None = None,
+    state_change_stdout: bool = False,
 ) -> None:
     """Open the log files in ``folder`` (made if need be), or standard output when it is None.
 
@@ -122,6 +124,8 @@ def start_logs(
         levels: logger -> one of ``LEVELS``; ``root`` stands for all of Moldau's.
         max_bytes: of each file, when the next one begins.
         max_files: how many of each log there are at most, the one that is written included.
+        max_age_s: of each file, when the next one begins however small it is; None is never.
+        state_change_stdout: whether the lines of state-change.log go to standard output too.
     """
     stop_logs()
     wanted = {name: LEVELS[level] for name, level in (levels or {}).items()}
@@ -140,7 +144,12 @@ def start_logs(
         for name in (STATE_CHANGE, STATE_CHANGE_JSON):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # nobody keeps them, so nobody need write them
     else:
-        _open_files(folder, max_bytes, max_files)
+        _open_files(folder, max_bytes, max_files, max_age_s)
+    if state_change_stdout:
+        logging.getLogger(STATE_CHANGE).setLevel(level)
+        from moldau.runtime.log_writer import Stdout
+
+        _handle_lines(_FileHandler(_writer(), Stdout()))
     for name, number in wanted.items():
         logging.getLogger(name).setLevel(number)
 
@@ -161,28 +170,32 @@ def reopen_logs() -> None:
         writer.reopen()
 
 
-def _open_files(folder: str, max_bytes: int, max_files: int) -> None:
+def _writer() -> LogWriter:
+    """The thread that writes, started when it is first needed."""
     from moldau.runtime.log_writer import LogWriter
 
     def dropped(count: int) -> str:
         text = f"{count} log lines were dropped here: the disk did not take them"
         return _KafkaFormatter(LINE).format(logging.LogRecord("moldau.logs", logging.WARNING, "", 0, text, (), None))
 
+    if not _writers:
+        _writers.append(LogWriter(dropped=dropped))
+    return _writers[0]
+
+
+def _open_files(folder: str, max_bytes: int, max_files: int, max_age_s: float | None) -> None:
     os.makedirs(folder, exist_ok=True)
-    writer = LogWriter(dropped=dropped)
-    _writers.append(writer)
+    writer = _writer()
 
     def file(name: str) -> _FileHandler:
         path = os.path.join(folder, name)
-        return _FileHandler(writer, writer.open(path, max_bytes=max_bytes, max_files=max_files))
+        return _FileHandler(writer, writer.open(path, max_bytes=max_bytes, max_files=max_files, max_age_s=max_age_s))
 
     _handle(logging.getLogger(), file("server.log"))
     controller = file("controller.log")
     for name in CONTROLLER:
         _handle(logging.getLogger(name), controller)
-    changes = file("state-change.log")
-    _handle(logging.getLogger(STATE_CHANGE), changes)
-    changes.setFormatter(_LinesFormatter(LINE))
+    _handle_lines(file("state-change.log"))
     twin = file("state-change.jsonl")
     twin.setFormatter(logging.Formatter("%(message)s"))
     logging.getLogger(STATE_CHANGE_JSON).addHandler(twin)
@@ -191,3 +204,8 @@ def _open_files(folder: str, max_bytes: int, max_files: int) -> None:
 def _handle(logger: logging.Logger, handler: logging.Handler) -> None:
     handler.setFormatter(_KafkaFormatter(LINE))
     logger.addHandler(handler)
+
+
+def _handle_lines(handler: logging.Handler) -> None:
+    handler.setFormatter(_LinesFormatter(LINE))
+    logging.getLogger(STATE_CHANGE).addHandler(handler)

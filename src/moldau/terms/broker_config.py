@@ -112,6 +112,10 @@ LOGGERS = table(
               "DEBUG, TRACE. `--log-level` and MOLDAU_LOG_LEVEL go before it."),
     _int("logger.file.max.bytes", default=16_777_216, low=65_536, importance=LOW,
          doc="Size of server.log, controller.log, state-change.log and state-change.jsonl at which the next begins."),
+    _int("logger.file.max.age.hours", default=0, low=0, importance=LOW,
+         doc="Age of each of these logs at which the next begins, however small it is; 0 is never."),
+    _bool("logger.state.change.stdout", default=False, importance=LOW,
+          doc="Whether the lines of state-change.log are written to standard output too."),
     _int("logger.max.files", default=5, low=1, high=1000, importance=LOW,
          doc="Files kept of each of these logs, the one that is written included; the older are NAME.1, NAME.2 ..."),
 )

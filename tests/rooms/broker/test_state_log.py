@@ -201,3 +201,26 @@ def test_on_the_zookeeper_plane_controller_and_brokers_write_the_same_lines(
             assert {(leader, "leader"), (follower, "follower")} <= of_replicas
 
     run(scenario)
+
+
+def test_a_broker_tells_what_it_is_asked_and_does_for_a_controller_on_zookeeper(
+    heard: dict[str, Lines], tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            client = nodes.client()
+            await create_topics(client, [NewTopic(name="t", partitions=1, replication_factor=2)])
+            await until(nodes.agree, "both brokers know the topic")
+            client.close()
+            controller = nodes.controller.config.node_id
+            other = 3 - controller
+            words = (
+                f"[Controller id={controller} epoch=1] Sending LeaderAndIsr request to broker {other} with ",
+                f"[Broker id={other}] Handling LeaderAndIsr request correlationId ",
+                f"[Broker id={other}] Finished LeaderAndIsr request in ",
+                f"[Broker id={other}] Add 1 partitions and deleted 0 partitions from metadata cache in response to ",
+            )
+            for begin in words:
+                await until(lambda begin=begin: any(line.startswith(begin) for line in heard["text"].lines), begin)
+
+    run(scenario)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -206,3 +207,53 @@ def test_a_flood_is_told_with_its_number(tmp_path: Path, monkeypatch: pytest.Mon
         pass
     assert said.count("bad request") < 300
     assert "800 more lines like this one were left out within" in said
+
+
+def test_a_log_begins_anew_when_it_is_old_whoever_began_it(tmp_path: Path) -> None:
+    now = [1_000_000_000.0]
+
+    def opened() -> LogFile:
+        path = str(tmp_path / "a.log")
+        return LogFile(path, max_bytes=2**20, max_files=9, max_age_s=3_600, now=lambda: now[0])
+
+    def line(text: str) -> bytes:
+        begin = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now[0]))
+        return f"[{begin},000] INFO {text} (a)\n".encode()
+
+    file = opened()
+    now[0] += 86_400
+    file.write(line("first"))  # an empty file has no age
+    now[0] += 3_599
+    file.write(line("second"))
+    file.close()
+    file = opened()  # another process, to which the first line says when the file was begun
+    now[0] += 1
+    file.write(line("third"))
+    now[0] += 3_599
+    file.write(line("fourth"))
+    now[0] += 1
+    file.write(line("fifth"))
+    file.close()
+    kept = {path.name: path.read_text().split() for path in tmp_path.iterdir()}
+    assert {name: [w for w in words if w.endswith(("st", "d", "th"))] for name, words in kept.items()} == {
+        "a.log.2": ["first", "second"],
+        "a.log.1": ["third", "fourth"],
+        "a.log": ["fifth"],
+    }
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_state_changes_go_to_standard_output_too_when_told(tmp_path: Path, folder: bool) -> None:
+    program = f"""
+        import logging
+        from moldau.runtime.logs import start_logs, stop_logs
+        start_logs({str(tmp_path) if folder else None!r}, state_change_stdout=True)
+        logging.getLogger("state.change.logger").info("%s", "one of two\\ntwo of two")
+        stop_logs()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True, timeout=60
+    )
+    said = [line.partition("] ")[2] for line in done.stdout.splitlines()]
+    assert said == ["INFO one of two (state.change.logger)", "INFO two of two (state.change.logger)"]
+    assert not folder or (tmp_path / "state-change.log").read_text() == done.stdout

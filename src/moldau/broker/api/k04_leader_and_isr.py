@@ -14,7 +14,7 @@ from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderA
 
 async def handle(node: Any, request: LeaderAndIsrRequest, context: Any) -> LeaderAndIsrResponse:
     """Act on it; the answer comes when roles have changed."""
-    code, codes = await node.plane.receiving.leader_and_isr(request)
+    code, codes = await node.plane.receiving.leader_and_isr(request, context.correlation_id)
     answer = LeaderAndIsrResponse(error_code=code)
     error = LeaderAndIsrResponse.LeaderAndIsrPartitionError
     topics: dict[bytes, Any] = {}

@@ -13,7 +13,7 @@ from moldau.wire.messages.k05_stop_replica import StopReplicaRequest, StopReplic
 
 async def handle(node: Any, request: StopReplicaRequest, context: Any) -> StopReplicaResponse:
     """Act on it; the answer comes when the replicas are gone."""
-    code, codes = await node.plane.receiving.stop_replica(request)
+    code, codes = await node.plane.receiving.stop_replica(request, context.correlation_id)
     return StopReplicaResponse(
         error_code=code,
         partition_errors=[

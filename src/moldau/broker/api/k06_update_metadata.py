@@ -13,4 +13,6 @@ from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest, Upda
 
 async def handle(node: Any, request: UpdateMetadataRequest, context: Any) -> UpdateMetadataResponse:
     """Act on it; the answer comes when clients see it."""
-    return UpdateMetadataResponse(error_code=await node.plane.receiving.update_metadata(request))
+    return UpdateMetadataResponse(
+        error_code=await node.plane.receiving.update_metadata(request, context.correlation_id)
+    )

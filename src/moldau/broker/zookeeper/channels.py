@@ -16,8 +16,9 @@ from typing import Any
 
 from moldau.broker.asking import pause
 from moldau.broker.peers import Link
-from moldau.broker.zookeeper import batch
+from moldau.broker.zookeeper import batch, request_lines
 from moldau.broker.zookeeper.directories import said
+from moldau.controller.state_change import Author
 from moldau.image import Broker, Delta, Image
 from moldau.image.partition import Key
 from moldau.ports.rare import UNHEARD_ANSWER
@@ -148,8 +149,10 @@ class Channels:
             to_migrating=self._to_migrating,
         )
         image = self._node.metadata.image
-        for broker in batch.reachable(image, self._sender):
-            self._channel(broker).say(batch.full(image, broker, self._sender), offset)
+        told = {broker.id: batch.full(image, broker, self._sender) for broker in batch.reachable(image, self._sender)}
+        self._log(self._sender, told)
+        for id, messages in told.items():
+            self._channel(image.brokers[id]).say(messages, offset)
 
     def close(self) -> None:
         """Leave office: what is queued is not said any more (FO-2)."""
@@ -172,9 +175,14 @@ class Channels:
                 self._settle()  # who is gone answers nothing any more: what waited for its word waits no longer
         told = batch.requests(image, delta, sender)
         for id, broker in live.items():
-            fresh = id not in self._open
-            messages = batch.full(image, broker, sender) if fresh else told.get(id, [])
-            self._channel(broker).say(messages, offset)
+            if id not in self._open:
+                told[id] = batch.full(image, broker, sender)
+        self._log(sender, told)
+        for id, broker in live.items():
+            self._channel(broker).say(told.get(id, []), offset)
+
+    def _log(self, sender: batch.Sender, told: dict[int, list[Message]]) -> None:
+        self._node.state_log.say(request_lines.sent, Author(sender.controller_id, sender.controller_epoch), told)
 
     def _channel(self, broker: Broker) -> Channel:
         channel = self._open.get(broker.id)
@@ -203,7 +211,9 @@ class Channels:
         channel, sender = self._open.get(broker_id), self._sender
         if channel is not None and sender is not None:
             image = self._node.metadata.image
-            channel.say([batch.roles(image, channel.broker, sender)], image.offset)
+            roles: list[Message] = [batch.roles(image, channel.broker, sender)]
+            self._log(sender, {broker_id: roles})
+            channel.say(roles, image.offset)
 
     def readers(self) -> dict[int, int]:
         """Broker id -> offset up to which it has been told everything."""

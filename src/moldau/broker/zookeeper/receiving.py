@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from moldau.broker.asking import pause
-from moldau.broker.zookeeper import translation
+from moldau.broker.state_log import Line
+from moldau.broker.zookeeper import request_lines, translation
 from moldau.broker.zookeeper.batch import FULL
+from moldau.broker.zookeeper.request_lines import Request
 from moldau.ports.zookeeper import ZooKeeperError
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
@@ -28,7 +30,29 @@ log = logging.getLogger("moldau.zookeeper")
 
 RETRY_MS = 100
 
-Request = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+
+class Said:
+    """What the state-change log says of one request, before it is carried out and afterwards."""
+
+    def __init__(self, node: Any, request: Request, correlation_id: int) -> None:
+        self._node = node
+        self._request = request
+        self._id = correlation_id
+        self._began_ms = node.world.clock.monotonic_ms()
+        self._say(request_lines.received)
+
+    def fenced(self, known_epoch: int) -> None:
+        """It comes from a controller of an older epoch."""
+        self._say(request_lines.fenced, known_epoch)
+
+    def done(self, refused: Mapping[tuple[str, int], Code]) -> None:
+        """It was carried out, without those partitions."""
+        if refused:
+            self._say(request_lines.refused, refused, self._node.metadata.image)
+        self._say(request_lines.finished, self._node.world.clock.monotonic_ms() - self._began_ms)
+
+    def _say(self, lines: Callable[..., Iterator[Line]], *more: object) -> None:
+        self._node.state_log.say(lines, self._node.config.node_id, self._request, self._id, *more)
 
 
 class Receiving:
@@ -45,10 +69,13 @@ class Receiving:
 
     # ---- requests
 
-    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> tuple[Code, list[tuple[Any, ...]]]:
+    async def leader_and_isr(
+        self, request: LeaderAndIsrRequest, correlation_id: int = 0
+    ) -> tuple[Code, list[tuple[Any, ...]]]:
         """The code of the whole, and (topic, topic id, partition, code) of each partition."""
         async with self._order:
-            if (refusal := self._refusal(request)) is not None:
+            said = Said(self._node, request, correlation_id)
+            if (refusal := self._refusal(request, said)) is not None:
                 return refusal, []
             node = self._node
             records, codes = translation.leader_and_isr(node.metadata.image, node.config.node_id, request)
@@ -57,15 +84,18 @@ class Receiving:
             if request.type == FULL and self._cluster_known:
                 self.complete = True
             node.lifecycle.heard()
-            return Code.NONE, [
+            told = [
                 (name, id, number, Code.KAFKA_STORAGE_ERROR if node.replicas.is_offline((id, number)) else code)
                 for name, id, number, code in codes
             ]
+            said.done({(name, number): code for name, _, number, code in told if code is not Code.NONE})
+            return Code.NONE, told
 
-    async def update_metadata(self, request: UpdateMetadataRequest) -> Code:
+    async def update_metadata(self, request: UpdateMetadataRequest, correlation_id: int = 0) -> Code:
         """The code of the answer."""
         async with self._order:
-            if (refusal := self._refusal(request)) is not None:
+            said = Said(self._node, request, correlation_id)
+            if (refusal := self._refusal(request, said)) is not None:
                 return refusal
             node = self._node
             epochs = await self._epochs(translation.newly_live(node.metadata.image, request))
@@ -78,26 +108,33 @@ class Receiving:
                 return refusal
             self._cluster_known = self._cluster_known or request.type == FULL
             node.lifecycle.heard()
+            said.done({})
         if self._blind and not self._looking:
             self._looking = True
             node.world.tasks.spawn(self._look_again(), "epochs of brokers")
         return Code.NONE
 
-    async def stop_replica(self, request: StopReplicaRequest) -> tuple[Code, list[tuple[str, int, Code]]]:
+    async def stop_replica(
+        self, request: StopReplicaRequest, correlation_id: int = 0
+    ) -> tuple[Code, list[tuple[str, int, Code]]]:
         """The code of the whole, and (topic, partition, code) of each partition."""
         async with self._order:
-            if (refusal := self._refusal(request)) is not None:
+            said = Said(self._node, request, correlation_id)
+            if (refusal := self._refusal(request, said)) is not None:
                 return refusal, []
             node = self._node
             records, codes = translation.stop_replica(node.metadata.image, node.config.node_id, request)
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal, []
+            said.done({(name, number): code for name, number, code in codes if code is not Code.NONE})
             return Code.NONE, codes
 
     # ---- fences
 
-    def _refusal(self, request: Request) -> Code | None:
+    def _refusal(self, request: Request, said: Said | None = None) -> Code | None:
         if request.controller_epoch < self.controller_epoch:
+            if said is not None:
+                said.fenced(self.controller_epoch)
             log.warning(
                 "controller %d of epoch %d is refused: epoch %d is known",
                 request.controller_id,
