@@ -54,15 +54,20 @@ _HAPPENED = {
 
 
 class _Armed:
-    """A watch that waits. ``seen``: what the read that left it saw, None for a znode that was not there."""
+    """A watch that waits. ``seen``: what the read that left it saw, None for a znode that was not there.
 
-    __slots__ = ("children", "path", "seen", "watch")
+    ``landed``: whether that read's answer was told; ``early``: what happened before it was.
+    """
+
+    __slots__ = ("children", "early", "landed", "path", "seen", "watch")
 
     def __init__(self, path: str, watch: Watch, *, children: bool) -> None:
         self.path = path
         self.watch = watch
         self.children = children
         self.seen: int | None = None
+        self.landed = False
+        self.early: Happened | None = None
 
 
 class Session:
@@ -197,8 +202,7 @@ class Session:
         These reads are first in line, so that whoever reads a change now has been told of it before.
         """
         client.mended()
-        armed, self._armed = self._armed, {}
-        looks = [self._look_again(client, each) for each in armed]
+        looks = [self._look_again(client, each) for each in self._armed]
 
         def looked(_: object) -> None:
             if client is self._client and not client.over and self._link is Link.SUSPENDED:
@@ -207,27 +211,32 @@ class Session:
         asyncio.gather(*looks, return_exceptions=True).add_done_callback(looked) if looks else looked(None)
 
     def _look_again(self, client: Client, armed: _Armed) -> asyncio.Future[Any]:
+        """Read again what a watch waits for, and leave it. When this connection breaks too, it is still waited for."""
         watcher = self._watcher(client, armed)
 
         def landed(found: Any) -> None:
             now = _seen(found, children=armed.children)
             if now == armed.seen:
-                self._armed[armed] = None
-            elif armed.seen is None:
-                armed.watch(Happened.CREATED, armed.path)
+                return
+            if armed.seen is None:
+                self._fire(client, armed, Happened.CREATED)
             elif now is None:
-                armed.watch(Happened.DELETED, armed.path)
+                self._fire(client, armed, Happened.DELETED)
             else:
-                armed.watch(Happened.CHILDREN if armed.children else Happened.CHANGED, armed.path)
-
-        if not armed.children:
-            return self._ask(armed.path, client.exists_async(armed.path, watcher), landed)
-        answer = self._ask(armed.path, client.get_children_async(armed.path, watcher, include_data=True), landed)
+                self._fire(client, armed, Happened.CHILDREN if armed.children else Happened.CHANGED)
 
         def failed(answer: asyncio.Future[Any]) -> None:
-            if not answer.cancelled() and isinstance(answer.exception(), NoNode):
+            error = None if answer.cancelled() else answer.exception()
+            if isinstance(error, NoNode):
                 landed(None)
+            elif error is not None and not isinstance(error, ConnectionLoss | SessionExpired):
+                self._fire(client, armed, Happened.CHANGED)  # no watch was left: who reads now meets the error
 
+        if armed.children:
+            asked = client.get_children_async(armed.path, watcher, include_data=True)
+        else:
+            asked = client.exists_async(armed.path, watcher)
+        answer = self._ask(armed.path, asked, landed)
         answer.add_done_callback(failed)
         return answer
 
@@ -368,24 +377,33 @@ class Session:
 
         def landed(found: Any) -> None:
             armed.seen = _seen(found, children=children)
+            armed.landed = True
             self._armed[armed] = None
+            if armed.early is not None:
+                self._fire(client, armed, armed.early)
 
         return landed, self._watcher(client, armed)
 
     def _watcher(self, client: Client, armed: _Armed) -> Callable[[Any], object]:
         loop = asyncio.get_running_loop()
 
-        def fire(happened: Happened) -> None:
-            if client is self._client and armed in self._armed:
-                del self._armed[armed]
-                armed.watch(happened, armed.path)
-
         def heard(event: Any) -> None:
             happened = _HAPPENED.get(event.type)
             if happened is not None:  # else: the connection broke, which is told otherwise
-                _hand_over(loop, fire, happened)
+                _hand_over(loop, self._fire, client, armed, happened)
 
         return heard
+
+    def _fire(self, client: Client, armed: _Armed, happened: Happened) -> None:
+        """Tell a watch what it waited for, once. An event may be handed over before its own read's answer: the answer
+        came, and the event after it, before anybody had asked kazoo to be told of the answer."""
+        if client is not self._client:
+            return
+        if not armed.landed:
+            armed.early = happened
+        elif armed in self._armed:
+            del self._armed[armed]
+            armed.watch(happened, armed.path)
 
 
 def _hand_over(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: object) -> None:
