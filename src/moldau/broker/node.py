@@ -88,6 +88,8 @@ class Node:
         )
         self.peers = Peers(world, self.connection_options)
         self.asking = Asking(self)
+        self.creating: Counter[str] = Counter()
+        """Topics whose creation this broker asked for by itself and has no answer to yet: how often."""
         self.plane: QuorumPlane | ZooKeeperPlane
         self.office: ControllerOffice | None = ControllerOffice(self) if config.is_controller else None
         alone = config.is_controller and not config.on_zookeeper

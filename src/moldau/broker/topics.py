@@ -23,7 +23,16 @@ Config = CreateTopicsRequest.CreatableTopicConfig
 
 
 async def create_automatically(node: Any, names: Collection[str]) -> dict[str, Code]:
-    """Create topics under the cluster's defaults; name -> code of those that could not be."""
+    """Create topics under the cluster's defaults; name -> code of those that could not be. ``node.creating`` counts
+    them until every live broker has been told of them."""
+    node.creating.update(names)
+    try:
+        return await _create(node, names)
+    finally:
+        node.creating.subtract(names)
+
+
+async def _create(node: Any, names: Collection[str]) -> dict[str, Code]:
     own = [
         _offsets(node) if name == OFFSETS else Topic(name=name, num_partitions=-1, replication_factor=-1)
         for name in names

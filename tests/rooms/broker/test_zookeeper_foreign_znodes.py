@@ -260,7 +260,7 @@ def test_a_controller_epoch_that_is_set_back_is_passed_over(tmp_path: Path, valu
             else:
                 nodes.write("/controller_epoch", value)
             depose(nodes)
-            await until(lambda: nodes.offices == [5] and settled(nodes), "it is heeded")
+            await until(lambda: len(nodes.offices) == 1 and nodes.offices[0] >= 5 and settled(nodes), "it is heeded")
             await topic(nodes, "t")
 
     run(scenario)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 
 from moldau.client.admin import NewTopic, create_topics
 from moldau.client.connection import ConnectionOptions, connect
-from moldau.simulator.cluster import PORT
+from moldau.ports import World
+from moldau.simulator.cluster import PORT, SimCluster
 from moldau.simulator.loop import Owner
 from moldau.simulator.plan import draw
 from moldau.simulator.run import Run
 from moldau.terms import Code
 from moldau.wire.messages.k03_metadata import MetadataRequest
+from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
 
 
 def test_a_restarted_broker_refuses_clients_until_it_knows_its_cluster() -> None:
@@ -74,3 +77,36 @@ def test_a_topic_that_was_made_has_been_told_to_every_broker() -> None:
     asyncio.set_event_loop(None)
     cluster.loop.run_until_complete(scenario())
     cluster.close()
+
+
+def test_a_coordinator_that_is_named_knows_that_it_coordinates() -> None:
+    """The one that was told last is asked for, by a second client while the first one's question makes the groups' log:
+    librdkafka, which is told NOT_COORDINATOR twice, rests for three seconds."""
+    for seed in range(4, 12):
+        run = Run(draw(seed, "kill"))
+        cluster = run.cluster
+        client = cluster.world(Owner("client"), "somewhere", cluster.seats[1].disk, cluster.seats[1].clock)
+        dice, host = random.Random(seed), cluster.seats[min(run.plan.brokers)].host
+
+        async def find(
+            cluster: SimCluster = cluster, client: World = client, dice: random.Random = dice, host: str = host
+        ) -> None:
+            connection = await connect(client, host, PORT, ConnectionOptions(client_id="curious"))
+            for number in range(200):
+                answer = await connection.ask(FindCoordinatorRequest(key=f"group-{number}", coordinator_keys=["g"]))
+                for one in answer.coordinators:
+                    if one.error_code == Code.NONE:
+                        image = cluster.seats[one.node_id].node.metadata.image
+                        assert image.topic("__consumer_offsets") is not None, "it will answer NOT_COORDINATOR"
+                        connection.close()
+                        return
+                await asyncio.sleep(dice.random() * 0.01)
+            raise AssertionError("no coordinator was named")
+
+        async def scenario(run: Run = run, find: Callable[[], Awaitable[None]] = find) -> None:
+            assert await run._begin()
+            await asyncio.gather(*(find() for _ in range(20)))
+
+        asyncio.set_event_loop(None)
+        cluster.loop.run_until_complete(scenario())
+        cluster.close()

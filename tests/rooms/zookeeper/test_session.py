@@ -76,7 +76,7 @@ async def turns() -> None:
 
 
 def test_an_event_that_is_handed_over_before_its_reads_answer_is_told() -> None:
-    """The answer and then the event came before the loop's thread had asked kazoo to be told: seen on a busy machine."""
+    """The answer and the event came before the loop had asked kazoo to be told of the answer (a busy machine)."""
 
     async def scene() -> None:
         server = Server()

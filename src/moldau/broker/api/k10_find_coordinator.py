@@ -1,9 +1,11 @@
 """FindCoordinator, 0-6: the broker that coordinates a group; several groups in one request from 4 on (KIP-699).
 
 That is the leader of the group's partition of __consumer_offsets, which is created when it is asked for first. Answers
-COORDINATOR_NOT_AVAILABLE, which clients retry, until it is led. There is no coordinator of transactions or share groups
-here, and their keys are refused with a text. A transactional id is refused as not authorised: of all codes this is the
-one on which librdkafka ends at once; on INVALID_REQUEST it asks again until its time is up.
+COORDINATOR_NOT_AVAILABLE, which clients retry, until it is led. Whoever asks while this broker has it created waits
+until the others were told too: librdkafka, which twice met a coordinator that did not know yet, rests for 3 s. There is
+no coordinator of transactions or share groups here, and their keys are refused with a text. A transactional id is
+refused as not authorised: of all codes this is the one on which librdkafka ends at once; on INVALID_REQUEST it asks
+again until its time is up.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def handle(
     node: Any, request: FindCoordinatorRequest, context: Any
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     """Answer from the image, or after the topic was created."""
-    if request.key_type == GROUP and OFFSETS not in node.metadata.image.names:
+    if request.key_type == GROUP and (OFFSETS not in node.metadata.image.names or node.creating[OFFSETS]):
         return _create_first(node, request, context)
     return at_once_or_in_turns(node.world.tasks, _answer(node, request, context))
 
