@@ -114,9 +114,9 @@ class ZooKeeperMarks(Marks):
             for name in ("leader_and_isr", "update_metadata", "stop_replica"):
                 setattr(receiving, name, self._answered(getattr(receiving, name)))
 
-    def _answered(self, real: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        async def answered(request: Any) -> Any:
-            answer = await real(request)
+    def _answered(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        async def answered(request: Any, *more: object) -> Any:
+            answer = await real(request, *more)
             code = answer[0] if isinstance(answer, tuple) else answer
             if code in REFUSALS:
                 self.hit.add(REFUSALS[code])

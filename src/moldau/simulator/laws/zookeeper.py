@@ -155,10 +155,10 @@ class ZooKeeperLaws:
         for name in REQUESTS:
             setattr(receiving, name, self._judged(id, node, getattr(receiving, name)))
 
-    def _judged(self, id: int, node: Node, real: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        async def judged(request: Any) -> Any:
+    def _judged(self, id: int, node: Node, real: Callable[..., Any]) -> Callable[..., Any]:
+        async def judged(request: Any, *more: object) -> Any:
             known = plane_of(node).receiving.controller_epoch  # one that it has won itself, too
-            answer = await real(request)
+            answer = await real(request, *more)
             if (answer[0] if isinstance(answer, tuple) else answer) is Code.NONE:
                 self._obeyed(id, node, request, known)
             return answer
