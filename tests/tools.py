@@ -23,6 +23,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_admin_tools.py": ("kafka",),
     "tests/live/test_answers.py": ("zookeeper",),
     "tests/live/test_chaos.py::*[zookeeper": ("zookeeper",),
+    "tests/live/test_classic_tools.py": ("kafka", "javac"),
     "tests/live/test_demo.py": ("java",),
     "tests/live/test_dynamic_voters.py": ("kafka",),
     "tests/live/test_foreign_java.py": ("kafka",),
@@ -61,6 +62,8 @@ def missing(tool: str) -> str | None:
         return f"no Java 17 runtime: {JAVA_PACKAGE}"
     if tool == "kafka" and not any(JARS.glob("kafka_2.13-*.jar")):
         return "Apache Kafka's jars are not there: apt-get install maven; make jars"
+    if tool == "javac" and shutil.which("javac") is None:
+        return "no Java compiler: apt-get install openjdk-17-jdk-headless"
     if tool == "zookeeper" and importlib.util.find_spec("pyspark") is None:
         return "ZooKeeper's jars come with PySpark: pip install pyspark"
     return None

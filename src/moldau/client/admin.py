@@ -139,12 +139,24 @@ async def delete_topics(client: Client, names: Collection[str], *, timeout_ms: i
 
 
 async def create_partitions(
-    client: Client, counts: Mapping[str, int], *, validate_only: bool = False, timeout_ms: int = 30_000
+    client: Client,
+    counts: Mapping[str, int],
+    *,
+    assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
+    validate_only: bool = False,
+    timeout_ms: int = 30_000,
 ) -> dict[str, Outcome]:
-    """Raise the number of partitions of topics to the given counts."""
+    """Raise the number of partitions of topics to the given counts; ``assignments``: the replicas of the new ones."""
     kind = CreatePartitionsRequest
+    placed = {
+        name: [kind.CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in given]
+        for name, given in (assignments or {}).items()
+    }
     request = kind(
-        topics=[kind.CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items()],
+        topics=[
+            kind.CreatePartitionsTopic(name=name, count=count, assignments=placed.get(name))
+            for name, count in counts.items()
+        ],
         timeout_ms=timeout_ms,
         validate_only=validate_only,
     )

@@ -6,10 +6,14 @@ there: `moldau install-scripts` installs these and no others.
 
 from __future__ import annotations
 
-SCRIPTS: dict[str, str] = {}
+SCRIPTS: dict[str, str] = {
+    "kafka-topics.sh": "topics",
+}
 """Script -> module of this package."""
 
-CLASSES: dict[str, str] = {}
+CLASSES: dict[str, str] = {
+    "org.apache.kafka.tools.TopicCommand": "topics",
+}
 """Class, as `kafka-run-class.sh` is given it -> module of this package."""
 
 RUN_CLASS = "kafka-run-class.sh"

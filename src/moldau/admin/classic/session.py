@@ -1,0 +1,162 @@
+"""A tool's talk with a cluster: its properties file, its bootstrap servers, and failures as Kafka's admin client tells.
+
+Security is not served: a file that asks for SASL or TLS is refused with a word. Read next: moldau/client/sync.py.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import sys
+import time
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
+from moldau.admin.classic.options import java_integer
+from moldau.client.client import ClientOptions, Refused, Unreachable
+from moldau.client.lines import ConnectionOptions, Line, RequestTimedOut, UnsupportedApi
+from moldau.client.sockets import SocketLines, drive
+from moldau.client.sync import Cluster
+from moldau.client.view import Outcome
+from moldau.terms.properties import read_properties
+
+T = TypeVar("T")
+
+_ADDRESS = re.compile(r"^(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)\Z")
+CONFIG_ERROR = "org.apache.kafka.common.config.ConfigException"
+
+
+def read_config(path: str | None) -> dict[str, str]:
+    """The properties of a file, none without one; JavaError when it cannot be read."""
+    if path is None:
+        return {}
+    try:
+        return read_properties(Path(path).read_bytes().decode("latin-1"))
+    except FileNotFoundError:
+        raise JavaError("java.nio.file.NoSuchFileException", path) from None
+    except PermissionError:
+        raise JavaError("java.nio.file.AccessDeniedException", path) from None
+    except IsADirectoryError:
+        raise JavaError("java.io.IOException", "Is a directory") from None
+
+
+class Session:
+    """Asks a cluster. Use as a context manager. JavaError where Kafka's own client would not start."""
+
+    def __init__(self, config: Mapping[str, str], bootstrap: str | None = None, *, client: str = "Admin") -> None:
+        self.client_name = client
+        api_timeout_ms = _number(config, "default.api.timeout.ms", 60_000)
+        request_timeout_ms = _number(config, "request.timeout.ms", 30_000)
+        protocol = config.get("security.protocol", "PLAINTEXT")
+        if protocol != "PLAINTEXT":
+            raise JavaError(CONFIG_ERROR, f"security.protocol={protocol} is not served by Moldau's tools yet")
+        servers = config.get("bootstrap.servers", "") if bootstrap is None else bootstrap
+        places = self._places(servers)
+        connection = ConnectionOptions(
+            client_id=config.get("client.id") or "adminclient-1",
+            request_timeout_ms=request_timeout_ms,
+            connect_timeout_ms=_number(config, "socket.connection.setup.timeout.ms", 10_000),
+        )
+        options = ClientOptions(api_timeout_ms=api_timeout_ms, retry_backoff_ms=100)
+        self.cluster = Cluster(",".join(places), connection=connection, options=options)
+        self.cluster.client.lines = _LoudLines(connection, self.cluster.client.view.brokers)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cluster.close()
+
+    def _places(self, servers: str) -> list[str]:
+        given = [one.strip() for one in servers.split(",") if one.strip()]
+        if not given:
+            raise self._no_client("You must set either bootstrap.servers or bootstrap.controllers")
+        places = []
+        for one in given:
+            match = _ADDRESS.match(one)
+            if match is None:
+                raise self._no_client(f"Invalid url in bootstrap.servers: {one}")
+            host, port = match[1], int(match[2])
+            if port > 65535:
+                raise self._no_client(f"Invalid port in bootstrap.servers: {one}")
+            try:
+                socket.getaddrinfo(host or "localhost", port, type=socket.SOCK_STREAM)
+            except (OSError, UnicodeError):
+                name = "org.apache.kafka.clients.ClientUtils"
+                warn(f"Couldn't resolve server {one} from bootstrap.servers as DNS resolution failed for {host}", name)
+                continue
+            host = host or "localhost"
+            places.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        if not places:
+            raise self._no_client("No resolvable bootstrap urls given in bootstrap.servers")
+        return places
+
+    def _no_client(self, why: str) -> JavaError:
+        text = f"Failed to create new Kafka{self.client_name}Client" if self.client_name == "Admin" else why
+        return JavaError("org.apache.kafka.common.KafkaException", text, JavaError(CONFIG_ERROR, why))
+
+    def ask(self, call: str, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any, **named: Any) -> T:
+        """One call of moldau.client; ``call`` is how Kafka's admin client names it in failures."""
+        try:
+            return drive(work(self.cluster.client, *arguments, **named))
+        except RequestTimedOut as error:
+            raise timed_out(f"Call(callName={call}) timed out: {error}") from None
+        except (Unreachable, OSError):
+            raise timed_out(f"Timed out waiting for a node assignment. Call: {call}") from None
+        except UnsupportedApi as error:
+            raise JavaError(f"{PACKAGE}UnsupportedVersionException", str(error)) from None
+        except Refused as error:
+            raise kafka_error(error.code) from None
+
+    def know(self, call: str, topics: Collection[str] | None) -> None:
+        """Learn the brokers, and the named topics or all (None), into ``self.cluster.client.view``."""
+        self.ask(call, lambda client: client.know(topics))
+
+
+def checked(outcome: Outcome) -> Outcome:
+    """The outcome itself when it is good; else the JavaError that Kafka's client makes of it."""
+    if not outcome.ok:
+        raise kafka_error(outcome.code, outcome.message)
+    return outcome
+
+
+def warn(text: str, logger: str) -> None:
+    """Write a line to standard error as Kafka's tools log it."""
+    now = time.time()
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+    print(f"[{stamp},{int(now * 1000) % 1000:03}] WARN {text} ({logger})", file=sys.stderr)
+
+
+def _number(config: Mapping[str, str], key: str, default: int) -> int:
+    text = config.get(key)
+    if text is None:
+        return default
+    try:
+        return java_integer(text.strip())
+    except ValueError:
+        why = f"Invalid value {text} for configuration {key}: Not a number of type INT"
+        raise JavaError(CONFIG_ERROR, why) from None
+
+
+class _LoudLines(SocketLines):
+    """Opens connections, and says in the log when one cannot be had, as Kafka's client does."""
+
+    def __init__(self, options: ConnectionOptions, brokers: Mapping[int, Any]) -> None:
+        super().__init__(options)
+        self._brokers = brokers
+
+    async def connect(self, host: str, port: int) -> Line:
+        try:
+            return await super().connect(host, port)
+        except OSError:
+            node = next((id for id, b in self._brokers.items() if (b.host, b.port) == (host, port)), -1)
+            place = f"{host}:{port}" if re.match(r"[\d.:]+\Z", host) else f"{host}/{host}:{port}"
+            text = f"Connection to node {node} ({place}) could not be established. Node may not be available."
+            warn(f"[AdminClient clientId={self.options.client_id}] {text}", "org.apache.kafka.clients.NetworkClient")
+            raise
+
+
+__all__ = ["CONFIG_ERROR", "Session", "checked", "illegal_argument", "read_config", "warn"]

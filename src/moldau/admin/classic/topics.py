@@ -1,0 +1,236 @@
+"""kafka-topics.sh: creates, lists, describes, alters and deletes topics.
+
+Read next: topics_described.py (what --describe prints), topics_options.py.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+
+from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.kafka_errors import kafka_error
+from moldau.admin.classic.options import Given, java_integer
+from moldau.admin.classic.run import Finished, help_or_version, print_usage, tell
+from moldau.admin.classic.session import Session, checked, read_config
+from moldau.admin.classic.topic_values import refuse_bad_values
+from moldau.admin.classic.topics_options import OPTIONS
+from moldau.client import admin
+from moldau.client.described import describe_topics
+from moldau.terms import Code
+
+ACTIONS = ("create", "list", "alter", "describe", "delete")
+REPORTS = ("under-replicated-partitions", "under-min-isr-partitions", "at-min-isr-partitions", "unavailable-partitions")
+COLLISION = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
+    "To avoid issues it is best to use either, but not both."
+)
+OTHER_TOOL = " (To alter topic configurations, the kafka-configs tool can be used.)"
+
+
+def main(arguments: list[str]) -> int:
+    """Run the tool; the exit status."""
+    try:
+        given = Given(OPTIONS, arguments)
+        _check(given)
+        session = Session(read_config(given.value("command-config")), given.text("bootstrap-server"))
+    except JavaError as error:
+        return tell(error)
+    with session:
+        try:
+            _act(session, given)
+        except JavaError as error:
+            print(f"Error while executing topic command : {error.said}")
+            return 1
+    return 0
+
+
+def _act(session: Session, given: Given) -> None:
+    if given.has("create"):
+        _create(session, given)
+    elif given.has("alter"):
+        _alter(session, given)
+    elif given.has("list"):
+        print("\n".join(matching(session, given)))
+    elif given.has("describe"):
+        from moldau.admin.classic.topics_described import describe
+
+        describe(session, given)
+    else:
+        names = existing(session, given)
+        for outcome in session.ask("deleteTopics", admin.delete_topics, names).values() if names else ():
+            checked(outcome)
+
+
+# ---- what is asked for
+
+
+def _check(given: Given) -> None:
+    if not given.arguments:
+        raise Finished(print_usage(given.options, "Create, delete, describe, or change a topic."))
+    help_or_version(given, "This tool helps to create, delete, describe, or change a topic.")
+    if sum(map(given.has, ACTIONS)) != 1:
+        given.refuse("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
+    if given.has("delete-config"):
+        text = "delete-config option is no longer supported and deprecated since version 4.0. "
+        print(text + "The config will be fully removed in future releases.", file=sys.stderr)
+    if not given.has("bootstrap-server"):
+        raise illegal_argument("--bootstrap-server must be specified")
+    if given.has("describe") and given.has("if-exists"):
+        if not given.has("topic") and not given.has("topic-id"):
+            given.refuse("--topic or --topic-id is required to describe a topic")
+        if given.has("topic") and given.has("topic-id"):
+            both = "Only topic id will be used when both --topic and --topic-id are specified"
+            print(f"{both} and topicId is not Uuid.ZERO_UUID")
+    if not given.has("list") and not given.has("describe"):
+        given.require("topic")
+    if given.has("alter"):
+        if given.has("config"):
+            used = '"[[bootstrap-server], [config]]"'
+            given.refuse(f'Option combination {used} can\'t be used with option "[alter]"{OTHER_TOOL}')
+        given.require("partitions")
+    _check_combinations(given)
+
+
+def _check_combinations(given: Given) -> None:
+    def only_with(name: str, *actions: str) -> None:
+        given.exclude(name, [action for action in ACTIONS if action not in actions])
+
+    only_with("config", "alter", "create")
+    only_with("partitions", "alter", "create")
+    only_with("replication-factor", "create")
+    only_with("replica-assignment", "alter", "create")
+    if given.has("create"):
+        given.exclude("replica-assignment", ["partitions", "replication-factor"])
+    for report in REPORTS:
+        only_with(report, "describe")
+        given.exclude(report, ["topics-with-overrides"])
+    only_with("topics-with-overrides", "describe")
+    only_with("if-exists", "alter", "delete", "describe")
+    only_with("if-not-exists", "create")
+    only_with("exclude-internal", "list", "describe")
+
+
+def _assignment(given: Given) -> dict[int, list[int]]:
+    """Replicas by partition as --replica-assignment gives them; empty without it."""
+    text = given.value("replica-assignment")
+    found: dict[int, list[int]] = {}
+    for number, partition in enumerate(java_split(text, ",") if text else ()):
+        try:
+            replicas = [java_integer(word.strip()) for word in java_split(partition, ":")]
+        except ValueError as error:
+            raise JavaError("java.lang.NumberFormatException", str(error)) from None
+        twice = [replica for replica, count in Counter(replicas).items() if count > 1]
+        if twice:
+            text = f"Partition replica lists may not contain duplicate entries: {','.join(map(str, twice))}"
+            raise JavaError("org.apache.kafka.server.common.AdminCommandFailedException", text)
+        found[number] = replicas
+        if len(replicas) != len(found[0]):
+            text = f"Partition {number} has different replication factor: {replicas}"
+            raise JavaError("org.apache.kafka.server.common.AdminOperationException", text)
+    return found
+
+
+def java_split(text: str, separator: str) -> list[str]:
+    """String.split: without empty words at the end, but for a text that is empty itself."""
+    words = text.split(separator)
+    while len(words) > 1 and not words[-1]:
+        words.pop()
+    return [] if words == [""] and text else words
+
+
+def _configs(given: Given) -> dict[str, str]:
+    pairs = []
+    for text in given.values("config"):
+        words = re.split(r"\s*=\s*", text)
+        while words and not words[-1]:
+            words.pop()
+        if len(words) != 2:
+            rule = 'all configs to be added must be in the format "key=val".'
+            raise illegal_argument(f"requirement failed: Invalid topic config: {rule}")
+        pairs.append((words[0].strip(), words[1].strip()))
+    configs = dict(pairs)
+    refuse_bad_values(configs)
+    return configs
+
+
+# ---- which topics
+
+
+def matching(session: Session, given: Given) -> list[str]:
+    """The topics that --topic, a regular expression, names, or all; without internal ones when asked."""
+    session.know("listTopics", None)
+    topics = session.cluster.client.view.topics
+    hide = given.has("exclude-internal")
+    text = given.value("topic")
+    names = sorted(name for name, topic in topics.items() if not (hide and topic.internal))
+    if text is None:
+        return names
+    pattern = include_list(text)
+    return [name for name in names if pattern.fullmatch(name)]
+
+
+def include_list(text: str) -> re.Pattern[str]:
+    """The pattern of Kafka's include list: commas separate alternatives, blanks and quotes around it are nothing."""
+    pattern = text.strip().replace(",", "|").replace(" ", "").lstrip("\"'").rstrip("\"'")
+    try:
+        return re.compile(pattern)
+    except re.error:
+        raise JavaError("java.lang.RuntimeException", f"{pattern} is an invalid regex.") from None
+
+
+def existing(session: Session, given: Given) -> list[str]:
+    """The topics that --topic names; JavaError when there is none, but for --if-exists."""
+    names = matching(session, given)
+    topic = given.value("topic")
+    if topic and not names and not given.has("if-exists"):
+        raise illegal_argument(f"Topic '{topic}' does not exist as expected")
+    return names
+
+
+# ---- changes
+
+
+def _create(session: Session, given: Given) -> None:
+    name = given.text("topic")
+    partitions, factor = given.integer("partitions"), given.integer("replication-factor")
+    assignment = _assignment(given)
+    configs = _configs(given)
+    if "." in name or "_" in name:
+        print(COLLISION)
+    if factor is not None and not 1 <= factor <= 32767:
+        raise illegal_argument("The replication factor must be between 1 and 32767 inclusive")
+    if partitions is not None and partitions < 1:
+        raise illegal_argument("The partitions must be greater than 0")
+    if not name:
+        raise kafka_error(Code.INVALID_TOPIC_EXCEPTION, "The given topic name '' cannot be represented in a request.")
+    wish = admin.NewTopic(
+        name=name,
+        partitions=-1 if partitions is None else partitions,
+        replication_factor=-1 if factor is None else factor,
+        configs=configs,
+        assignment=assignment or None,
+    )
+    (outcome,) = session.ask("createTopics", admin.create_topics, [wish]).values()
+    if outcome.code is Code.TOPIC_ALREADY_EXISTS and given.has("if-not-exists"):
+        return
+    checked(outcome)
+    print(f"Created topic {name}.")
+
+
+def _alter(session: Session, given: Given) -> None:
+    count = given.integer("partitions")
+    assert count is not None, "--alter without --partitions is refused"
+    assignment = _assignment(given)
+    names = existing(session, given)
+    new: dict[str, list[list[int]]] = {}
+    if assignment:
+        for name, topic in session.ask("describeTopics", describe_topics, names).items():
+            if topic.code is not Code.NONE:
+                raise kafka_error(topic.code)
+            new[name] = list(assignment.values())[len(topic.partitions) :]
+    if names:
+        counts = dict.fromkeys(names, count)
+        for outcome in session.ask("createPartitions", admin.create_partitions, counts, assignments=new).values():
+            checked(outcome)
