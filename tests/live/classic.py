@@ -24,6 +24,7 @@ from moldau.admin.classic.run import run
 MASKS = {
     r"(?m)^\t(at .*|\.\.\. \d+ more)\n": "",
     r"(?m)^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] [A-Z]+ .*\n": "",
+    r"deadlineMs=\d+, tries=\d+, nextAllowedTryMs=-?\d+\) timed out at \d+ after \d+": "deadlineMs=(numbers)",
     r"TopicId: \S{22}": "TopicId: (id)",
 }
 

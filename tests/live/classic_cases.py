@@ -105,3 +105,110 @@ kafka-topics.sh --delete --topic {s}-orders --bootstrap-server {b}
 kafka-topics.sh --delete --topic {s}-orders --bootstrap-server {b}
 kafka-topics.sh --delete --topic {s}-hand,{s}_under.score --bootstrap-server {b}
 """
+
+OFFSETS = """
+kafka-get-offsets.sh
+kafka-get-offsets.sh --help
+kafka-get-offsets.sh --version
+kafka-get-offsets.sh --bogus
+kafka-get-offsets.sh --topic a
+kafka-get-offsets.sh --bootstrap-server ''
+kafka-get-offsets.sh --bootstrap-server a
+kafka-get-offsets.sh --bootstrap-server a:1,b
+kafka-get-offsets.sh --bootstrap-server {nobody} --command-config {fast}
+kafka-get-offsets.sh --bootstrap-server {b} --command-config /nowhere
+kafka-get-offsets.sh --bootstrap-server {b} --topic-partitions a:1 --topic a
+kafka-get-offsets.sh --bootstrap-server {b} --topic a --time soon
+kafka-get-offsets.sh --bootstrap-server {b} --topic a --partitions 0,x
+kafka-get-offsets.sh --bootstrap-server {b} --topic-partitions a:1:2
+kafka-get-offsets.sh --bootstrap-server {b} --topic-partitions '(:1'
+kafka-get-offsets.sh --bootstrap-server {b} --topic nosuch
+kafka-get-offsets.sh --bootstrap-server {b}
+kafka-get-offsets.sh --bootstrap-server {b} --exclude-internal-topics
+kafka-get-offsets.sh --bootstrap-server {b} --topic filled
+kafka-get-offsets.sh --bootstrap-server {b} --topic fil.*,other --partitions 0,2,9
+kafka-get-offsets.sh --bootstrap-server {b} --topic-partitions filled:1
+kafka-get-offsets.sh --bootstrap-server {b} --topic-partitions filled:1-,:0
+kafka-get-offsets.sh --bootstrap-server {b} --topic-partitions filled:-2
+kafka-get-offsets.sh --bootstrap-server {b} --topic-partitions filled:0-1,filled:2-9
+kafka-get-offsets.sh --bootstrap-server {b} --topic filled --time earliest
+kafka-get-offsets.sh --bootstrap-server {b} --topic filled --time -2
+kafka-get-offsets.sh --bootstrap-server {b} --topic filled --time latest
+kafka-get-offsets.sh --bootstrap-server {b} --topic filled --time max-timestamp
+kafka-get-offsets.sh --bootstrap-server {b} --topic filled --time -3
+kafka-get-offsets.sh --bootstrap-server {b} --topic filled --time earliest-local
+kafka-get-offsets.sh --bootstrap-server {b} --topic filled --time latest-tiered
+kafka-get-offsets.sh --bootstrap-server {b} --topic filled --time 1700000000005
+kafka-get-offsets.sh --bootstrap-server {b} --topic filled --time 99999999999999
+"""
+
+ELECTIONS = """
+kafka-leader-election.sh
+kafka-leader-election.sh --help
+kafka-leader-election.sh --version
+kafka-leader-election.sh --bogus
+kafka-leader-election.sh --topic a
+kafka-leader-election.sh --bootstrap-server {b} --topic a
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --topic a
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --all-topic-partitions --topic a
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --all-topic-partitions --partition 0
+kafka-leader-election.sh --bootstrap-server {b} --election-type best --all-topic-partitions
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --topic filled --partition x
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --path-to-json-file /nowhere
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --path-to-json-file {json}/no.json
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --path-to-json-file {json}/empty.json
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --path-to-json-file {json}/list.json
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --path-to-json-file {json}/object.json
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --path-to-json-file {json}/nolist.json
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --path-to-json-file {json}/notopic.json
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --path-to-json-file {json}/text.json
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --path-to-json-file {json}/twice.json
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --path-to-json-file {json}/good.json
+kafka-leader-election.sh --bootstrap-server {b} --election-type PREFERRED --topic filled --partition 0
+kafka-leader-election.sh --bootstrap-server {b} --election-type unclean --topic filled --partition 0
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --topic filled --partition 77
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --topic nosuch --partition 0
+kafka-leader-election.sh --bootstrap-server {b} --election-type preferred --all-topic-partitions
+kafka-leader-election.sh --bootstrap-server {nobody} --election-type preferred --all-topic-partitions --command-config {fast}
+"""
+
+DELETIONS = """
+kafka-delete-records.sh
+kafka-delete-records.sh --help
+kafka-delete-records.sh --version
+kafka-delete-records.sh --bogus
+kafka-delete-records.sh --bootstrap-server {b}
+kafka-delete-records.sh --offset-json-file /nowhere
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file /nowhere
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/no.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/empty.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/list.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/object.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/version.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/textversion.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/good.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/offsettwice.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/offsets.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/offsets.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/beyond.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/none.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/stranger.json --command-config {fast}
+kafka-delete-records.sh --bootstrap-server {nobody} --offset-json-file {json}/offsets.json --command-config {fast}
+"""
+
+LOG_DIRS = """
+kafka-log-dirs.sh
+kafka-log-dirs.sh --help
+kafka-log-dirs.sh --version
+kafka-log-dirs.sh --bogus
+kafka-log-dirs.sh --bootstrap-server {b}
+kafka-log-dirs.sh --describe
+kafka-log-dirs.sh --bootstrap-server {b} --describe
+kafka-log-dirs.sh --bootstrap-server {b} --describe --broker-list 1,3
+kafka-log-dirs.sh --bootstrap-server {b} --describe --broker-list 1,x
+kafka-log-dirs.sh --bootstrap-server {b} --describe --broker-list 9,1,7
+kafka-log-dirs.sh --bootstrap-server {b} --describe --topic-list filled,,nosuch
+kafka-log-dirs.sh --bootstrap-server {b} --describe --topic-list nosuch --broker-list 2,,
+kafka-log-dirs.sh --bootstrap-server {nobody} --describe --command-config {fast}
+"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from tests.golden.java_tools import JavaTools
 
 from moldau.client import admin
 from moldau.client.sync import Cluster
+from moldau.terms import TopicPartition
 from moldau.terms.ids import uuid_text
+from moldau.wire.batch import build
 
 NOBODY = "127.0.0.1:1"
 
@@ -30,13 +33,51 @@ def both(java: JavaTools, bootstrap_servers: str, tmp_path: Path) -> Both:
     fast, bad = tmp_path / "fast.properties", tmp_path / "bad.properties"
     fast.write_text("default.api.timeout.ms=1500\nrequest.timeout.ms=1000\n")
     bad.write_text("default.api.timeout.ms=x\n")
-    names = {"b": bootstrap_servers, "nobody": NOBODY, "fast": str(fast), "bad": str(bad), "dir": str(tmp_path)}
+    write_json(tmp_path)
+    names = {"b": bootstrap_servers, "nobody": NOBODY, "fast": str(fast), "bad": str(bad), "json": str(tmp_path)}
     return Both(java, names)
+
+
+def write_json(folder: Path) -> None:
+    """The files that cases name, good and bad."""
+    first, second = {"topic": "filled", "partition": 0}, {"topic": "filled", "partition": 2}
+    files = {
+        "list": [1],
+        "object": {},
+        "nolist": {"partitions": {"topic": "a"}},
+        "notopic": {"partitions": [{"partition": 0}]},
+        "text": {"partitions": [{"topic": "a", "partition": "0"}]},
+        "twice": {"partitions": [first, first]},
+        "good": {"partitions": [first, second]},
+        "version": {"version": 2, "partitions": []},
+        "textversion": {"version": "1", "partitions": []},
+        "offsettwice": {"partitions": [first | {"offset": 1}, first | {"offset": 2}]},
+        "offsets": {"version": 1, "partitions": [first | {"offset": 3}, second | {"offset": -1}]},
+        "beyond": {"partitions": [first | {"offset": 1000}]},
+        "none": {"partitions": []},
+        "stranger": {"partitions": [{"topic": "nosuch", "partition": 0, "offset": 1}]},
+    }
+    for name, value in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(value))
+    (folder / "no.json").write_text("{no")
+    (folder / "empty.json").write_text("")
 
 
 def lines(text: str) -> list[str]:
     """The cases of a text, one a line."""
     return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+@pytest.fixture(scope="session")
+def filled(bootstrap_servers: str) -> str:
+    """A topic of three partitions with ten records each, a millisecond apart."""
+    with Cluster(bootstrap_servers) as cluster:
+        topic = admin.NewTopic(name="filled", partitions=3, replication_factor=2)
+        cluster.run(admin.create_topics(cluster.client, [topic]))
+        for number in range(3):
+            records = [(1_700_000_000_000 + n, b"k%d" % n, b"value %d" % n, ()) for n in range(10)]
+            cluster.produce(TopicPartition("filled", number), build(records))
+    return "filled"
 
 
 def test_topics(both: Both, bootstrap_servers: str) -> None:
@@ -45,4 +86,11 @@ def test_topics(both: Both, bootstrap_servers: str) -> None:
         (made,) = cluster.run(admin.create_topics(cluster.client, [topic])).values()
     both.names["id"] = uuid_text(made.topic_id)
     both.run(lines(classic_cases.TOPICS))
+    both.check()
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("name", ["OFFSETS", "ELECTIONS", "LOG_DIRS", "DELETIONS"])
+def test_tools_of_partitions(both: Both, name: str) -> None:
+    both.run(lines(getattr(classic_cases, name)))
     both.check()

@@ -6,13 +6,18 @@ and none of the frames, which are about Java's source.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class JavaError(Exception):
     """A failure that users see as an exception of Java: ``kind`` is the full name of its class."""
 
-    def __init__(self, kind: str, message: str | None, cause: JavaError | None = None) -> None:
+    def __init__(
+        self, kind: str, message: str | None, cause: JavaError | None = None, *, suppressed: Sequence[JavaError] = ()
+    ) -> None:
         super().__init__(message)
         self.kind = kind
+        self.suppressed = suppressed
         self.message = message
         self.cause = cause
 
@@ -29,6 +34,7 @@ class JavaError(Exception):
     def trace(self) -> str:
         """The lines of its stack trace that are not frames."""
         lines, cause = [f"{self}\n"], self.cause
+        lines += [f"\tSuppressed: {one}\n" for one in self.suppressed]
         while cause is not None:
             lines.append(f"Caused by: {cause}\n")
             cause = cause.cause

@@ -49,8 +49,8 @@ VERSION = Option("version", "Display Kafka version.")
 class OptionError(JavaError):
     """The words of a command line are not those of its options."""
 
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"joptsimple.{kind}", message)
+    def __init__(self, kind: str, message: str, cause: JavaError | None = None) -> None:
+        super().__init__(f"joptsimple.{kind}", message, cause)
 
 
 class UsageError(Exception):
@@ -112,13 +112,15 @@ class Given:
     def _converted(self, name: str, value: str, bits: int) -> int:
         try:
             return java_integer(value, bits)
-        except ValueError:
-            raise self.unreadable(name, value) from None
+        except ValueError as error:
+            wrong = JavaError("java.lang.NumberFormatException", str(error))
+            why = JavaError("joptsimple.internal.ReflectionException", str(wrong), wrong)
+            raise self.unreadable(name, value, why) from None
 
-    def unreadable(self, name: str, value: str) -> OptionError:
+    def unreadable(self, name: str, value: str, why: JavaError) -> OptionError:
         """What is said of a value that is not of the option's type."""
-        found = _listed(self._named[name].names)
-        return OptionError("OptionArgumentConversionException", f"Cannot parse argument '{value}' of option {found}")
+        text = f"Cannot parse argument '{value}' of option {_listed(self._named[name].names)}"
+        return OptionError("OptionArgumentConversionException", text, why)
 
     # -- what Kafka's tools check of any command line
 

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 SCRIPTS: dict[str, str] = {
     "kafka-topics.sh": "topics",
+    "kafka-get-offsets.sh": "offsets",
+    "kafka-leader-election.sh": "elections",
+    "kafka-delete-records.sh": "deletions",
+    "kafka-log-dirs.sh": "log_dirs",
 }
 """Script -> module of this package."""
 
 CLASSES: dict[str, str] = {
     "org.apache.kafka.tools.TopicCommand": "topics",
+    "org.apache.kafka.tools.GetOffsetShell": "offsets",
+    "org.apache.kafka.tools.LeaderElectionCommand": "elections",
+    "org.apache.kafka.tools.DeleteRecordsCommand": "deletions",
+    "org.apache.kafka.tools.LogDirsCommand": "log_dirs",
 }
 """Class, as `kafka-run-class.sh` is given it -> module of this package."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
 from moldau.admin.classic.options import java_integer
 from moldau.client.client import ClientOptions, Refused, Unreachable
@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 _ADDRESS = re.compile(r"^(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)\Z")
 CONFIG_ERROR = "org.apache.kafka.common.config.ConfigException"
+ADMIN_FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
+ADMIN_OPERATION = "org.apache.kafka.tools.AdminOperationException"
 
 
 def read_config(path: str | None) -> dict[str, str]:
@@ -123,6 +125,23 @@ def checked(outcome: Outcome) -> Outcome:
     return outcome
 
 
+def executed(error: JavaError) -> JavaError:
+    """The failure as a tool has it that waits for an answer: wrapped once."""
+    return JavaError("java.util.concurrent.ExecutionException", str(error), error)
+
+
+def call_timed_out(call: str, since_ms: int) -> JavaError:
+    """Brokers have answered, but none so that the call could go on; ``since_ms``: when it began, on the wall clock."""
+    now = int(time.time() * 1000)
+    text = f"Call(callName={call}, deadlineMs={now}, tries=2, nextAllowedTryMs={now + 100}) timed out at {now}"
+    return timed_out(f"{text} after {max((now - since_ms) // 100, 1)} attempt(s)")
+
+
+def is_address(text: str) -> bool:
+    """Whether this is host:port, as Kafka reads it."""
+    return _ADDRESS.match(text) is not None
+
+
 def warn(text: str, logger: str) -> None:
     """Write a line to standard error as Kafka's tools log it."""
     now = time.time()
@@ -157,6 +176,3 @@ class _LoudLines(SocketLines):
             text = f"Connection to node {node} ({place}) could not be established. Node may not be available."
             warn(f"[AdminClient clientId={self.options.client_id}] {text}", "org.apache.kafka.clients.NetworkClient")
             raise
-
-
-__all__ = ["CONFIG_ERROR", "Session", "checked", "illegal_argument", "read_config", "warn"]

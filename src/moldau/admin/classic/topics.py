@@ -13,7 +13,7 @@ from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.options import Given, java_integer
 from moldau.admin.classic.run import Finished, help_or_version, print_usage, tell
-from moldau.admin.classic.session import Session, checked, read_config
+from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, checked, read_config
 from moldau.admin.classic.topic_values import refuse_bad_values
 from moldau.admin.classic.topics_options import OPTIONS
 from moldau.client import admin
@@ -124,11 +124,11 @@ def _assignment(given: Given) -> dict[int, list[int]]:
         twice = [replica for replica, count in Counter(replicas).items() if count > 1]
         if twice:
             text = f"Partition replica lists may not contain duplicate entries: {','.join(map(str, twice))}"
-            raise JavaError("org.apache.kafka.server.common.AdminCommandFailedException", text)
+            raise JavaError(ADMIN_FAILED, text)
         found[number] = replicas
         if len(replicas) != len(found[0]):
             text = f"Partition {number} has different replication factor: {replicas}"
-            raise JavaError("org.apache.kafka.server.common.AdminOperationException", text)
+            raise JavaError(ADMIN_OPERATION, text)
     return found
 
 
