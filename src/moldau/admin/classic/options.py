@@ -64,9 +64,11 @@ class UsageError(Exception):
 class Given:
     """The options of one command line, by the names in ``options``."""
 
-    def __init__(self, options: Sequence[Option], arguments: Sequence[str]) -> None:
-        """Read ``arguments``; OptionError when they are not of these options."""
-        self.options = (*options, HELP, VERSION)
+    def __init__(
+        self, options: Sequence[Option], arguments: Sequence[str], *, common: Sequence[Option] = (HELP, VERSION)
+    ) -> None:
+        """Read ``arguments``; OptionError when they are not of these options or the common ones."""
+        self.options = (*options, *common)
         self.arguments = list(arguments)
         self.rest: list[str] = []
         self._named = {name: option for option in self.options for name in option.names}

@@ -21,6 +21,7 @@ CLASSES: dict[str, str] = {
     "org.apache.kafka.tools.LeaderElectionCommand": "elections",
     "org.apache.kafka.tools.DeleteRecordsCommand": "deletions",
     "org.apache.kafka.tools.LogDirsCommand": "log_dirs",
+    "kafka.tools.StateChangeLogMerger": "state_change_log_merger",
 }
 """Class, as `kafka-run-class.sh` is given it -> module of this package."""
 

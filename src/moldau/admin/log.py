@@ -1,0 +1,235 @@
+"""``moldau log``: state-change logs of many nodes as one, the history of a partition, and why it is as it is.
+
+Reads files, of Moldau's nodes or of Apache Kafka's of any release; no cluster need run. Exit 0 done, 1 nothing found or
+not readable, 2 usage.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from moldau.admin.asking import OUTPUT, note, show
+from moldau.admin.main import fail
+from moldau.admin.state_changes.eras import Event, parse
+from moldau.admin.state_changes.history import Change, bar, changes, told_reasons
+from moldau.admin.state_changes.merging import logs, merge, wanted
+from moldau.admin.state_changes.skew import skews
+from moldau.admin.state_changes.sources import Source, opened
+from moldau.terms import TopicPartition
+
+LOGS = click.option(
+    "-l",
+    "--logs",
+    "paths",
+    multiple=True,
+    default=("moldau-data",),
+    show_default="./moldau-data",
+    help="A state-change log, or a folder of such; repeat it.",
+)
+TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d([.,]\d{1,3})?)?$")
+
+
+class Time(click.ParamType[bytes]):
+    """A time as logs have it; seconds, or their parts, may be left out."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        """The 23 bytes that logs have."""
+        if isinstance(value, bytes):
+            return value
+        if TIME.match(value) is None:
+            self.fail(f"{value!r} is no time; 2024-01-31 12:00:00,123 is one", param, ctx)
+        text = value.replace("T", " ").replace(".", ",")
+        text += ":00" if text.count(":") == 1 else ""
+        seconds, _, parts = text.partition(",")
+        return f"{seconds},{parts:0<3}".encode()
+
+
+class Partition(click.ParamType[TopicPartition]):
+    """``orders-0``."""
+
+    name = "PARTITION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TopicPartition:
+        """Topic and number."""
+        topic, _, number = str(value).rpartition("-")
+        if not topic or not number.isdecimal():
+            self.fail(f"{value!r} is no partition; orders-0 is one", param, ctx)
+        return TopicPartition(topic, int(number))
+
+
+@click.group()
+def log() -> None:
+    """Merge state-change logs; tell who led a partition when, and why.
+
+    \b
+    moldau log merge node-1/logs node-2/logs node-3/logs --topic orders
+    moldau log timeline orders-0 --logs moldau-data
+    moldau log why orders-0 --at '2026-11-22 10:00:00' --logs moldau-data
+    moldau log skew --logs moldau-data
+    """
+
+
+@log.command("merge")
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--topic", help="Only lines about this topic.")
+@click.option("--partition", "numbers", type=click.IntRange(min=0), multiple=True, help="Of it only this; repeat it.")
+@click.option("--start-time", "start", type=Time(), help="Nothing earlier.")
+@click.option("--end-time", "end", type=Time(), help="Nothing later.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def merge_command(
+    paths: tuple[str, ...],
+    topic: str | None,
+    numbers: tuple[int, ...],
+    start: bytes | None,
+    end: bytes | None,
+    output: str,
+) -> None:
+    """Write all lines of state-change logs, ordered by time, stack traces with their lines.
+
+    PATHS are files, rolled and gzipped ones too, or folders, in which they are looked for.
+    """
+    if numbers and topic is None:
+        fail("--partition needs --topic", 2)
+    keep = wanted(topic, numbers, start, end)
+    for entries in merge([Source(files, keep) for files in _logs(paths)]):
+        if output == "text":
+            sys.stdout.buffer.write(b"\n".join(entries) + b"\n")
+        else:
+            _write_json(entries)
+    sys.stdout.buffer.flush()
+
+
+def _write_json(entries: list[bytes]) -> None:
+    import json
+
+    for entry in entries:
+        event = parse(entry)
+        fields = {"text": entry.decode("utf-8", "replace")} if event is None else event._asdict()
+        line = json.dumps({name: value for name, value in fields.items() if value not in (None, "", ())})
+        sys.stdout.buffer.write(line.encode() + b"\n")
+
+
+@log.command()
+@click.argument("partition", type=Partition())
+@LOGS
+@OUTPUT
+def timeline(partition: TopicPartition, paths: tuple[str, ...], output: str) -> None:
+    """Tell who led PARTITION (orders-0) when, why it changed, and who was in sync.
+
+    ISR: one mark for each replica, in the order of the assignment: leading, in sync, or not in sync.
+    """
+    found = _history(partition, paths)
+    replicas = _replicas(found)
+    rows = [_row(change, replicas) for change in found]
+    if output != "json":
+        note(f"{partition}: replicas {','.join(map(str, replicas)) or 'unknown'}")
+    show(rows, output, ["TIME", "EPOCH", "LEADER", "ISR", "IN-SYNC", "CONTROLLER", "WHY"])
+    for skew in skews(_events(paths, None)):
+        if skew.high_ms < 0 or (skew.low_ms or 0) > 0:
+            note(f"the clock of node {skew.broker} is {skew.verdict}, against that of controller {skew.controller}")
+
+
+def _row(change: Change, replicas: tuple[int, ...]) -> dict[str, Any]:
+    by = None if change.controller is None else f"{change.controller} (epoch {change.controller_epoch})"
+    return {
+        "TIME": change.time,
+        "EPOCH": change.leader_epoch,
+        "LEADER": "none" if change.leader < 0 else change.leader,
+        "ISR": bar(change.isr, change.leader, replicas),
+        "IN-SYNC": None if change.isr is None else list(change.isr),
+        "CONTROLLER": by,
+        "WHY": change.why,
+    }
+
+
+@log.command()
+@click.argument("partition", type=Partition())
+@click.option("--at", "at", type=Time(), help="When; now if it is left out.")
+@LOGS
+@OUTPUT
+def why(partition: TopicPartition, at: bytes | None, paths: tuple[str, ...], output: str) -> None:
+    """Tell who led PARTITION at a time, since when, and why; and what became of it next."""
+    found = _history(partition, paths)
+    until = "9999" if at is None else at.decode()
+    before = [change for change in found if change.time <= until]
+    if not before:
+        fail(f"{partition} is first told of at {found[0].time}")
+    now, following = before[-1], found[len(before) :]
+    if output != "text":
+        show([_row(one, _replicas(found)) for one in (now, *following[:1])], output, ["TIME", "EPOCH", "LEADER", "WHY"])
+        return
+    leads = "nobody led" if now.leader < 0 else f"broker {now.leader} led"
+    isr = "" if now.isr is None else f", in sync {','.join(map(str, now.isr)) or 'nobody'}"
+    print(f"{partition}: {leads} in leader epoch {now.leader_epoch}{isr}")
+    print(f"  since {now.time}: {now.why}")
+    if now.controller is not None:
+        print(f"  decided by controller {now.controller} of epoch {now.controller_epoch}")
+    for node, time in now.seen:
+        print(f"  {time}  told by node {node}")
+    if following:
+        print(f"  until {following[0].time}: {following[0].why}")
+
+
+@log.command()
+@LOGS
+@OUTPUT
+def skew(paths: tuple[str, ...], output: str) -> None:
+    """Tell how far the clocks of brokers are from those of controllers, as far as their logs tell."""
+    rows = [
+        {
+            "NODE": one.broker,
+            "CONTROLLER": one.controller,
+            "AHEAD-MS-LEAST": one.low_ms,
+            "AHEAD-MS-MOST": one.high_ms,
+            "PAIRS": one.pairs,
+            "VERDICT": one.verdict,
+        }
+        for one in skews(_events(paths, None))
+    ]
+    show(rows, output, ["NODE", "CONTROLLER", "AHEAD-MS-LEAST", "AHEAD-MS-MOST", "PAIRS", "VERDICT"])
+
+
+# ---- reading
+
+
+def _logs(paths: tuple[str, ...]) -> list[list[str]]:
+    try:
+        return logs(paths)
+    except FileNotFoundError as error:
+        fail(f"{error.filename}: {error.strerror}; name state-change logs, or folders of such")
+        raise AssertionError from None
+
+
+def _events(paths: tuple[str, ...], topic: str | None) -> Iterator[Event]:
+    sources = [Source(files, wanted(topic)) for files in _logs(paths)]
+    for entry in itertools.chain.from_iterable(merge(sources)):
+        event = parse(entry)
+        if event is not None:
+            yield event
+
+
+def _history(partition: TopicPartition, paths: tuple[str, ...]) -> list[Change]:
+    reasons = {}
+    for files in _logs(paths):
+        for twin in sorted({file for path in files for file in Path(path).parent.glob("state-change.jsonl*")}):
+            with opened(str(twin)) as lines:
+                reasons.update(told_reasons(lines, partition))
+    found = changes(_events(paths, partition.topic), partition, reasons)
+    if not found:
+        fail(f"no log tells of {partition}")
+    return found
+
+
+def _replicas(found: list[Change]) -> tuple[int, ...]:
+    named = next((change.replicas for change in reversed(found) if change.replicas), ())
+    ids = {id for change in found for id in (*(change.isr or ()), change.leader) if id >= 0}
+    return (*named, *sorted(ids - set(named)))

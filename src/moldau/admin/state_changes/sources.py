@@ -1,0 +1,143 @@
+"""One log as entries in the order of time: its files, rolled and packed ones too, read in blocks.
+
+An entry is a line that begins with a time and the lines without one that follow it (a stack trace). Its key is the 23
+bytes of its time, which are compared as they are. Where a clock went back, entries keep their order: their key is then
+the greatest so far. Blocks are cut by one ``split``, and looked at closely only when some line is unusual.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from operator import itemgetter
+from typing import IO
+
+BLOCK_BYTES = 1 << 18
+ENTRY_BYTES_MAX = 1 << 24
+"""A stack that is longer is passed on in pieces, which keep their order."""
+
+EARLIEST = b"0000-00-00 00:00:00,000"
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_TIME = rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
+_BEGIN = re.compile(rb"(?m)^(?:[^\n\[]{0,80}\| )?\[?(" + _TIME + rb")")
+"""A line that begins with a time; in what ``docker compose logs`` wrote the name of a container goes before it."""
+_KEY = itemgetter(slice(0, 23))
+
+Keep = Callable[[bytes], object]
+
+
+class Source:
+    """One log: ``paths`` are its files, the oldest first. ``keep`` says of an entry whether it is wanted."""
+
+    def __init__(self, paths: Sequence[str], keep: Keep | None = None, *, block_bytes: int = BLOCK_BYTES) -> None:
+        self.entries: list[bytes] = []
+        """Entries that were read and not yet taken, without the newline at their end."""
+        self.keys: list[bytes] = []
+        self.at_end = False
+        self.last = EARLIEST
+        """The key of the last entry that was read, kept or not."""
+        self._blocks = self._read(paths, block_bytes)
+        self._keep = keep
+
+    def more(self) -> None:
+        """Read another block, or find the end."""
+        block = next(self._blocks, None)
+        if block is None:
+            self.at_end = True
+            return
+        entries, keys = _cut(block, self.last)
+        self.last = keys[-1]
+        if self._keep is not None:
+            wanted = [at for at, entry in enumerate(entries) if self._keep(entry)]
+            if len(wanted) < len(entries):
+                entries, keys = [entries[at] for at in wanted], [keys[at] for at in wanted]
+        self.entries += entries
+        self.keys += keys
+
+    def take(self, before: bytes | None) -> tuple[list[bytes], list[bytes]]:
+        """Entries and keys, those before a time, or all; they are not here any more."""
+        end = len(self.keys) if before is None else bisect_left(self.keys, before)
+        if end == len(self.keys):
+            taken = self.entries, self.keys
+            self.entries, self.keys = [], []
+            return taken
+        taken = self.entries[:end], self.keys[:end]
+        del self.entries[:end], self.keys[:end]
+        return taken
+
+    def _read(self, paths: Sequence[str], block_bytes: int) -> Iterator[bytes]:
+        """The bytes of all files in blocks of whole entries, without the newline at the end of each block."""
+        rest = b""
+        for path in paths:
+            with opened(path) as file:
+                while data := file.read(block_bytes):
+                    rest += data
+                    end = _whole(rest)
+                    if end:
+                        yield rest[: end - 1]
+                        rest = rest[end:]
+            if rest and not rest.endswith(b"\n"):
+                rest += b"\n"
+        if rest:
+            yield rest[:-1]
+
+
+def _whole(data: bytes) -> int:
+    """Where the last entry begins; 0 when the first may not be whole."""
+    at = len(data)
+    while (at := data.rfind(b"\n", 0, at)) > 0:
+        if _BEGIN.match(data, at + 1, at + 140):
+            return at + 1
+        if len(data) - at > 1 << 16 and len(data) < ENTRY_BYTES_MAX:
+            break  # a long stack: wait for its end
+    if len(data) >= ENTRY_BYTES_MAX:
+        return data.rfind(b"\n") + 1 or 0
+    return 0
+
+
+def _cut(block: bytes, last: bytes) -> tuple[list[bytes], list[bytes]]:
+    """The entries of a block, and a key for each that is at least ``last``, and that of the entry before."""
+    entries = block.split(b"\n[")
+    if not block.startswith(b"["):
+        return _cut_closely(block, last)
+    entries[0] = entries[0][1:]
+    keys = list(map(_KEY, entries))
+    joined = b"".join(keys)
+    if joined.translate(_DIGITS) != EARLIEST * len(keys):
+        return _cut_closely(block, last)
+    if keys[0] < last or keys != sorted(keys):
+        keys = list(accumulate(keys, max, initial=last))[1:]
+    return [b"[" + entry for entry in entries], keys
+
+
+def _cut_closely(block: bytes, last: bytes) -> tuple[list[bytes], list[bytes]]:
+    """The same for any text: what stands before the first time belongs to the entry before."""
+    found = list(_BEGIN.finditer(block))
+    starts = [match.start() for match in found]
+    keys = [match[1] for match in found]
+    if not starts or starts[0] > 0:
+        starts.insert(0, 0)
+        keys.insert(0, last if last != EARLIEST or not keys else keys[0])
+    entries = [block[start : end - 1] for start, end in zip(starts, [*starts[1:], len(block) + 1], strict=True)]
+    return entries, list(accumulate(keys, max, initial=last))[1:]
+
+
+def opened(path: str) -> IO[bytes]:
+    """A file for reading, unpacked if it is packed by gzip, whatever its name."""
+    file = open(path, "rb")  # noqa: SIM115  # closed by the caller
+    try:
+        packed = file.peek(2)[:2] == b"\x1f\x8b"
+    except BaseException:
+        file.close()
+        raise
+    return gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[return-value]
+
+
+def first_time(path: str) -> bytes:
+    """The first time that a file names, near its beginning; the earliest of all when it names none."""
+    with opened(path) as file:
+        found = _BEGIN.search(file.read(1 << 16))
+    return found[1] if found else EARLIEST

@@ -1,0 +1,61 @@
+"""Kafka 2.8.2's StateChangeLogMerger and ours, with the same arguments: the same bytes, messages and exit status.
+
+On lines that it understands, that is: those of before 1.0. Of the others it prints what happens to look like one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kafka_peer import ALL_JARS, java_tool
+
+MERGER = "kafka.tools.StateChangeLogMerger"
+NODES, LINES = 3, 400
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Logs of three nodes, no two lines at one time: the order of such is nobody's promise."""
+    made = tmp_path_factory.mktemp("logs")
+    lines: list[list[str]] = [[] for _ in range(NODES)]
+    for number in range(LINES):
+        node = (number * number + number // 7) % NODES
+        time = f"2014-02-11 10:{number // 60:02d}:{number % 60:02d},{number % 1000:03d}"
+        lines[node].append(
+            f"[{time}] TRACE Broker {node} received LeaderAndIsr request (LeaderAndIsrInfo:(Leader:{node},ISR:1,"
+            f"2,LeaderEpoch:{number},ControllerEpoch:5),ReplicationFactor:2),AllReplicas:1,2) correlation id {number}"
+            f" from controller 1 epoch 5 for partition [{'foo' if number % 3 else 'b.ar'},{number % 4}]"
+            " (state.change.logger)\n"
+        )
+    for node, said in enumerate(lines):
+        (made / f"state-change.log.{node}").write_text("".join(said))
+    return made
+
+
+CASES = [
+    ["--logs", "{0},{1},{2}"],
+    ["--logs-regex", "{dir}/state-change.log*"],
+    ["--logs", "{1}", "--topic", "b.ar"],
+    ["--logs", "{0},{2}", "--topic", "foo", "--partitions", "1,3"],
+    ["--logs", "{0},{1}", "--start-time", "2014-02-11 10:01:00,000", "--end-time", '"2014-02-11 10:02:02,122"'],
+    [],
+    ["--topic", "foo"],
+    ["--logs", "{0}", "--logs-regex", "x"],
+    ["--logs", "{0}", "--partitions", "1"],
+    ["--logs", "{0}", "--topic", "foo", "--partitions", "1,2,1"],
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_the_merger_says_what_kafkas_said(case: list[str], folder: Path) -> None:
+    names = [str(folder / f"state-change.log.{node}") for node in range(NODES)]
+    arguments = [word.format(*names, dir=folder) for word in case]
+    theirs = java_tool(MERGER, *arguments, check=False, jars=ALL_JARS / "tools-2.8.2")
+    command = [sys.executable, "-m", "moldau", "kafka-run-class.sh", MERGER, *arguments]
+    ours = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    said = [line for line in theirs.stderr.splitlines(keepends=True) if not line.startswith("[main] INFO")]
+    assert (ours.returncode, ours.stdout) == (theirs.status, theirs.stdout)
+    assert ours.stderr == "".join(said)

@@ -1,0 +1,174 @@
+"""The history of a partition out of logs: who led when and why, on both planes; and clocks that are apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from moldau.admin.log import log
+from moldau.admin.state_changes.eras import parse
+from moldau.admin.state_changes.skew import Skew, skews
+
+LOGGER = "(state.change.logger)"
+
+
+def line(second: float, text: str, level: str = "INFO") -> str:
+    return f"[2026-11-22 10:00:{int(second):02d},{round(second % 1 * 1000):03d}] {level} {text} {LOGGER}\n"
+
+
+def decided(second: float, leader: int, epoch: int, isr: str, before: str = "Online", number: int = 0) -> str:
+    return line(
+        second,
+        f"[Controller id=1 epoch=5] Changed partition orders-{number} from {before}Partition to OnlinePartition with"
+        f" state LeaderAndIsr(leader={leader}, leaderEpoch={epoch}, isr=List({isr}), leaderRecoveryState=RECOVERED,"
+        f" partitionEpoch={epoch})",
+    )
+
+
+def follows(second: float, node: int, epoch: int, leader: int, number: int = 0) -> str:
+    return line(
+        second,
+        f"[Broker id={node}] Follower orders-{number} starts at leader epoch {epoch} from offset 7 with partition epoch"
+        f" {epoch} and high watermark 7. Current leader is {leader}. Previous leader None and previous leader epoch was"
+        " -1.",
+    )
+
+
+def leads(second: float, node: int, epoch: int, isr: str) -> str:
+    return line(
+        second,
+        f"[Broker id={node}] Leader orders-0 with topic id Some(IXlBGhIoTUaimuoYjPyNRQ) starts at leader epoch {epoch}"
+        f" from offset 0 with partition epoch {epoch}, high watermark 0, ISR [{isr}], adding replicas [] and removing"
+        f" replicas [] . Previous leader None and previous leader epoch was -1.",
+    )
+
+
+CONTROLLER = (
+    line(
+        0,
+        "[Controller id=1 epoch=5] Changed partition orders-0 state from NonExistentPartition to NewPartition with"
+        " assigned replicas 2,3,1",
+    )
+    + decided(0.1, 2, 0, "2, 3, 1", "New")
+    + decided(10, 3, 1, "3, 1")
+    + decided(20, 3, 1, "3, 1, 2")
+    + decided(30, 2, 2, "3, 1, 2")
+    + decided(40, -1, 3, "2")
+    + decided(50, 1, 4, "1", "Offline")
+)
+
+
+def timeline(folder: Path, *arguments: str) -> list[dict[str, object]]:
+    done = CliRunner().invoke(log, ["timeline", *arguments, "--logs", str(folder), "-o", "json"])
+    assert done.exit_code == 0, done.output
+    rows: list[dict[str, object]] = json.loads(done.stdout)
+    return rows
+
+
+def test_a_timeline_tells_each_leader_isr_and_reason_once(tmp_path: Path) -> None:
+    (tmp_path / "state-change.log").write_text(CONTROLLER)
+    other = tmp_path / "2"
+    other.mkdir()
+    (other / "state-change.log").write_text(leads(0.3, 2, 0, "2,3,1") + follows(30.1, 3, 2, 2))
+    rows = timeline(tmp_path, "orders-0")
+    assert [(row["EPOCH"], row["LEADER"], row["IN-SYNC"]) for row in rows] == [
+        (0, 2, [2, 3, 1]),
+        (1, 3, [3, 1]),
+        (1, 3, [3, 1, 2]),
+        (2, 2, [3, 1, 2]),
+        (3, "none", [2]),
+        (4, 1, [1]),
+    ]
+    assert [row["WHY"] for row in rows] == [
+        "created",
+        "broker 2 left",
+        "broker 2 is in sync again",
+        "preferred election: broker 2 is the first replica",
+        "offline: broker 2 left, and nobody in sync is alive",
+        "online again: broker 1 is alive",
+    ]
+    assert [row["ISR"] for row in rows] == ["█▒▒", "·█▒", "▒█▒", "█▒▒", "▒··", "··█"]
+    assert rows[0]["TIME"] == "2026-11-22 10:00:00,100", "when it was decided, not when a broker heard of it"
+    assert {row["CONTROLLER"] for row in rows} == {"1 (epoch 5)"}
+
+
+def test_without_a_controllers_lines_brokers_tell(tmp_path: Path) -> None:
+    (tmp_path / "state-change.log").write_text(leads(1, 2, 4, "2,3") + leads(9, 3, 5, "3"))
+    rows = timeline(tmp_path, "orders-0")
+    assert [(row["EPOCH"], row["LEADER"], row["WHY"], row["CONTROLLER"]) for row in rows] == [
+        (4, 2, "first that these logs tell", None),
+        (5, 3, "broker 2 left", None),
+    ]
+
+
+def test_an_election_of_a_replica_that_was_not_in_sync_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state-change.log").write_text(decided(1, 2, 1, "2") + decided(2, 3, 2, "3"))
+    assert timeline(tmp_path, "orders-0")[-1]["WHY"] == "unclean election: broker 3 was not in sync"
+
+
+def test_reasons_that_moldau_wrote_go_before_guesses(tmp_path: Path) -> None:
+    (tmp_path / "state-change.log").write_text(CONTROLLER)
+    fact = {"topic": "orders", "partition": 0, "leaderEpoch": 1, "isr": [3, 1], "why": "broker 2 was fenced"}
+    (tmp_path / "state-change.jsonl").write_text(json.dumps(fact) + '\n{"why": "cut o')
+    assert timeline(tmp_path, "orders-0")[1]["WHY"] == "broker 2 was fenced"
+
+
+def test_a_timeline_of_the_oldest_era(tmp_path: Path) -> None:
+    (tmp_path / "state-change.log").write_text(
+        line(
+            1,
+            "Broker 2 received LeaderAndIsr request (LeaderAndIsrInfo:(Leader:2,ISR:2,1,LeaderEpoch:3,"
+            "ControllerEpoch:5),ReplicationFactor:2),AllReplicas:2,1) correlation id 7 from controller 9 epoch 5"
+            " for partition [orders,0]",
+            "TRACE",
+        )
+    )
+    (row,) = timeline(tmp_path, "orders-0")
+    assert (row["LEADER"], row["EPOCH"], row["IN-SYNC"], row["CONTROLLER"]) == (2, 3, [2, 1], "9 (epoch 5)")
+
+
+def test_why_tells_what_counted_at_a_time_and_what_came_next(tmp_path: Path) -> None:
+    (tmp_path / "state-change.log").write_text(CONTROLLER + follows(10.2, 1, 1, 3))
+    arguments = ["why", "orders-0", "--logs", str(tmp_path), "--at"]
+    said = CliRunner().invoke(log, [*arguments, "2026-11-22 10:00:15"])
+    assert said.output.splitlines() == [
+        "orders-0: broker 3 led in leader epoch 1, in sync 3,1",
+        "  since 2026-11-22 10:00:10,000: broker 2 left",
+        "  decided by controller 1 of epoch 5",
+        "  2026-11-22 10:00:10,000  told by node 1",
+        "  until 2026-11-22 10:00:20,000: broker 2 is in sync again",
+    ]
+    early = CliRunner().invoke(log, [*arguments, "2026-11-22 09:00"])
+    assert (early.exit_code, early.output) == (1, "moldau: orders-0 is first told of at 2026-11-22 10:00:00,100\n")
+
+
+def test_what_no_log_tells_of_is_said(tmp_path: Path) -> None:
+    (tmp_path / "state-change.log").write_text(CONTROLLER)
+    done = CliRunner().invoke(log, ["timeline", "other-0", "--logs", str(tmp_path)])
+    assert (done.exit_code, done.output) == (1, "moldau: no log tells of other-0\n")
+
+
+def test_a_clock_that_is_behind_is_found_by_what_it_told_too_early() -> None:
+    lines = [decided(n + 0.5, 2, n, "2, 3", number=n) for n in range(5)]
+    lines += [follows(n + 0.2, 3, n, 2, number=n) for n in range(5)]
+    events = [event for entry in lines if (event := parse(entry.encode())) is not None]
+    (found,) = skews(events)
+    assert (found.broker, found.controller, found.high_ms, found.low_ms) == (3, 1, -300, None)
+    assert found.verdict == "behind by at least 300 ms"
+
+
+def test_answers_bound_a_clock_that_is_ahead() -> None:
+    cached = (
+        "[Broker id=3] Add 1 partitions and deleted 0 partitions from metadata cache in response to UpdateMetadata"
+        " request sent by controller 1 epoch 5 with correlation id 7"
+    )
+    answered = (
+        "[Controller id=1 epoch=5] Received response UpdateMetadataResponseData(errorCode=0) for request"
+        " UPDATE_METADATA with correlation id 7 sent to broker kafka:29092 (id: 3 rack: null)"
+    )
+    lines = [decided(1, 2, 0, "2, 3"), line(3.4, cached), line(1.5, answered), follows(3.3, 3, 0, 2)]
+    events = [event for entry in lines if (event := parse(entry.encode())) is not None]
+    assert skews(events) == [Skew(broker=3, controller=1, low_ms=1900, high_ms=2300, pairs=1)]
+    assert skews(events)[0].verdict == "ahead by at least 1900 ms"

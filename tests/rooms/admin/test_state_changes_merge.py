@@ -1,0 +1,208 @@
+"""State-change logs merged: every line once, stacks with their lines, each log in its order, all by time."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from moldau.admin.classic.run import run
+from moldau.admin.log import log
+from moldau.admin.state_changes.merging import logs, merge, wanted
+from moldau.admin.state_changes.sources import Source
+
+MERGER = "kafka.tools.StateChangeLogMerger"
+
+
+def at(ms: int) -> str:
+    return f"2024-01-31 {ms // 3_600_000:02d}:{ms // 60_000 % 60:02d}:{ms // 1000 % 60:02d},{ms % 1000:03d}"
+
+
+def line(ms: int, text: str) -> str:
+    return f"[{at(ms)}] INFO {text} (state.change.logger)\n"
+
+
+Entry = tuple[int, str]
+STACK = st.sampled_from(["", "", "", "java.lang.Exception: x\n\tat a.b(C.java:1)\n", "\n", "[not a time]\n", "[2024\n"])
+LOG = st.lists(st.tuples(st.integers(-3, 50), STACK), max_size=30)
+
+
+def written(entries: list[Entry], node: int, *, backwards: bool) -> tuple[str, list[tuple[str, str]]]:
+    """A log, and its entries with the time by which they are sorted: the greatest so far."""
+    now, greatest, text, known = 10_000, "", "", []
+    for number, (step, stack) in enumerate(entries):
+        now += step if backwards else max(step, 0)
+        entry = line(now, f"[Broker id={node}] line {number}") + stack
+        greatest = max(greatest, at(now))
+        known.append((greatest, entry))
+        text += entry
+    return text, known
+
+
+@given(
+    all_entries=st.lists(LOG, min_size=1, max_size=5),
+    block_bytes=st.sampled_from([1, 7, 60, 200, 1 << 18]),
+    backwards=st.booleans(),
+    packed=st.booleans(),
+    data=st.data(),
+)
+@example(all_entries=[[(0, "")] * 30, [(0, "")] * 30], block_bytes=60, backwards=False, packed=False, data=None)
+def test_nothing_is_lost_and_order_is_kept(
+    all_entries: list[list[Entry]],
+    block_bytes: int,
+    backwards: bool,
+    packed: bool,
+    data: st.DataObject | None,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("logs")
+    sources, known = [], []
+    for node, entries in enumerate(all_entries):
+        text, told = written(entries, node, backwards=backwards)
+        lines = text.encode().splitlines(keepends=True)
+        cut = 0 if data is None else data.draw(st.integers(0, len(lines)))
+        paths = [folder / f"{node}-{part}" for part in (0, 1)]  # a log that was rolled anywhere, in a stack too
+        for path, part in zip(paths, (lines[:cut], lines[cut:]), strict=True):
+            path.write_bytes(gzip.compress(b"".join(part)) if packed else b"".join(part))
+        sources.append(Source(list(map(str, paths)), block_bytes=block_bytes))
+        known += told
+    merged = b"".join(entry + b"\n" for entries in merge(sources) for entry in entries)
+    assert merged.decode() == "".join(entry for _, entry in sorted(known, key=lambda one: one[0]))
+
+
+def test_a_file_without_any_time_comes_first_and_whole(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("no time\nat all")
+    (tmp_path / "b").write_text(line(1, "b"))
+    merged = [entry for one in merge([Source([str(tmp_path / "b")]), Source([str(tmp_path / "a")])]) for entry in one]
+    assert merged == [b"no time\nat all", line(1, "b").encode()[:-1]]
+
+
+def test_a_folder_stands_for_the_logs_in_it_and_rolled_files_are_one_log(tmp_path: Path) -> None:
+    node = tmp_path / "node-1" / "logs"
+    node.mkdir(parents=True)
+    (node / "state-change.log").write_text("\tat the.end(Of.java:1)\n" + line(30, "third"))
+    (node / "state-change.log.1").write_text(line(20, "second") + "java.lang.Exception: it\n")
+    (node / "state-change.log.2024-01-31-09.gz").write_bytes(gzip.compress(line(10, "first").encode()))
+    (node / "server.log").write_text(line(15, "another"))
+    (found,) = logs([str(tmp_path)])
+    assert [Path(one).name for one in found] == [
+        "state-change.log.2024-01-31-09.gz",
+        "state-change.log.1",
+        "state-change.log",
+    ]
+    done = CliRunner().invoke(log, ["merge", str(tmp_path)])
+    stack = "java.lang.Exception: it\n\tat the.end(Of.java:1)\n"
+    assert done.output == line(10, "first") + line(20, "second") + stack + line(30, "third")
+
+
+ERAS = {
+    "0.8": "[{at}] TRACE Broker 2 received LeaderAndIsr request (LeaderAndIsrInfo:(Leader:2,ISR:2,1,LeaderEpoch:3,"
+    "ControllerEpoch:5),ReplicationFactor:2),AllReplicas:2,1) correlation id 7 from controller 1 epoch 5 for partition"
+    " [foo.a,12] (state.change.logger)",
+    "2.x": "[{at}] TRACE [Broker id=2] Cached leader info UpdateMetadataPartitionState(topicName='foo.a',"
+    " partitionIndex=12, controllerEpoch=1, leader=3, leaderEpoch=1, isr=[3, 2], zkVersion=1, replicas=[2, 3],"
+    " offlineReplicas=[]) for partition foo.a-12 in response to UpdateMetadata request sent by controller 2 epoch 1"
+    " with correlation id 16 (state.change.logger)",
+    "3.x": "[{at}] INFO [Controller id=1 epoch=5] Changed partition foo.a-12 from NewPartition to OnlinePartition with"
+    " state LeaderAndIsr(leader=1, leaderEpoch=0, isr=List(1, 2), leaderRecoveryState=RECOVERED, partitionEpoch=0)"
+    " (state.change.logger)",
+    "KRaft": "[{at}] INFO [Broker id=1] Follower foo.a-12 starts at leader epoch 0 from offset 0 with partition epoch 0"
+    " and high watermark 0. Current leader is 1. Previous leader None and previous leader epoch was -1."
+    " (state.change.logger)",
+}
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_lines_of_a_topic_are_known_in_every_era(era: str) -> None:
+    entry = ERAS[era].replace("{at}", at(1)).encode()
+    for topic, numbers, found in (
+        ("foo.a", (), True),
+        ("foo.a", (3, 12), True),
+        ("foo.a", (1, 2), False),
+        ("foo", (), False),
+        ("a", (), False),
+        ("foo_a", (), False),
+    ):
+        keep = wanted(topic, numbers)
+        assert keep is not None
+        assert bool(keep(entry)) is found, (topic, numbers)
+
+
+def classic(arguments: list[object], capsysbinary: pytest.CaptureFixture[bytes]) -> tuple[int, str, str]:
+    status = run("kafka-run-class.sh", [MERGER, *map(str, arguments)])
+    out, err = capsysbinary.readouterr()
+    return status, out.decode(), err.decode()
+
+
+def test_the_classic_name_filters_by_topic_partition_and_time(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    texts = [f"[Broker id=1] Leader foo-{number} starts at leader epoch 0" for number in range(3)]
+    (tmp_path / "state-change.log").write_text("".join(line(n, text) for n, text in enumerate(texts)) + "\tat x\n")
+    (tmp_path / "state-change.log.1").write_text(line(1, "Broker 2 says of [foo,1]"))
+    regex = f"{tmp_path}/state-change.log*"
+    both = line(1, texts[1]) + line(1, "Broker 2 says of [foo,1]")
+    for arguments in (
+        ["--topic", "foo", "--partitions", "1"],
+        ["--start-time", at(1), "--end-time", f'"{at(1)}"'],
+    ):
+        assert classic(["--logs-regex", regex, *arguments], capsysbinary) == (0, both, "")
+    status, out, err = classic(["--logs", tmp_path / "state-change.log", "--start-time", at(2)], capsysbinary)
+    assert (status, out, err) == (0, line(2, texts[2]) + "\tat x\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--topic", "x"], 'Provide arguments to exactly one of the two options "[logs]" or "[logs-regex]"\nOption'),
+        (
+            ["--logs", "a", "--partitions", "0"],
+            'The option "[topic]" needs to be provided an argument when specifying partition ids\nOption',
+        ),
+        (
+            ["--logs", "a", "--topic", "t", "--partitions", "1,2,1"],
+            "The list of partitions contains repeated entries: 1\n",
+        ),
+        (
+            ["--logs", "/not/there"],
+            'Exception in thread "main" java.io.FileNotFoundException: /not/there (No such file or directory)\n',
+        ),
+        (
+            ["--logs", "a", "--start-time", "noon"],
+            'Exception in thread "main" java.text.ParseException: Unparseable date: "noon"\n',
+        ),
+    ],
+)
+def test_the_classic_name_refuses_as_kafka_does(
+    arguments: list[object], said: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    status, out, err = classic(arguments, capsysbinary)
+    assert (status, out) == (1, "")
+    assert err.startswith(said)
+
+
+def test_a_merge_as_json_has_the_fields_of_every_line(tmp_path: Path) -> None:
+    path = tmp_path / "state-change.log"
+    path.write_text("".join(text.replace("{at}", at(1)) + "\n" for text in ERAS.values()) + "\tat x\n")
+    done = CliRunner().invoke(log, ["merge", str(path), "-o", "json"])
+    rows = [json.loads(row) for row in done.output.splitlines()]
+    assert {tuple(row["partitions"][0]) for row in rows} == {("foo.a", 12)}
+    assert [row.get("leader") for row in rows] == [2, 3, 1, 1]
+    assert [row.get("leader_epoch") for row in rows] == [3, 1, 0, 0]
+    assert [row.get("isr") for row in rows] == [[2, 1], [3, 2], [1, 2], None]
+    assert [row["event"] for row in rows] == ["LeaderAndIsr", "UpdateMetadata", "partition", "follower"]
+    assert rows[-1]["more"] == "\tat x"
+
+
+def test_what_is_not_there_is_named_in_one_line(tmp_path: Path) -> None:
+    done = CliRunner().invoke(log, ["merge", str(tmp_path / "none")])
+    assert done.exit_code == 1
+    assert (
+        done.output
+        == f"moldau: {tmp_path}/none: No such file or directory; name state-change logs, or folders of such\n"
+    )
