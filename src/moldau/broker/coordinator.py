@@ -204,6 +204,10 @@ class Coordinator:
             led.epoch = epoch  # the same leader under a new epoch: nobody else has written meanwhile
             return
         led = self.shards[replica.partition.partition] = Led(replica, epoch, self._config)
+        if not replica.log.log_end_offset:
+            # A new log has nothing to load: a member that is told to wait for it waits 3 s if it is librdkafka's.
+            self._carry_out(led, led.shard.loaded(self._now()))
+            return
         led.task = self._world.tasks.spawn(self._load(led), f"load {replica.partition}")
 
     def _ceased_leading(self, replica: Replica) -> None:

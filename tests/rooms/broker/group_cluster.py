@@ -6,6 +6,7 @@ DataCluster build brokers of this kind.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ class GroupBroker(MiniBroker):
     def __init__(self, cluster: DataCluster, id: int, folder: Path, settings: dict[str, str]) -> None:
         super().__init__(cluster, id, folder, {**SETTINGS, **settings})
         self.asking = self
+        self.creating: Counter[str] = Counter()
         self.created: list[Any] = []
 
     async def start(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.api import ON_BROKER
+from moldau.groups.shard import Phase
 from moldau.terms import Code
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
@@ -254,3 +255,14 @@ def test_keys_of_other_kinds_are_refused_for_good(tmp_path: Path) -> None:
 def _deleted(topic: str) -> Any:
     part = OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)
     return OffsetDeleteRequest.OffsetDeleteRequestTopic(name=topic, partitions=[part])
+
+
+def test_a_new_coordinator_has_nothing_to_load_and_answers_its_first_member(tmp_path: Path) -> None:
+    """Loading an empty log took a turn or two, and librdkafka, told of it, comes again after three seconds."""
+
+    async def scene(cluster: GroupCluster) -> None:
+        coordinator = cluster.live[0].coordinator
+        assert {led.shard.phase for led in coordinator.shards.values()} == {Phase.ACTIVE}
+        assert all(led.task is None for led in coordinator.shards.values())
+
+    play(tmp_path, scene)

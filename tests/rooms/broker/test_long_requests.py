@@ -83,7 +83,9 @@ def hashing(turns: Turns, monkeypatch: Any) -> Any:
     led = SimpleNamespace(led=[], left=[])
     image = full(1, 3).metadata.image
     image.names["__consumer_offsets"] = image.names["topic-0"]
-    node = SimpleNamespace(world=world, metadata=SimpleNamespace(image=image), replicas=led)
+    node = SimpleNamespace(
+        world=world, metadata=SimpleNamespace(image=image), replicas=led, creating={"__consumer_offsets": 0}
+    )
     node.config = {"message.max.bytes": 1 << 20}
     return node
 
