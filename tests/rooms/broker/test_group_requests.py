@@ -261,7 +261,7 @@ def test_a_new_coordinator_has_nothing_to_load_and_answers_its_first_member(tmp_
     """Loading an empty log took a turn or two, and librdkafka, told of it, comes again after three seconds."""
 
     async def scene(cluster: GroupCluster) -> None:
-        coordinator = cluster.live[0].coordinator
+        coordinator = cluster.coordinator(0)
         assert {led.shard.phase for led in coordinator.shards.values()} == {Phase.ACTIVE}
         assert all(led.task is None for led in coordinator.shards.values())
 
