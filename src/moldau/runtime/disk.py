@@ -95,6 +95,10 @@ class FileStretch:
             self._data = b""  # whoever sends it is told
         return len(self._data)
 
+    def is_removed(self) -> bool:
+        """Whether the file has no name any more, so that its space on the disk is held for this alone."""
+        return self._data is None and bool(len(self)) and os.fstat(self._file.fd).st_nlink == 0
+
     def stay_with(self, descriptor: _Descriptor) -> None:
         """The file is about to be closed, and its descriptor outlives it."""
         self._file = descriptor

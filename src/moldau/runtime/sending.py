@@ -26,6 +26,10 @@ Bytes = bytes | bytearray | memoryview
 TURN_BYTES = 8 << 20
 """The most that one turn of the loop sends: a reader as quick as we are must not keep everybody else waiting."""
 
+REMOVED_S = 60
+"""For so long at most a connection may go on to hold a file that was removed; half of it at least. Apache Kafka closes
+the file under its readers when it is removed."""
+
 
 class Sender(asyncio.BufferedProtocol):
     """The loop's protocol, and the receiver's transport, of one connection."""
@@ -41,6 +45,8 @@ class Sender(asyncio.BufferedProtocol):
         self._left: deque[Bytes | FileStretch] = deque()
         self._waiting = False  # for the socket to take more
         self._ending = False  # once all has been sent
+        self._look: asyncio.TimerHandle | None = None
+        self._removed: FileStretch | None = None
 
     # ---- the loop's protocol
 
@@ -149,6 +155,23 @@ class Sender(asyncio.BufferedProtocol):
             sock = self._socket = self._socket or _second_handle(self._transport.get_extra_info("socket"))
             self._loop.add_writer(sock, self._send)
             self._receiver.pause_writing()
+        if self._look is None:
+            self._look = self._loop.call_later(REMOVED_S / 2, self._look_at_files)
+
+    def _look_at_files(self) -> None:
+        """End the connection when what it has to send at two looks is of a file that was removed: it would hold the
+        disk space of a deleted segment for as long as its client likes."""
+        self._look = None
+        before, self._removed = self._removed, None
+        for piece in self._left if self._waiting else ():
+            if isinstance(piece, FileStretch) and (piece is before or piece.is_removed()):
+                self._removed = piece
+                break
+        if before is not None and self._removed is before:
+            log.info("%s reads too slowly what was deleted meanwhile: the connection is closed", self._peername)
+            self.abort()
+        elif self._waiting:
+            self._look = self._loop.call_later(REMOVED_S / 2, self._look_at_files)
 
     def _settle(self, sock: socket.socket) -> None:
         """Wait for the socket if something is left; else the receiver may go on."""
@@ -172,6 +195,10 @@ class Sender(asyncio.BufferedProtocol):
     def _drop(self) -> None:
         """Forget what is left, and our handle of the socket: the connection ends when the last one is closed."""
         self._left.clear()
+        self._removed = None
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
         sock, self._socket = self._socket, None
         if sock is not None:
             if self._waiting:

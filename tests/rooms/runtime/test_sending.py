@@ -211,6 +211,52 @@ def test_a_closed_file_is_sent_unread_and_its_handle_goes_with_the_last_reader(r
     run(scene())
 
 
+def test_who_reads_nothing_does_not_hold_a_removed_file_for_ever(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk space of a deleted segment is free when the last handle of it is closed."""
+    monkeypatch.setattr(sending, "REMOVED_S", 0.02)
+
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            at.send([at.stretch(), at.stretch()])
+            os.unlink(tmp_path / "log")
+            at.file.close()
+            await at.server.lost.wait()
+            held = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _is_link(fd)]
+            assert not [path for path in held if path.startswith(str(tmp_path))]
+
+    run(scene())
+
+
+def _is_link(fd: str) -> bool:
+    return os.path.islink(f"/proc/self/fd/{fd}")
+
+
+def test_who_reads_nothing_of_a_file_that_is_there_keeps_his_connection(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "REMOVED_S", 0.02)
+    looks, enough = [0], asyncio.Event()
+    look = sending.Sender._look_at_files
+
+    def counted(sender: sending.Sender) -> None:
+        looks[0] += 1
+        look(sender)
+        if looks[0] > 4:
+            enough.set()
+
+    monkeypatch.setattr(sending.Sender, "_look_at_files", counted)
+
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            at.send([at.stretch(), at.stretch()])
+            await enough.wait()
+            assert await at.read(2 * SIZE) == TEXT + TEXT
+
+    run(scene())
+
+
 def test_what_a_cut_would_keep_in_memory_is_bounded(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "KEPT_BYTES", SIZE)
 
