@@ -24,17 +24,19 @@ class Malformed(ValueError):
 class Steps:
     """Where decoding or encoding in slices pauses, and how many items of arrays it may meet in all."""
 
-    __slots__ = ("_items_left", "_work")
+    __slots__ = ("_items_left", "_items_max", "_work")
 
     def __init__(self, items_max: int) -> None:
-        self._items_left = items_max
+        self._items_left = self._items_max = items_max
         self._work = 0
 
     def admit(self, count: int, name: str) -> None:
         """Count an array's items before anything is made of them; Malformed when they are too many in all."""
         self._items_left -= count
         if self._items_left < 0:
-            raise Malformed(f"{name} has {count} items, more than one request may bring")
+            before = self._items_max - self._items_left - count
+            most = f"{self._items_max} are the most in one message"
+            raise Malformed(f"{name} has {count} items, after {before} in other arrays: {most}")
 
     def spend(self, items: int) -> bool:
         """Count items that were worked on; whether it is time to pause."""
