@@ -244,7 +244,10 @@ class DataSide:
 
     async def _retain(self) -> None:
         at_once = max(self._world.step // RETAINED, 1)
-        await in_turns(self._world.tasks, self.log_dirs.retention_in_turns(self._world.clock.wall_ms(), at_once))
+        now_ms = self._world.clock.wall_ms()
+        await in_turns(self._world.tasks, self.log_dirs.retention_in_turns(now_ms, at_once))
+        await together(map(self._write_checkpoint, self.log_dirs.passed_due()))
+        await in_turns(self._world.tasks, self.log_dirs.removal_in_turns(now_ms, at_once))
 
     async def _flush(self) -> None:
         if (rare := self._world.rare) is not None and rare(LATE_FLUSH):

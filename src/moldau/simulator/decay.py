@@ -1,7 +1,7 @@
 """Troubles that come from inside machines: bits that rot, all of them gone at once, writes that hold up the loop.
 
 So does an end amid a compaction, at any of its steps. Rot befalls one file of a killed node; text files get a byte that
-no such file has (they have no checksum: a digit that turns into another cannot be told, in Kafka neither). Where it is
+no such file has, offset checkpoints a wrong digit too, which their checksum tells. Where it is
 a log's, an operator throws the replica away at the end, as the broker says he should; nobody else repairs it. Within
 the atlas of faults.py. Read next: run.py.
 """
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from moldau.storage.names import METADATA_TOPIC
+from moldau.storage.offset_files import OFFSET_FILES
 from moldau.wire import batch
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ async def rot(chaos: Chaos) -> bool:
         chaos.come_back(seat)
         return False
     at = chaos.dice.choice(_bytes_that_tell(path, bytes(seat.disk.read(path))))
-    seat.disk.rot(path, at)
+    seat.disk.rot(path, at, 0x01 if path.endswith(OFFSET_FILES) else 0x10)
     chaos.rotten.add(seat.id)
     chaos.cluster.tell(f"a bit of {path} on {seat.host} has turned, at byte {at}")
     await chaos.last()

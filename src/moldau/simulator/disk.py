@@ -176,14 +176,14 @@ class SimDisk:
         """Paths of all files under a directory, in order."""
         return sorted(path for path, inode in self._names.all.items() if inode is not None and path.startswith(under))
 
-    def rot(self, path: str, at: int) -> None:
+    def rot(self, path: str, at: int, bit: int = 0x10) -> None:
         """A bit turns."""
         inode = self._file(path)
-        inode.data[at] ^= 0x10
+        inode.data[at] ^= bit
         if inode.pending:  # not all of it is on the platter yet
             inode.pending.append((at, bytes((inode.data[at],))))
         if at < len(inode.durable):
-            inode.durable = inode.durable[:at] + bytes((inode.durable[at] ^ 0x10,)) + inode.durable[at + 1 :]
+            inode.durable = inode.durable[:at] + bytes((inode.durable[at] ^ bit,)) + inode.durable[at + 1 :]
 
     # ---- the port
 

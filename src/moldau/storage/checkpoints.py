@@ -15,8 +15,12 @@ from collections.abc import Iterable, Mapping
 from moldau.storage.errors import BrokenFile
 from moldau.terms import TopicPartition, uuid_bytes, uuid_text
 from moldau.terms.named import NamedTuple
+from moldau.wire.crc import crc32c
 
 _INT32_MAX, _INT64_MAX = 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF
+_SUM = "#crc32c"
+"""The last line of an offset checkpoint, in the place of a topic: no topic can be called so, and Apache Kafka passes
+over partitions that it does not have. A file that Kafka wrote has no such line."""
 
 
 def _lines(data: bytes, what: str, problems: list[str] | None = None) -> list[list[str]]:
@@ -51,17 +55,29 @@ def _text(lines: list[str]) -> bytes:
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """An offset checkpoint: one line ``topic partition offset`` for each partition."""
-    return _text([f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items()])
+    """An offset checkpoint: one line ``topic partition offset`` for each partition, and one with their checksum."""
+    lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items()]
+    text = f"0\n{len(lines) + 1}\n{''.join(lines)}".encode()
+    return text + f"{_SUM} 0 {crc32c(text)}\n".encode()
+
+
+def _check_sum(data: bytes, what: str) -> None:
+    """BrokenFile when the checkpoint has a checksum and it is wrong: which line is to blame cannot be told then."""
+    before, found, stated = data.rpartition(f"\n{_SUM} 0 ".encode())
+    if found and stated.partition(b"\n")[0] != b"%d" % crc32c(before + b"\n"):
+        raise BrokenFile(f"{what}: the checksum is wrong")
 
 
 def parse_offsets(data: bytes, what: str, problems: list[str] | None = None) -> dict[TopicPartition, int]:
     """The offsets in a checkpoint. A line that is none is a BrokenFile that names ``what`` and the line; with
     ``problems`` it is named there and left out: the other partitions are not to blame for it."""
     offsets: dict[TopicPartition, int] = {}
+    _check_sum(data, what)
     for number, fields in enumerate(_lines(data, what, problems), 3):
         try:
             topic, partition, offset = fields
+            if topic == _SUM:
+                continue
             value = int(offset)
             if not 0 <= value <= _INT64_MAX:
                 raise ValueError

@@ -254,7 +254,7 @@ class _Run:
         cleaned = Segment(self._folder, group[0].base, suffix=CLEANED)
         self._cleaned.append(cleaned)
         for kind in (LOG, INDEX, TIME_INDEX):
-            self._folder.disk.remove(cleaned.path(kind))
+            self._folder.remove(cleaned.path(kind))
         cleaned.open(create=True)
         waiting = bytearray()
         marks: list[Mark] = []

@@ -34,6 +34,12 @@ class CorruptLog(LogError):
         self.path, self.position, self.reason = path, position, reason
 
 
+class LostRecords(LogError):
+    """A log lacks segments that it had, at its beginning: it is out of use until an operator has decided."""
+
+    code = Code.KAFKA_STORAGE_ERROR
+
+
 class DirOffline(LogError):
     """The log directory failed (or just did): nothing in it can be read or written until the broker is restarted."""
 
@@ -58,3 +64,7 @@ class DiskFull(LogError):
 
 class BrokenFile(LogError):
     """A checkpoint, snapshot or metadata file that does not parse; the caller rebuilds or ignores it."""
+
+
+class NoFile(BrokenFile):
+    """What stood in the place of a file was none, a folder say, and has another name now."""

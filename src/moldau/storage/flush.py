@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from moldau.replication.epochs import EpochTable
 from moldau.storage.checkpoints import format_epochs, format_partition_metadata
+from moldau.storage.errors import NoFile
 from moldau.storage.folder import Folder
 from moldau.storage.names import EPOCHS, INDEX, PARTITION_METADATA, SNAPSHOT, TIME_INDEX, offset_name
 from moldau.storage.producers import Producers
@@ -89,8 +90,8 @@ class Flush:
 
 def sync_file(folder: Folder, path: str) -> None:
     """Make a file that nobody holds open durable; one that is gone meanwhile needs it no more."""
-    with suppress(FileNotFoundError):
-        file = folder.disk.open(path)
+    with suppress(FileNotFoundError, NoFile):
+        file = folder.open(path)
         try:
             file.sync()
         finally:
@@ -108,14 +109,14 @@ def small_files(topic_id: bytes | None, epochs: EpochTable) -> dict[str, bytes]:
 def _replace(folder: Folder, name: str, data: bytes) -> None:
     """As ``Disk.write_atomic``, without the sync of the folder, which follows for all names together."""
     temporary = folder.file(name + ".tmp")
-    file = folder.disk.open(temporary, create=True)
+    file = folder.open(temporary, create=True)
     try:
         file.truncate(0)
         file.pwrite((data,), 0)
         file.sync()
     finally:
         file.close()
-    folder.disk.rename(temporary, folder.file(name))
+    folder.rename(temporary, folder.file(name))
 
 
 def save_producers(folder: Folder, producers: Producers, end: int) -> None:
@@ -124,7 +125,7 @@ def save_producers(folder: Folder, producers: Producers, end: int) -> None:
     if not end or producers.snapshot_offset == end:
         return
     producers.end_offset = end
-    file = folder.disk.open(folder.file(offset_name(end, SNAPSHOT)), create=True)
+    file = folder.open(folder.file(offset_name(end, SNAPSHOT)), create=True)
     try:
         file.truncate(0)
         file.pwrite((producers.snapshot(),), 0)

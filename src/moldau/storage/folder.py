@@ -10,13 +10,16 @@ from __future__ import annotations
 import errno
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
-from moldau.ports import Disk, Random
+from moldau.ports import Disk, File, Random
 from moldau.storage.checkpoints import format_partition_metadata
-from moldau.storage.errors import DirOffline, LogError, UnusableFile
+from moldau.storage.errors import DirOffline, LogError, NoFile, UnusableFile
+from moldau.storage.log_starts import LogStarts
 from moldau.storage.names import LOCK, PARTITION_METADATA
+from moldau.terms import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.storage.admission import Admission
@@ -29,6 +32,8 @@ ONE_FILE = _TOO_MANY_OPEN | {
 }  # fmt: skip
 """What says something about one path, or about this process, and nothing about the disk as long as others can be
 opened."""
+NO_FILE = frozenset({errno.EISDIR, errno.ENOTSUP, errno.ELOOP, errno.ENXIO, errno.EOVERFLOW})
+"""What a disk answers about a folder, a pipe, a device, a link to itself, or what is too large to be a file of ours."""
 
 
 class Opened(Protocol):
@@ -116,11 +121,14 @@ class LogDir:
         "offline",
         "on_cut",
         "on_offline",
+        "on_repair",
         "names",
         "path",
         "random",
         "restart_points",
         "rolled",
+        "starts",
+        "unused",
         "watch",
     )
 
@@ -135,6 +143,9 @@ class LogDir:
         self.offline: str | None = None
         self.lock = Lock()
         """Held while a flush writes a log's small files."""
+        self.starts = LogStarts()
+        self.unused: dict[str, dict[TopicPartition, int]] = {}
+        """By checkpoint file: what it holds of logs here that could not be loaded, or are left alone."""
         self.admissions: dict[LogConfig, Admission] = {}
         """One set of rules for all logs of a configuration."""
         self.names = Names()
@@ -147,6 +158,8 @@ class LogDir:
         self.cut: list[Any] = []
         """Logs whose producers' state has to be read again, since they were cut; ``on_cut`` is told when there are."""
         self.on_cut: Callable[[], object] | None = None
+        self.on_repair: Callable[[str], object] = lambda sentence: None
+        """Told of what stood in the place of a file and was put aside."""
         self.restart_points: Callable[[], None] | None = None
         """Write the recovery point checkpoint now: a log was cut below what the file says (see ``Log.truncate_to``)."""
 
@@ -229,10 +242,54 @@ class Folder:
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
+    # Whatever is not the records themselves can be made again: nothing that stands in its place is in the way.
+
+    def read(self, path: str) -> bytes:
+        """A whole small file; NoFile when what stood there was none, and was put aside. OSError."""
+        try:
+            return self.disk.read(path)
+        except OSError as error:
+            raise NoFile(self._put_aside(path, error)) from error
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """The file, if need be a new one where something else stood; without ``create`` NoFile then. OSError."""
+        try:
+            return self.disk.open(path, create=create)
+        except OSError as error:
+            told = self._put_aside(path, error)
+            self.dir.on_repair(told)
+            if not create:
+                raise NoFile(told) from error
+        return self.disk.open(path, create=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """Put a file in the place of another, or of what should have been one. OSError."""
+        try:
+            self.disk.rename(source, target)
+        except OSError as error:
+            self.dir.on_repair(self._put_aside(target, error))
+            self.disk.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or put aside what should have been one. OSError."""
+        try:
+            self.disk.remove(path)
+        except OSError as error:
+            self.dir.on_repair(self._put_aside(path, error))
+
+    def _put_aside(self, path: str, error: OSError) -> str:
+        """Give what stands at ``path`` another name, if ``error`` says that it is no file; what was done, in words."""
+        if error.errno not in NO_FILE:
+            raise error
+        aside = next(name for number in count(1) if not self.disk.exists(name := f"{path}.{number}.aside"))
+        self.disk.rename(path, aside)
+        self.names.touch()
+        return f"{path} is no file ({error.strerror}); it is called {aside} now"
+
     def say_topic(self, topic_id: bytes) -> None:
         """Write which topic it belongs to; durable with the next flush of its log."""
         text = format_partition_metadata(topic_id)
-        file = self.disk.open(self.file(PARTITION_METADATA), create=True)
+        file = self.open(self.file(PARTITION_METADATA), create=True)
         if file.size():  # ext4 writes a file that was cut to nothing to the disk when it is closed, also a new one
             file.truncate(0)
         file.pwrite((text,), 0)

@@ -10,12 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from struct import Struct
+from typing import Protocol
 
-from moldau.ports import Disk, File
+from moldau.ports import File
 from moldau.storage.errors import BrokenFile
 
+LARGEST = 256 << 20
 _OFFSETS = Struct(">ii")
 _TIMES = Struct(">qi")
+
+
+class Files(Protocol):
+    """Where index files are: what is none there is a BrokenFile."""
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
 
 
 class Entries:
@@ -66,43 +74,67 @@ class Entries:
 
 
 @contextmanager
-def _entries(disk: Disk, path: str, entry: Struct) -> Iterator[Entries]:
-    file = disk.open(path)
+def _entries(files: Files, path: str, entry: Struct) -> Iterator[Entries]:
+    file = files.open(path)
     try:
         yield Entries(file, entry, path)
     finally:
         file.close()
 
 
-def position_before(disk: Disk, path: str, offset: int) -> int:
+def position_before(files: Files, path: str, offset: int) -> int:
     """As ``Index.position_before``, from the ``.index`` file."""
-    with _entries(disk, path, _OFFSETS) as entries:
+    with _entries(files, path, _OFFSETS) as entries:
         number = entries.up_to(offset)
         return entries.at(number - 1)[1] if number else 0
 
 
-def entry_under(disk: Disk, path: str, position: int, offset: int) -> tuple[int, int] | None:
+def entry_under(files: Files, path: str, position: int, offset: int) -> tuple[int, int] | None:
     """The last entry (relative offset, position) whose batch begins at or before ``position`` and ends before
     ``offset``."""
-    with _entries(disk, path, _OFFSETS) as entries:
+    with _entries(files, path, _OFFSETS) as entries:
         number = min(entries.up_to(position, 1), entries.up_to(offset - 1))
         return entries.at(number - 1) if number else None
 
 
-def last_entry(disk: Disk, path: str) -> tuple[int, int] | None:
+def last_entry(files: Files, path: str) -> tuple[int, int] | None:
     """The last (relative offset, position) of an ``.index`` file, None of an empty one."""
-    with _entries(disk, path, _OFFSETS) as entries:
+    with _entries(files, path, _OFFSETS) as entries:
         return entries.at(entries.count - 1) if entries.count else None
 
 
-def offset_before(disk: Disk, path: str, timestamp: int) -> int:
+def offset_before(files: Files, path: str, timestamp: int) -> int:
     """As ``Index.offset_before``, from the ``.timeindex`` file."""
-    with _entries(disk, path, _TIMES) as entries:
+    with _entries(files, path, _TIMES) as entries:
         number = entries.up_to(timestamp)
         return entries.at(number - 1)[1] if number else 0
 
 
-def last_time(disk: Disk, path: str) -> tuple[int, int] | None:
+def last_time(files: Files, path: str) -> tuple[int, int] | None:
     """The last (timestamp, relative offset) of a ``.timeindex`` file, None of an empty one."""
-    with _entries(disk, path, _TIMES) as entries:
+    with _entries(files, path, _TIMES) as entries:
         return entries.at(entries.count - 1) if entries.count else None
+
+
+def read(files: Files, path: str) -> bytes:
+    """The whole file; BrokenFile when it is larger than any index."""
+    file = files.open(path)
+    try:
+        size = file.size()
+        if size > LARGEST:
+            raise BrokenFile(f"{path}: {size} bytes are more than an index has")
+        return file.pread(size, 0)
+    finally:
+        file.close()
+
+
+def write(files: Files, path: str, data: bytes, at: int, *, cut: bool) -> None:
+    """Have ``data`` in the file from ``at`` on, as its end if it is ``cut``; whatever else stood there gives way."""
+    file = files.open(path, create=True)
+    try:
+        if cut:
+            file.truncate(at)
+        if data:
+            file.pwrite((data,), at)
+    finally:
+        file.close()

@@ -17,6 +17,7 @@ from moldau.storage.config import LogConfig
 from moldau.storage.errors import BrokenFile, DirOffline, LogError
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.log import Log
+from moldau.storage.offset_files import OFFSET_FILES
 from moldau.storage.recovery import Known, Loaded, load
 from moldau.terms import TopicPartition
 from moldau.terms.named import NamedTuple
@@ -24,7 +25,6 @@ from moldau.terms.named import NamedTuple
 if TYPE_CHECKING:
     from moldau.storage.log_dirs import LogDirs
 
-OFFSET_FILES = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANED_TO)
 ConfigOf = Callable[[TopicPartition], LogConfig]
 
 
@@ -66,6 +66,7 @@ class DirLoad:
                 disk.sync_dir(path)
             for name in OFFSET_FILES:
                 self._offsets[name] = self._read_offsets(name)
+            self.dir.starts.on_file = self._offsets[names.LOG_STARTS] or {}
             self._found = [found for name in disk.list_dir(path) if (found := self._look_at(name)) is not None]
             if not self._found and not disk.exists(f"{path}/{names.RECOVERY_POINTS}"):
                 # A later start that finds logs and no such file knows that it was lost.
@@ -73,7 +74,20 @@ class DirLoad:
         except OSError as error:
             self.dir.fail(error)
             self._found = []
+        if self._clean:
+            self._miss_folders()
         self._rest = iter(self._found)
+
+    def _miss_folders(self) -> None:
+        """After a clean stop the checkpoint names the logs that are here. One that had records and is gone would be
+        made anew, empty, and be taken for in sync: the stop does not count as clean then (KIP-966)."""
+        found = {found.partition for found in self._found}
+        points = self._offsets.get(names.RECOVERY_POINTS) or {}
+        gone = [str(partition) for partition, point in points.items() if point and partition not in found]
+        if gone:
+            self.epoch = -1
+            found_gone = f"{self.dir.path}/{gone[0]} is gone, with its records ({len(gone)} such folders)"
+            self.findings.append(f"{found_gone}; the last stop does not count as clean")
 
     def _clear(self, *files: str) -> None:
         """Give folders that stand where a file of ours is to be written another name: a failed write, now or at the
@@ -115,7 +129,7 @@ class DirLoad:
             self.findings.append(f"{error}; the file is ignored")
             return None
         except OSError as error:
-            verdict = self.dir.judge(error)
+            verdict = self.dir.judge(error, path)
             self.findings.append(f"{verdict}; the file is ignored")
             return None
         if problems:
@@ -151,7 +165,8 @@ class DirLoad:
     def _known(self, found: Found) -> Known:
         points = self._offsets[names.RECOVERY_POINTS]
         point = None if points is None else points.get(found.partition, 0)
-        return Known(self._clean, point, (self._offsets[names.LOG_STARTS] or {}).get(found.partition, 0))
+        starts = self._offsets[names.LOG_STARTS]
+        return Known(self._clean, point, None if starts is None else starts.get(found.partition))
 
     def end(self, batch: Batch) -> None:
         """The batch was read: its logs are the directory's, or the directory has failed."""
@@ -164,12 +179,15 @@ class DirLoad:
         for found, config, folder, outcome in batch.outcomes:
             if isinstance(outcome, str):
                 self._dirs.unusable[found.partition] = folder.path
+                self._keep_offsets(found.partition)
                 self.findings.append(f"{folder.path!r} cannot be loaded and is left as it is: {outcome}")
                 continue
             folder.dir = self.dir
             log = Log(folder, found.partition, config, outcome)
             log.findings = outcome.findings
             self.findings += outcome.findings
+            if outcome.lost:
+                self.epoch = -1  # the stop was clean, and what it vouched for is not there
             log.high_watermark = min(max(marks.get(found.partition, 0), log.log_start_offset), log.log_end_offset)
             log.cleaned_to = cleaned.get(found.partition, -1)
             if log.known_producers is None:
@@ -178,6 +196,11 @@ class DirLoad:
                 self._dirs.futures.found(log, found.name)
             else:
                 self.findings += self._dirs.take_in(log, self._now_ms)
+
+    def _keep_offsets(self, partition: TopicPartition) -> None:
+        for name, offsets in self._offsets.items():
+            if offsets is not None and partition in offsets:
+                self.dir.unused.setdefault(name, {})[partition] = offsets[partition]
 
 
 class Batch:
@@ -198,11 +221,14 @@ class Batch:
             private = LogDir(self._dir.disk, self._dir.path)
             folder = Folder(private, f"{private.path}/{found.name}")
             outcome: Loaded | str
+            repaired: list[str] = []
+            private.on_repair = repaired.append
             try:
                 with private.watch:
                     if not self._dir.disk.is_dir(folder.path):
                         continue
                     outcome = load(folder, known, config.index_interval_bytes)
+                    outcome.findings += repaired
             except DirOffline as error:
                 self.error = error.__cause__ if isinstance(error.__cause__, OSError) else OSError(str(error))
                 return

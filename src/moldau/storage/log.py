@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from moldau.ports.disk import Stretch
@@ -20,10 +21,11 @@ from moldau.storage.config import LogConfig
 from moldau.storage.errors import CorruptLog, DiskFull, LogError, OffsetOutOfRange
 from moldau.storage.flush import Flush, save_producers, small_files
 from moldau.storage.folder import Folder, LogDir
+from moldau.storage.log_starts import mark_restarted
 from moldau.storage.producer_state import load_producers
 from moldau.storage.producers import Producers, Written
 from moldau.storage.recovery import Known, Loaded, load
-from moldau.storage.retention import retain
+from moldau.storage.retention import retain, take_passed
 from moldau.storage.rolling import Limits
 from moldau.storage.segment import FEW_ENTRIES, Mark, Segment
 from moldau.storage.slow import at_once
@@ -52,7 +54,8 @@ class Log:
         "_flush_messages", "_interval", "_log_append_time", "active", "admission", "bases", "changed",
         "cleaned_to", "config", "dir", "epochs", "epochs_changed", "findings", "folder", "high_watermark",
         "known_producers", "last_flush_ms", "limits", "log_end_offset", "log_start_offset", "partition",
-        "recovery_point", "restart_point", "sealed", "segments", "swap", "topic_id", "topic_id_saved", "truncations",
+        "recovery_point", "restart_point", "restarted", "sealed", "segments", "swap", "topic_id", "topic_id_saved",
+        "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -68,6 +71,8 @@ class Log:
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_start_offset
         self.recovery_point = loaded.recovery_point
+        self.restarted = loaded.restarted
+        """The log started over, and what the checkpoint files have of it is outdated (``log_starts.py``)."""
         self.restart_point = loaded.recovery_point
         """The recovery point that the checkpoint file holds: a restart reads the log from there."""
         self.epochs: EpochTable = loaded.epochs
@@ -95,12 +100,15 @@ class Log:
         dir.ensure_online()
         with dir.watch:
             dir.disk.make_dirs(folder.path)
+            restarted = dir.starts.may_hold(partition)  # of another topic of that name, or from before a move
+            if restarted:
+                mark_restarted(folder)
             folder.say_topic(topic_id)
         segment = Segment.unmade(folder)
         folder.names.touch()
         dir.names.touch()
         segment.created_ms = now_ms
-        loaded = Loaded(segments=[segment], topic_id=topic_id)
+        loaded = Loaded(segments=[segment], topic_id=topic_id, restarted=restarted)
         log = cls(folder, partition, config, loaded)
         log.topic_id_saved = False
         log.changed = True
@@ -277,11 +285,14 @@ class Log:
             save_producers(self.folder, self.known_producers, self.log_end_offset)
         segment = Segment(self.folder, base_offset)
         segment.created_ms = now_ms
+        if not old.size:  # it was never made, and what is left must not look as if it had been lost
+            old.open(create=True)
         segment.open(create=True)
         self.limits = Limits(self.config, self.dir.random)
         self.folder.names.touch()
         self.segments.append(segment)
         self.bases.append(base_offset)
+        old.below = base_offset
         self.active = segment
         self.dir.rolled.append(self)
 
@@ -324,7 +335,13 @@ class Log:
                 return segment.lend(position, max_bytes, None if after <= up_to else up_to, at_least_one)
             if segment.damage:  # what is missing here was not compacted away
                 raise CorruptLog(segment.path(), segment.size, segment.damage)
+            if not self._may_have_gap(segment.base_offset, after):
+                raise CorruptLog(segment.path(), segment.size, f"records from offset {offset} to {after} are missing")
         return b""
+
+    def _may_have_gap(self, base: int, after: int) -> bool:
+        """Whether compaction, here or at a leader, may have taken the last records of the segment from ``base`` on."""
+        return self.config.compact or self.cleaned_to >= after or after - base > _MAX_RELATIVE
 
     def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
         """The first record not older than ``timestamp`` (ms): time, offset and leader epoch; None if there is none."""
@@ -376,12 +393,21 @@ class Log:
         """``count`` segments from the ``at``-th on give way to ``new`` ones."""
         self.segments[at : at + count] = new
         self.bases = [segment.base_offset for segment in self.segments]
+        for segment, following in pairwise(self.segments):
+            segment.below = following.base_offset
 
     def retention_pass(self, now_ms: int, at_most: int | None = None) -> int:
-        """Take away the oldest segments (``at_most`` so many) that may go; how many bytes. The log's start moves up."""
+        """Move the log's start over the oldest segments that may go, and take away those (``at_most`` so many) below
+        the start that is on the disk; how many bytes."""
         self.dir.ensure_online()
         with self.dir.watch:
             return retain(self, now_ms, at_most)
+
+    def remove_passed(self, now_ms: int, at_most: int) -> int:
+        """Take away segments (``at_most`` so many) below the log's start as it is on the disk; how many bytes."""
+        self.dir.ensure_online()
+        with self.dir.watch:
+            return take_passed(self, now_ms, at_most)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that were silent for too long; those still on disk are left there."""

@@ -23,10 +23,11 @@ from moldau.storage.folder import Folder, LogDir, OpenFiles
 from moldau.storage.future import Futures
 from moldau.storage.loading import ConfigOf, DirLoad
 from moldau.storage.log import Log
-from moldau.storage.offset_files import Checkpoint, OffsetFiles
+from moldau.storage.offset_files import Checkpoint, OffsetFiles, offsets_of
 from moldau.storage.producer_state import restore
 from moldau.storage.recovery import Known
-from moldau.storage.retention import Deletion
+from moldau.storage.retention import Deletion, passed
+from moldau.storage.slow import at_once
 from moldau.terms import TopicPartition
 
 FLUSHED_AT_ONCE = 50
@@ -68,6 +69,8 @@ class LogDirs:
         self._names = count(1).__next__
         self._offset_files = OffsetFiles(disk)
         for dir in self.dirs:
+            dir.starts.is_kept = True
+            dir.on_repair = lambda sentence: self.damaged.on_found(sentence)
             dir.restart_points = lambda dir=dir: self._write_recovery_points(dir)
 
     @property
@@ -328,17 +331,17 @@ class LogDirs:
 
     def retention_pass(self, now_ms: int) -> int:
         """Take away segments that retention allows to go, and forget silent producers; how many bytes."""
-        steps = self.retention_in_turns(now_ms)
-        try:
-            while True:
-                next(steps)
-        except StopIteration as end:
-            freed: int = end.value
-            return freed
+        freed = at_once(self.retention_in_turns(now_ms))
+        for checkpoint in self.passed_due():
+            checkpoint.run()
+            self.end_checkpoint(checkpoint)
+        return freed + at_once(self.removal_in_turns(now_ms))
 
     def retention_in_turns(self, now_ms: int, at_once: int = 10) -> Generator[None, None, int]:
-        """The same, with a pause after ``at_once`` logs, and after so many segments of one log. A log in which it
-        meets damage keeps what it has, and the next one follows.
+        """Move log starts up, with a pause after ``at_once`` logs, and after so many segments of one log; bytes freed.
+
+        What lies below a start goes when the start is on the disk: ``passed_due``, then ``removal_in_turns``. A log in
+        which it meets damage keeps what it has, and the next one follows.
         """
         freed = 0
         for number, log in enumerate(self._online_logs(), 1):
@@ -349,6 +352,21 @@ class LogDirs:
                     yield
             if not number % at_once:
                 yield
+        return freed
+
+    def passed_due(self) -> list[Checkpoint]:
+        """Checkpoints to write of the directories in which log starts have passed segments that wait for that."""
+        dirs = {id(log.dir): log.dir for log in self._online_logs() if passed(log)}
+        return [checkpoint for dir in dirs.values() for checkpoint in self.checkpoints_due(dir)]
+
+    def removal_in_turns(self, now_ms: int, at_once: int = 10) -> Generator[None, None, int]:
+        """Take away segments below the log starts on the disk, with a pause after ``at_once``; bytes freed."""
+        freed = 0
+        for log in filter(passed, self._online_logs()):
+            with self.damaged.guard(log, "the removal of segments"):
+                while self._holds(log) and (gone := log.remove_passed(now_ms, at_once)):
+                    freed += gone
+                    yield
         return freed
 
     def producers_in_turns(self) -> Generator[None, None, None]:
@@ -401,17 +419,7 @@ class LogDirs:
         due = []
         for dir in self.online if of is None else [of]:
             logs = self._logs_in(dir)
-            offsets = {
-                names.RECOVERY_POINTS: {log.partition: log.recovery_point for log in logs},
-                names.LOG_STARTS: {
-                    log.partition: log.log_start_offset
-                    for log in logs
-                    if log.log_start_offset > log.segments[0].base_offset
-                },
-                names.HIGH_WATERMARKS: {log.partition: log.high_watermark for log in logs},
-                names.CLEANED_TO: {log.partition: log.cleaned_to for log in logs if log.cleaned_to >= 0},
-            }
-            due.append(Checkpoint(self._offset_files, dir, offsets, logs))
+            due.append(Checkpoint(self._offset_files, dir, offsets_of(dir, logs), logs))
         return due
 
     def end_checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -429,8 +437,7 @@ class LogDirs:
     def _write_recovery_points(self, dir: LogDir) -> None:
         """Of one directory, at once: a log in it was cut below what the file says. OSError when it cannot."""
         logs = self._logs_in(dir)
-        points = {names.RECOVERY_POINTS: {log.partition: log.recovery_point for log in logs}}
-        checkpoint = Checkpoint(self._offset_files, dir, points, logs)
+        checkpoint = Checkpoint(self._offset_files, dir, offsets_of(dir, logs, names.RECOVERY_POINTS), logs)
         checkpoint.run()
         checkpoint.settle()
         if checkpoint.error is not None:

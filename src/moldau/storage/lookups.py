@@ -36,8 +36,8 @@ def _by_the_ends(segment: Segment) -> tuple[int, int]:
 
     BrokenFile when either file lost its end, points beyond the log, or to no batch: then only the whole log can tell.
     """
-    disk, index_path, times_path = segment.folder.disk, segment.path(INDEX), segment.path(TIME_INDEX)
-    newest, entry = index_file.last_time(disk, times_path), index_file.last_entry(disk, index_path)
+    files, index_path, times_path = segment.folder, segment.path(INDEX), segment.path(TIME_INDEX)
+    newest, entry = index_file.last_time(files, times_path), index_file.last_entry(files, index_path)
     timestamp, offset = (newest[0], segment.base_offset + newest[1]) if newest is not None else (-1, -1)
     position = entry[1] if entry is not None else 0
     if position >= segment.size:
@@ -58,7 +58,7 @@ def offset_before(segment: Segment, timestamp: int) -> int:
     if segment.kept_index is None:
         try:
             path = segment.path(TIME_INDEX)
-            return segment.base_offset + index_file.offset_before(segment.folder.disk, path, timestamp)
+            return segment.base_offset + index_file.offset_before(segment.folder, path, timestamp)
         except (FileNotFoundError, BrokenFile):
             segment.rebuild_index()
     return segment.base_offset + segment.index.offset_before(timestamp)
@@ -69,7 +69,7 @@ def position_before(segment: Segment, offset: int) -> int:
     if segment.kept_index is None:
         try:
             path = segment.path(INDEX)
-            position = index_file.position_before(segment.folder.disk, path, offset - segment.base_offset)
+            position = index_file.position_before(segment.folder, path, offset - segment.base_offset)
             if position >= segment.size > 0:
                 raise BrokenFile(f"{path} points beyond the log")
             return position
@@ -86,7 +86,7 @@ def entry_under(segment: Segment, position: int, offset: int) -> int:
     if segment.kept_index is not None:
         return segment.kept_index.entry_under(position, offset)
     try:
-        entry = index_file.entry_under(segment.folder.disk, segment.path(INDEX), position, offset)
+        entry = index_file.entry_under(segment.folder, segment.path(INDEX), position, offset)
         if entry is not None:
             header = next(segment.walk(entry[1]))[1]
             if header.last_offset - segment.base_offset == entry[0]:

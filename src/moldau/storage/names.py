@@ -28,6 +28,8 @@ CLEANED_TO = "cleaner-offset-checkpoint"
 META = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
+RESTARTED = "restarted"
+"""In a partition's folder: what the checkpoint files say of its log was said of what it was before it started over."""
 
 DELETE_FOLDER = "-delete"
 STRAY_FOLDER = "-stray"

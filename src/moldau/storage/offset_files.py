@@ -6,13 +6,13 @@ then ``LogDirs.end_checkpoint`` takes note. Decides nothing about offsets. What 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from moldau.ports import Disk
 from moldau.storage.checkpoints import format_offsets
-from moldau.storage.names import RECOVERY_POINTS
+from moldau.storage.names import CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from moldau.terms import TopicPartition
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from moldau.storage.log import Log
 
 Offsets = Mapping[TopicPartition, int]
+OFFSET_FILES = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
 
 
 class OffsetFiles:
@@ -57,13 +58,32 @@ class OffsetFiles:
                 self._written[path] = data
 
 
+def offsets_of(dir: LogDir, logs: Iterable[Log], *files: str) -> dict[str, dict[TopicPartition, int]]:
+    """What the checkpoint ``files`` of a directory (default: all) are to hold for ``logs``, and for those in it that
+    are not in use: what was recorded of them decides, when they are loaded again, whether they are whole."""
+    found: dict[str, dict[TopicPartition, int]] = {}
+    for name in files or OFFSET_FILES:
+        found[name] = dict(dir.unused.get(name, {}))
+    some = list(logs)
+    for name, offsets in found.items():
+        if name == RECOVERY_POINTS:
+            offsets.update((log.partition, log.recovery_point) for log in some)
+        elif name == LOG_STARTS:
+            offsets.update((log.partition, log.log_start_offset) for log in some if log.log_end_offset)
+        elif name == HIGH_WATERMARKS:
+            offsets.update((log.partition, log.high_watermark) for log in some)
+        else:
+            offsets.update((log.partition, log.cleaned_to) for log in some if log.cleaned_to >= 0)
+    return found
+
+
 class Checkpoint:
     """One directory's offsets at one moment, by file name, in a form that a worker thread can write; an error is kept.
 
     ``logs`` are those of the recovery points, beside which ``Log.restart_point`` is kept.
     """
 
-    __slots__ = ("dir", "error", "logs", "offsets", "turn", "_files")
+    __slots__ = ("dir", "error", "logs", "offsets", "turn", "_files", "_restarted")
 
     def __init__(self, files: OffsetFiles, dir: LogDir, offsets: Mapping[str, Offsets], logs: list[Log]) -> None:
         self.dir = dir
@@ -74,6 +94,8 @@ class Checkpoint:
         self._files = files
         for log in logs:  # from now on the file may hold as much: a log cut below it must say so before it goes on
             log.restart_point = max(log.restart_point, log.recovery_point)
+        self._restarted = [(log, log.truncations) for log in logs if log.restarted]
+        dir.starts.under_way += LOG_STARTS in offsets
 
     def run(self) -> None:
         """Write what changed."""
@@ -89,3 +111,8 @@ class Checkpoint:
             points = self.offsets[RECOVERY_POINTS]
             for log in self.logs:
                 log.restart_point = points[log.partition]
+        starts = self.offsets.get(LOG_STARTS)
+        if starts is not None:
+            self.dir.starts.under_way -= 1
+            if self.error is None and self._files.is_newest(f"{self.dir.path}/{LOG_STARTS}", self.turn):
+                self.dir.starts.written(starts, self._restarted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from moldau.storage.errors import BrokenFile, CorruptLog
+from moldau.storage.errors import BrokenFile, CorruptLog, NoFile
 from moldau.storage.folder import Folder
 from moldau.storage.names import SNAPSHOT, offset_name, parse_offset_name
 from moldau.storage.producers import Producers
@@ -28,7 +28,7 @@ def drop_snapshots(folder: Folder, above: int) -> None:
     for name in folder.disk.list_dir(folder.path):
         parsed = parse_offset_name(name)
         if parsed is not None and parsed.kind == SNAPSHOT and parsed.offset > above:
-            folder.disk.remove(folder.file(name))
+            folder.remove(folder.file(name))
             folder.names.touch()
 
 
@@ -52,7 +52,9 @@ def newest_snapshot(folder: Folder, start: int, end: int) -> Producers:
     for offset in sorted(offsets, reverse=True):
         path = folder.file(offset_name(offset, SNAPSHOT))
         try:
-            return Producers.parse(folder.disk.read(path), offset, path)
+            return Producers.parse(folder.read(path), offset, path)
+        except NoFile as error:
+            folder.dir.on_repair(str(error))
         except BrokenFile:
             folder.disk.remove(path)
     return Producers(start)

@@ -1,32 +1,24 @@
-"""What a start finds in a partition's folder: half-done swaps are finished or undone, a torn tail is cut, the rest
-trusted.
+"""What a start makes of a partition's folder: a torn tail is cut, the rest is trusted.
 
 Decides the log's end. After a clean stop only the tail of the last segment is looked at; after anything else every byte
 from the recovery point on is read and checked, and nothing before it. Whatever is not the log itself (indexes, epochs,
 producer snapshots) is made again when it is missing or broken. What was repaired or lost is named in
-``Loaded.findings``. Rules for ``.deleted``, ``.cleaned`` and ``.swap``: Apache Kafka's LogLoader (KAFKA-6264,
-KAFKA-12520).
+``Loaded.findings``. Read next: ``folder_contents.py``.
 """
 
 from __future__ import annotations
 
 from moldau.replication.epochs import EpochTable
-from moldau.storage.checkpoints import parse_epochs, parse_partition_metadata
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
+from moldau.storage.folder_contents import epochs_by_batches, is_filled, segments_of, stored_epochs, tidy, topic_id_in
 from moldau.storage.index_file import last_entry
 from moldau.storage.names import (
-    CLEANED,
-    DELETED,
     EPOCHS,
     INDEX,
-    LOG,
     PARTITION_METADATA,
-    SNAPSHOT,
-    SWAP,
+    RESTARTED,
     TIME_INDEX,
-    TXN_INDEX,
-    OffsetFile,
     offset_name,
     parse_offset_name,
 )
@@ -48,12 +40,13 @@ _NO_ENTRY_YET = 1 << 20
 class Known(NamedTuple):
     """What the log directory's checkpoints say of a log before it is loaded.
 
-    ``recovery_point`` is None when the file that would tell was lost: any part of the log may be durable then.
+    ``recovery_point`` is None when the file that would tell was lost: any part of the log may be durable then. So is
+    ``log_start_offset`` when the file has none of this log.
     """
 
     clean: bool = False
     recovery_point: int | None = 0
-    log_start_offset: int = 0
+    log_start_offset: int | None = None
 
 
 @value(frozen=False, kw_only=True)
@@ -69,30 +62,41 @@ class Loaded:
     producers: Producers | None = field(default_factory=Producers)
     topic_id: bytes | None = None
     findings: list[str] = field(default_factory=list)
+    restarted: bool = False
+    lost: bool = False
+    """Records are missing that a clean stop vouched for."""
 
 
 def load(folder: Folder, known: Known, interval: int) -> Loaded:
     """Load the log in ``folder``; OSError when the disk fails. ``interval``: bytes between index entries made again."""
     findings: list[str] = []
     names = folder.disk.list_dir(folder.path)
+    if RESTARTED in names or not names:
+        known = known._replace(log_start_offset=None)
     if names == [PARTITION_METADATA] and not (known.recovery_point or known.log_start_offset):
         # Of ten thousand partitions most may never have had a record: nothing below would find anything.
-        topic_id = _topic_id(folder, names, findings)
+        topic_id = topic_id_in(folder, names, findings)
         return Loaded(segments=[Segment.unmade(folder)], topic_id=topic_id, findings=findings)
     settled = not any((parsed := parse_offset_name(name)) is not None and parsed.state for name in names)
     if not settled:
-        names = _tidy(folder, names, findings)
-    segments = _segments(folder, names, findings, known, settled=settled)
-    loaded = Loaded(segments=segments, findings=findings, topic_id=_topic_id(folder, names, findings))
-    stored = _stored_epochs(folder, names, findings)
-    loaded.epochs = stored.copy() if stored is not None else _epochs_in(segments)
-    end = _trusted_end(segments, known, findings) if known.clean else None
-    if end is None:
-        end = _recover(loaded, known, interval)
+        names = tidy(folder, names, findings)
+    segments = segments_of(folder, names, findings, known, settled=settled)
+    loaded = Loaded(segments=segments, findings=findings, topic_id=topic_id_in(folder, names, findings))
+    loaded.restarted = RESTARTED in names
+    stored = stored_epochs(folder, names, findings)
+    loaded.epochs = stored.copy() if stored is not None else epochs_by_batches(segments)
+    found = _trusted_end(segments, known, findings) if known.clean else None
+    if found is None:
+        found = _recover(loaded, known, interval)
     else:
         _make_missing_indexes(folder, names, loaded, interval)
-        loaded.producers = load_producers(folder, segments, end, findings)
-    start = max(known.log_start_offset, segments[0].base_offset if segments else 0)
+        loaded.producers = load_producers(folder, segments, found.offset, findings)
+    end = found.offset
+    if known.clean and end < (known.recovery_point or 0):
+        left = known.recovery_point
+        findings.append(f"{folder.path}: the log ends at {end}, below {left}, though that was there at a clean stop")
+        loaded.lost = True
+    start = max(known.log_start_offset or 0, segments[0].base_offset if segments else 0)
     if end < start and any(segment.size for segment in segments) and start > max(known.recovery_point or 0, end):
         # Nothing says that this log ever reached so far: the line is damaged, or a power cut took the records that the
         # log had before it. What is on disk stays. Were it removed, the empty log would be taken for a whole one.
@@ -112,6 +116,11 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
     loaded.log_start_offset, loaded.log_end_offset = start, end
     loaded.recovery_point = end if known.clean and not findings else min(known.recovery_point or 0, end)
     loaded.epochs.truncate_from_end(end)
+    if found.epoch >= 0 and start < end and loaded.epochs.latest != found.epoch:
+        # A follower that names an epoch that nobody had is told to diverge for ever.
+        path, latest = folder.file(EPOCHS), loaded.epochs.latest
+        findings.append(f"{path}: the last epoch is {latest}, that of the last batch {found.epoch}; it is made again")
+        loaded.epochs = epochs_by_batches(segments)
     loaded.epochs.truncate_from_start(start)
     loaded.epochs_changed = loaded.epochs != (stored if stored is not None else EpochTable())
     for segment in segments:
@@ -131,96 +140,6 @@ def _first(folder: Folder, start: int) -> Segment:
     return segment
 
 
-# -- files ----------------------------------------------------------------------------------------------------------
-
-
-def _tidy(folder: Folder, names: list[str], findings: list[str]) -> list[str]:
-    """Finish or undo what compaction and deletion left half-done; the names that remain."""
-    found = [(name, parsed) for name in names if (parsed := parse_offset_name(name)) is not None]
-    cleaned_from = min((parsed.offset for _, parsed in found if parsed.state == CLEANED), default=None)
-    swaps: list[tuple[str, OffsetFile]] = []
-    for name, parsed in found:
-        # A swap at or above a .cleaned file belongs to a replacement that was not complete (KAFKA-6264).
-        undone = parsed.state == SWAP and cleaned_from is not None and parsed.offset >= cleaned_from
-        if parsed.state in (DELETED, CLEANED) or undone:
-            folder.disk.remove(folder.file(name))
-        elif parsed.state == SWAP:
-            swaps.append((name, parsed))
-    _finish_swaps(folder, found, swaps, findings)
-    folder.names.touch()
-    return folder.disk.list_dir(folder.path)
-
-
-def _finish_swaps(
-    folder: Folder, found: list[tuple[str, OffsetFile]], swaps: list[tuple[str, OffsetFile]], findings: list[str]
-) -> None:
-    """The swapped-in segments are whole: delete what they replace, then give them their names.
-
-    One that does not parse is dropped while what it would replace is there: of that, the segment at the same offset is
-    the first to go. Afterwards it is all there is, and stays as far as it is sound.
-    """
-    live = {old.offset for _, old in found if not old.state and old.kind == LOG}
-    dropped = set()
-    for name, parsed in swaps:
-        if parsed.kind != LOG:
-            continue
-        segment = Segment(folder, parsed.offset, folder.disk.size(folder.file(name)), SWAP)
-        end = parsed.offset
-        try:
-            for _, header in segment.walk(0):
-                end = header.next_offset
-        except CorruptLog as error:
-            if parsed.offset in live:
-                findings.append(f"{error}; what it should have replaced is kept instead")
-                dropped.add(parsed.offset)
-            else:
-                findings.append(f"{error}; what it replaced is gone")
-        segment.drop()
-        for other, old in found if parsed.offset not in dropped else ():
-            if not old.state and old.kind != SNAPSHOT and parsed.offset <= old.offset < max(end, parsed.offset + 1):
-                folder.disk.remove(folder.file(other))
-    for name, parsed in sorted(swaps, key=lambda swap: swap[1].kind == LOG):  # the log last: it makes the segment real
-        if parsed.offset in dropped:
-            folder.disk.remove(folder.file(name))
-        else:
-            folder.disk.rename(folder.file(name), folder.file(offset_name(parsed.offset, parsed.kind)))
-
-
-def _segments(folder: Folder, names: list[str], findings: list[str], known: Known, *, settled: bool) -> list[Segment]:
-    """A segment for each .log file, in order. Index files without one are removed.
-
-    Unless they tell that a segment was lost: when nothing was under way as the process ended (``settled``), an index
-    that has entries had a log. The segment counts as damaged then, so that nobody reads on behind it unawares.
-    """
-    size, logs, indexes = folder.disk.size, set(), []
-    for name in names:
-        parsed = parse_offset_name(name)
-        if parsed is not None and not parsed.state:
-            if parsed.kind == LOG:
-                logs.add(parsed.offset)
-            elif parsed.kind in (INDEX, TIME_INDEX, TXN_INDEX):
-                indexes.append((parsed.offset, parsed.kind, name))
-        elif parsed is None and name.endswith(LOG):
-            findings.append(f"{folder.file(name)!r} is no name of a segment; the file is left alone")
-    segments = [Segment(folder, base, size(folder.file(offset_name(base, LOG)))) for base in sorted(logs)]
-    empty = {segment.base_offset: segment for segment in segments[:-1] if not segment.size}
-    for offset, kind, name in indexes:
-        filled = kind == INDEX and settled and (offset in empty or offset not in logs) and size(folder.file(name)) > 0
-        if filled and offset in empty and (known.clean or offset < (known.recovery_point or 0)):
-            _lost(empty[offset], "the file is empty", findings)
-        elif filled and offset not in logs and segments and segments[0].base_offset < offset:
-            segments.append(Segment(folder, offset))
-            _lost(segments[-1], "the file is gone", findings)
-        elif offset not in logs:
-            folder.disk.remove(folder.file(name))
-    return sorted(segments, key=lambda segment: segment.base_offset)
-
-
-def _lost(segment: Segment, reason: str, findings: list[str]) -> None:
-    segment.damage = reason
-    findings.append(f"{segment.path()}: {reason}, though its index has entries")
-
-
 def _make_missing_indexes(folder: Folder, names: list[str], loaded: Loaded, interval: int) -> None:
     """Make the indexes of segments that have none, here where it holds up nobody; a few entries may be missing in
     others."""
@@ -229,7 +148,7 @@ def _make_missing_indexes(folder: Folder, names: list[str], loaded: Loaded, inte
         paths = [offset_name(segment.base_offset, kind) for kind in (INDEX, TIME_INDEX)]
         missing = not there.issuperset(paths)
         if not missing and segment.size > _NO_ENTRY_YET:
-            missing = not folder.disk.size(folder.file(paths[0]))
+            missing = not is_filled(folder, paths[0])
         if segment.size and missing:
             try:
                 segment.rebuild_index(interval)
@@ -238,59 +157,29 @@ def _make_missing_indexes(folder: Folder, names: list[str], loaded: Loaded, inte
                 loaded.findings.append(f"{error}, in spite of a clean stop")
 
 
-def _topic_id(folder: Folder, names: list[str], findings: list[str]) -> bytes | None:
-    if PARTITION_METADATA not in names:
-        return None
-    path = folder.file(PARTITION_METADATA)
-    try:
-        return parse_partition_metadata(folder.disk.read(path), path)
-    except BrokenFile as error:
-        findings.append(str(error))
-        return None
-
-
-def _stored_epochs(folder: Folder, names: list[str], findings: list[str]) -> EpochTable | None:
-    """The epoch table as its file has it; None when the file is missing, empty or broken."""
-    path = folder.file(EPOCHS)
-    try:
-        data = folder.disk.read(path) if EPOCHS in names else b""
-        return EpochTable(parse_epochs(data, path)) if data else None
-    except BrokenFile as error:
-        findings.append(f"{error}; the epochs are read from the log again")
-        return None
-
-
-def _epochs_in(segments: list[Segment]) -> EpochTable:
-    """The epoch table by the batches of the whole log."""
-    table = EpochTable()
-    try:
-        for segment in segments:
-            for _, header in segment.walk(0):
-                if header.leader_epoch > table.latest:
-                    table.assign(header.leader_epoch, header.base_offset)
-    except CorruptLog:
-        pass  # a torn tail: what follows decides where the log ends
-    return table
-
-
 # -- the end of the log ---------------------------------------------------------------------------------------------
 
 
-def _trusted_end(segments: list[Segment], known: Known, findings: list[str]) -> int | None:
+class _End(NamedTuple):
+    """The log's end, and the leader epoch of the batch before it, -1 when that was not looked at."""
+
+    offset: int
+    epoch: int = -1
+
+
+def _trusted_end(segments: list[Segment], known: Known, findings: list[str]) -> _End | None:
     """The end after a clean stop, from the last batches alone; None when they do not end where the file does."""
     if not segments:
-        return known.log_start_offset
+        return _End(known.log_start_offset or 0)
     last = segments[-1]
-    if not last.size:
-        return last.base_offset
-    end = last.base_offset
+    end, epoch = last.base_offset, -1
     try:
         for _, header in last.walk(_tail(last)):
-            end = header.next_offset
+            end, epoch = header.next_offset, header.leader_epoch
     except CorruptLog as error:
         findings.append(f"{error}, in spite of a clean stop")
         return None
-    return end
+    return _End(end, epoch)
 
 
 def _tail(segment: Segment) -> int:
@@ -298,7 +187,7 @@ def _tail(segment: Segment) -> int:
     if segment.size <= _SMALL:
         return 0
     try:
-        entry = last_entry(segment.folder.disk, segment.path(INDEX))
+        entry = last_entry(segment.folder, segment.path(INDEX))
         if entry is not None and 0 < entry[1] < segment.size:
             _, header = next(segment.walk(entry[1]))
             if header.last_offset == segment.base_offset + entry[0]:
@@ -309,7 +198,7 @@ def _tail(segment: Segment) -> int:
     return positions[-1] if positions else 0
 
 
-def _recover(loaded: Loaded, known: Known, interval: int) -> int:
+def _recover(loaded: Loaded, known: Known, interval: int) -> _End:
     """Read and check everything from the recovery point on, cut at the first batch that is not sound; the log's end.
 
     When the recovery point is not known, only the last segment is cut: what is before may be durable and compacted.
@@ -330,7 +219,7 @@ def _recover(loaded: Loaded, known: Known, interval: int) -> int:
         if torn.reason:
             where = f"{segment.path()}: {torn.lost} bytes from byte {segment.size} on are cut: {torn.reason}"
             loaded.findings.append(where + (", though they were flushed" if end < recovery_point else ""))
-        lost = scan.cuts and following is not None and max(end, known.log_start_offset) < following
+        lost = scan.cuts and following is not None and max(end, known.log_start_offset or 0) < following
         if lost and not torn.reason:
             # A segment begins where the one before it ended, so this one lost its tail, at a batch boundary by chance.
             loaded.findings.append(f"{segment.path()} ends at offset {end}, though it went on to {following}")
@@ -342,7 +231,7 @@ def _recover(loaded: Loaded, known: Known, interval: int) -> int:
         if not segment.damage:
             segment.seal()  # else the next clean start would not know its largest timestamp
     scan.end(end)
-    return end
+    return _End(end, scan.epoch)
 
 
 class _Torn(NamedTuple):
@@ -351,15 +240,17 @@ class _Torn(NamedTuple):
     reason: str = ""
 
 
-def _resume(segment: Segment, recovery_point: int, interval: int) -> tuple[int, int]:
-    """Where the first batch not known to be durable begins, and its least offset; (0, ...) when that is the beginning.
+def _resume(segment: Segment, recovery_point: int, interval: int) -> tuple[int, _End]:
+    """Where the first batch not known to be durable begins, and its least offset and epoch; (0, ...) when that is the
+    beginning.
 
     The last index entries below the recovery point may not have been durable with it (``Segment.unsynced_entries``):
     they are made again from the headers there. CorruptLog when the log does not reach the recovery point.
     """
     index = segment.index
     index.truncate(recovery_point - segment.base_offset)
-    after, end, known = 0, segment.base_offset, len(index.offsets) - 2 * FEW_ENTRIES
+    after, known = 0, len(index.offsets) - 2 * FEW_ENTRIES
+    end, epoch = segment.base_offset, -1
     if known <= 0:
         segment.reset_index()
     else:
@@ -372,15 +263,16 @@ def _resume(segment: Segment, recovery_point: int, interval: int) -> tuple[int, 
     try:
         for position, header in segment.walk(after):
             if header.last_offset >= recovery_point:
-                return position, end
+                return position, _End(end, epoch)
             segment.note(position, header, interval)
-            after, end = position + header.length + LENGTH_OVERHEAD, header.next_offset
+            after = position + header.length + LENGTH_OVERHEAD
+            end, epoch = header.next_offset, header.leader_epoch
     except CorruptLog:
         if end < recovery_point:  # a torn tail just behind it is no reason to doubt what is before
             raise
     if end < recovery_point:
         raise CorruptLog(segment.path(), segment.size, f"the log ends at {end}, below {recovery_point}")
-    return after, end
+    return after, _End(end, epoch)
 
 
 class _Scan:
@@ -393,6 +285,8 @@ class _Scan:
         self._recovery_point = recovery_point
         self._producers: Producers | None = None
         self._began = False
+        self.epoch = -1
+        """Of the last sound batch that was looked at."""
 
     def end(self, end: int) -> None:
         """The log ends here: so does the producers' state."""
@@ -417,28 +311,28 @@ class _Scan:
 
     def segment(self, segment: Segment, last: bool) -> _Torn:
         """Check one segment from the recovery point (or its start) and make its index again from there."""
-        start, end = 0, segment.base_offset
+        start, found = 0, _End(segment.base_offset)
         if segment.base_offset < self._recovery_point:
             try:
-                start, end = _resume(segment, self._recovery_point, self._interval)
+                start, found = _resume(segment, self._recovery_point, self._interval)
             except CorruptLog:
                 start = 0  # index and log do not agree, or the log ends before the recovery point: all is read
         if not start:
             segment.reset_index()
-            end = segment.base_offset
+            found = _End(segment.base_offset)
         segment.damage = ""
         if not self._began:
-            self._begin(end)
-        return self._scan(segment, start, end, cut=self.cuts or last)
+            self._begin(found.offset)
+        return self._scan(segment, start, found, cut=self.cuts or last)
 
-    def _scan(self, segment: Segment, position: int, end: int, *, cut: bool) -> _Torn:
-        """Check batch by batch from ``position`` to the end of the file; where a batch is not sound, cut the file, or
-        note the damage."""
+    def _scan(self, segment: Segment, position: int, before: _End, *, cut: bool) -> _Torn:
+        """Check batch by batch from ``position``, which comes after ``before``, to the end of the file; where a batch
+        is not sound, cut the file, or note the damage."""
         epochs, producers = self._loaded.epochs, self._producers
         file = segment.open()
         size = segment.size
         start, chunk, reason = position, b"", ""
-        epoch = epochs.epoch_at(end - 1) if position else -1
+        end, epoch = before
         while position < size:
             header = None
             for _ in range(2):  # a batch larger than a chunk is read whole the second time
@@ -449,7 +343,7 @@ class _Scan:
                         break
                 wanted = max(_SCAN_BYTES, header.length + LENGTH_OVERHEAD if header is not None else 0)
                 chunk, start = file.pread(min(wanted, size - position), position), position
-            reason = _doubt(chunk, position - start, header, (end, epoch), segment.base_offset)
+            reason = _doubt(chunk, position - start, header, (end, epoch), segment)
             if reason or header is None:
                 break
             segment.note(position, header, self._interval)
@@ -464,6 +358,7 @@ class _Scan:
             segment.keep_damaged(position, reason)
             self._loaded.findings.append(f"{segment.path()} is corrupt at byte {position}: {reason}; it is kept")
             return _Torn(end)
+        self.epoch = epoch
         if position < size:
             file.truncate(position)
             segment.size = position
@@ -471,7 +366,7 @@ class _Scan:
         return _Torn(end, size - position, reason)
 
 
-def _doubt(chunk: bytes, at: int, header: BatchHeader | None, after: tuple[int, int], base_offset: int) -> str:
+def _doubt(chunk: bytes, at: int, header: BatchHeader | None, after: tuple[int, int], segment: Segment) -> str:
     """Why what stands at ``at`` cannot be the batch that follows an offset and epoch, in a segment; "" when it can."""
     end, epoch = after
     if header is None:
@@ -480,8 +375,8 @@ def _doubt(chunk: bytes, at: int, header: BatchHeader | None, after: tuple[int, 
         return "length, format or checksum of a batch is wrong"
     if header.base_offset < end or header.last_offset_delta < 0:
         return f"a batch at offset {header.base_offset} where {end} or more is expected"
-    if header.last_offset - base_offset > _MAX_RELATIVE:
-        return f"a batch at offset {header.base_offset} that a segment from {base_offset} on cannot hold"
+    if header.last_offset - segment.base_offset > _MAX_RELATIVE or header.last_offset >= segment.below:
+        return f"a batch at offset {header.base_offset} that the segment from {segment.base_offset} on cannot hold"
     if header.leader_epoch < epoch:
         return f"leader epoch {header.leader_epoch} follows {epoch}: bytes of a tail that was cut before"
     return ""

@@ -6,6 +6,7 @@ renamed at once and removed by ``LogDirs.deletion_pass`` after file.delete.delay
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from moldau.storage.folder import ONE_FILE
@@ -18,23 +19,40 @@ if TYPE_CHECKING:
 
 
 def retain(log: Log, now_ms: int, at_most: int | None = None) -> int:
-    """Take away the oldest segments (``at_most`` so many) that may go; how many bytes. The log's start moves up with
-    them. OSError; CorruptLog when the age of a segment cannot be told: it stays, and so do those after it.
+    """Move the log's start over the oldest segments that may go, and take away those (``at_most`` so many) that end at
+    or below the start on the disk; how many bytes. A crash in between must not leave a log that seems to have lost
+    records. OSError; CorruptLog when the age of a segment cannot be told: it stays, and so do those after it.
     """
-    count = removable(log, now_ms)
-    if at_most is not None:
-        count = min(count, at_most)
+    try:
+        count = removable(log, now_ms)
+        if count:
+            if count == len(log.segments):  # everything has expired: a fresh segment keeps the log's end
+                log.roll(now_ms=now_ms)
+            start = log.segments[count].base_offset
+            if start > log.log_start_offset:
+                log.log_start_offset = start
+                log.epochs_changed |= log.epochs.truncate_from_start(start)
+    finally:
+        freed = take_passed(log, now_ms, at_most)
+    return freed
+
+
+def passed(log: Log) -> int:
+    """How many of the oldest segments end at or below the log's start."""
+    return bisect_right(log.bases, log.log_start_offset, 1) - 1
+
+
+def take_passed(log: Log, now_ms: int, at_most: int | None = None) -> int:
+    """Take away segments that lie below the log's start, as it is on the disk; how many bytes. OSError."""
+    count = passed(log) if at_most is None else min(passed(log), at_most)
+    while count and not log.dir.starts.may_go(log.partition, log.bases[count]):
+        count -= 1
     if not count:
         return 0
-    if count == len(log.segments):  # everything has expired: a fresh segment keeps the log's end
-        log.roll(now_ms=now_ms)
     gone = log.segments[:count]
     log.replace_segments(0, count, [])
     for segment in gone:
         doom(segment, now_ms + log.config.file_delete_delay_ms)
-    if log.segments[0].base_offset > log.log_start_offset:
-        log.log_start_offset = log.segments[0].base_offset
-        log.epochs_changed |= log.epochs.truncate_from_start(log.log_start_offset)
     return sum(segment.size for segment in gone)
 
 

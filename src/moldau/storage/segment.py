@@ -14,7 +14,7 @@ from struct import Struct
 
 from moldau.ports import File
 from moldau.ports.disk import Stretch
-from moldau.storage import lookups
+from moldau.storage import index_file, lookups
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
 from moldau.storage.index import ENTRY_BYTES, FOLLOWING_MAX, TIME_ENTRY_BYTES, Index
@@ -29,6 +29,7 @@ _REMEMBERED = 512
 FEW_ENTRIES = 64
 """So many index entries may be lost: a start finds them again in the log. More are synced with the next flush."""
 _NO_BOUND = 0x7FFFFFFF
+UNBOUNDED = 1 << 63
 COLD_BYTES = 1 << 20
 """The most that one read returns of bytes whose checksums have to be looked at."""
 
@@ -53,7 +54,7 @@ class Segment:
     """
 
     __slots__ = (
-        "base_offset", "bytes_since_entry", "checked_from", "cold_end", "cold_start", "created_ms", "cut",
+        "base_offset", "below", "bytes_since_entry", "checked_from", "cold_end", "cold_start", "created_ms", "cut",
         "damage", "entries", "file", "first_timestamp", "folder", "index_synced", "kept_index", "max_timestamp",
         "max_timestamp_offset", "pinned", "positions", "recent", "size", "suffix", "unread",
     )  # fmt: skip
@@ -61,6 +62,8 @@ class Segment:
     def __init__(self, folder: Folder, base_offset: int, size: int = 0, suffix: str = "") -> None:
         self.folder = folder
         self.base_offset = base_offset
+        self.below = UNBOUNDED
+        """Where the next segment begins: what stands here at or above it does not belong here."""
         self.size = size
         self.suffix = suffix
         self.entries = 0
@@ -130,7 +133,7 @@ class Segment:
         """Close and delete the files, now."""
         self.drop()
         for kind in (INDEX, TIME_INDEX, LOG):  # the log last: a crash leaves a segment without index, not the reverse
-            self.folder.disk.remove(self.path(kind))
+            self.folder.remove(self.path(kind))
 
     def drop(self) -> None:
         """Close without saving: the files are about to be renamed or removed."""
@@ -154,8 +157,8 @@ class Segment:
         return index
 
     def _load_index(self) -> Index:
-        disk, path = self.folder.disk, self.path(INDEX)
-        index = Index.parse(disk.read(path), disk.read(self.path(TIME_INDEX)), path)
+        folder, path = self.folder, self.path(INDEX)
+        index = Index.parse(index_file.read(folder, path), index_file.read(folder, self.path(TIME_INDEX)), path)
         if index.positions and index.positions[-1] >= self.size:
             raise BrokenFile(f"{path} points beyond the log")
         return index
@@ -221,14 +224,7 @@ class Segment:
         index.saved, index.times_saved, index.shrunk = count, times, False
 
     def _write_index(self, kind: str, data: bytes, at: int, cut: bool) -> None:
-        file = self.folder.disk.open(self.path(kind), create=True)
-        try:
-            if cut:
-                file.truncate(at)
-            if data:
-                file.pwrite((data,), at)
-        finally:
-            file.close()
+        index_file.write(self.folder, self.path(kind), data, at, cut=cut)
         if at == 0:
             self.folder.names.touch()
 
@@ -372,8 +368,8 @@ class Segment:
             return f"a batch of {header.length + LENGTH_OVERHEAD} bytes with {end - position} left"
         if header.base_offset < max(expected, self.base_offset) or header.last_offset_delta < 0:
             return f"a batch at offset {header.base_offset} where {max(expected, self.base_offset)} or more is expected"
-        if header.last_offset - self.base_offset > _NO_BOUND:
-            return f"a batch at offset {header.base_offset} that a segment from {self.base_offset} on cannot hold"
+        if header.last_offset - self.base_offset > _NO_BOUND or header.last_offset >= self.below:
+            return f"a batch at offset {header.base_offset} that the segment from {self.base_offset} on cannot hold"
         return ""
 
     def batch(self, position: int, header: BatchHeader) -> bytes:

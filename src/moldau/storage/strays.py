@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from moldau.storage import names
 from moldau.storage.errors import DirOffline, LogError
+from moldau.storage.offset_files import offsets_of
 from moldau.terms import TopicPartition
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def leave_alone(dirs: LogDirs, topics: Collection[bytes]) -> list[TopicPartition
     for partition in left:
         dirs.futures.forget(partition)
         log = dirs.logs.pop(partition)
+        for name, offsets in offsets_of(log.dir, (log,)).items():
+            log.dir.unused.setdefault(name, {}).update(offsets)
         dirs.unusable[partition] = log.folder.path
         dirs.left_alone.add(partition)
         with suppress(LogError):
@@ -108,6 +111,8 @@ def make_way(dirs: LogDirs, partition: TopicPartition) -> None:
         dir.disk.rename(path, stray)
         dir.disk.sync_dir(dir.path)
     dirs.strays.append(stray)
+    for offsets in dir.unused.values():
+        offsets.pop(partition, None)
     dirs.left_alone.discard(partition)
     del dirs.unusable[partition]
 

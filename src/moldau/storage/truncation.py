@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.storage.log_starts import mark_restarted
 from moldau.storage.producer_state import drop_snapshots
 from moldau.storage.producers import Producers
-from moldau.storage.segment import Segment
+from moldau.storage.segment import UNBOUNDED, Segment
 
 if TYPE_CHECKING:
     from moldau.storage.log import Log
@@ -23,6 +24,8 @@ def truncate(log: Log, offset: int) -> None:
     with log.dir.watch:
         if log.swap is not None:
             log.swap.undo()
+        if offset < log.log_start_offset:
+            _mark(log)
         if log.active.base_offset > offset:
             while log.segments[-1].base_offset > offset:
                 log.segments.pop().remove()
@@ -30,6 +33,7 @@ def truncate(log: Log, offset: int) -> None:
             # Before the cut: a removal that a power cut undoes would leave a gap behind it.
             log.folder.disk.sync_dir(log.folder.path)
         log.active = log.segments[-1]
+        log.active.below = UNBOUNDED
         log.log_start_offset = min(log.log_start_offset, offset)
         cut = log.active.truncate(offset)
         drop_snapshots(log.folder, above=cut)
@@ -58,6 +62,8 @@ def restart_at(log: Log, offset: int, start: int) -> None:
     with log.dir.watch:
         if log.swap is not None:
             log.swap.undo()
+        if not offset <= start == log.log_start_offset:
+            _mark(log)
         while log.segments:  # from the end: what a crash leaves is always a log without gaps
             log.segments.pop().remove()
         drop_snapshots(log.folder, above=-1)
@@ -74,3 +80,10 @@ def restart_at(log: Log, offset: int, start: int) -> None:
     log.recovery_point = min(log.recovery_point, offset)
     log.cleaned_to = -1
     log.known_producers = Producers(offset)
+
+
+def _mark(log: Log) -> None:
+    """Say that what the checkpoint has of the log is outdated, before the log is so."""
+    if not log.restarted and log.dir.starts.may_hold(log.partition):
+        mark_restarted(log.folder)
+        log.restarted = True

@@ -13,8 +13,8 @@ import pytest
 from moldau.runtime.disk import RealDisk
 from moldau.storage import Log, LogConfig, LogDirs, LogError
 from moldau.storage.checkpoints import parse_clean_shutdown, parse_offsets
-from moldau.storage.loading import OFFSET_FILES
 from moldau.storage.names import CLEAN_SHUTDOWN, CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, parse_folder
+from moldau.storage.offset_files import OFFSET_FILES
 from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import headers
 from tests.rooms.storage.test_log import TOPIC_ID, P, batch

@@ -87,9 +87,10 @@ def test_index_entries_name_the_last_offset_of_the_batch_at_their_position() -> 
 
 def test_checkpoints_are_lines_of_text() -> None:
     offsets = {TopicPartition("a.b-c", 0): 12, TopicPartition("t", 41): 9_000_000_000}
-    text = b"0\n2\na.b-c 0 12\nt 41 9000000000\n"
-    assert format_offsets(offsets) == text
-    assert parse_offsets(text, "x") == offsets
+    text = b"0\n3\na.b-c 0 12\nt 41 9000000000\n"
+    assert format_offsets(offsets) == text + b"#crc32c 0 %d\n" % crc32c(text)
+    assert parse_offsets(format_offsets(offsets), "x") == offsets
+    assert parse_offsets(b"0\n2\na.b-c 0 12\nt 41 9000000000\n", "x") == offsets, "as Apache Kafka writes it"
     assert format_epochs([(0, 0), (3, 170)]) == b"0\n2\n0 0\n3 170\n"
     assert EpochTable(parse_epochs(b"0\n2\n0 0\n3 170\n", "x")).entries() == [(0, 0), (3, 170)]
 
