@@ -279,6 +279,10 @@ class DataSide:
         self.log_dirs.end_checkpoint(checkpoint)
 
     async def _delete(self) -> None:
+        """Make the folders that went go for good, and remove those whose time has come."""
+        for sync in self.log_dirs.name_syncs_due():
+            await self._world.tasks.off_loop(sync.run, pools.log_directory(sync.dir.path))
+            sync.settle()
         for deletion in self.log_dirs.deletions_due(self._world.clock.wall_ms()):
             if self._stopped:  # what is left tells by its name what it is, also at the next start
                 return

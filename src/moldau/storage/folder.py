@@ -209,6 +209,31 @@ class LogDir:
             raise DirOffline(self.path, self.offline)
 
 
+class NameSync:
+    """A sync of the names in a log directory, in a form that a worker thread can run; an error is kept."""
+
+    __slots__ = ("_changes", "dir", "error")
+
+    def __init__(self, dir: LogDir) -> None:
+        self.dir = dir
+        self.error: OSError | None = None
+        self._changes = dir.names.changes
+
+    def run(self) -> None:
+        """Make durable what the names were when this was made."""
+        try:
+            self.dir.disk.sync_dir(self.dir.path)
+        except OSError as error:
+            self.error = error
+
+    def settle(self) -> None:
+        """It has run; a directory in which it failed is offline."""
+        if self.error is not None:
+            self.dir.fail(self.error)
+        else:
+            self.dir.names.synced = max(self.dir.names.synced, self._changes)
+
+
 class Watch:
     """``with dir.watch:`` an OSError inside takes the directory offline and leaves as DirOffline; one that is about a
     single path leaves as UnusableFile."""

@@ -19,7 +19,7 @@ from moldau.storage.config import LogConfig
 from moldau.storage.damage import Damaged
 from moldau.storage.errors import DirOffline, LogError, UnusableFile
 from moldau.storage.flush import Flush
-from moldau.storage.folder import Folder, LogDir, OpenFiles
+from moldau.storage.folder import Folder, LogDir, NameSync, OpenFiles
 from moldau.storage.future import Futures
 from moldau.storage.loading import ConfigOf, DirLoad
 from moldau.storage.log import Log
@@ -214,9 +214,10 @@ class LogDirs:
     def delete_all(
         self, partitions: Iterable[TopicPartition], now_ms: int, *, strays: Container[TopicPartition] = ()
     ) -> None:
-        """Take many logs away, with one sync of each directory for all of them (a sync takes as long as 40 renames).
+        """Take many logs away. They are gone for good once ``name_syncs_due`` were run: that is not worth a step of the
+        loop, for a sync takes as long as 40 renames.
 
-        Of a power cut in the middle some come back, as they would have if it had come before: their topic ids tell.
+        Of a power cut before that some come back, as they would have if it had come earlier: their topic ids tell.
         ``strays`` are only set aside, for an operator to look at. DirOffline when a directory fails; the logs in the
         others have gone all the same.
         """
@@ -236,11 +237,6 @@ class LogDirs:
                 failed = error
             except LogError as error:  # the next start finds it, and sets it aside
                 self.damaged.note(partition, "the removal", error)
-        for dir in self.online:
-            try:
-                dir.sync_names()
-            except DirOffline as error:
-                failed = error
         if failed is not None:
             raise failed
 
@@ -383,6 +379,10 @@ class LogDirs:
         with suppress(DirOffline):
             return self.compactions.run_one(now_ms)
         return 0
+
+    def name_syncs_due(self) -> list[NameSync]:
+        """Syncs of directories in which logs came or went, to run (off the loop) and to settle."""
+        return [NameSync(dir) for dir in self.online if dir.names.dirty]
 
     def deletions_due(self, now_ms: int) -> list[Deletion]:
         """Removals whose delay is over, to run (off the loop: a large file takes its time) and to end."""

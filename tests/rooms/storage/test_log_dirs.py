@@ -462,7 +462,7 @@ def syncs(disk: FaultyDisk, path: str) -> int:
     return sum(step.partition(" ")[2] == f"sync_dir {path}" for step in disk.log)
 
 
-def test_many_logs_go_with_one_sync_of_each_directory() -> None:
+def test_many_logs_go_without_a_sync_on_the_loop_and_for_good_with_one_of_each_directory() -> None:
     disk = FaultyDisk()
     dirs = loaded(disk, "/a", "/b")
     many = [TopicPartition("t", number) for number in range(300)]
@@ -470,11 +470,36 @@ def test_many_logs_go_with_one_sync_of_each_directory() -> None:
         dirs.create(partition, TOPIC_ID, SMALL)
     before = syncs(disk, "/a"), syncs(disk, "/b")
     dirs.delete_all(many, 0)
-    assert (syncs(disk, "/a"), syncs(disk, "/b")) == (before[0] + 1, before[1] + 1)
+    assert (syncs(disk, "/a"), syncs(disk, "/b")) == before
     assert not dirs.logs
-    assert not loaded(disk.power_cut(seed=1), "/a", "/b").logs, "they are gone for good when the call returns"
-    dirs.delete_all((), 0)
-    assert (syncs(disk, "/a"), syncs(disk, "/b")) == (before[0] + 1, before[1] + 1), "nothing new to make durable"
+    due = dirs.name_syncs_due()
+    for sync in due:
+        sync.run()
+    dirs.create(many[0], OTHER_ID, SMALL)  # meanwhile, in the directory that comes first
+    for sync in due:
+        sync.settle()
+    assert (syncs(disk, "/a"), syncs(disk, "/b")) == (before[0] + 1, before[1] + 1)
+    assert not loaded(disk.power_cut(seed=1), "/a", "/b").logs, "they are gone for good"
+    assert [sync.dir.path for sync in dirs.name_syncs_due()] == ["/a"], "what changed meanwhile is still to be synced"
+
+
+def test_a_directory_whose_names_cannot_be_synced_is_offline() -> None:
+    disk = FaultyDisk()
+    dirs = loaded(disk, "/a", "/b")
+    for number in range(6):
+        dirs.create(TopicPartition("t", number), TOPIC_ID, SMALL)
+    dirs.delete_all(list(dirs.logs), 0)
+    disk.fail_at = disk.steps
+    for sync in dirs.name_syncs_due():
+        sync.run()
+        sync.settle()
+    assert [dir.path for dir in dirs.offline] == ["/a"]
+
+
+def gone_for_good(dirs: LogDirs, partitions: list[TopicPartition]) -> None:
+    dirs.delete_all(partitions, 0)
+    for sync in dirs.name_syncs_due():
+        sync.run()
 
 
 def test_a_power_cut_while_many_logs_go_leaves_each_as_it_was_or_gone() -> None:
@@ -490,7 +515,7 @@ def test_a_power_cut_while_many_logs_go_leaves_each_as_it_was_or_gone() -> None:
             log.flush()
         disk.crash_at = disk.steps + 1 + seed % len(many)
         with pytest.raises(Crash):
-            dirs.delete_all(many, 0)
+            gone_for_good(dirs, many)
         again = loaded(disk.power_cut(seed))
         came_back += len(again.logs)
         assert all((log.topic_id, log.log_end_offset) == (TOPIC_ID, 3) for log in again.logs.values())
