@@ -244,8 +244,11 @@ async def _in_later_turns(tasks: Any, work: Generator[None, None, T]) -> T:
 
 def at_once(work: Generator[None, None, T], is_short: bool) -> T | Generator[None, None, T]:
     """What the work returns, without pauses, if it is short; else the work itself, for whoever lets the loop turn."""
-    if not is_short:
-        return work
+    return finished(work) if is_short else work
+
+
+def finished(work: Generator[None, None, T]) -> T:
+    """What the work returns, without pauses."""
     while True:
         try:
             next(work)

@@ -42,11 +42,15 @@ async def _create(node: Any, names: Collection[str]) -> dict[str, Code]:
     except OSError:
         return dict.fromkeys(names, Code.LEADER_NOT_AVAILABLE)
     refused: dict[str, Code] = {}
+    reasons: dict[tuple[Code, str], list[str]] = {}
     for topic in answer.topics:
         code = Code(topic.error_code)
         if code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
             refused[topic.name] = Code.LEADER_NOT_AVAILABLE if code is Code.INVALID_REPLICATION_FACTOR else code
-            log.warning("topic %s cannot be made (yet): %s %s", topic.name, code.name, topic.error_message or "")
+            reasons.setdefault((code, topic.error_message or ""), []).append(topic.name)
+    for (code, why), told in reasons.items():  # one client may name a hundred thousand
+        others = f" and {len(told) - 1} others" if len(told) > 1 else ""
+        log.warning("topic %s%s cannot be made (yet): %s %s", told[0], others, code.name, why)
     wanted = [name for name in names if name not in refused]
     await seen(node, lambda image: all(_is_led(image, name) for name in wanted))
     return refused

@@ -229,31 +229,20 @@ class ElectionType(IntEnum):
 
 @value(kw_only=True)
 class ElectLeaders:
-    """``partitions``: (topic, partition); None asks for all that need it. A later part of an ask for many begins at
-    number ``at``, and has what was ``told`` of those before; ``needed_only``: nothing is told of who needs none."""
+    """``partitions``: (topic, partition); None asks for all that need it, and is told nothing of the others."""
 
     election_type: int
     partitions: tuple[tuple[str, int], ...] | None = None
-    needed_only: bool = False
-    at: int = 0
-    told: tuple[object, ...] = ()
 
 
 @value(kw_only=True)
 class RebalanceLeaders:
-    """The periodic look at imbalance (PE-1). A later part of it has what is ``left``, and the ``count`` so far."""
-
-    left: tuple[Key, ...] = ()
-    count: int = 0
-    more: bool = False
+    """The periodic look at imbalance (PE-1)."""
 
 
 @value(kw_only=True)
 class ElectUncleanLeaders:
-    """The periodic look at leaderless partitions of topics that allow an unclean election; parts as above."""
-
-    left: tuple[Key, ...] = ()
-    count: int = 0
+    """The periodic look at leaderless partitions of topics that allow an unclean election."""
 
 
 @value(kw_only=True)

@@ -73,6 +73,12 @@ class Standing:
         self.shapes: dict[tuple[Any, ...], Shape | None] = {}
         """Everything that a change is made from -> what it changes."""
 
+    def at(self, view: View) -> Standing:
+        """The same in another look at the world: this one, where it is the look that this one has."""
+        if view is self.view:
+            return self
+        return Standing(view, leaving=self.leaving, arriving=self.arriving, lost_tail=self.lost_tail)
+
     def active(self, broker_id: int) -> bool:
         known = self._active.get(broker_id)
         if known is None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from moldau.controller import failures
 from moldau.controller.asks import AdoptConfigs, AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation
+from moldau.controller.batched import Work, batched
 from moldau.controller.config_rules import wrong_together
 from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.replies import ConfigsAltered, Done
@@ -30,35 +31,34 @@ from moldau.wire.records.metadata import ConfigRecord
 _MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
-def incremental_alter_configs(view: View, ask: IncrementalAlterConfigs) -> Decision:
+def incremental_alter_configs(view: View, ask: IncrementalAlterConfigs) -> Work:
     """Set, delete, append to or subtract from single keys."""
     return _alter(view, ask.resources, ask.validate_only, whole=False)
 
 
-def alter_configs(view: View, ask: AlterConfigs) -> Decision:
+def alter_configs(view: View, ask: AlterConfigs) -> Work:
     """Replace all settings of each resource."""
     return _alter(view, ask.resources, ask.validate_only, whole=True)
 
 
-def _alter(view: View, resources: Sequence[ConfigChange], validate_only: bool, *, whole: bool) -> Decision:
-    records: list[Any] = []
-    results = []
+def _alter(view: View, resources: Sequence[ConfigChange], validate_only: bool, *, whole: bool) -> Work:
     named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    for resource in resources:
+
+    def alter(view: View, resource: ConfigChange) -> tuple[list[Any], tuple[int, str, Problem]]:
         key = (resource.resource_type, resource.resource_name)
-        outcome: list[Any] | Problem
         if named[key] > 1:
-            outcome = Problem(Code.INVALID_REQUEST, "Each resource must appear at most once.")
-        else:
-            outcome = _changes(view, resource, whole)
+            return [], (*key, Problem(Code.INVALID_REQUEST, "Each resource must appear at most once."))
+        outcome = _changes(view, resource, whole)
         if isinstance(outcome, Problem):
-            results.append((*key, outcome))
-        else:
-            records += outcome
-            results.append((*key, FINE))
-    if validate_only:
-        return Decision([], ConfigsAltered(resources=tuple(results)))
-    return Decision(records + _consequences(view, records), ConfigsAltered(resources=tuple(results)))
+            return [], (*key, outcome)
+        return [] if validate_only else outcome, (*key, FINE)
+
+    records, results = yield from batched(view, resources, alter, _with_consequences)
+    return Decision(records, ConfigsAltered(resources=tuple(results)))
+
+
+def _with_consequences(view: View, records: list[Any]) -> list[Any]:
+    return records + _consequences(view, records)
 
 
 def _changes(view: View, resource: ConfigChange, whole: bool) -> list[Any] | Problem:

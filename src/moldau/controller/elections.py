@@ -5,47 +5,50 @@ Who qualifies is decided in ``selectors.py``; what an election changes, in ``cha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from moldau.controller import failures
 from moldau.controller.asks import ElectionType, ElectLeaders, ElectUncleanLeaders, RebalanceLeaders
+from moldau.controller.batched import Work, batched, looked_through
 from moldau.controller.change import How, Standing, Wish, change
 from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.replies import LeadersElected, Moved, Refused
 from moldau.image.partition import NO_LEADER, Key, Partition
 from moldau.terms import Code
-from moldau.terms.value import replace
 
 _PREFERRED = Wish(how=How.PREFERRED)
 _UNCLEAN = Wish(how=How.UNCLEAN)
 
 
-def elect_leaders(view: View, ask: ElectLeaders) -> Decision:
+def elect_leaders(view: View, ask: ElectLeaders) -> Work:
     """Elect where asked; asked for all, say nothing of partitions that need no election."""
     if ask.election_type not in tuple(ElectionType):
         return Decision([], Refused(Code.INVALID_REQUEST, f"Unknown election type {ask.election_type}"))
-    records: list[Any] = []
-    results: list[tuple[str, int, Problem]] = []
+    needed_only = ask.partitions is None
+    named = _needy(view, ask.election_type) if ask.partitions is None else ask.partitions
+    done: set[tuple[str, int]] = set()
     standing = Standing(view)
-    needed_only = ask.needed_only or ask.partitions is None
-    named = _needy(view, ask) if ask.partitions is None else ask.partitions
-    if not ask.at:
-        named = tuple(dict.fromkeys(named))
-    end = ask.at + view.settings.partitions_at_once
-    for topic, number in named[ask.at : end]:
-        problem = _elect(standing, topic, number, ask.election_type, records)
-        if not needed_only or problem.code is not Code.ELECTION_NOT_NEEDED:
-            results.append((topic, number, problem))
-    told: tuple[Any, ...] = (*ask.told, *results)
-    if end < len(named):
-        return Decision(records, None, then=replace(ask, partitions=named, needed_only=needed_only, at=end, told=told))
-    return Decision(records, LeadersElected(partitions=told))
+
+    def elect(view: View, name: tuple[str, int]) -> tuple[list[Any], tuple[str, int, Problem] | None]:
+        nonlocal standing
+        if name in done:
+            return [], None
+        done.add(name)
+        standing = standing.at(view)
+        records: list[Any] = []
+        problem = _elect(standing, *name, ask.election_type, records)
+        return records, None if needed_only and problem.code is Code.ELECTION_NOT_NEEDED else (*name, problem)
+
+    records, results = yield from batched(view, named, elect)
+    return Decision(records, LeadersElected(partitions=tuple(results)))
 
 
-def _needy(view: View, ask: ElectLeaders) -> tuple[tuple[str, int], ...]:
+def _needy(view: View, election_type: int) -> Iterator[tuple[str, int]]:
     index, topics = view.image.index, view.image.topics
-    keys = index.astray if ask.election_type == ElectionType.PREFERRED else index.led.get(NO_LEADER, {})
-    return tuple((topics[key[0]].name, key[1]) for key in keys)
+    keys = index.astray if election_type == ElectionType.PREFERRED else index.led.get(NO_LEADER, {})
+    return ((topics[key[0]].name, key[1]) for key in tuple(keys) if key[0] in topics)
 
 
 def _elect(standing: Standing, topic: str, number: int, election_type: int, records: list[Any]) -> Problem:
@@ -68,37 +71,38 @@ def _elect(standing: Standing, topic: str, number: int, election_type: int, reco
     return FINE
 
 
-def rebalance_leaders(view: View, ask: RebalanceLeaders) -> Decision:
+def rebalance_leaders(view: View, ask: RebalanceLeaders) -> Work:
     """For brokers that lead too few of the partitions that they should: give them back, at most so many in a pass."""
     if not view.settings.rebalance_enable:
         return Decision([], Moved(count=0))
-    picked, more = (ask.left, ask.more) if ask.left else _astray(view)
-    most = view.settings.partitions_at_once
-    standing = Standing(view)
-    records: list[Any] = []
-    for key in picked[:most]:
-        partition = view.image.partition(*key)
-        if partition is not None and _can_lead(standing, partition):
-            record = change(partition, view.image.topics[key[0]].name, _PREFERRED, standing)
-            if record is not None:
-                records.append(record)
-    count = ask.count + len(records)
-    if len(picked) > most:
-        return Decision(records, None, then=RebalanceLeaders(left=picked[most:], count=count, more=more))
-    return Decision(records, Moved(count=count, more=more))
-
-
-def _astray(view: View) -> tuple[tuple[Key, ...], bool]:
-    """What one pass gives back, of all brokers that lead too little; and whether it is not everything."""
     astray: dict[int, list[Key]] = {}
-    for key in view.image.index.astray:
-        astray.setdefault(view.image.at(key).replicas[0], []).append(key)
+    preferred = (
+        (key, partition.replicas[0])
+        for key in tuple(view.image.index.astray)
+        if (partition := view.image.partition(*key)) is not None
+    )
+    view, found = yield from looked_through(view, preferred)
+    for key, id in found:
+        astray.setdefault(id, []).append(key)
+    imbalanced_ids = [id for id in sorted(astray) if imbalanced(view, id, len(astray[id]))]
     standing, most = Standing(view), view.settings.max_elections
-    picked: list[Key] = []
-    for broker_id in sorted(astray):
-        if imbalanced(view, broker_id, len(astray[broker_id])):
-            picked += [key for key in astray[broker_id] if _can_lead(standing, view.image.at(key))]
-    return tuple(picked[:most]), len(picked) > most
+    count, more = 0, False
+
+    def give_back(view: View, key: Key) -> tuple[list[Any], None]:
+        nonlocal standing, count, more
+        standing = standing.at(view)
+        partition = view.image.partition(*key)
+        if partition is None or not _can_lead(standing, partition):
+            return [], None
+        if count >= most:
+            more = True
+            return [], None
+        record = change(partition, view.image.topics[key[0]].name, _PREFERRED, standing)
+        count += record is not None
+        return [] if record is None else [record], None
+
+    records, _ = yield from batched(view, chain.from_iterable(astray[id] for id in imbalanced_ids), give_back)
+    return Decision(records, Moved(count=count, more=more))
 
 
 def imbalanced(view: View, broker_id: int, astray: int) -> bool:
@@ -111,16 +115,18 @@ def _can_lead(standing: Standing, partition: Partition) -> bool:
     return first in partition.isr and standing.live(partition)(first)
 
 
-def elect_unclean_leaders(view: View, ask: ElectUncleanLeaders) -> Decision:
+def elect_unclean_leaders(view: View, ask: ElectUncleanLeaders) -> Work:
     """Give leaderless partitions whose topics allow an unclean election a leader. Each is looked at once: those that
     nobody can lead keep none of the others from it."""
-    topics = view.image.topics
-    keys = ask.left or tuple(
-        key for key in view.image.index.led.get(NO_LEADER, ()) if view.unclean(topics[key[0]].name)
-    )
-    most = view.settings.partitions_at_once
-    records = failures.elect_leaderless(view, (key for key in keys[:most] if view.image.partition(*key) is not None))
-    count = ask.count + len(records)
-    if len(keys) > most:
-        return Decision(records, None, then=ElectUncleanLeaders(left=keys[most:], count=count))
+    count = 0
+
+    def elect(view: View, key: Key) -> tuple[list[Any], None]:
+        nonlocal count
+        if view.image.partition(*key) is None or not view.unclean(view.image.topics[key[0]].name):
+            return [], None
+        records = failures.elect_leaderless(view, (key,))
+        count += len(records)
+        return records, None
+
+    records, _ = yield from batched(view, tuple(view.image.index.led.get(NO_LEADER, ())), elect)
     return Decision(records, Moved(count=count))

@@ -6,14 +6,15 @@ file: this table says where. The office (``office.py``) keeps the working image 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from moldau.controller import asks, brokers, configs, elections, features, isr, migration, parts, reassignment, topics
+from moldau.controller.batched import Rest, Work, begun, continued
 from moldau.controller.facts import Decision, Facts, Soft, View
 from moldau.image import Image
 
-DECISIONS: dict[type, Callable[[View, Any], Decision]] = {
+DECISIONS: dict[type, Callable[[View, Any], Decision | Work]] = {
     asks.RegisterBroker: brokers.register_broker,
     asks.RegisterController: brokers.register_controller,
     asks.Heartbeat: brokers.heartbeat,
@@ -54,7 +55,10 @@ _PLACING = frozenset(
 
 
 def decide(image: Image, soft: Soft, ask: Any, facts: Facts) -> Decision:
-    """Decide one ask on the image as it is. Reads ``image`` and ``soft``, changes neither."""
+    """Decide one ask, or the next part of one, on the image as it is. Reads ``image`` and ``soft``, changes neither."""
+    rest = ask if isinstance(ask, Rest) else None
+    if rest is not None:
+        ask = rest.ask
     parted = isinstance(ask, asks.Restate) and ask.is_through
     if parted:
         ask = ask.then
@@ -67,4 +71,8 @@ def decide(image: Image, soft: Soft, ask: Any, facts: Facts) -> Decision:
     early = migration.too_early(image, ask)
     if early is not None:
         return Decision([], early)
-    return decision(View(image, soft, facts, parted=parted), ask)
+    view = View(image, soft, facts, parted=parted)
+    if rest is not None:
+        return continued(view, rest)
+    decided = decision(view, ask)
+    return begun(view, ask, decided) if isinstance(decided, Generator) else decided

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.controller.asks import AlterPartitionReassignments, AssignReplicasToDirs, ListPartitionReassignments, Move
+from moldau.controller.batched import Work, batched
 from moldau.controller.change import Standing, Wish, change
 from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.placement import bad_assignment
@@ -17,19 +18,20 @@ from moldau.image.partition import Key, Partition
 from moldau.terms import Code
 
 
-def alter_reassignments(view: View, ask: AlterPartitionReassignments) -> Decision:
+def alter_reassignments(view: View, ask: AlterPartitionReassignments) -> Work:
     """Begin, change or cancel moves; each item stands for itself."""
-    records: list[Any] = []
-    results: list[tuple[str, int, Problem]] = []
     done: set[tuple[str, int]] = set()
-    for move in ask.moves:
+
+    def alter(view: View, move: Move) -> tuple[list[Any], tuple[str, int, Problem]]:
         name = (move.topic, move.partition)
         if name in done:
-            problem = Problem(Code.INVALID_REQUEST, "The partition is named twice in one request.")
-        else:
-            problem = _move(view, move, records, ask.allow_replication_factor_change)
+            return [], (*name, Problem(Code.INVALID_REQUEST, "The partition is named twice in one request."))
         done.add(name)
-        results.append((*name, problem))
+        records: list[Any] = []
+        problem = _move(view, move, records, ask.allow_replication_factor_change)
+        return records, (*name, problem)
+
+    records, results = yield from batched(view, ask.moves, alter)
     return Decision(records, ReassignmentsAltered(partitions=tuple(results)))
 
 
@@ -81,37 +83,50 @@ def _cancel(view: View, topic: str, partition: Partition, records: list[Any]) ->
     return FINE
 
 
-def list_reassignments(view: View, ask: ListPartitionReassignments) -> Decision:
+def list_reassignments(view: View, ask: ListPartitionReassignments) -> Work:
     """Moves under way, by topic name and partition."""
-    image = view.image
-    moving = sorted((image.topics[key[0]].name, image.at(key)) for key in image.index.moving)
-    if ask.partitions is not None:
-        wanted = set(ask.partitions)
-        moving = [(topic, partition) for topic, partition in moving if (topic, partition.id) in wanted]
-    return Decision([], ReassignmentsListed(partitions=tuple(moving)))
+    wanted = None if ask.partitions is None else set(ask.partitions)
+
+    def listed(view: View, key: Key) -> tuple[list[Any], tuple[str, Partition] | None]:
+        topic = view.image.topics.get(key[0])
+        partition = None if topic is None else topic.partitions.get(key[1])
+        if topic is None or partition is None or not partition.reassigning:
+            return [], None
+        return [], (topic.name, partition) if wanted is None or (topic.name, key[1]) in wanted else None
+
+    _, moving = yield from batched(view, tuple(view.image.index.moving), listed)
+    return Decision([], ReassignmentsListed(partitions=tuple(sorted(moving))))
 
 
-def assign_directories(view: View, ask: AssignReplicasToDirs) -> Decision:
+def assign_directories(view: View, ask: AssignReplicasToDirs) -> Work:
     """Note in which directories a broker's replicas lie; on a failed one a replica leaves ISR and lead (KIP-858)."""
     if view.stale(ask.broker_id, ask.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
-    broker = view.image.brokers[ask.broker_id]
-    records: list[Any] = []
-    results: list[tuple[bytes, Key, Code]] = []
     done: set[Key] = set()
-    for directory, keys in ask.directories.items():
-        online = broker.has_online_dir(directory)
-        standing = Standing(view, leaving=frozenset() if online else frozenset({broker.id}))
-        for key in keys:
-            code = Code.INVALID_REQUEST if key in done else _not_there(view, key, broker.id)
-            done.add(key)
-            results.append((directory, key, code))
-            if code is Code.NONE:
-                topic = view.image.topics[key[0]].name
-                record = change(view.image.at(key), topic, Wish(directories={broker.id: directory}), standing)
-                if record is not None:
-                    records.append(record)
+    standing = {online: _standing(view, ask.broker_id, online) for online in (True, False)}
+
+    def assign(view: View, item: tuple[bytes, Key]) -> tuple[list[Any], tuple[bytes, Key, Code]]:
+        directory, key = item
+        if view.stale(ask.broker_id, ask.broker_epoch):
+            return [], (directory, key, Code.STALE_BROKER_EPOCH)
+        code = Code.INVALID_REQUEST if key in done else _not_there(view, key, ask.broker_id)
+        done.add(key)
+        if code is not Code.NONE:
+            return [], (directory, key, code)
+        online = view.image.brokers[ask.broker_id].has_online_dir(directory)
+        standing[online] = standing[online].at(view)
+        wish = Wish(directories={ask.broker_id: directory})
+        record = change(view.image.at(key), view.image.topics[key[0]].name, wish, standing[online])
+        return [] if record is None else [record], (directory, key, code)
+
+    named = ((directory, key) for directory, keys in ask.directories.items() for key in keys)
+    records, results = yield from batched(view, named, assign)
     return Decision(records, DirsAssigned(partitions=tuple(results)))
+
+
+def _standing(view: View, broker_id: int, online: bool) -> Standing:
+    """As partitions stand whose replica on a broker lies in a directory that is online, or not."""
+    return Standing(view, leaving=frozenset() if online else frozenset({broker_id}))
 
 
 def _not_there(view: View, key: Key, broker_id: int) -> Code:

@@ -18,6 +18,7 @@ from moldau.controller.asks import (
     MorePartitions,
     NewTopic,
 )
+from moldau.controller.batched import Work, batched
 from moldau.controller.config_rules import wrong_together
 from moldau.controller.configs import checked_new_configs
 from moldau.controller.facts import FINE, Decision, Problem, View
@@ -42,40 +43,58 @@ from moldau.wire.records.metadata import ConfigRecord, RemoveTopicRecord, TopicR
 Placed = list[tuple[int, ...]]
 
 
-def create_topics(view: View, ask: CreateTopics) -> Decision:
+_TOO_MANY = Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
+def create_topics(view: View, ask: CreateTopics) -> Work:
     """Create what can be created. The same name twice in one ask is refused twice."""
-    records: list[Any] = []
-    results = []
     count = Counter(topic.name for topic in ask.topics)
-    colliding = _collision_table(view, count)
+    names = _Names(view, count)
     defaults: dict[str, Setting] = {}
-    for topic in ask.topics:
+    written = 0
+
+    def create(view: View, topic: NewTopic) -> tuple[list[Any], TopicResult]:
+        nonlocal written
         if count[topic.name] > 1:
-            twice = Problem(
-                Code.INVALID_REQUEST, f"Create topics request includes the topic {topic.name} more than once."
-            )
-            results.append(TopicResult(name=topic.name, problem=twice))
-            continue
-        outcome = _create(view, topic, colliding, defaults)
+            why = f"Create topics request includes the topic {topic.name} more than once."
+            return [], TopicResult(name=topic.name, problem=Problem(Code.INVALID_REQUEST, why))
+        outcome = _create(view, topic, names, defaults)
+        if not isinstance(outcome, Problem) and written + len(outcome[0]) > view.settings.max_records:
+            outcome = _TOO_MANY
         if isinstance(outcome, Problem):
-            results.append(TopicResult(name=topic.name, problem=outcome))
-            continue
+            return [], TopicResult(name=topic.name, problem=outcome)
         made, result = outcome
-        if len(records) + len(made) > view.settings.max_records:
-            many = Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-            results.append(TopicResult(name=topic.name, problem=many))
-            continue
-        records += made
-        results.append(result)
-        colliding.setdefault(topic.name.replace(".", "_"), topic.name)
-    return Decision([] if ask.validate_only else records, TopicsCreated(topics=tuple(results)))
+        written += len(made)
+        names.take(topic.name)
+        return [] if ask.validate_only else made, result
+
+    records, results = yield from batched(view, ask.topics, create)
+    return Decision(records, TopicsCreated(topics=tuple(results)))
 
 
-def _collision_table(view: View, wanted: Iterable[str]) -> dict[str, str]:
-    """Names with dots as underscores, as metrics will have them -> the name that has it; empty when none can matter."""
-    if not any("." in name or "_" in name for name in wanted):
-        return {}
-    return {name.replace(".", "_"): name for name in view.image.names if "." in name or "_" in name}
+class _Names:
+    """Names with dots as underscores, as metrics will have them: two topics must not be one there."""
+
+    def __init__(self, view: View, wanted: Iterable[str]) -> None:
+        self._matter = any("." in name or "_" in name for name in wanted)
+        self._known: dict[str, str] = {}
+        self._taken: dict[str, str] = {}
+        self._end = -2
+
+    def other(self, view: View, name: str) -> str | None:
+        """The topic that ``name`` collides with, if there is one."""
+        if not self._matter:
+            return None
+        if view.image.offset != self._end:  # others may have created topics since the last part
+            self._end = view.image.offset
+            self._known = {one.replace(".", "_"): one for one in view.image.names if "." in one or "_" in one}
+        shown = name.replace(".", "_")
+        return self._known.get(shown) or self._taken.get(shown)
+
+    def take(self, name: str) -> None:
+        """A topic of this name is being created."""
+        if self._matter:
+            self._taken[name.replace(".", "_")] = name
 
 
 def bad_name(name: str) -> Problem | None:
@@ -94,7 +113,7 @@ def bad_name(name: str) -> Problem | None:
 
 
 def _create(
-    view: View, topic: NewTopic, colliding: dict[str, str], defaults: dict[str, Setting]
+    view: View, topic: NewTopic, names: _Names, defaults: dict[str, Setting]
 ) -> tuple[list[Any], TopicResult] | Problem:
     """Records and result of one topic. ``defaults``: what all new topics have, as far as it was looked up before."""
     problem = bad_name(topic.name)
@@ -104,7 +123,7 @@ def _create(
         return Problem(Code.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     if topic.name in view.image.names:
         return Problem(Code.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
-    other = colliding.get(topic.name.replace(".", "_"))
+    other = names.other(view, topic.name)
     if other is not None:
         return Problem(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' collides with existing topic: {other}")
     configs = checked_new_configs(topic.configs)
@@ -156,6 +175,8 @@ def _assigned(view: View, topic: NewTopic) -> Placed | Problem:
     if topic.partitions != -1:
         why = "A manual partition assignment was specified, but numPartitions was not set to -1."
         return Problem(Code.INVALID_REQUEST, why)
+    if len(topic.assignments) > view.settings.max_records:
+        return _TOO_MANY
     given: dict[int, tuple[int, ...]] = {}
     factor: int | None = None
     for number, replicas in topic.assignments:
@@ -184,7 +205,7 @@ def _placed(view: View, topic: NewTopic) -> Placed | Problem:
     if count == -1:
         count = view.settings.number(view.image, "num.partitions")
     if count > view.settings.max_records:  # refused before it is placed: the work would be done for nothing
-        return Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        return _TOO_MANY
     factor = topic.replication_factor
     if factor == -1:
         factor = view.settings.number(view.image, "default.replication.factor")
@@ -213,27 +234,26 @@ def _new_partitions(
     return partitions
 
 
-def delete_topics(view: View, ask: DeleteTopics) -> Decision:
+def delete_topics(view: View, ask: DeleteTopics) -> Work:
     """Delete topics by name or id. The same topic twice in one ask is refused twice."""
-    records: list[Any] = []
-    results = []
-    found = [_find(view, item) for item in ask.topics]
-    count = Counter(topic.id for topic in found if topic is not None)
-    for item, topic in zip(ask.topics, found, strict=True):
+    count = Counter(topic.id for item in ask.topics if (topic := _find(view, item)) is not None)
+
+    def delete(view: View, item: str | bytes) -> tuple[list[Any], DeleteResult]:
+        topic = _find(view, item)
         name = item if isinstance(item, str) else None
         if topic is None:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION if isinstance(item, str) else Code.UNKNOWN_TOPIC_ID
             id = NO_UUID if isinstance(item, str) else item
-            results.append(DeleteResult(name=name, topic_id=id, problem=Problem(code, "The topic does not exist.")))
-        elif count[topic.id] > 1:
+            return [], DeleteResult(name=name, topic_id=id, problem=Problem(code, "The topic does not exist."))
+        if count[topic.id] > 1:
             twice = Problem(Code.INVALID_REQUEST, "The topic is named more than once in the request.")
-            results.append(DeleteResult(name=name or topic.name, topic_id=topic.id, problem=twice))
-        elif not view.settings.delete_topic_enable:
+            return [], DeleteResult(name=name or topic.name, topic_id=topic.id, problem=twice)
+        if not view.settings.delete_topic_enable:
             off = Problem(Code.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
-            results.append(DeleteResult(name=topic.name, topic_id=topic.id, problem=off))
-        else:
-            records.append(RemoveTopicRecord(topic_id=topic.id))
-            results.append(DeleteResult(name=topic.name, topic_id=topic.id))
+            return [], DeleteResult(name=topic.name, topic_id=topic.id, problem=off)
+        return [RemoveTopicRecord(topic_id=topic.id)], DeleteResult(name=topic.name, topic_id=topic.id)
+
+    records, results = yield from batched(view, ask.topics, delete)
     return Decision(records, TopicsDeleted(topics=tuple(results)))
 
 
@@ -260,28 +280,28 @@ def adopt_partitions(view: View, ask: AdoptPartitions) -> Decision:
     return Decision(records, Done())
 
 
-def create_partitions(view: View, ask: CreatePartitions) -> Decision:
+def create_partitions(view: View, ask: CreatePartitions) -> Work:
     """Add partitions to topics; fewer than there are is refused (LI-2)."""
-    records: list[Any] = []
-    results = []
     count = Counter(item.name for item in ask.topics)
-    for item in ask.topics:
+    written = 0
+
+    def add(view: View, item: MorePartitions) -> tuple[list[Any], tuple[str, Problem]]:
+        nonlocal written
         if count[item.name] > 1:
-            results.append((item.name, Problem(Code.INVALID_REQUEST, "Duplicate topic name.")))
-            continue
+            return [], (item.name, Problem(Code.INVALID_REQUEST, "Duplicate topic name."))
         outcome = _more(view, item)
         if not isinstance(outcome, Problem):
             present = view.image.topics[view.image.names[item.name]].partitions.values()
             outcome = topic_too_large(view.settings, (*present, *outcome)) or outcome
+        if not isinstance(outcome, Problem) and written + len(outcome) > view.settings.max_records:
+            outcome = _TOO_MANY
         if isinstance(outcome, Problem):
-            results.append((item.name, outcome))
-        elif len(records) + len(outcome) > view.settings.max_records:
-            why = "Excessively large number of partitions per request."
-            results.append((item.name, Problem(Code.POLICY_VIOLATION, why)))
-        else:
-            records += map(to_record, outcome)
-            results.append((item.name, FINE))
-    return Decision([] if ask.validate_only else records, PartitionsCreated(topics=tuple(results)))
+            return [], (item.name, outcome)
+        written += len(outcome)
+        return [] if ask.validate_only else list(map(to_record, outcome)), (item.name, FINE)
+
+    records, results = yield from batched(view, ask.topics, add)
+    return Decision(records, PartitionsCreated(topics=tuple(results)))
 
 
 def _more(view: View, item: MorePartitions) -> list[Partition] | Problem:
@@ -299,7 +319,7 @@ def _more(view: View, item: MorePartitions) -> list[Partition] | Problem:
         return Problem(Code.INVALID_PARTITIONS, why)
     added = item.count - now
     if added > view.settings.max_records:
-        return Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        return _TOO_MANY
     factor = len(topic.partitions[0].original_replicas)
     if item.assignments is None:
         placed = place(view.image, added, factor, view.chance)

@@ -44,7 +44,7 @@ class Seat:
     def __init__(self, *answers: Any) -> None:
         real = real_world(asyncio.get_running_loop(), lambda task, error: None)
         self.timers = Timers()
-        self.world = SimpleNamespace(clock=real.clock, tasks=self.timers, rare=None)
+        self.world = SimpleNamespace(clock=real.clock, tasks=self.timers, rare=None, step=real.step)
         self.plane = SimpleNamespace(leader=(2, 1))
         self.config = SimpleNamespace(node_id=1)
         self.answers = list(answers)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.broker.api import k03_metadata, k60_describe_cluster
+from moldau.broker.asking import finished
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.node import Node
 from moldau.image import Delta, Image, Partition
@@ -151,7 +152,7 @@ def test_a_topic_whose_name_can_never_be_is_refused_without_asking_the_controlle
     )
     one = node(1)
     one.config["auto.create.topics.enable"] = True
-    assert k03_metadata._to_create(one, request, SimpleNamespace(api_version=12)) == ["fine"]
+    assert finished(k03_metadata._to_create(one, request, SimpleNamespace(api_version=12))) == ["fine"]
 
 
 def test_what_twenty_clients_ask_for_is_encoded_once_and_shared() -> None:

@@ -21,6 +21,7 @@ class Node:
 
     def __init__(self, broker: Any) -> None:
         self.replicas = broker.replicas
+        self.world = broker.world
         self.data = self
         self.log_dirs: LogDirs = broker.replicas.logs
 

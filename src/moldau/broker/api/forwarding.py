@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, TypeVar
 
 from moldau.broker.api.refusing import refused_as_a_whole
-from moldau.broker.asking import pause
+from moldau.broker.asking import Pace, in_turns, pause
 from moldau.controller.replies import Refused
 from moldau.terms import Code
 from moldau.wire.apis import APIS
 
 log = logging.getLogger("moldau.forwarding")
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 PATIENCE_MS = 30_000
 TELL_MS = 200
@@ -65,9 +68,31 @@ def whole(reply: Any) -> tuple[Code, str | None] | None:
     return (reply.code, reply.message) if isinstance(reply, Refused) else None
 
 
-def by_topic(items: Iterable[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
-    """Items grouped by their first member, which is left out; order kept."""
-    groups: dict[Any, list[tuple[Any, ...]]] = {}
-    for first, *rest in items:
-        groups.setdefault(first, []).append(tuple(rest))
+async def each(node: Any, items: Iterable[T], make: Callable[[T], U]) -> list[U]:
+    """What ``make`` makes of each item; the loop turns after every few of them."""
+    return await in_turns(node.world.tasks, each_in_slices(node, items, make))
+
+
+def each_in_slices(node: Any, items: Iterable[T], make: Callable[[T], U]) -> Generator[None, None, list[U]]:
+    """As ``each``, with pauses."""
+    made: list[U] = []
+    pace = Pace(node.world.step)
+    for item in items:
+        made.append(make(item))
+        if pace.spent(1):
+            yield
+    return made
+
+
+async def by_topic(node: Any, items: Iterable[tuple[Any, ...]], make: Callable[..., U]) -> dict[Any, list[U]]:
+    """What ``make`` makes of all but the first member of each item, grouped by that one; order kept, in turns."""
+    return await in_turns(node.world.tasks, by_topic_in_slices(node, items, make))
+
+
+def by_topic_in_slices(
+    node: Any, items: Iterable[tuple[Any, ...]], make: Callable[..., U]
+) -> Generator[None, None, dict[Any, list[U]]]:
+    """As ``by_topic``, with pauses."""
+    groups: dict[Any, list[U]] = {}
+    yield from each_in_slices(node, items, lambda item: groups.setdefault(item[0], []).append(make(*item[1:])))
     return groups

@@ -15,7 +15,7 @@ from typing import Any
 
 from moldau.broker.api.forwarding import seen
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from moldau.broker.asking import in_turns, turn
+from moldau.broker.asking import Pace, finished, in_turns, turn
 from moldau.broker.metadata_cache import Kind, MetadataCache
 from moldau.broker.topics import create_automatically
 from moldau.image import Image, Partition, Topic
@@ -37,7 +37,9 @@ def handle(node: Any, request: MetadataRequest, context: Any) -> MetadataRespons
     settled = node.world.clock.monotonic_ms() - context.connection.since_ms >= SETTLED_MS
     if settled or node.suspects_a_death():
         return _settled(node, request, context)
-    missing = _to_create(node, request, context)
+    if len(request.topics or ()) > node.world.step:
+        return _long(node, request, context)
+    missing = finished(_to_create(node, request, context))
     if missing:
         return _create_first(node, request, context, missing)
     if _is_long(node, request, context.api_version):
@@ -57,20 +59,33 @@ async def _settled(node: Any, request: MetadataRequest, context: Any) -> Metadat
         await turn(node.world.tasks)
     if node.suspects_a_death():
         await seen(node, lambda image: not node.suspects_a_death())
-    missing = _to_create(node, request, context)
+    return await _long(node, request, context)
+
+
+async def _long(node: Any, request: MetadataRequest, context: Any) -> MetadataResponse:
+    """Answer when it is known, some topics in each turn of the loop, which of them are to be created."""
+    missing = await in_turns(node.world.tasks, _to_create(node, request, context))
     return await _create_first(node, request, context, missing)
 
 
-def _to_create(node: Any, request: MetadataRequest, context: Any) -> list[str]:
+def _to_create(node: Any, request: MetadataRequest, context: Any) -> Generator[None, None, list[str]]:
+    """Names of topics that are to be created, each once; with pauses. The others' are refused without asking the
+    controller."""
     if not request.topics or not node.config["auto.create.topics.enable"]:
         return []
     if not request.allow_auto_topic_creation and context.api_version >= 4:
         return []
     from moldau.controller.topics import bad_name
 
-    names = node.metadata.image.names
-    wanted = [t.name for t in request.topics if t.name is not None and t.name not in names and t.topic_id == NO_UUID]
-    return [name for name in wanted if bad_name(name) is None]  # others are refused without asking the controller
+    names, pace = node.metadata.image.names, Pace(node.world.step)
+    wanted: dict[str, None] = {}
+    for topic in request.topics:
+        name = topic.name
+        if name is not None and name not in names and topic.topic_id == NO_UUID and bad_name(name) is None:
+            wanted[name] = None
+        if pace.spent(1):
+            yield
+    return list(wanted)
 
 
 async def _create_first(node: Any, request: MetadataRequest, context: Any, names: list[str]) -> MetadataResponse:
@@ -90,6 +105,8 @@ def _is_long(node: Any, request: MetadataRequest, version: int) -> bool:
     image: Image = node.metadata.image
     if request.topics is None or _wants_all(request, version):
         much = image.partition_count() + len(image.topics)
+    elif len(request.topics) > node.world.step:
+        return True
     else:
         topics = (image.topics.get(asked.topic_id) or image.topic(asked.name or "") for asked in request.topics)
         much = sum(1 if topic is None else len(topic.partitions) for topic in topics)
@@ -98,13 +115,7 @@ def _is_long(node: Any, request: MetadataRequest, version: int) -> bool:
 
 def _answer(node: Any, request: MetadataRequest, context: Any, refused: dict[str, Code]) -> MetadataResponse:
     """The answer, at once."""
-    work = _steps(node, request, context, refused, at_once=True)
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            answer: MetadataResponse = end.value
-            return answer
+    return finished(_steps(node, request, context, refused, at_once=True))
 
 
 def _steps(

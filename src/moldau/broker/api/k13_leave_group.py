@@ -7,9 +7,10 @@ on; before, the one member's code stands at the top. Reasons (5, KIP-800) are fo
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
+from moldau.broker.asking import turn
 from moldau.broker.coordinator import Answering
 from moldau.groups.facts import Leave, Leaver, LeaveReply
 from moldau.terms import Code
@@ -20,27 +21,55 @@ log = logging.getLogger("moldau.groups")
 KEY = 13
 
 
-def handle(node: Any, request: LeaveGroupRequest, context: Any) -> Answering:
-    """Put it to the group."""
-    batch = context.api_version >= 3
-    for member in request.members:
-        if member.reason:
-            log.info("%s leaves group %s: %s", member.member_id, request.group_id, member.reason)
-    leavers = tuple(Leaver(member.member_id, member.group_instance_id) for member in request.members)
+def handle(node: Any, request: LeaveGroupRequest, context: Any) -> Answering | Awaitable[LeaveGroupResponse]:
+    """Put it to the group; so many members at a time that others have their turn in between."""
+    _say(request)
+    if context.api_version < 3:
+        return node.coordinator.ask([Leave(request.group_id, (Leaver(request.member_id),))], _of_one)  # type: ignore[no-any-return]
+    if len(request.members) > node.world.step:
+        return _by_parts(node, request)
+    return node.coordinator.ask([_leave(request, 0, len(request.members))], _of_many)  # type: ignore[no-any-return]
 
-    def finish(replies: Sequence[LeaveReply]) -> LeaveGroupResponse:
-        code, codes = replies[0]
-        if not batch:
-            return LeaveGroupResponse(error_code=codes[0][1] if code is Code.NONE else code)
-        return LeaveGroupResponse(
-            error_code=code,
-            members=[
-                LeaveGroupResponse.MemberResponse(
-                    member_id=leaver.member_id, group_instance_id=leaver.instance_id, error_code=one
-                )
-                for leaver, one in codes
-            ],
-        )
 
-    ask = Leave(request.group_id, leavers if batch else (Leaver(request.member_id),))
-    return node.coordinator.ask([ask], finish)  # type: ignore[no-any-return]
+def _say(request: LeaveGroupRequest) -> None:
+    """Log why members leave: one line, however many there are."""
+    told = [member for member in request.members if member.reason]
+    if told:
+        first, others = told[0], f" (and {len(told) - 1} others)" if len(told) > 1 else ""
+        log.info("%s%s leaves group %s: %s", first.member_id, others, request.group_id, first.reason)
+
+
+def _leave(request: LeaveGroupRequest, first: int, end: int) -> Leave:
+    leavers = (Leaver(member.member_id, member.group_instance_id) for member in request.members[first:end])
+    return Leave(request.group_id, tuple(leavers))
+
+
+def _of_one(replies: Sequence[LeaveReply]) -> LeaveGroupResponse:
+    code, codes = replies[0]
+    return LeaveGroupResponse(error_code=codes[0][1] if code is Code.NONE else code)
+
+
+def _of_many(replies: Sequence[LeaveReply]) -> LeaveGroupResponse:
+    code, codes = replies[0]
+    return LeaveGroupResponse(
+        error_code=code,
+        members=[
+            LeaveGroupResponse.MemberResponse(
+                member_id=leaver.member_id, group_instance_id=leaver.instance_id, error_code=one
+            )
+            for leaver, one in codes
+        ],
+    )
+
+
+async def _by_parts(node: Any, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """The answers of all parts; one that the group refuses as a whole is the answer to all of them."""
+    whole, step = LeaveGroupResponse(), node.world.step
+    for first in range(0, len(request.members), step):
+        found = node.coordinator.ask([_leave(request, first, first + step)], _of_many)
+        part: LeaveGroupResponse = await found if isinstance(found, Awaitable) else found
+        if part.error_code != Code.NONE:
+            return part
+        whole.members += part.members
+        await turn(node.world.tasks)
+    return whole

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from moldau.broker.api.forwarding import forward, seen, told, whole
+from moldau.broker.api.forwarding import each, forward, seen, told, whole
 from moldau.controller import asks
 from moldau.controller.replies import TopicResult
 from moldau.image.configs import is_sensitive
@@ -32,8 +32,8 @@ async def handle(node: Any, request: CreateTopicsRequest, context: Any) -> Creat
 async def control(node: Any, request: CreateTopicsRequest, context: Any) -> CreateTopicsResponse:
     """Decide."""
     twice = {name for name, count in Counter(topic.name for topic in request.topics).items() if count > 1}
-    wanted = tuple(_new_topic(topic) for topic in request.topics if topic.name not in twice)
-    reply = await node.office.ask(asks.CreateTopics(topics=wanted, validate_only=request.validate_only))
+    wanted = await each(node, (topic for topic in request.topics if topic.name not in twice), _new_topic)
+    reply = await node.office.ask(asks.CreateTopics(topics=tuple(wanted), validate_only=request.validate_only))
     answer = CreateTopicsResponse()
     for name in sorted(twice):
         answer.topics.append(_error(name, Code.INVALID_REQUEST, "Duplicate topic name."))
@@ -41,7 +41,7 @@ async def control(node: Any, request: CreateTopicsRequest, context: Any) -> Crea
     if refused is not None:
         answer.topics += [_error(topic.name, *refused) for topic in wanted]
     else:
-        answer.topics += [_result(topic) for topic in reply.topics]
+        answer.topics += await each(node, reply.topics, _result)
         await told(node)
     return answer
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.broker.api.forwarding import forward, whole
+from moldau.broker.api.forwarding import each, forward, whole
 from moldau.broker.config_changes import not_on_this_plane
 from moldau.controller import asks
+from moldau.terms import Code
 from moldau.wire.messages.k33_alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 handle = forward
@@ -16,15 +17,8 @@ Result = AlterConfigsResponse.AlterConfigsResourceResponse
 async def control(node: Any, request: AlterConfigsRequest, context: Any) -> AlterConfigsResponse:
     """Decide, resource by resource."""
     lacking = [not_on_this_plane(node, resource.resource_type) for resource in request.resources]
-    resources = tuple(
-        asks.ConfigChange(
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            changes=tuple((c.name, asks.Operation.SET, c.value) for c in resource.configs),
-        )
-        for resource, problem in zip(request.resources, lacking, strict=True)
-        if problem is None
-    )
+    here = (resource for resource, problem in zip(request.resources, lacking, strict=True) if problem is None)
+    resources = tuple(await each(node, here, _change))
     reply = await node.office.ask(asks.AlterConfigs(resources=resources, validate_only=request.validate_only))
     refused = whole(reply)
     results = [(r.resource_type, r.resource_name, refused) for r in resources] if refused else list(reply.resources)
@@ -33,9 +27,17 @@ async def control(node: Any, request: AlterConfigsRequest, context: Any) -> Alte
         for resource, problem in zip(request.resources, lacking, strict=True)
         if problem is not None
     ]
-    return AlterConfigsResponse(
-        responses=[
-            Result(resource_type=type, resource_name=name, error_code=code, error_message=message)
-            for type, name, (code, message) in results
-        ]
+    return AlterConfigsResponse(responses=await each(node, results, _result))
+
+
+def _change(resource: AlterConfigsRequest.AlterConfigsResource) -> asks.ConfigChange:
+    return asks.ConfigChange(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        changes=tuple((c.name, asks.Operation.SET, c.value) for c in resource.configs),
     )
+
+
+def _result(of: tuple[int, str, tuple[Code, str | None]]) -> Result:
+    type, name, (code, message) = of
+    return Result(resource_type=type, resource_name=name, error_code=code, error_message=message)

@@ -8,40 +8,45 @@ move goes on after the answer; DescribeLogDirs shows its copy as a future replic
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable, Generator
 from typing import Any
 
-from moldau.broker.api.forwarding import by_topic
+from moldau.broker.api.forwarding import by_topic_in_slices, each_in_slices
+from moldau.broker.asking import at_once_or_in_turns
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k34_alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 
 Answer = AlterReplicaLogDirsResponse
 
 
-def handle(node: Any, request: AlterReplicaLogDirsRequest, context: Any) -> Answer:
-    """Begin every move that can begin."""
-    asked = [
+def handle(node: Any, request: AlterReplicaLogDirsRequest, context: Any) -> Answer | Awaitable[Answer]:
+    """Begin every move that can begin, some in each turn of the loop."""
+    return at_once_or_in_turns(node.world.tasks, _begin(node, request))
+
+
+def _begin(node: Any, request: AlterReplicaLogDirsRequest) -> Generator[None, None, Answer]:
+    named = (
         (TopicPartition(topic.name, number), dir.path)
         for dir in request.dirs
         for topic in dir.topics
         for number in topic.partitions
-    ]
-    times = Counter(partition for partition, _ in asked)
-    codes: dict[TopicPartition, Code] = {}
-    for partition, path in asked:
-        if times[partition] > 1:
-            codes[partition] = Code.INVALID_REQUEST
-        else:
-            codes[partition] = node.replicas.relocations.ask(partition, path)
-    found = ((partition.topic, partition.partition, code) for partition, code in codes.items())
-    return Answer(
-        results=[
-            Answer.AlterReplicaLogDirTopicResult(
-                topic_name=topic,
-                partitions=[
-                    Answer.AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code)
-                    for number, code in parts
-                ],
-            )
-            for topic, parts in by_topic(found).items()
-        ]
     )
+    asked: list[tuple[TopicPartition, str]] = yield from each_in_slices(node, named, lambda one: one)
+    times = Counter(partition for partition, _ in asked)
+
+    def begin(one: tuple[TopicPartition, str]) -> tuple[str, int, Code]:
+        partition, path = one
+        code = Code.INVALID_REQUEST if times[partition] > 1 else node.replicas.relocations.ask(partition, path)
+        return partition.topic, partition.partition, code
+
+    codes = yield from each_in_slices(node, dict(asked).items(), begin)
+    found = yield from by_topic_in_slices(node, codes, _partition)
+    return Answer(results=(yield from each_in_slices(node, found.items(), lambda one: _topic(*one))))
+
+
+def _partition(number: int, code: Code) -> Answer.AlterReplicaLogDirPartitionResult:
+    return Answer.AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code)
+
+
+def _topic(name: str, found: list[Answer.AlterReplicaLogDirPartitionResult]) -> Answer.AlterReplicaLogDirTopicResult:
+    return Answer.AlterReplicaLogDirTopicResult(topic_name=name, partitions=found)

@@ -3,64 +3,69 @@ their way there, free space (KIP-113, KIP-827)."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Generator
 from typing import Any
 
-from moldau.broker.api.forwarding import by_topic
+from moldau.broker.api.forwarding import by_topic_in_slices, each_in_slices
+from moldau.broker.asking import at_once_or_in_turns
 from moldau.terms import Code
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 Answer = DescribeLogDirsResponse
+Part = Answer.DescribeLogDirsPartition
 
 
-def handle(node: Any, request: DescribeLogDirsRequest, context: Any) -> Answer:
-    """Answer from the logs that are open here."""
-    wanted = None if request.topics is None else {(t.topic, p) for t in request.topics for p in t.partitions}
-    dirs = node.data.log_dirs
-    free = dirs.free_bytes()
+def handle(node: Any, request: DescribeLogDirsRequest, context: Any) -> Answer | Awaitable[Answer]:
+    """Answer from the logs that are open here, some in each turn of the loop."""
+    return at_once_or_in_turns(node.world.tasks, _describe(node, request))
+
+
+def _describe(node: Any, request: DescribeLogDirsRequest) -> Generator[None, None, Answer]:
+    wanted: set[tuple[str, int]] | None = None
+    if request.topics is not None:
+        named = ((topic.topic, number) for topic in request.topics for number in topic.partitions)
+        wanted = set((yield from each_in_slices(node, named, lambda one: one)))
     answer = Answer()
-    for dir in dirs.dirs:
+    for dir in node.data.log_dirs.dirs:
         if dir.offline is not None:
             answer.results.append(Answer.DescribeLogDirsResult(error_code=Code.KAFKA_STORAGE_ERROR, log_dir=dir.path))
-            continue
-        futures = {partition: future.log for partition, future in dirs.futures.logs.items()}
-        here = [
-            (partition, log, log is futures.get(partition))
-            for partition, log in (*dirs.logs.items(), *futures.items())
-            if log.dir is dir
-        ]
-        found = [
-            (partition.topic, partition.partition, log, _lag(dirs, partition, log, is_future), is_future)
-            for partition, log, is_future in here
-            if wanted is None or partition in wanted
-        ]
-        used = sum(log.size for _, log, _ in here)
-        answer.results.append(
-            Answer.DescribeLogDirsResult(
-                log_dir=dir.path, topics=_topics(found), total_bytes=used + free[dir.path], usable_bytes=free[dir.path]
-            )
-        )
+        else:
+            answer.results.append((yield from _directory(node, dir, wanted)))
     return answer
+
+
+def _directory(
+    node: Any, dir: Any, wanted: set[tuple[str, int]] | None
+) -> Generator[None, None, Answer.DescribeLogDirsResult]:
+    dirs = node.data.log_dirs
+    futures = {partition: future.log for partition, future in dirs.futures.logs.items()}
+    here = tuple((*one, False) for one in dirs.logs.items() if one[1] is not futures.get(one[0]))
+    copies = tuple((*one, True) for one in futures.items())
+
+    def look(one: tuple[Any, Any, bool]) -> tuple[int, tuple[str, int, Part] | None]:
+        partition, log, is_future = one
+        if log.dir is not dir or (is_future and partition not in dirs.logs):
+            return 0, None
+        size = log.size
+        if wanted is not None and partition not in wanted:
+            return size, None
+        lag = _lag(dirs, partition, log, is_future)
+        part = Part(partition_index=partition.partition, partition_size=size, offset_lag=lag, is_future_key=is_future)
+        return size, (partition.topic, partition.partition, part)
+
+    looked = yield from each_in_slices(node, (*here, *copies), look)
+    found = sorted((one for _, one in looked if one is not None), key=lambda one: one[:2])
+    topics = yield from by_topic_in_slices(node, found, lambda number, part: part)
+    free = dirs.free_bytes()[dir.path]
+    return Answer.DescribeLogDirsResult(
+        log_dir=dir.path,
+        topics=[Answer.DescribeLogDirsTopic(name=name, partitions=parts) for name, parts in topics.items()],
+        total_bytes=sum(size for size, _ in looked) + free,
+        usable_bytes=free,
+    )
 
 
 def _lag(dirs: Any, partition: Any, log: Any, is_future: bool) -> int:
     """How far it is behind: a copy behind its log, a log that lost its tail behind the high watermark."""
     ahead = dirs.logs[partition].log_end_offset if is_future else log.high_watermark
     return max(int(ahead - log.log_end_offset), 0)
-
-
-def _topics(found: list[tuple[str, int, Any, int, bool]]) -> list[Answer.DescribeLogDirsTopic]:
-    return [
-        Answer.DescribeLogDirsTopic(
-            name=topic,
-            partitions=[
-                Answer.DescribeLogDirsPartition(
-                    partition_index=number,
-                    partition_size=log.size,
-                    offset_lag=lag,
-                    is_future_key=is_future,
-                )
-                for number, log, lag, is_future in logs
-            ],
-        )
-        for topic, logs in by_topic(sorted(found, key=lambda one: one[:2])).items()
-    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.broker.api.forwarding import forward, seen, whole
+from moldau.broker.api.forwarding import each, forward, seen, whole
 from moldau.controller import asks
 from moldau.terms import Code
 from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -31,17 +31,21 @@ async def handle(node: Any, request: CreatePartitionsRequest, context: Any) -> C
 
 async def control(node: Any, request: CreatePartitionsRequest, context: Any) -> CreatePartitionsResponse:
     """Decide, topic by topic."""
-    topics = tuple(
-        asks.MorePartitions(
-            name=topic.name,
-            count=topic.count,
-            assignments=None if topic.assignments is None else tuple(tuple(a.broker_ids) for a in topic.assignments),
-        )
-        for topic in request.topics
-    )
-    reply = await node.office.ask(asks.CreatePartitions(topics=topics, validate_only=request.validate_only))
+    topics = await each(node, request.topics, _more_partitions)
+    reply = await node.office.ask(asks.CreatePartitions(topics=tuple(topics), validate_only=request.validate_only))
     refused = whole(reply)
-    results = [(t.name, refused) for t in topics] if refused is not None else reply.topics
-    return CreatePartitionsResponse(
-        results=[Result(name=name, error_code=code, error_message=message) for name, (code, message) in results]
+    results = ((t.name, refused) for t in topics) if refused is not None else reply.topics
+    return CreatePartitionsResponse(results=await each(node, results, _result))
+
+
+def _more_partitions(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> asks.MorePartitions:
+    return asks.MorePartitions(
+        name=topic.name,
+        count=topic.count,
+        assignments=None if topic.assignments is None else tuple(tuple(a.broker_ids) for a in topic.assignments),
     )
+
+
+def _result(of: tuple[str, tuple[Code, str | None]]) -> Result:
+    name, (code, message) = of
+    return Result(name=name, error_code=code, error_message=message)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.broker.api.forwarding import by_topic, forward, whole
+from moldau.broker.api.forwarding import by_topic, each, forward, whole
 from moldau.controller import asks
+from moldau.controller.facts import Problem
 from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 handle = forward
@@ -16,21 +17,23 @@ async def control(node: Any, request: ElectLeadersRequest, context: Any) -> Elec
     """Decide, partition by partition."""
     partitions = None
     if request.topic_partitions is not None:
-        partitions = tuple((topic.topic, number) for topic in request.topic_partitions for number in topic.partitions)
+        named = ((topic.topic, number) for topic in request.topic_partitions for number in topic.partitions)
+        partitions = tuple(await each(node, named, lambda one: one))
     reply = await node.office.ask(asks.ElectLeaders(election_type=request.election_type, partitions=partitions))
     refused = whole(reply)
     if refused is not None:
         return ElectLeadersResponse(error_code=refused[0])
+    results = await by_topic(node, reply.partitions, _partition)
     return ElectLeadersResponse(
-        error_code=reply.code,
-        replica_election_results=[
-            ElectLeadersResponse.ReplicaElectionResult(
-                topic=topic,
-                partition_result=[
-                    ElectLeadersResponse.PartitionResult(partition_id=number, error_code=code, error_message=message)
-                    for number, (code, message) in results
-                ],
-            )
-            for topic, results in by_topic(reply.partitions).items()
-        ],
+        error_code=reply.code, replica_election_results=await each(node, results.items(), lambda one: _topic(*one))
     )
+
+
+def _partition(number: int, problem: Problem) -> ElectLeadersResponse.PartitionResult:
+    return ElectLeadersResponse.PartitionResult(
+        partition_id=number, error_code=problem.code, error_message=problem.message
+    )
+
+
+def _topic(name: str, found: list[ElectLeadersResponse.PartitionResult]) -> ElectLeadersResponse.ReplicaElectionResult:
+    return ElectLeadersResponse.ReplicaElectionResult(topic=name, partition_result=found)

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from moldau.broker.api.forwarding import forward, whole
+from moldau.broker.api.forwarding import each, forward, whole
 from moldau.broker.config_changes import own_answers
 from moldau.controller import asks
 from moldau.controller.facts import Problem
+from moldau.terms import Code
 from moldau.wire.messages.k44_incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -37,30 +38,29 @@ async def handle(node: Any, request: Request, context: Any) -> Response:
 async def control(node: Any, request: Request, context: Any) -> Response:
     """Decide, resource by resource."""
     own = own_answers(node, request.resources, validate_only=request.validate_only)
-    resources = tuple(
-        asks.ConfigChange(
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            changes=tuple((c.name, c.config_operation, c.value) for c in resource.configs),
-        )
-        for place, resource in enumerate(request.resources)
-        if place not in own
-    )
+    rest = (resource for place, resource in enumerate(request.resources) if place not in own)
+    resources = tuple(await each(node, rest, _change))
     if not resources:
         return _merged(request, own, [])
     reply = await node.office.ask(
         asks.IncrementalAlterConfigs(resources=resources, validate_only=request.validate_only)
     )
     refused = whole(reply)
-    results = [(r.resource_type, r.resource_name, refused) for r in resources] if refused else reply.resources
-    return _merged(
-        request,
-        own,
-        [
-            Result(resource_type=type, resource_name=name, error_code=code, error_message=message)
-            for type, name, (code, message) in results
-        ],
+    results = ((r.resource_type, r.resource_name, refused) for r in resources) if refused else reply.resources
+    return _merged(request, own, await each(node, results, _result))
+
+
+def _change(resource: Request.AlterConfigsResource) -> asks.ConfigChange:
+    return asks.ConfigChange(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        changes=tuple((c.name, c.config_operation, c.value) for c in resource.configs),
     )
+
+
+def _result(of: tuple[int, str, tuple[Code, str | None]]) -> Result:
+    type, name, (code, message) = of
+    return Result(resource_type=type, resource_name=name, error_code=code, error_message=message)
 
 
 def _merged(request: Request, own: dict[int, Problem], rest: Sequence[Result]) -> Response:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.broker.api.forwarding import by_topic, forward, whole
+from moldau.broker.api.forwarding import by_topic, each, forward, whole
 from moldau.controller import asks
+from moldau.controller.facts import Problem
 from moldau.wire.messages.k45_alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -17,11 +18,8 @@ Answer = AlterPartitionReassignmentsResponse
 
 async def control(node: Any, request: AlterPartitionReassignmentsRequest, context: Any) -> Answer:
     """Decide, partition by partition."""
-    moves = tuple(
-        asks.Move(topic=t.name, partition=p.partition_index, replicas=None if p.replicas is None else tuple(p.replicas))
-        for t in request.topics
-        for p in t.partitions
-    )
+    named = ((topic.name, partition) for topic in request.topics for partition in topic.partitions)
+    moves = tuple(await each(node, named, lambda one: _move(*one)))
     allowed = request.allow_replication_factor_change
     reply = await node.office.ask(
         asks.AlterPartitionReassignments(moves=moves, allow_replication_factor_change=allowed)
@@ -29,18 +27,25 @@ async def control(node: Any, request: AlterPartitionReassignmentsRequest, contex
     refused = whole(reply)
     if refused is not None:
         return Answer(error_code=refused[0], error_message=refused[1])
+    results = await by_topic(node, reply.partitions, _partition)
     return Answer(
         error_code=reply.code,
         error_message=reply.message,
         allow_replication_factor_change=allowed,
-        responses=[
-            Answer.ReassignableTopicResponse(
-                name=topic,
-                partitions=[
-                    Answer.ReassignablePartitionResponse(partition_index=number, error_code=code, error_message=message)
-                    for number, (code, message) in results
-                ],
-            )
-            for topic, results in by_topic(reply.partitions).items()
-        ],
+        responses=await each(node, results.items(), lambda one: _topic(*one)),
     )
+
+
+def _move(topic: str, partition: AlterPartitionReassignmentsRequest.ReassignablePartition) -> asks.Move:
+    replicas = None if partition.replicas is None else tuple(partition.replicas)
+    return asks.Move(topic=topic, partition=partition.partition_index, replicas=replicas)
+
+
+def _partition(number: int, problem: Problem) -> Answer.ReassignablePartitionResponse:
+    return Answer.ReassignablePartitionResponse(
+        partition_index=number, error_code=problem.code, error_message=problem.message
+    )
+
+
+def _topic(name: str, found: list[Answer.ReassignablePartitionResponse]) -> Answer.ReassignableTopicResponse:
+    return Answer.ReassignableTopicResponse(name=name, partitions=found)

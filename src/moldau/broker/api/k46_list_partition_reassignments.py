@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.broker.api.forwarding import by_topic, forward, whole
+from moldau.broker.api.forwarding import by_topic, each, forward, whole
 from moldau.controller import asks
+from moldau.image.partition import Partition
 from moldau.wire.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -19,25 +20,24 @@ async def control(node: Any, request: ListPartitionReassignmentsRequest, context
     """Read the controller's image."""
     partitions = None
     if request.topics is not None:
-        partitions = tuple((topic.name, number) for topic in request.topics for number in topic.partition_indexes)
+        named = ((topic.name, number) for topic in request.topics for number in topic.partition_indexes)
+        partitions = tuple(await each(node, named, lambda one: one))
     reply = await node.office.ask(asks.ListPartitionReassignments(partitions=partitions))
     refused = whole(reply)
     if refused is not None:
         return Answer(error_code=refused[0], error_message=refused[1])
-    return Answer(
-        topics=[
-            Answer.OngoingTopicReassignment(
-                name=topic,
-                partitions=[
-                    Answer.OngoingPartitionReassignment(
-                        partition_index=partition.id,
-                        replicas=list(partition.replicas),
-                        adding_replicas=list(partition.adding),
-                        removing_replicas=list(partition.removing),
-                    )
-                    for (partition,) in found
-                ],
-            )
-            for topic, found in by_topic(reply.partitions).items()
-        ]
+    moving = await by_topic(node, reply.partitions, _partition)
+    return Answer(topics=await each(node, moving.items(), lambda one: _topic(*one)))
+
+
+def _partition(partition: Partition) -> Answer.OngoingPartitionReassignment:
+    return Answer.OngoingPartitionReassignment(
+        partition_index=partition.id,
+        replicas=list(partition.replicas),
+        adding_replicas=list(partition.adding),
+        removing_replicas=list(partition.removing),
     )
+
+
+def _topic(name: str, found: list[Answer.OngoingPartitionReassignment]) -> Answer.OngoingTopicReassignment:
+    return Answer.OngoingTopicReassignment(name=name, partitions=found)

@@ -1,0 +1,96 @@
+"""Decisions on more items than one step of the loop should hold: generators of record batches.
+
+A ``Work`` yields the records of its parts, each a decision that is true by itself, and is sent the next look at the
+world, which others may have changed in between. Who runs it is the office (``Rest``). Each item is decided on its own;
+what must stand in the log together is one item. Departures of brokers are ``parts.py``'s: they are restated, since they
+may be asked for again while they go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, TypeVar
+
+from moldau.controller.facts import Decision, Soft, View
+from moldau.controller.replies import Refused
+from moldau.terms import Code
+from moldau.terms.value import value
+from moldau.wire.records.metadata import ConfigRecord
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Work = Generator[Sequence[Any], View, Decision]
+TEXT_CHARS = 1 << 12
+"""So much text of a setting counts as another record: a part's batch stays far below ``bounds.BATCH_BYTES_MAX``."""
+LOOKED_AT = 20
+"""So many items that are only looked at count as one that is decided."""
+
+
+@value
+class Rest:
+    """What is left of an ask that is decided in parts. It ends with the office that began it, whose ``soft`` it has."""
+
+    ask: Any
+    work: Work
+    soft: Soft
+
+
+def begun(view: View, ask: Any, work: Work) -> Decision:
+    """The first part of an ask."""
+    return _part(Rest(ask, work, view.soft), lambda: next(work))
+
+
+def continued(view: View, rest: Rest) -> Decision:
+    """The next part."""
+    if rest.soft is not view.soft:
+        rest.work.close()
+        return Decision([], Refused(Code.NOT_CONTROLLER, "This node is not the active controller any more."))
+    return _part(rest, lambda: rest.work.send(view))
+
+
+def _part(rest: Rest, step: Callable[[], Sequence[Any]]) -> Decision:
+    try:
+        return Decision(step(), None, then=rest)
+    except StopIteration as end:
+        decision: Decision = end.value
+        return decision
+
+
+def batched(
+    view: View,
+    items: Iterable[T],
+    decide_one: Callable[[View, T], tuple[Sequence[Any], R | None]],
+    close: Callable[[View, list[Any]], list[Any]] | None = None,
+) -> Generator[Sequence[Any], View, tuple[list[Any], list[R]]]:
+    """Decide item by item: the records of the last part, and what came of all that had a result.
+
+    ``close`` is given the records of each part, and returns those that stand in the log for them.
+    """
+    records: list[Any] = []
+    results: list[R] = []
+    spent = 0
+    for item in items:
+        if spent >= view.settings.partitions_at_once:
+            view = yield records if close is None else close(view, records)
+            records, spent = [], 0
+        made, result = decide_one(view, item)
+        records += made
+        if result is not None:
+            results.append(result)
+        spent += max(sum(map(_weight, made)), 1)
+    return records if close is None else close(view, records), results
+
+
+def looked_through(view: View, items: Iterable[T]) -> Generator[Sequence[Any], View, tuple[View, list[T]]]:
+    """All the items, with pauses in which nothing is written, for what is cheap and many; and the last look."""
+    found: list[T] = []
+    for item in items:
+        found.append(item)
+        if len(found) % (LOOKED_AT * view.settings.partitions_at_once) == 0:
+            view = yield []
+    return view, found
+
+
+def _weight(record: Any) -> int:
+    return 1 + len(record.value or "") // TEXT_CHARS if isinstance(record, ConfigRecord) else 1
