@@ -13,6 +13,7 @@ import io
 import re
 import shlex
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -62,6 +63,7 @@ class Both:
         self.masks = {**MASKS, **(masks or {})}
         self.count = 0
         self.differences: list[str] = []
+        self.seconds: dict[str, float] = {}
 
     def run(self, cases: Sequence[Case | str]) -> None:
         """Run the cases in their order, Java's first."""
@@ -71,7 +73,9 @@ class Both:
             for side in "jm":
                 script, *words = shlex.split(line.format(**self.names, s=side))
                 tool = (main_class(script), words) if side == "j" else (script, words)
+                began = time.monotonic()
                 found = self.java.run(*tool, stdin=stdin) if side == "j" else ours(script, words, stdin)
+                self.seconds[f"{side} {line}"] = time.monotonic() - began
                 said.append(self._masked(found, side if "{s}" in line else None))
             self.count += 1
             if said[0] != said[1]:
@@ -88,6 +92,7 @@ class Both:
 
     def check(self) -> None:
         """AssertionError with all that differed."""
+        print(sorted(((round(took, 1), line) for line, took in self.seconds.items()), reverse=True)[:5])
         assert not self.differences, f"{len(self.differences)} of {self.count} differ\n\n" + "\n\n".join(
             self.differences
         )

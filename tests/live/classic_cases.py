@@ -212,3 +212,142 @@ kafka-log-dirs.sh --bootstrap-server {b} --describe --topic-list filled,,nosuch
 kafka-log-dirs.sh --bootstrap-server {b} --describe --topic-list nosuch --broker-list 2,,
 kafka-log-dirs.sh --bootstrap-server {nobody} --describe --command-config {fast}
 """
+
+REASSIGNMENTS = """
+kafka-reassign-partitions.sh
+kafka-reassign-partitions.sh --help
+kafka-reassign-partitions.sh --version
+kafka-reassign-partitions.sh --bogus
+kafka-reassign-partitions.sh --bootstrap-server {b}
+kafka-reassign-partitions.sh --bootstrap-server {b} --list --verify
+kafka-reassign-partitions.sh --list
+kafka-reassign-partitions.sh --bootstrap-server {b} --bootstrap-controller {b} --list
+kafka-reassign-partitions.sh --bootstrap-server {b} --verify
+kafka-reassign-partitions.sh --bootstrap-server {b} --generate
+kafka-reassign-partitions.sh --bootstrap-server {b} --generate --broker-list 1
+kafka-reassign-partitions.sh --bootstrap-server {b} --verify --reassignment-json-file {json}/stay.json --throttle 5
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/stay.json --preserve-throttles
+kafka-reassign-partitions.sh --bootstrap-server {b} --list --additional
+kafka-reassign-partitions.sh --bootstrap-controller {b} --verify --reassignment-json-file {json}/stay.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file /nowhere
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/no.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/word.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/list.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/version.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/object.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/none.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/notopic.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/noreplicas.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/movetwice.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/samebroker.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/dirs.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/ninth.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/nosuch.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/nopart.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/stay.json --throttle x
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/relative.json --timeout 300
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/stay.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --execute --reassignment-json-file {json}/stay.json --throttle 5000000 --replica-alter-log-dirs-throttle 6000000
+kafka-reassign-partitions.sh --bootstrap-server {b} --verify --reassignment-json-file {json}/stay.json --preserve-throttles
+kafka-reassign-partitions.sh --bootstrap-server {b} --verify --reassignment-json-file {json}/stay.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --verify --reassignment-json-file {json}/otherwise.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --verify --reassignment-json-file {json}/nopart.json --preserve-throttles
+kafka-reassign-partitions.sh --bootstrap-server {b} --verify --reassignment-json-file {json}/justpast.json --preserve-throttles
+kafka-reassign-partitions.sh --bootstrap-server {b} --verify --reassignment-json-file {json}/nosuch.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --verify --reassignment-json-file {json}/elsewhere.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --verify --reassignment-json-file {json}/none.json --preserve-throttles
+kafka-reassign-partitions.sh --bootstrap-server {b} --cancel --reassignment-json-file {json}/stay.json
+kafka-reassign-partitions.sh --bootstrap-server {b} --cancel --reassignment-json-file {json}/stay.json --preserve-throttles
+kafka-reassign-partitions.sh --bootstrap-server {b} --list
+kafka-reassign-partitions.sh --bootstrap-server {b} --generate --topics-to-move-json-file {json}/topics.json --broker-list 2,2
+kafka-reassign-partitions.sh --bootstrap-server {b} --generate --topics-to-move-json-file {json}/topics.json --broker-list x
+kafka-reassign-partitions.sh --bootstrap-server {b} --generate --topics-to-move-json-file {json}/topics.json --broker-list 2
+kafka-reassign-partitions.sh --bootstrap-server {b} --generate --topics-to-move-json-file {json}/single.json --broker-list 2
+kafka-reassign-partitions.sh --bootstrap-server {b} --generate --topics-to-move-json-file {json}/topicstwice.json --broker-list 2
+kafka-reassign-partitions.sh --bootstrap-server {b} --generate --topics-to-move-json-file {json}/notopics.json --broker-list 2
+kafka-reassign-partitions.sh --bootstrap-server {b} --generate --topics-to-move-json-file {json}/no.json --broker-list 2
+kafka-reassign-partitions.sh --bootstrap-server {b} --generate --topics-to-move-json-file {json}/object.json --broker-list 2
+kafka-reassign-partitions.sh --bootstrap-server {nobody} --list --command-config {fast}
+kafka-reassign-partitions.sh --bootstrap-server {nobody} --execute --reassignment-json-file {json}/stay.json --command-config {fast}
+"""
+
+CONFIGS = """
+kafka-configs.sh --bootstrap-server {b}
+kafka-configs.sh --bootstrap-server {b} --describe
+kafka-configs.sh --bootstrap-server {b} --describe --alter
+kafka-configs.sh --describe --entity-type topics
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type things
+kafka-configs.sh --bootstrap-server {b} --bootstrap-controller {b} --describe --entity-type topics
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type topics --entity-type topics
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type topics --entity-type brokers
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type topics --topic a
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type brokers --entity-name a
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type topics --entity-default
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type broker-loggers
+kafka-configs.sh --bootstrap-server {b} --describe --add-config a=b --entity-type topics
+kafka-configs.sh --bootstrap-server {b} --alter --entity-type topics
+kafka-configs.sh --bootstrap-server {b} --alter --entity-type topics --entity-name a
+kafka-configs.sh --bootstrap-server {b} --alter --topic a --add-config-file /nowhere --add-config a=b
+kafka-configs.sh --bootstrap-server {b} --alter --topic a --add-config-file /nowhere
+kafka-configs.sh --bootstrap-server {b} --alter --topic a --add-config a
+kafka-configs.sh --bootstrap-server {b} --alter --topic a --add-config 'a!=b'
+kafka-configs.sh --bootstrap-server {b} --alter --broker x --add-config 'a=b'
+kafka-configs.sh --bootstrap-server {b} --alter --ip x --add-config 'a=b'
+kafka-configs.sh --bootstrap-server {b} --alter --ip 1.2.3.4 --add-config 'a=b'
+kafka-configs.sh --bootstrap-server {b} --alter --user x --add-config 'a=b'
+kafka-configs.sh --bootstrap-server {b} --alter --client x --add-config 'a=b'
+kafka-configs.sh --bootstrap-server {b} --alter --user x --delete-config 'a'
+kafka-configs.sh --bootstrap-server {b} --alter --user x --add-config 'producer_byte_rate=5,SCRAM-SHA-256=[password=x]'
+kafka-configs.sh --bootstrap-server {b} --describe --topic a
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type topics
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type topics --command-config /nowhere
+kafka-configs.sh --bootstrap-server 127.0.0.1 --describe --entity-type topics
+kafka-configs.sh --bootstrap-server {b} --describe --entity-name a
+kafka-configs.sh --bootstrap-server {b} --alter --user-defaults --add-config 'SCRAM-SHA-256=[password=x]'
+kafka-configs.sh
+kafka-configs.sh --help
+kafka-configs.sh --version
+kafka-configs.sh --bogus
+kafka-configs.sh --bootstrap-server {b} --describe --topic {s}-conf
+kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-conf --add-config retention.ms=1000,cleanup.policy=[compact,delete]
+kafka-configs.sh --bootstrap-server {b} --describe --topic {s}-conf
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type topics --entity-name {s}-conf --all
+kafka-configs.sh --bootstrap-server {b} --alter --entity-type topics --entity-name {s}-conf --delete-config retention.ms,segment.ms
+kafka-configs.sh --bootstrap-server {b} --alter --entity-type topics --entity-name {s}-conf --delete-config retention.ms
+kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-conf --add-config-file {json}/topic.properties
+kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-conf --add-config retention.ms=
+kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-conf --add-config nosuch.key=5
+kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-conf --add-config retention.ms=abc
+kafka-configs.sh --bootstrap-server {b} --describe --topic {s}-conf
+kafka-configs.sh --bootstrap-server {b} --describe --topic nosuch
+kafka-configs.sh --bootstrap-server {b} --describe --topic 'a/b'
+kafka-configs.sh --bootstrap-server {b} --alter --topic nosuch --add-config retention.ms=5
+kafka-configs.sh --bootstrap-server {b} --alter --topic nosuch --delete-config retention.ms
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type topics
+kafka-configs.sh --bootstrap-server {b} --describe --broker 1
+kafka-configs.sh --bootstrap-server {b} --describe --broker 9 --command-config {fast}
+kafka-configs.sh --bootstrap-server {b} --describe --broker-defaults
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type brokers
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type brokers --entity-name 2 --all
+kafka-configs.sh --bootstrap-server {b} --alter --broker 1 --add-config log.cleaner.threads=2
+kafka-configs.sh --bootstrap-server {b} --describe --broker 1
+kafka-configs.sh --bootstrap-server {b} --alter --broker 1 --delete-config log.cleaner.threads
+kafka-configs.sh --bootstrap-server {b} --alter --entity-type brokers --entity-default --add-config log.retention.ms=86400000
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type brokers --entity-default
+kafka-configs.sh --bootstrap-server {b} --alter --broker-defaults --delete-config nosuch
+kafka-configs.sh --bootstrap-server {b} --alter --broker 1 --add-config broker.id=5
+kafka-configs.sh --bootstrap-server {b} --describe --broker-logger 1
+kafka-configs.sh --bootstrap-server {b} --alter --broker-logger 1 --add-config no.such.logger=INFO
+kafka-configs.sh --bootstrap-server {b} --describe --group {s}-group
+kafka-configs.sh --bootstrap-server {b} --alter --group {s}-group --add-config consumer.session.timeout.ms=50000
+kafka-configs.sh --bootstrap-server {b} --describe --group {s}-group
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type client-metrics
+kafka-configs.sh --bootstrap-server {b} --alter --client-metrics {s}-metrics --add-config interval.ms=5000,metrics=[a,b]
+kafka-configs.sh --bootstrap-server {b} --describe --client-metrics {s}-metrics
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type users
+kafka-configs.sh --bootstrap-server {b} --describe --client c
+kafka-configs.sh --bootstrap-server {b} --describe --ip 127.0.0.1
+kafka-configs.sh --bootstrap-server {b} --alter --client c --add-config producer_byte_rate=1000
+kafka-configs.sh --bootstrap-server {nobody} --describe --topic x --command-config {fast}
+kafka-configs.sh --bootstrap-server {nobody} --describe --broker-defaults --command-config {fast}
+"""

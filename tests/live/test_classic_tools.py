@@ -94,3 +94,47 @@ def test_topics(both: Both, bootstrap_servers: str) -> None:
 def test_tools_of_partitions(both: Both, name: str) -> None:
     both.run(lines(getattr(classic_cases, name)))
     both.check()
+
+
+def test_reassignments(both: Both, bootstrap_servers: str, tmp_path: Path) -> None:
+    with Cluster(bootstrap_servers) as cluster:
+        placed = {0: [1, 2], 1: [2, 3], 2: [3, 1]}
+        topics = [
+            admin.NewTopic(name="placed", assignment=placed),
+            admin.NewTopic(name="single", partitions=2, replication_factor=1),
+        ]
+        cluster.run(admin.create_topics(cluster.client, topics))
+
+    def moves(name: str, *partitions: tuple[object, ...]) -> None:
+        keys = ("topic", "partition", "replicas", "log_dirs")
+        listed = [dict(zip(keys, one, strict=False)) for one in partitions]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"version": 1, "partitions": listed}))
+
+    stay = [("placed", number, replicas) for number, replicas in placed.items()]
+    moves("stay", *stay)
+    moves("noreplicas", ("placed", 0, []))
+    moves("movetwice", *stay, stay[0])
+    moves("samebroker", ("placed", 0, [1, 1, 2]), ("placed", 1, [2, 2, 3, 3]))
+    moves("dirs", ("placed", 0, [1, 2], ["any"]))
+    moves("relative", ("placed", 0, [1, 2], ["any", "data"]))
+    moves("elsewhere", ("placed", 0, [1, 2], ["any", "/elsewhere"]), ("placed", 2, [3, 2], ["any", "/there"]))
+    moves("ninth", ("placed", 0, [1, 9]))
+    moves("nosuch", ("nosuch", 0, [1, 2]))
+    moves("nopart", ("placed", 7, [1, 2]), *stay)
+    moves("justpast", ("placed", 3, [1, 2]))
+    moves("otherwise", ("placed", 0, [2, 3]), *stay[1:])
+    listed = {"topics": ["placed"], "single": ["single"], "topicstwice": ["a", "a"], "notopics": ["b"]}
+    for name, names in listed.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({"topics": [{"topic": one} for one in names]}))
+    (tmp_path / "word.json").write_text("nonsense")
+    both.run(lines(classic_cases.REASSIGNMENTS))
+    both.check()
+
+
+def test_configurations(both: Both, bootstrap_servers: str, tmp_path: Path) -> None:
+    (tmp_path / "topic.properties").write_text("retention.ms = 5000\n# a note\ncleanup.policy=delete\n")
+    with Cluster(bootstrap_servers) as cluster:
+        topics = [admin.NewTopic(name=name, partitions=1, replication_factor=1) for name in ("j-conf", "m-conf")]
+        cluster.run(admin.create_topics(cluster.client, topics))
+    both.run(lines(classic_cases.CONFIGS))
+    both.check()

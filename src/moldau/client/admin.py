@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-from moldau.client.client import ANYONE, CONTROLLER, Client, Node
+from moldau.client.client import ANYONE, CONTROLLER, Client, Node, Refused
 from moldau.client.view import Outcome, by_topic
 from moldau.terms import NO_UUID, Code, TopicPartition
 from moldau.terms.named import NamedTuple
@@ -21,6 +21,7 @@ from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
 from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest
 from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest
+from moldau.wire.messages.k34_alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest
 from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest
@@ -29,6 +30,7 @@ from moldau.wire.messages.k45_alter_partition_reassignments import AlterPartitio
 from moldau.wire.messages.k46_list_partition_reassignments import ListPartitionReassignmentsRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from moldau.wire.messages.k74_list_config_resources import ListConfigResourcesRequest
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
 from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
 
@@ -310,6 +312,41 @@ async def describe_log_dirs(
         brokers = list(client.view.brokers)
     request = DescribeLogDirsRequest(topics=None)
     return {b: (await client.ask(request, Node(b))).results for b in brokers}
+
+
+async def alter_log_dirs(
+    client: Client, moves: Mapping[int, Mapping[str, Collection[tuple[str, int]]]]
+) -> dict[tuple[int, TopicPartition], Code]:
+    """Have brokers copy replicas to other log directories: broker -> path -> (topic, partition); a code for each.
+
+    REPLICA_NOT_AVAILABLE says that the broker has no such replica (yet).
+    """
+    kind = AlterReplicaLogDirsRequest
+    out: dict[tuple[int, TopicPartition], Code] = {}
+    for broker, by_path in moves.items():
+        dirs = [
+            kind.AlterReplicaLogDir(
+                path=path,
+                topics=[
+                    kind.AlterReplicaLogDirTopic(name=name, partitions=numbers)
+                    for name, numbers in by_topic([TopicPartition(*one) for one in replicas]).items()
+                ],
+            )
+            for path, replicas in by_path.items()
+        ]
+        response = await client.ask(kind(dirs=dirs), Node(broker), codes=lambda r: ())
+        for topic in response.results:
+            for part in topic.partitions:
+                out[broker, TopicPartition(topic.topic_name, part.partition_index)] = Code(part.error_code)
+    return out
+
+
+async def list_resources(client: Client, types: Collection[int]) -> list[tuple[ResourceType, str]]:
+    """The resources of these types that have a configuration of their own (KIP-1142)."""
+    response = await client.ask(ListConfigResourcesRequest(resource_types=list(types)), ANYONE)
+    if response.error_code != Code.NONE:
+        raise Refused(Code(response.error_code), "configuration resources")
+    return [(ResourceType(one.resource_type), one.resource_name) for one in response.config_resources]
 
 
 async def describe_cluster(client: Client, *, fenced: bool = False) -> DescribeClusterResponse:

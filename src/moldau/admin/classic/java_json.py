@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -71,6 +72,41 @@ def parse(text: str) -> Json | None:
         return Json(_DECODER.raw_decode(text.lstrip())[0])
     except (ValueError, RecursionError):
         return None
+
+
+def why_no_json(text: str) -> JavaError:
+    """What Jackson says of a text that is no JSON."""
+    source = "[Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: {}, column: {}]"
+    start = len(text) - len(text.lstrip())
+    try:
+        _DECODER.raw_decode(text[start:])
+    except json.JSONDecodeError as error:
+        at, why = start + error.pos, error.msg
+    except (ValueError, RecursionError):
+        at, why = start, ""
+    else:
+        at, why = start, ""
+    if at >= len(text):
+        return JavaError("com.fasterxml.jackson.core.io.JsonEOFException", "Unexpected end-of-input")
+    here = f"'{text[at]}' (code {ord(text[at])})"
+    column = at - text.rfind("\n", 0, at)
+    token = re.match(r"[\w$]+", text[at:])
+    if why == "Expecting value" and token is not None:
+        what = f"Unrecognized token '{token[0]}': was expecting {_VALUES}"
+    else:
+        expected = "was expecting " + _EXPECTED[why] if why in _EXPECTED else "expected a valid value"
+        what = f"Unexpected character ({here}): {expected}"
+    place = source.format(text.count("\n", 0, at) + 1, column)
+    return JavaError("com.fasterxml.jackson.core.JsonParseException", f"{what}\n at {place}")
+
+
+_VALUES = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
+_EXPECTED = {
+    "Expecting property name enclosed in double quotes": "double-quote to start field name",
+    "Expecting ':' delimiter": "a colon to separate field name and value",
+    "Expecting ',' delimiter": "comma to separate Object entries",
+    "Expecting value": _VALUES,
+}
 
 
 def compact(value: Any) -> str:

@@ -71,6 +71,8 @@ class Given:
         self.options = (*options, *common)
         self.arguments = list(arguments)
         self.rest: list[str] = []
+        self.order: list[str] = []
+        """The options as they were given, each as often as it was."""
         self._named = {name: option for option in self.options for name in option.names}
         self._found: dict[str, list[str]] = {}
         self._read(list(arguments))
@@ -80,6 +82,10 @@ class Given:
     def has(self, name: str) -> bool:
         """Whether the option was given."""
         return name in self._found
+
+    def names(self) -> list[str]:
+        """The options that were given, in their order."""
+        return list(self._found)
 
     def value(self, name: str) -> str | None:
         """The one value of an option, or its default; OptionError when it was given more than one."""
@@ -188,6 +194,7 @@ class Given:
             self._take(option, "", words)
 
     def _take(self, option: Option, value: str, words: list[str]) -> None:
+        self.order.append(option.name)
         found = self._found.setdefault(option.name, [])
         if option.takes is None:
             return

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 SCRIPTS: dict[str, str] = {
     "kafka-topics.sh": "topics",
+    "kafka-configs.sh": "configs",
+    "kafka-reassign-partitions.sh": "reassign_partitions",
     "kafka-get-offsets.sh": "offsets",
     "kafka-leader-election.sh": "elections",
     "kafka-delete-records.sh": "deletions",
@@ -17,6 +19,8 @@ SCRIPTS: dict[str, str] = {
 
 CLASSES: dict[str, str] = {
     "org.apache.kafka.tools.TopicCommand": "topics",
+    "kafka.admin.ConfigCommand": "configs",
+    "org.apache.kafka.tools.reassign.ReassignPartitionsCommand": "reassign_partitions",
     "org.apache.kafka.tools.GetOffsetShell": "offsets",
     "org.apache.kafka.tools.LeaderElectionCommand": "elections",
     "org.apache.kafka.tools.DeleteRecordsCommand": "deletions",

@@ -109,13 +109,19 @@ class Session:
         except (Unreachable, OSError):
             raise timed_out(f"Timed out waiting for a node assignment. Call: {call}") from None
         except UnsupportedApi as error:
-            raise JavaError(f"{PACKAGE}UnsupportedVersionException", str(error)) from None
+            raise JavaError(f"{PACKAGE}UnsupportedVersionException", _unsupported(str(error))) from None
         except Refused as error:
             raise kafka_error(error.code) from None
 
     def know(self, call: str, topics: Collection[str] | None) -> None:
         """Learn the brokers, and the named topics or all (None), into ``self.cluster.client.view``."""
         self.ask(call, lambda client: client.know(topics))
+
+
+def _unsupported(text: str) -> str:
+    """The name of the request that a broker does not serve, in Kafka's words."""
+    name = re.search(r"serves? ([A-Za-z]+)Request", text)
+    return f"The node does not support {re.sub('(?<=[a-z])(?=[A-Z])', '_', name[1]).upper()}" if name else text
 
 
 def checked(outcome: Outcome) -> Outcome:
