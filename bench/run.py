@@ -21,11 +21,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.cells import CELLS, DRIVER, FULL, QUICK, Sizes, Stand
+from bench.cells import CELLS as OF_CLUSTERS
+from bench.cells import DRIVER, FULL, QUICK, Sizes, Stand
 from bench.report import table, write_docs
+from bench.state_changes import merge_cell
 from bench.systems import SYSTEMS, TITLES
 
 HERE = Path(__file__).parent
+CELLS = {**OF_CLUSTERS, "merge": merge_cell}
 
 
 def build_driver() -> None:

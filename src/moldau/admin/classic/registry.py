@@ -14,6 +14,7 @@ SCRIPTS: dict[str, str] = {
     "kafka-leader-election.sh": "elections",
     "kafka-delete-records.sh": "deletions",
     "kafka-log-dirs.sh": "log_dirs",
+    "kafka-dump-log.sh": "dump_log",
 }
 """Script -> module of this package."""
 
@@ -25,6 +26,8 @@ CLASSES: dict[str, str] = {
     "org.apache.kafka.tools.LeaderElectionCommand": "elections",
     "org.apache.kafka.tools.DeleteRecordsCommand": "deletions",
     "org.apache.kafka.tools.LogDirsCommand": "log_dirs",
+    "org.apache.kafka.tools.DumpLogSegments": "dump_log",
+    "kafka.tools.DumpLogSegments": "dump_log",
     "kafka.tools.StateChangeLogMerger": "state_change_log_merger",
 }
 """Class, as `kafka-run-class.sh` is given it -> module of this package."""

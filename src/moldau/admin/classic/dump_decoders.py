@@ -1,0 +1,112 @@
+"""What `kafka-dump-log.sh` prints of a record's key and value: as text, or as records of Kafka's own topics in JSON."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.record_json import plain, text
+from moldau.wire.batch import ControlType, Record, control_type
+from moldau.wire.codec import Malformed, uvarint
+from moldau.wire.records import control, groups
+from moldau.wire.records.framing import unpack_metadata
+from moldau.wire.schema import Message
+
+Decoder = Callable[[Record], tuple[str | None, str | None]]
+
+_CONSUMER_PROTOCOL = {
+    "subscription": groups.ConsumerProtocolSubscription,
+    "assignment": groups.ConsumerProtocolAssignment,
+}
+_CONTROL: dict[int, tuple[str, type[Message]]] = {
+    ControlType.LEADER_CHANGE: ("LeaderChange:", control.LeaderChangeMessage),
+    ControlType.SNAPSHOT_HEADER: ("SnapshotHeader", control.SnapshotHeaderRecord),
+    ControlType.SNAPSHOT_FOOTER: ("SnapshotFooter", control.SnapshotFooterRecord),
+    ControlType.KRAFT_VERSION: ("KRaftVersion", control.KRaftVersionRecord),
+    ControlType.KRAFT_VOTERS: ("KRaftVoters", control.VotersRecord),
+}
+
+
+def strings(record: Record) -> tuple[str | None, str | None]:
+    """Key and value as text."""
+    return _string(record.key), _string(record.value)
+
+
+def _string(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")
+
+
+def metadata(record: Record) -> tuple[str | None, str | None]:
+    """A record of the metadata log."""
+    try:
+        value = record.value or b""
+        found = unpack_metadata(value)
+        _, at = uvarint(memoryview(value), 0)
+        _, at = uvarint(memoryview(value), at)
+        version, _ = uvarint(memoryview(value), at)
+        kind = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(found).__name__).upper()
+        return None, text({"type": kind, "version": version, "data": plain(found, version)})
+    except (Malformed, IndexError) as error:
+        return None, f"Error at {record.offset}, skipping. {error}"
+
+
+def offsets(record: Record) -> tuple[str | None, str | None]:
+    """A record of __consumer_offsets."""
+    if record.key is None:
+        reason = "using offset topic decoder (message had a missing key)"
+        raise JavaError("java.lang.RuntimeException", f"Failed to decode message at offset {record.offset} {reason}")
+    try:
+        (version,) = struct.unpack_from(">h", record.key)
+        kinds = _GROUP_RECORDS.get(version)
+        if kinds is None:
+            return f"Unknown record type {version} at offset {record.offset}, skipping.", None
+        key = kinds[0].decode(memoryview(record.key)[2:], version)
+        shown = text({"type": str(version), "data": plain(key, version)})
+        if record.value is None:
+            return shown, "<DELETE>"
+        (of_value,) = struct.unpack_from(">h", record.value)
+        value = kinds[1].decode(memoryview(record.value)[2:], of_value)
+        return shown, text({"version": str(of_value), "data": _group_value(value, of_value)})
+    except (Malformed, struct.error) as error:
+        return f"Error at offset {record.offset}, skipping. {error}", None
+
+
+_GROUP_RECORDS: dict[int, tuple[type[Message], type[Message]]] = {
+    0: (groups.OffsetCommitKey, groups.OffsetCommitValue),
+    1: (groups.OffsetCommitKey, groups.OffsetCommitValue),
+    2: (groups.GroupMetadataKey, groups.GroupMetadataValue),
+}
+
+
+def _group_value(value: Message, version: int) -> dict[str, Any]:
+    """A value's fields; what consumers told each other through a group is told in their words."""
+    shown = plain(value, version)
+    if isinstance(value, groups.GroupMetadataValue) and value.protocol_type == "consumer":
+        for member, row in zip(value.members, shown["members"], strict=True):
+            for name, kind in _CONSUMER_PROTOCOL.items():
+                data = bytes(getattr(member, name))
+                try:
+                    (of_protocol,) = struct.unpack_from(">h", data)
+                    row[name] = plain(kind.decode(memoryview(data)[2:], of_protocol), of_protocol)
+                except (Malformed, struct.error, KeyError, IndexError):
+                    continue  # the bytes stay
+    return shown
+
+
+def control_record(record: Record) -> str:
+    """What a control record says, after a blank."""
+    kind = control_type(record.key)
+    value = record.value or b""
+    if kind in (ControlType.ABORT, ControlType.COMMIT):
+        _, epoch = struct.unpack_from(">hi", value)
+        return f" endTxnMarker: {ControlType(kind).name} coordinatorEpoch: {epoch}"
+    known = _CONTROL.get(kind)
+    if known is None:
+        return f" controlType: UNKNOWN({kind})"
+    name, message = known
+    (version,) = struct.unpack_from(">h", value)
+    version = min(max(version, message.versions[0]), message.versions[1])
+    return f" {name} {text(plain(message.decode(memoryview(value), version), version))}"

@@ -1,0 +1,242 @@
+"""The indexes, producer snapshots and lists of aborted transactions of a log, as `kafka-dump-log.sh` prints them."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+
+from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java_order import hash_order, string_hash
+from moldau.storage.errors import BrokenFile
+from moldau.storage.producers import Producers
+from moldau.wire.batch import BatchHeader, headers, records
+from moldau.wire.compression import BatchError
+
+INT_MAX = 0x7FFFFFFF
+NO_TIMESTAMP = -1
+_OFFSETS, _TIMES, _ABORTED = Struct(">ii"), Struct(">qi"), Struct(">hqqqq")
+_CORRUPT = "org.apache.kafka.storage.internals.log.CorruptIndexException"
+
+Pairs = dict[str, list[tuple[int, int]]]
+
+
+class Findings:
+    """What is wrong with the files that were dumped, by their absolute paths; told at the end."""
+
+    def __init__(self) -> None:
+        self.mismatches: Pairs = {}
+        self.gaps: Pairs = {}
+        self.wrong_times: Pairs = {}
+        self.out_of_order: Pairs = {}
+        self.not_found: Pairs = {}
+
+    def gap(self, file: Path, first: int, second: int) -> None:
+        """A record is not followed by the next offset."""
+        put(self.gaps, file, first, second)
+
+    def print(self) -> None:
+        """Tell them on standard error."""
+        for name, pairs in _ordered(self.mismatches):
+            _say(f"Mismatches in :{name}", *(f"  Index offset: {a}, log offset: {b}" for a, b in _sorted(pairs)))
+        for name, pairs in _ordered(self.wrong_times):
+            lines = (f"  Index timestamp: {a}, log timestamp: {b}" for a, b in pairs)
+            _say(f"Found timestamp mismatch in :{name}", *lines)
+        for name, pairs in _ordered(self.out_of_order):
+            lines = (f"  Index timestamp: {a}, Previously indexed timestamp: {b}" for a, b in pairs)
+            _say(f"Found out of order timestamp in :{name}", *lines)
+        for name, pairs in _ordered(self.not_found):
+            lines = (f"Indexed offset: {a}, found log offset: {b}" for a, b in pairs)
+            _say(f"The following indexed offsets are not found in :{name}", *lines)
+        for name, pairs in _ordered(self.gaps):
+            _say(f"Non-consecutive offsets in {name}", *(f"  {a} is followed by {b}" for a, b in _sorted(pairs)))
+
+
+def put(pairs: Pairs, file: Path, one: int, other: int) -> None:
+    """Keep a finding about a file."""
+    pairs.setdefault(str(file.absolute()), []).append((one, other))
+
+
+def _sorted(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return sorted(dict(pairs).items())
+
+
+def _ordered(pairs: Pairs) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    for name in hash_order(reversed(pairs), string_hash):  # computeIfAbsent puts the newest of a bucket first
+        yield name, pairs[name]
+
+
+def _say(*lines: str) -> None:
+    print(*lines, sep="\n", file=sys.stderr)
+
+
+class Window:
+    """A file as bytes that are read when they are looked at, up to a bound. A context manager."""
+
+    def __init__(self, file: Path, most: int = INT_MAX) -> None:
+        try:
+            with file.open("rb") as opened:
+                size = opened.seek(0, 2)
+                self._map = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        except FileNotFoundError:
+            raise JavaError("java.nio.file.NoSuchFileException", str(file)) from None
+        self._view = memoryview(self._map)
+        self._part = self._view[:most]
+
+    def __enter__(self) -> memoryview:
+        return self._part
+
+    def __exit__(self, *_: object) -> None:
+        self._part.release()
+        self._view.release()
+        if isinstance(self._map, mmap.mmap):
+            self._map.close()
+
+
+# ---- indexes
+
+
+def dump_index(file: Path, sanity: bool, quiet: bool, found: Findings, most: int) -> None:
+    """An index of positions: its entries, or whether it is sane, or whether the log agrees."""
+    base = base_of(file)
+    with Window(file.parent / f"{file.name.split('.')[0]}.log") as log:
+        data = _index_bytes(file)
+        count = len(data) // _OFFSETS.size
+        if not count:
+            print(f"{file} is empty.")
+            return
+        if sanity:
+            last = _OFFSETS.unpack_from(data, (count - 1) * _OFFSETS.size)[0]
+            _check(file, data, _OFFSETS.size, last, base)
+            print(f"{file} passed sanity check.")
+            return
+        for at in range(count):
+            delta, position = _OFFSETS.unpack_from(data, at * _OFFSETS.size)
+            if delta == 0 and at > 0:
+                return  # the zeros at the end of an index in use
+            header = next((header for _, header in headers(log[: position + most], position)), None)
+            if header is None:
+                raise JavaError("java.util.NoSuchElementException", None)
+            if header.last_offset != base + delta:
+                put(found.mismatches, file, base + delta, header.last_offset)
+            if not quiet:
+                print(f"offset: {base + delta} position: {position}")
+
+
+def dump_time_index(file: Path, sanity: bool, quiet: bool, found: Findings) -> None:
+    """An index of times, in the same way."""
+    base = base_of(file)
+    stem = file.name.split(".")[0]
+    with Window(file.parent / f"{stem}.log") as log:
+        positions = [(base + delta, at) for delta, at in _OFFSETS.iter_unpack(_whole(file.parent / f"{stem}.index"))]
+        data = _index_bytes(file)
+        entries = list(_TIMES.iter_unpack(data[: len(data) // _TIMES.size * _TIMES.size]))
+        if sanity:
+            _check_times(file, data, entries, base)
+            print(f"{file} passed sanity check.")
+            return
+        before = NO_TIMESTAMP
+        for number, (time, delta) in enumerate(entries):
+            offset = base + delta
+            if delta == 0 and number > 0:
+                return
+            at = max((position for last, position in positions if last <= offset), default=0)
+            batch = next(((p, h) for p, h in headers(log, at) if h.last_offset >= offset), None)
+            if batch is None or batch[1].last_offset != offset:
+                put(found.not_found, file, offset, -1 if batch is None else batch[1].last_offset)
+            else:
+                if (newest := _newest(log, *batch)) != time:
+                    put(found.wrong_times, file, time, newest)
+                if before >= time:
+                    put(found.out_of_order, file, time, before)
+            if not quiet:
+                print(f"timestamp: {time} offset: {offset}")
+            before = time
+
+
+def _newest(log: memoryview, position: int, header: BatchHeader) -> int:
+    try:
+        return max((record.timestamp for record in records(log, position)), default=NO_TIMESTAMP)
+    except BatchError as error:
+        raise JavaError("org.apache.kafka.common.InvalidRecordException", str(error)) from None
+
+
+def base_of(file: Path) -> int:
+    name = file.name.split(".")[0]
+    if not name.isdecimal():
+        raise JavaError("java.lang.NumberFormatException", f'For input string: "{name}"')
+    return int(name)
+
+
+def _index_bytes(file: Path) -> bytes:
+    return file.read_bytes() if file.exists() else b""
+
+
+def _whole(file: Path) -> bytes:
+    data = _index_bytes(file)
+    found = data[: len(data) // _OFFSETS.size * _OFFSETS.size]
+    return found.rstrip(b"\0").ljust(-(-len(found.rstrip(b"\0")) // _OFFSETS.size) * _OFFSETS.size, b"\0")
+
+
+def _check(file: Path, data: bytes, size: int, last: int, base: int) -> None:
+    if last < 0:
+        text = (
+            f"Corrupt index found, index file ({file.absolute()}) has non-zero size but the last offset is"
+            f" {base + last} which is less than the base offset {base}"
+        )
+        raise JavaError(_CORRUPT, text)
+    if len(data) % size:
+        kind = "Index" if size == _OFFSETS.size else "Time index"
+        text = f"{kind} file {file.absolute()} is corrupt, found {len(data)} bytes which is neither positive nor a"
+        raise JavaError(_CORRUPT, f"{text} multiple of {size}")
+
+
+def _check_times(file: Path, data: bytes, entries: list[tuple[int, int]], base: int) -> None:
+    if entries and entries[-1][0] < entries[0][0]:
+        text = (
+            f"Corrupt time index found, time index file ({file.absolute()}) has non-zero size but the last timestamp is"
+            f" {entries[-1][0]} which is less than the first timestamp {entries[0][0]}"
+        )
+        raise JavaError(_CORRUPT, text)
+    _check(file, data, _TIMES.size, entries[-1][1] if entries else 0, base)
+
+
+# ---- producers and transactions
+
+
+def dump_producers(file: Path) -> None:
+    """What a snapshot of producers says of each."""
+    try:
+        producers = Producers.parse(file.read_bytes(), 0, str(file))
+    except FileNotFoundError:
+        raise JavaError("java.nio.file.NoSuchFileException", str(file)) from None
+    except BrokenFile as error:
+        sys.stdout.flush()
+        print(error, file=sys.stderr)
+        return
+    for id, known in producers:
+        first = "OptionalLong.empty" if known.txn_first_offset < 0 else f"OptionalLong[{known.txn_first_offset}]"
+        line = (
+            f"producerId: {id} producerEpoch: {known.epoch} coordinatorEpoch: {known.coordinator_epoch}"
+            f" currentTxnFirstOffset: {first} lastTimestamp: {known.last_timestamp} "
+        )
+        if known.batches:
+            one = known.batches[0]
+            line += (
+                f"firstSequence: {one.last_sequence - one.offset_delta} lastSequence: {one.last_sequence}"
+                f" lastOffset: {one.last_offset} offsetDelta: {one.offset_delta} timestamp: {one.timestamp}"
+            )
+        print(line)
+
+
+def dump_transactions(file: Path) -> None:
+    """The aborted transactions of a segment."""
+    data = file.read_bytes()
+    for at in range(0, len(data) - _ABORTED.size + 1, _ABORTED.size):
+        version, producer, first, last, stable = _ABORTED.unpack_from(data, at)
+        print(
+            f"version: {version} producerId: {producer} firstOffset: {first} lastOffset: {last}"
+            f" lastStableOffset: {stable}"
+        )

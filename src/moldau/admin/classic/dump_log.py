@@ -1,0 +1,241 @@
+"""``kafka-dump-log.sh``: what is in the files of a log, batch by batch and record by record. Reads files, asks nobody.
+
+Segments and snapshots here, indexes and producer snapshots in ``dump_index``, decoders in ``dump_decoders``. A file is
+read through a window, batch by batch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from moldau.admin.classic.dump_decoders import Decoder, control_record, metadata, offsets, strings
+from moldau.admin.classic.dump_index import (
+    Findings,
+    Window,
+    base_of,
+    dump_index,
+    dump_producers,
+    dump_time_index,
+    dump_transactions,
+)
+from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.options import Given, Option
+from moldau.admin.classic.run import help_or_version
+from moldau.wire.batch import BatchHeader, Record, check, headers, records
+from moldau.wire.compression import BatchError
+
+ABOUT = (
+    "This tool helps to parse a log file and dump its contents to the console, useful for debugging a seemingly"
+    " corrupt log segment."
+)
+INT_MAX = 0x7FFFFFFF
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
+_CLASS = (
+    "This class should implement org.apache.kafka.tools.api.Decoder trait. Custom jar should be available in"
+    " kafka/libs directory."
+)
+
+OPTIONS = (
+    Option(
+        "print-data-log",
+        "If set, printing the messages content when dumping data logs. Automatically set if any decoder option is"
+        " specified.",
+    ),
+    Option("verify-index-only", "If set, just verify the index log without printing its content."),
+    Option(
+        "index-sanity-check",
+        "If set, just checks the index sanity without printing its content. This is the same check that is executed on"
+        " broker startup to determine if an index needs rebuilding or not.",
+    ),
+    Option(
+        "files", "REQUIRED: The comma separated list of data and index log files to be dumped.", "file1, file2, ..."
+    ),
+    Option("max-message-size", "Size of largest message.", "size", "Integer", str(5 * 1024 * 1024)),
+    Option(
+        "max-bytes",
+        "Limit the amount of total batches read in bytes avoiding reading the whole .log file(s).",
+        "size",
+        "Integer",
+        str(INT_MAX),
+    ),
+    Option(
+        "deep-iteration",
+        "If set, uses deep instead of shallow iteration. Automatically set if print-data-log is enabled.",
+    ),
+    Option(
+        "value-decoder-class",
+        f"If set, used to deserialize the messages. {_CLASS}",
+        "",
+        default=STRING_DECODER,
+        optional_value=True,
+    ),
+    Option(
+        "key-decoder-class",
+        f"If set, used to deserialize the keys. {_CLASS}",
+        "",
+        default=STRING_DECODER,
+        optional_value=True,
+    ),
+    Option("offsets-decoder", "If set, log data will be parsed as offset data from the __consumer_offsets topic."),
+    Option(
+        "transaction-log-decoder",
+        "If set, log data will be parsed as transaction metadata from the __transaction_state topic.",
+    ),
+    Option("cluster-metadata-decoder", "If set, log data will be parsed as cluster metadata records."),
+    Option(
+        "remote-log-metadata-decoder",
+        "If set, log data will be parsed as TopicBasedRemoteLogMetadataManager (RLMM) metadata records. Instead, the"
+        " value-decoder-class option can be used if a custom RLMM implementation is configured.",
+    ),
+    Option(
+        "share-group-state-decoder",
+        "If set, log data will be parsed as share group state data from the __share_group_state topic.",
+    ),
+    Option("skip-record-metadata", "Skip metadata when printing records. This flag also skips control records."),
+)
+DECODERS: dict[str, Decoder] = {"offsets-decoder": offsets, "cluster-metadata-decoder": metadata}
+UNKNOWN_DECODERS = ("transaction-log-decoder", "remote-log-metadata-decoder", "share-group-state-decoder")
+PRINTING = ("print-data-log", *DECODERS, *UNKNOWN_DECODERS, "value-decoder-class", "key-decoder-class")
+
+
+def main(arguments: list[str]) -> int:
+    """Dump the files that the arguments name; the exit status."""
+    given = Given(OPTIONS, arguments)
+    help_or_version(given, ABOUT)
+    given.require("files")
+    for name in UNKNOWN_DECODERS:
+        if given.has(name):
+            given.refuse(f"Moldau has no topic that --{name} would read, and does not decode it.")
+    for name in ("value-decoder-class", "key-decoder-class"):
+        if (wanted := given.text(name)) != STRING_DECODER:
+            raise JavaError("java.lang.ClassNotFoundException", wanted)
+    decoder = next((decode for name, decode in DECODERS.items() if given.has(name)), strings)
+    printed = any(given.has(name) for name in PRINTING)
+    sanity, quiet = given.has("index-sanity-check"), given.has("verify-index-only")
+    found = Findings()
+    dump = Dump(decoder if printed else None, printed or given.has("deep-iteration"), given, found)
+    for name in given.text("files").split(","):
+        file = Path(name)
+        print(f"Dumping {file}")
+        suffix = "." + file.name.rpartition(".")[2]
+        if suffix in (".log", ".checkpoint"):
+            dump.log(file)
+        elif suffix == ".index":
+            dump_index(file, sanity, quiet, found, given.integer("max-message-size") or 0)
+        elif suffix == ".timeindex":
+            dump_time_index(file, sanity, quiet, found)
+        elif suffix == ".snapshot":
+            dump_producers(file)
+        elif suffix == ".txnindex":
+            dump_transactions(file)
+        else:
+            sys.stdout.flush()
+            print(f"Ignoring unknown file {file}", file=sys.stderr)
+    sys.stdout.flush()
+    found.print()
+    return 0
+
+
+class Dump:
+    """How segments are dumped: ``decoder`` when their records are shown, ``deep`` when they are looked at."""
+
+    def __init__(self, decoder: Decoder | None, deep: bool, given: Given, found: Findings) -> None:
+        self._decoder = decoder
+        self._deep = deep
+        self._found = found
+        self._bare = given.has("skip-record-metadata")
+        self._given = given
+        self._last = -1
+
+    def log(self, file: Path) -> None:
+        """Print a segment or a snapshot of the metadata log."""
+        most = self._given.integer("max-bytes") or 0
+        if file.name.endswith(".log"):
+            print(f"Log starting offset: {base_of(file)}")
+        elif file.name == "bootstrap.checkpoint":
+            print("KRaft bootstrap snapshot")
+        else:
+            offset, epoch = _part(file.name, 0, 20), _part(file.name, 21, 31)
+            print(f"Snapshot end offset: {offset}, epoch: {epoch}")
+        with Window(file, most) as data:
+            self._last = -1
+            valid = 0
+            for position, header in headers(data):
+                print(_batch(data, position, header))
+                if self._deep:
+                    self._records(file, data, position, header)
+                valid = position + header.size
+            rest = len(data) - valid
+            if rest > 0 and most == INT_MAX:
+                print(f"Found {rest} invalid bytes at the end of {file.name}")
+
+    def _records(self, file: Path, data: memoryview, position: int, header: BatchHeader) -> None:
+        for number, record in enumerate(_readable(data, position)):
+            if record.offset != self._last + 1:  # Kafka's tells of a segment that begins above 0 as well
+                self._found.gap(file, self._last, record.offset)
+            self._last = record.offset
+            line = "" if self._bare else _metadata(header, record, number)
+            if self._decoder is not None and not header.is_control:
+                before = "| " if self._bare else " "
+                key, value = self._decoder(record)
+                if key is not None:
+                    line += f"{before}key: {key}"
+                    before = " "
+                if value is not None:
+                    line += f"{before}payload: {value}"
+            print(line)
+
+
+def _part(name: str, begin: int, end: int) -> int:
+    """A number at its place in the name of a snapshot."""
+    if len(name) < end:
+        text = f"begin {begin}, end {end}, length {len(name)}"
+        raise JavaError("java.lang.StringIndexOutOfBoundsException", text)
+    if not name[begin:end].isdecimal():
+        raise JavaError("java.lang.NumberFormatException", f'For input string: "{name[begin:end]}"')
+    return int(name[begin:end])
+
+
+def _readable(data: memoryview, position: int) -> Iterator[Record]:
+    try:
+        yield from records(data, position)
+    except BatchError as error:
+        raise JavaError("org.apache.kafka.common.InvalidRecordException", str(error)) from None
+
+
+def _batch(data: memoryview, position: int, header: BatchHeader) -> str:
+    horizon = header.delete_horizon_ms
+    shown = "OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]"
+    codec = CODECS[header.codec] if header.codec < len(CODECS) else str(header.codec)
+    return (
+        f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.count}"
+        f" baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} producerId: {header.producer_id}"
+        f" producerEpoch: {header.producer_epoch} partitionLeaderEpoch: {header.leader_epoch}"
+        f" isTransactional: {_bool(header.is_transactional)} isControl: {_bool(header.is_control)}"
+        f" deleteHorizonMs: {shown} position: {position} {_stamped(header)}: {header.max_timestamp}"
+        f" size: {header.size} magic: {header.magic} compresscodec: {codec} crc: {header.crc}"
+        f" isvalid: {_bool(not check(data, position, header))}"
+    )
+
+
+def _metadata(header: BatchHeader, record: Record, number: int) -> str:
+    key = -1 if record.key is None else len(record.key)
+    value = -1 if record.value is None else len(record.value)
+    sequence = -1 if header.base_sequence < 0 else (header.base_sequence + record.offset - header.base_offset) & INT_MAX
+    keys = ",".join(name for name, _ in record.headers)
+    text = (
+        f"| offset: {record.offset} {_stamped(header)}: {record.timestamp} keySize: {key} valueSize: {value}"
+        f" sequence: {sequence} headerKeys: [{keys}]"
+    )
+    return text + control_record(record) if header.is_control else text
+
+
+def _stamped(header: BatchHeader) -> str:
+    return "LogAppendTime" if header.is_log_append_time else "CreateTime"
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,58 @@
+"""Records as JSON, as Kafka's generated converters and Jackson write them: every field of the version, tagged ones only
+when they are not their default, ids and bytes as text, no blanks."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from typing import Any
+
+from moldau.terms import uuid_text
+from moldau.wire.schema import Field, Struct
+
+_WORD = re.compile(r"_([a-z0-9])")
+
+
+def plain(record: Struct, version: int) -> dict[str, Any]:
+    """A record's fields by Kafka's names, as values of JSON."""
+    found: dict[str, Any] = {}
+    for field in record.fields:
+        if not field.present(version):
+            continue
+        value = getattr(record, field.name)
+        if field.is_tagged(version) and value == _default(field):
+            continue
+        kind = field.element if isinstance(field.type, list) else field.type
+        if isinstance(field.type, list):
+            found[_name(field.name)] = None if value is None else [_value(one, kind, version) for one in value]
+        else:
+            found[_name(field.name)] = _value(value, kind, version)
+    return found
+
+
+def text(value: object) -> str:
+    """Values of JSON as Jackson writes them."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _value(value: Any, kind: Any, version: int) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Struct):
+        return plain(value, version)
+    if kind == "uuid":
+        return uuid_text(bytes(value))
+    if kind in ("bytes", "records"):
+        return b64encode(bytes(value)).decode()
+    return value
+
+
+def _default(field: Field) -> object:
+    if isinstance(field.default, type):
+        return field.default()
+    return [] if field.default == () else field.default
+
+
+def _name(name: str) -> str:
+    return _WORD.sub(lambda found: found[1].upper(), name)
