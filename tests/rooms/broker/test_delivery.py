@@ -164,19 +164,20 @@ def test_after_its_end_nothing_is_told() -> None:
     assert ear.heard == [9]
 
 
-def test_a_large_batch_is_unpacked_in_one_turn_and_told_in_the_next() -> None:
+def test_a_large_batch_is_unpacked_some_records_in_each_turn_and_told_in_the_next() -> None:
     ear = Ear()
     bench = Bench(ear)
-    for size in (3, STEP + 1, 3):
+    for size in (3, 7 * STEP + 1, 3):
         bench.batches.append((bench.end, proposal([NoOpRecord()] * size, bench.end, 1, 0)))
         bench.end += size
     bench.delivery.committed(bench.end)
-    assert ear.heard == [2]
-    assert bench.turn()
-    assert ear.heard[1:2] == [STEP + 3]
+    for _ in range(8):
+        assert ear.heard == [2]
+        assert bench.turn()
+    assert ear.heard[1:2] == [7 * STEP + 3]
     while bench.turn():
         pass
-    assert ear.heard == [2, STEP + 3, STEP + 6]
+    assert ear.heard == [2, 7 * STEP + 3, 7 * STEP + 6]
     assert bench.points == [bench.end], "all of it is told before anything is done with all of it"
 
 
@@ -193,6 +194,18 @@ def test_a_snapshot_lets_a_large_batch_be_told_that_was_only_unpacked() -> None:
     bench = Bench(ear)
     bench.batches.append((0, proposal([NoOpRecord()] * (STEP + 1), 0, 1, 0)))
     bench.delivery.committed(STEP + 1)
+    assert bench.turn()
     assert not ear.heard
     bench.delivery.snapshot(b"", OffsetAndEpoch(100, 3))
     assert ear.heard == [STEP, "snapshot 99"]
+
+
+def test_a_snapshot_takes_the_place_of_a_batch_that_is_not_all_unpacked() -> None:
+    ear = Ear()
+    bench = Bench(ear)
+    bench.batches.append((0, proposal([NoOpRecord()] * (STEP + 1), 0, 1, 0)))
+    bench.delivery.committed(STEP + 1)
+    bench.delivery.snapshot(b"", OffsetAndEpoch(100, 3))
+    while bench.turn():
+        pass
+    assert ear.heard == ["snapshot 99"]

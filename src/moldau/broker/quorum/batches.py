@@ -102,10 +102,17 @@ def decided(data: bytes) -> Iterator[Decided]:
     """Every batch in ``data``; control batches as empty ones. Malformed names a record that is not known: never
     skipped.
     """
+    return (batch for batch in decided_in_slices(data, len(data)) if batch is not None)
+
+
+def decided_in_slices(data: bytes, at_once: int) -> Iterator[Decided | None]:
+    """As ``decided``, with None for a pause after so many records of a batch."""
     for position, header in headers(data):
         found: list[Any] = []
-        if not header.is_control:
-            found = [unpack_metadata(record.value or b"") for record in records(data, position)]
+        for record in () if header.is_control else records(data, position):
+            if found and len(found) % at_once == 0:
+                yield None
+            found.append(unpack_metadata(record.value or b""))
         yield Decided(found, header.last_offset, header.leader_epoch)
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from moldau.broker.quorum.batches import Decided, decided
+from moldau.broker.quorum.batches import Decided, decided, decided_in_slices
 from moldau.ports import PlaneEvents, World
 from moldau.ports.rare import LATE_DELIVERY
 from moldau.quorum import OffsetAndEpoch
@@ -49,7 +49,7 @@ class Delivery:
         self._rare = world.rare
         self._failed = failed
         self._proposed: deque[Decided] = deque()
-        self._read: Iterator[Decided] | None = None
+        self._read: Iterator[Decided | None] | None = None
         self._rest: Iterator[None] | None = None
         self._due: deque[_Told] = deque()
         self._busy = False
@@ -122,6 +122,8 @@ class Delivery:
             self.delivered()
             return 0
         batch = self._next(told.high_watermark)
+        if batch is None:
+            return self._at_once
         self.end, self.epoch = batch.offset + 1, batch.epoch
         if batch.records:
             self._carry_on(self._carry_out(batch))
@@ -142,22 +144,21 @@ class Delivery:
             if rest is not None:
                 yield from rest
 
-    def _next(self, high_watermark: int) -> Decided:
-        """The batch at ``end``."""
+    def _next(self, high_watermark: int) -> Decided | None:
+        """The batch at ``end``; None when it is not all unpacked yet."""
         proposed = self._proposed
         while proposed and proposed[0].offset < self.end:
             proposed.popleft()
         if proposed and proposed[0].offset - len(proposed[0].records) + 1 == self.end:
             self._read = None
             return proposed.popleft()
-        batch = None if self._read is None else next(self._read, None)
-        if batch is None:
-            data = self._log.read(self.end, READ_BYTES, up_to=high_watermark)
-            assert data, f"the log has nothing at {self.end}, below the high watermark {high_watermark}"
-            self.bytes_since_snapshot += len(data)
-            self._read = decided(data)
-            batch = next(self._read)
-        return batch
+        for batch in self._read or ():
+            return batch
+        data = self._log.read(self.end, READ_BYTES, up_to=high_watermark)
+        assert data, f"the log has nothing at {self.end}, below the high watermark {high_watermark}"
+        self.bytes_since_snapshot += len(data)
+        self._read = decided_in_slices(data, self._at_once)
+        return next(self._read)
 
     # ---- snapshots
 
