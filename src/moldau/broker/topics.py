@@ -11,7 +11,7 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
-from moldau.broker.api.forwarding import seen
+from moldau.broker.api.forwarding import each, seen
 from moldau.terms import Code
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 
@@ -30,13 +30,13 @@ async def create_automatically(node: Any, names: Collection[str]) -> dict[str, C
         return await _create(node, names)
     finally:
         node.creating.subtract(names)
+        for name in names:
+            if not node.creating[name]:  # names that clients made up would stay for ever
+                del node.creating[name]
 
 
 async def _create(node: Any, names: Collection[str]) -> dict[str, Code]:
-    own = [
-        _offsets(node) if name == OFFSETS else Topic(name=name, num_partitions=-1, replication_factor=-1)
-        for name in names
-    ]
+    own = await each(node, names, lambda name: _wanted(node, name))
     try:
         answer: CreateTopicsResponse = await node.asking.patiently(CreateTopicsRequest(topics=own))
     except OSError:
@@ -59,6 +59,10 @@ async def _create(node: Any, names: Collection[str]) -> dict[str, Code]:
 def _is_led(image: Any, name: str) -> bool:
     topic = image.topic(name)
     return topic is not None and all(partition.leader >= 0 for partition in topic.partitions.values())
+
+
+def _wanted(node: Any, name: str) -> Topic:
+    return _offsets(node) if name == OFFSETS else Topic(name=name, num_partitions=-1, replication_factor=-1)
 
 
 def _offsets(node: Any) -> Topic:

@@ -6,7 +6,7 @@ are a clock's or a socket's observation (Tick, BrokerRefused, RebalanceLeaders .
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from enum import IntEnum
 
 from moldau.image.partition import Key
@@ -264,7 +264,7 @@ class AlterPartitionReassignments:
 class ListPartitionReassignments:
     """``partitions``: (topic, partition); None asks for all."""
 
-    partitions: tuple[tuple[str, int], ...] | None = None
+    partitions: Set[tuple[str, int]] | None = None
 
 
 @value(kw_only=True)

@@ -18,6 +18,8 @@ from moldau.terms.value import field, value
 
 T = TypeVar("T")
 
+MAX_RECORDS = 10_000
+"""Records that one ask of a client may cause, as in Apache Kafka's controller."""
 ELR_FEATURE = "eligible.leader.replicas.version"
 
 
@@ -55,7 +57,7 @@ class Settings:
     migrating: bool = False  # zookeeper.metadata.migration.enable
     max_elections: int = 1000
     """Leaders moved in one pass of the background rebalance."""
-    max_records: int = 10_000
+    max_records: int = MAX_RECORDS
     """Records that one ask of a client may cause; more is refused (POLICY_VIOLATION)."""
     znode_bytes: int | None = None
     """What one znode can hold, where settings and assignments are written to znodes (jute.maxbuffer)."""

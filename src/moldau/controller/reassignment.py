@@ -85,14 +85,13 @@ def _cancel(view: View, topic: str, partition: Partition, records: list[Any]) ->
 
 def list_reassignments(view: View, ask: ListPartitionReassignments) -> Work:
     """Moves under way, by topic name and partition."""
-    wanted = None if ask.partitions is None else set(ask.partitions)
 
     def listed(view: View, key: Key) -> tuple[list[Any], tuple[str, Partition] | None]:
         topic = view.image.topics.get(key[0])
         partition = None if topic is None else topic.partitions.get(key[1])
         if topic is None or partition is None or not partition.reassigning:
             return [], None
-        return [], (topic.name, partition) if wanted is None or (topic.name, key[1]) in wanted else None
+        return [], (topic.name, partition) if ask.partitions is None or (topic.name, key[1]) in ask.partitions else None
 
     _, moving = yield from batched(view, tuple(view.image.index.moving), listed)
     return Decision([], ReassignmentsListed(partitions=tuple(sorted(moving))))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -94,6 +95,7 @@ def node(turns: Turns) -> Any:
     made = full(1, 3)
     made.world = SimpleNamespace(step=STEP, tasks=turns, rare=None, clock=made.world.clock)
     made.office = Office(turns)
+    made.creating = Counter()
     made.plane = SimpleNamespace(next_offset=1, readers=lambda: {0: 1, 1: 1, 2: 1})
     return made
 
@@ -242,6 +244,7 @@ def test_topics_that_are_refused_for_one_reason_are_one_line_of_the_log(caplog: 
 
         made.asking = SimpleNamespace(patiently=refuse)
         assert len(await create_automatically(made, NAMES)) == MANY
+        assert not made.creating, "nothing is remembered of names that clients made up"
 
     asyncio.run(scenario())
     (line,) = [record.getMessage() for record in caplog.records if record.name == "moldau.topics"]
@@ -295,3 +298,25 @@ def test_many_members_leave_in_parts_with_one_line_of_the_log(refuses: int, capl
     asyncio.run(scenario())
     (line,) = [record.getMessage() for record in caplog.records if record.name == "moldau.groups"]
     assert "999 others" in line
+
+
+def test_no_more_assignments_are_put_to_the_controller_than_it_needs_to_refuse_them() -> None:
+    async def scenario() -> None:
+        made = node(Turns())
+        seen: list[Any] = []
+
+        async def ask(one: Any) -> Any:
+            seen.append(one.topics[0])
+            return replies.Refused(Code.NOT_CONTROLLER)
+
+        made.office.ask = ask
+        by_hand = CreateTopicsRequest.CreatableReplicaAssignment
+        assignments = [by_hand(partition_index=number, broker_ids=[1]) for number in range(20_000)]
+        topics = [CreateTopicsRequest.CreatableTopic(name="a", assignments=assignments)]
+        await k19_create_topics.control(made, CreateTopicsRequest(topics=topics), SimpleNamespace(api_version=7))
+        more = [CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=[1]) for _ in range(20_000)]
+        grown = [CreatePartitionsRequest.CreatePartitionsTopic(name="a", count=20_001, assignments=more)]
+        await k37_create_partitions.control(made, CreatePartitionsRequest(topics=grown), SimpleNamespace(api_version=3))
+        assert [len(one.assignments) for one in seen] == [10_001, 10_001]
+
+    asyncio.run(scenario())

@@ -150,7 +150,7 @@ def test_moves_under_way_are_listed_in_parts() -> None:
     made.ask(moves(made))
     reply = made.ask(ListPartitionReassignments())
     assert [name for name, _ in reply.partitions] == list(NAMES)
-    few = made.ask(ListPartitionReassignments(partitions=((NAMES[3], 0), (NAMES[4], 1), ("none", 0))))
+    few = made.ask(ListPartitionReassignments(partitions={(NAMES[3], 0), (NAMES[4], 1), ("none", 0)}))
     assert [(name, partition.id) for name, partition in few.partitions] == [(NAMES[3], 0)]
 
 

@@ -195,7 +195,7 @@ def test_moves_under_way_are_listed_and_a_partition_is_moved_once_in_an_ask() ->
     assert codes == [Code.NONE, Code.INVALID_REQUEST]
     ((topic, partition),) = d.ask(ListPartitionReassignments()).partitions
     assert (topic, partition) == ("t", d.partition("t"))
-    assert d.ask(ListPartitionReassignments(partitions=(("u", 0), ("z", 0)))).partitions == ()
+    assert d.ask(ListPartitionReassignments(partitions={("u", 0), ("z", 0)})).partitions == ()
 
 
 def test_topics_on_the_move_grow_by_their_own_factor_and_can_be_deleted() -> None:

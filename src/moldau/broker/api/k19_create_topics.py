@@ -7,10 +7,12 @@ Numbers and settings are told from version 5 on (KIP-525), topic ids from 7. A n
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import Any
 
 from moldau.broker.api.forwarding import each, forward, seen, told, whole
 from moldau.controller import asks
+from moldau.controller.facts import MAX_RECORDS
 from moldau.controller.replies import TopicResult
 from moldau.image.configs import is_sensitive
 from moldau.terms import Code
@@ -51,9 +53,15 @@ def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> asks.NewTopic:
         name=topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
-        assignments=tuple((a.partition_index, tuple(a.broker_ids)) for a in topic.assignments),
+        # One more than may be written is enough to be refused: a request may bring a quarter of a million.
+        assignments=tuple((a.partition_index, tuple(a.broker_ids)) for a in topic.assignments[: MAX_RECORDS + 1]),
         configs=tuple((c.name, c.value) for c in topic.configs),
     )
+
+
+@cache
+def _is_sensitive(key: str) -> bool:
+    return is_sensitive(TOPIC_KEYS.get(key))
 
 
 def _error(name: str, code: Code, message: str | None) -> Result:
@@ -73,7 +81,7 @@ def _result(topic: TopicResult) -> Result:
                 name=key,
                 value=setting.value,
                 config_source=setting.source,
-                is_sensitive=is_sensitive(TOPIC_KEYS.get(key)),
+                is_sensitive=_is_sensitive(key),
             )
             for key, setting in topic.configs
         ],

@@ -7,6 +7,7 @@ from typing import Any
 
 from moldau.broker.api.forwarding import each, forward, seen, whole
 from moldau.controller import asks
+from moldau.controller.facts import MAX_RECORDS
 from moldau.terms import Code
 from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
@@ -39,11 +40,10 @@ async def control(node: Any, request: CreatePartitionsRequest, context: Any) -> 
 
 
 def _more_partitions(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> asks.MorePartitions:
-    return asks.MorePartitions(
-        name=topic.name,
-        count=topic.count,
-        assignments=None if topic.assignments is None else tuple(tuple(a.broker_ids) for a in topic.assignments),
-    )
+    assignments = None
+    if topic.assignments is not None:  # one more than may be written is enough to be refused
+        assignments = tuple(tuple(a.broker_ids) for a in topic.assignments[: MAX_RECORDS + 1])
+    return asks.MorePartitions(name=topic.name, count=topic.count, assignments=assignments)
 
 
 def _result(of: tuple[str, tuple[Code, str | None]]) -> Result:

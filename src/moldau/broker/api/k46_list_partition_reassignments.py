@@ -18,10 +18,11 @@ Answer = ListPartitionReassignmentsResponse
 
 async def control(node: Any, request: ListPartitionReassignmentsRequest, context: Any) -> Answer:
     """Read the controller's image."""
-    partitions = None
+    partitions: set[tuple[str, int]] | None = None
     if request.topics is not None:
+        partitions = set()
         named = ((topic.name, number) for topic in request.topics for number in topic.partition_indexes)
-        partitions = tuple(await each(node, named, lambda one: one))
+        await each(node, named, partitions.add)
     reply = await node.office.ask(asks.ListPartitionReassignments(partitions=partitions))
     refused = whole(reply)
     if refused is not None:
