@@ -191,6 +191,7 @@ kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/good.js
 kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/offsettwice.json
 kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/offsets.json
 kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/offsets.json
+kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/end.json
 kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/beyond.json
 kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/none.json
 kafka-delete-records.sh --bootstrap-server {b} --offset-json-file {json}/stranger.json --command-config {fast}
@@ -350,4 +351,17 @@ kafka-configs.sh --bootstrap-server {b} --describe --ip 127.0.0.1
 kafka-configs.sh --bootstrap-server {b} --alter --client c --add-config producer_byte_rate=1000
 kafka-configs.sh --bootstrap-server {nobody} --describe --topic x --command-config {fast}
 kafka-configs.sh --bootstrap-server {nobody} --describe --broker-defaults --command-config {fast}
+"""
+
+API_VERSIONS = """
+kafka-broker-api-versions.sh
+kafka-broker-api-versions.sh --help
+kafka-broker-api-versions.sh --version
+kafka-broker-api-versions.sh --bogus
+kafka-broker-api-versions.sh --command-config {fast}
+kafka-broker-api-versions.sh --bootstrap-server {b} --command-config /nowhere
+kafka-broker-api-versions.sh --bootstrap-server 127.0.0.1
+kafka-broker-api-versions.sh --bootstrap-server {b}
+kafka-broker-api-versions.sh --bootstrap-server {b} --command-config {fast}
+kafka-broker-api-versions.sh --bootstrap-server {nobody} --command-config {fast}
 """

@@ -52,7 +52,8 @@ def write_json(folder: Path) -> None:
         "version": {"version": 2, "partitions": []},
         "textversion": {"version": "1", "partitions": []},
         "offsettwice": {"partitions": [first | {"offset": 1}, first | {"offset": 2}]},
-        "offsets": {"version": 1, "partitions": [first | {"offset": 3}, second | {"offset": -1}]},
+        "offsets": {"version": 1, "partitions": [first | {"offset": 3}]},
+        "end": {"version": 1, "partitions": [second | {"offset": -1}]},
         "beyond": {"partitions": [first | {"offset": 1000}]},
         "none": {"partitions": []},
         "stranger": {"partitions": [{"topic": "nosuch", "partition": 0, "offset": 1}]},
@@ -90,7 +91,7 @@ def test_topics(both: Both, bootstrap_servers: str) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-@pytest.mark.parametrize("name", ["OFFSETS", "ELECTIONS", "LOG_DIRS", "DELETIONS"])
+@pytest.mark.parametrize("name", ["OFFSETS", "ELECTIONS", "LOG_DIRS", "API_VERSIONS", "DELETIONS"])
 def test_tools_of_partitions(both: Both, name: str) -> None:
     both.run(lines(getattr(classic_cases, name)))
     both.check()

@@ -8,16 +8,18 @@ Source: KIP-35, KIP-511. Read next: client.py.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from moldau.ports import World
 from moldau.terms import Code
 from moldau.terms.value import value
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.schema import Message
+
+if TYPE_CHECKING:
+    import asyncio
 
 API_VERSIONS = ApiVersionsRequest.api_key
 
@@ -104,6 +106,8 @@ class WorldLines:
         return self.world.clock.monotonic_ms()
 
     async def pause(self, wait_ms: float) -> None:
+        import asyncio  # not by whoever has no loop: a command would start 60 ms later
+
         over = asyncio.get_running_loop().create_future()
         timer = self.world.tasks.call_later(wait_ms, partial(_finish, over))
         try:
@@ -112,6 +116,8 @@ class WorldLines:
             timer.cancel()
 
     async def first(self, answers: Sequence[Any], wait_ms: float) -> list[int]:
+        import asyncio
+
         if wait_ms <= 0:
             await asyncio.sleep(0)  # or a caller that polls without waiting would never let an answer in
         elif not any(answer.done() for answer in answers):

@@ -198,15 +198,14 @@ class Given:
         found = self._found.setdefault(option.name, [])
         if option.takes is None:
             return
-        if value:
-            found += value.split(option.repeats_with) if option.repeats_with else [value]
-        elif not option.optional_value:
+        if not value:
+            if option.optional_value and (not words or self._looks_like_an_option(words[-1])):
+                return
             if not words:
                 text = f"Option {_listed(option.names)} requires an argument"
                 raise OptionError("OptionMissingRequiredArgumentException", text)
-            found.append(words.pop())
-        elif words and not self._looks_like_an_option(words[-1]):
-            found.append(words.pop())
+            value = words.pop()
+        found += value.split(option.repeats_with) if option.repeats_with else [value]
 
     def _looks_like_an_option(self, word: str) -> bool:
         return word.startswith("-") and word != "-"

@@ -97,8 +97,10 @@ class Session:
         return places
 
     def _no_client(self, why: str) -> JavaError:
-        text = f"Failed to create new Kafka{self.client_name}Client" if self.client_name == "Admin" else why
-        return JavaError("org.apache.kafka.common.KafkaException", text, JavaError(CONFIG_ERROR, why))
+        cause = JavaError(CONFIG_ERROR, why)
+        if self.client_name != "Admin":
+            return cause
+        return JavaError("org.apache.kafka.common.KafkaException", "Failed to create new KafkaAdminClient", cause)
 
     def ask(self, call: str, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any, **named: Any) -> T:
         """One call of moldau.client; ``call`` is how Kafka's admin client names it in failures."""
