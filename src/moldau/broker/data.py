@@ -106,6 +106,7 @@ class DataSide:
             broke=node.leader_broke,
         )
         self.replicas = node.replicas = Replicas(around)
+        self.replicas.on_lost = self._replica_lost
         self.log_dirs.damaged.on_found = self._tell
         for dir in self.log_dirs.dirs:
             dir.on_cut = self._producers_cut
@@ -177,6 +178,10 @@ class DataSide:
     def _retire(self, dir: LogDir) -> None:
         """Its replicas lead and follow no more, and the controller hears of it."""
         self.replicas.failed(DirOffline(dir.path, dir.offline))
+        if self._node.lifecycle is not None:
+            self._node.lifecycle.directory_failed()
+
+    def _replica_lost(self) -> None:
         if self._node.lifecycle is not None:
             self._node.lifecycle.directory_failed()
 

@@ -17,6 +17,7 @@ from typing import Any
 from moldau.broker.examinations import Examinations
 from moldau.broker.fetchers import Fetchers
 from moldau.broker.isr_requests import IsrRequests
+from moldau.broker.lost import append_failed
 from moldau.broker.placements import Placements
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.relocations import Relocations
@@ -77,6 +78,8 @@ class Replicas:
         self.led: list[Callable[[Replica, int], object]] = []
         self.left: list[Callable[[Replica], object]] = []
         self.traffic = TopicTraffic()
+        self.on_lost: Callable[[], object] = lambda: None
+        """Told when a replica was lost while its directory is not."""
         self.isr_shrinks = self.isr_expands = self.failed_produces = self.failed_fetches = 0
         """Counted since the start, for whoever asks."""
         self._clock = around.world.clock
@@ -238,11 +241,11 @@ class Replicas:
         elif registered.has_online_dir(known):
             self.placements.compare(assigned.key, known, LOST)
 
-    def relocated(self, replica: Replica) -> None:
-        """Its log lies in another directory now."""
-        assigned = self.image.partition(*replica.key)
+    def place(self, key: Key) -> None:
+        """The log of the replica lies in another directory now, or in none."""
+        assigned = self.image.partition(*key)
         if assigned is not None:
-            self._place(assigned, replica)
+            self._place(assigned, self.by_key.get(key))
 
     def _open(self, partition: TopicPartition, assigned: Assigned, is_new: bool) -> Replica | None:
         """A replica around the partition's log, which is created if there is none yet; None when no disk has room."""
@@ -261,9 +264,11 @@ class Replicas:
             elif found.config is not config:
                 found.reconfigure(config)
         except LogError as error:
-            log.error("%s cannot be opened: %s", partition, error)
+            if isinstance(error, DirOffline):
+                self.failed(error)
+            if key not in self.unreachable:  # it is tried again with each change of the partition
+                log.error("%s cannot be opened: %s", partition, error)
             self.unreachable[key] = partition
-            self.failed(error)
             return None
         self.unreachable.pop(key, None)
         limits = self._configs.limits(self.image, partition.topic)
@@ -424,7 +429,7 @@ class Replicas:
         except LogError as error:
             if isinstance(error, DiskFull):  # as long as it led, no replica that has space could (F14)
                 error = replica.log.dir.fail(OSError(ENOSPC, str(error)))
-            self.failed(error)
+            append_failed(self, replica, error)
             return Appended(error.code, message=str(error))
         if appended.code is Code.NONE and not appended.duplicate:
             replica.traffic.records_in += appended.last_offset - appended.first_offset + 1

@@ -54,6 +54,8 @@ class UnusableFile(LogError):
     """One file or folder cannot be opened, made or renamed, while its log directory answers: it costs its partition."""
 
     code = Code.KAFKA_STORAGE_ERROR
+    passing = False
+    """Whether it says something about this process only, which has too many open files."""
 
 
 class DiskFull(LogError):

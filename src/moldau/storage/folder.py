@@ -184,7 +184,9 @@ class LogDir:
     def judge(self, error: OSError, path: str = "") -> LogError:
         """The exception to raise for ``error``: UnusableFile when it is about one path only, else DirOffline."""
         if self.offline is None and error.errno in ONE_FILE and self._answers():
-            return UnusableFile(str(error) if error.filename else f"{path or self.path}: {error}")
+            unusable = UnusableFile(str(error) if error.filename else f"{path or self.path}: {error}")
+            unusable.passing = error.errno in _TOO_MANY_OPEN
+            return unusable
         return self.fail(error)
 
     def _answers(self) -> bool:
@@ -251,6 +253,15 @@ class Watch:
             raise self._dir.judge(error) from error
 
 
+def put_aside(disk: Disk, path: str, error: OSError) -> str:
+    """Give what stands at ``path`` another name, if ``error`` says that it is no file; what was done, in words."""
+    if error.errno not in NO_FILE:
+        raise error
+    aside = next(name for number in count(1) if not disk.exists(name := f"{path}.{number}.aside"))
+    disk.rename(path, aside)
+    return f"{path} is no file ({error.strerror}); it is called {aside} now"
+
+
 class Folder:
     """A partition's folder; ``names`` are those of its files."""
 
@@ -303,13 +314,9 @@ class Folder:
             self.dir.on_repair(self._put_aside(path, error))
 
     def _put_aside(self, path: str, error: OSError) -> str:
-        """Give what stands at ``path`` another name, if ``error`` says that it is no file; what was done, in words."""
-        if error.errno not in NO_FILE:
-            raise error
-        aside = next(name for number in count(1) if not self.disk.exists(name := f"{path}.{number}.aside"))
-        self.disk.rename(path, aside)
+        told = put_aside(self.disk, path, error)
         self.names.touch()
-        return f"{path} is no file ({error.strerror}); it is called {aside} now"
+        return told
 
     def say_topic(self, topic_id: bytes) -> None:
         """Write which topic it belongs to; durable with the next flush of its log."""

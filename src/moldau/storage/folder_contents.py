@@ -116,7 +116,10 @@ def segments_of(folder: Folder, names: list[str], findings: list[str], known: Kn
         filled = kind == INDEX and settled and (offset in empty or offset not in logs) and is_filled(folder, name)
         if filled and offset in empty and (known.clean or offset < (known.recovery_point or 0)):
             _lost(empty[offset], "the file is empty", findings)
-        elif filled and offset not in logs and segments and segments[0].base_offset < offset:
+        elif filled and bases and bases[-1] < offset:
+            findings.append(f"{folder.file(name)} has entries, and the segment is gone: the log lost its end")
+            folder.remove(folder.file(name))
+        elif filled and offset not in logs:
             segments.append(Segment(folder, offset))
             _lost(segments[-1], "the file is gone", findings)
         elif offset not in logs:

@@ -68,6 +68,7 @@ class LogDirs:
         self._random = random
         self._names = count(1).__next__
         self._offset_files = OffsetFiles(disk)
+        self._offset_files.on_repair = lambda sentence: self.damaged.on_found(sentence)
         for dir in self.dirs:
             dir.starts.is_kept = True
             dir.on_repair = lambda sentence: self.damaged.on_found(sentence)

@@ -6,12 +6,13 @@ then ``LogDirs.end_checkpoint`` takes note. Decides nothing about offsets. What 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from moldau.ports import Disk
 from moldau.storage.checkpoints import format_offsets
+from moldau.storage.folder import put_aside
 from moldau.storage.names import CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from moldau.terms import TopicPartition
 
@@ -32,6 +33,8 @@ class OffsetFiles:
         self._written: dict[str, bytes] = {}
         self._turns = 0
         self._turn_of: dict[str, int] = {}
+        self.on_repair: Callable[[str], object] = lambda sentence: None
+        """Told of a folder that stood in the place of a file and was put aside; on any thread."""
 
     def know(self, path: str, data: bytes) -> None:
         """What a start read from a file: need not be written again."""
@@ -54,8 +57,19 @@ class OffsetFiles:
                 return
             self._turn_of[path] = turn
             if self._written.get(path) != data:
-                self._disk.write_atomic(path, data)
+                self._replace(path, data)
                 self._written[path] = data
+
+    def _replace(self, path: str, data: bytes) -> None:
+        try:
+            self._disk.write_atomic(path, data)
+        except OSError as error:
+            places = [place for place in (path, f"{path}.tmp") if self._disk.is_dir(place)]
+            if not places:
+                raise
+            for place in places:
+                self.on_repair(put_aside(self._disk, place, error))
+            self._disk.write_atomic(path, data)
 
 
 def offsets_of(dir: LogDir, logs: Iterable[Log], *files: str) -> dict[str, dict[TopicPartition, int]]:

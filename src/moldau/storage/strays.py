@@ -64,15 +64,23 @@ def leave_alone(dirs: LogDirs, topics: Collection[bytes]) -> list[TopicPartition
         return []
     left = list(dirs.logs)
     for partition in left:
-        dirs.futures.forget(partition)
-        log = dirs.logs.pop(partition)
-        for name, offsets in offsets_of(log.dir, (log,)).items():
-            log.dir.unused.setdefault(name, {}).update(offsets)
-        dirs.unusable[partition] = log.folder.path
+        log = dirs.logs[partition]
         dirs.left_alone.add(partition)
         with suppress(LogError):
             log.close()
+        put_out_of_use(dirs, partition)
     return left
+
+
+def put_out_of_use(dirs: LogDirs, partition: TopicPartition) -> None:
+    """Use the log no more and leave its folder as it is; the checkpoints keep what they have of it."""
+    dirs.futures.forget(partition)
+    log = dirs.logs.pop(partition)
+    for name, offsets in offsets_of(log.dir, (log,)).items():
+        log.dir.unused.setdefault(name, {}).update(offsets)
+    dirs.unusable[partition] = log.folder.path
+    for segment in log.segments:
+        segment.drop()
 
 
 def remove_strays(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
+
+import pytest
 
 from moldau.storage import DirOffline
 from moldau.terms import Code, TopicPartition
@@ -146,6 +149,40 @@ def test_a_failed_disk_takes_its_replicas_and_no_others(tmp_path: Path) -> None:
             assert (await cluster.produce(0, batch(), number=0)).error_code == Code.KAFKA_STORAGE_ERROR
             assert (await cluster.fetch(0, 0, number=0)).error_code == Code.KAFKA_STORAGE_ERROR
             assert (await cluster.produce(0, batch(), number=1)).error_code == 0
+
+    run(work)
+
+
+@pytest.mark.parametrize("isr", [2, 1])
+def test_a_leader_whose_folder_was_removed_lets_others_lead(tmp_path: Path, isr: int) -> None:
+    """It refused every write for as long as it lived, though other replicas had all that it had."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, isr) as cluster:
+            cluster.create(*range(isr))
+            await cluster.produce(0, batch(5))
+            replicas = cluster.brokers[0].replicas
+            lost: list[str] = []
+            replicas.on_lost = lambda: lost.append("told")
+            shutil.rmtree(tmp_path / f"broker-0/{TOPIC}-0")
+            replicas.logs.files.close_all()
+            code = (await cluster.produce(0, batch())).error_code
+            assert code in (Code.CORRUPT_MESSAGE, Code.KAFKA_STORAGE_ERROR)
+            if isr == 1:
+                assert replicas.by_key
+                assert not lost
+                return
+            assert lost == ["told"]
+            assert not replicas.by_key
+            assert list(replicas.unreachable) == [(TOPIC_ID, 0)]
+            assert replicas.offline_keys() == [(TOPIC_ID, 0)]
+            assert (await cluster.fetch(0, 0)).error_code == Code.KAFKA_STORAGE_ERROR
+            cluster.elect(1, (1,))
+            assert (await cluster.produce(1, batch())).error_code == 0
+            cluster.kill(0)
+            broker = await cluster.boot(0)
+            end = cluster.brokers[1].replica().log.log_end_offset
+            await until(lambda: broker.replica().log.log_end_offset == end, "it was fetched anew")
 
     run(work)
 

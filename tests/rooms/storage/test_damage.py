@@ -347,6 +347,31 @@ def test_a_folder_in_the_place_of_a_small_file_is_put_aside(tmp_path: Path, name
     assert [found.read_bytes() for found in tmp_path.glob("*.aside/a file in it")] == [b""]
 
 
+@pytest.mark.parametrize("name", OFFSET_FILES)
+@pytest.mark.parametrize("suffix", ["", ".tmp"])
+def test_a_folder_in_the_place_of_a_checkpoint_of_a_running_node_is_put_aside(
+    tmp_path: Path, name: str, suffix: str
+) -> None:
+    """The next write failed and took the directory offline, and the node with its only directory."""
+    world = World(tmp_path)
+    world.fill()
+    world.dirs.checkpoint()
+    place = tmp_path / (name + suffix)
+    turn_into_a_folder(place)
+    (place / "a file in it").touch()
+    for log in world.dirs.logs.values():
+        log.append_leader(batch(2, timestamp=NOW_MS), 3, NOW_MS)
+        log.flush()
+        log.high_watermark = log.log_end_offset
+        log.advance_log_start(4)
+        log.cleaned_to = 5
+    world.dirs.checkpoint()
+    assert world.dirs.offline == []
+    assert [sentence for sentence in world.told if str(place) in sentence]
+    assert (tmp_path / name).is_file()
+    world.is_innocent()
+
+
 def test_a_broker_epoch_that_cannot_be_told_is_none() -> None:
     for text in (b"9" * 30, b"-5", b"true", b"1.5", b"[" * 100_000, b'"7"'):
         assert parse_clean_shutdown(b'{"version": 0, "brokerEpoch": ' + text + b"}") == -1

@@ -140,6 +140,27 @@ def test_a_log_that_lost_its_end_after_a_clean_stop_makes_the_stop_count_as_none
 
 
 @pytest.mark.parametrize("clean", [True, False])
+def test_a_log_that_lost_its_last_segment_only_follows_from_there(tmp_path: Path, clean: bool) -> None:
+    """Its index stayed, and the log could not be loaded for a file that was not there."""
+    world = stopped(tmp_path, clean=clean)
+    last = sorted(tmp_path.glob("t-0/*.log"))[-1]
+    assert not clean or last.with_suffix(".index").stat().st_size
+    last.unlink()
+    world.start()
+    log = world.dirs.logs[P]
+    assert world.dirs.previous_broker_epoch == -1
+    assert log.log_end_offset == int(last.stem)
+    assert any("lost its end" in sentence for sentence in world.told) == clean
+    log.append_leader(batch(2), 3, 0)
+    assert read(log) == list(range(log.log_end_offset))
+    world.dirs.close(5)
+    world.told.clear()
+    world.start()
+    assert world.dirs.previous_broker_epoch == 5
+    assert world.told == []
+
+
+@pytest.mark.parametrize("clean", [True, False])
 def test_a_folder_that_is_gone_makes_the_stop_count_as_none(tmp_path: Path, clean: bool) -> None:
     """Its replica would be in the ISR without one record, and might lead."""
     world = stopped(tmp_path)

@@ -8,6 +8,7 @@ effect that cannot be done raises and stops the node, because the machine alread
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from moldau.quorum import events as on
 from moldau.quorum.log_view import EpochStart
 from moldau.quorum.messages import Answer, SnapshotAnswer
 from moldau.storage import Log, LogConfig, open_alone
+from moldau.storage.errors import LostRecords
 from moldau.storage.names import METADATA_TOPIC
 from moldau.terms import Code, TopicPartition
 from moldau.terms.value import replace
@@ -34,6 +36,8 @@ from moldau.wire.records.control import LeaderChangeMessage
 
 if TYPE_CHECKING:
     from moldau.broker.quorum.driver import Driver
+
+logger = logging.getLogger("moldau.quorum")
 
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
 SHORT_PIECE_BYTES = 50
@@ -65,12 +69,15 @@ class Deeds:
         keep: dict[str, Any] = {"retention_ms": -1, "retention_bytes": -1, "file_delete_delay_ms": 0}
         config = replace(LogConfig(), segment_bytes=settings.segment_bytes, **keep)
         self.log = open_alone(self._world.disk, settings.folder, PARTITION, config, TOPIC_ID)
+        for finding in self.log.findings:
+            logger.warning("%s", finding)
         points = [point for point in self.files.tidy() if point.offset > 0]
         if points and self._was_to_be_replaced_by(points[-1]):
             self.log.truncate_fully_at(points[-1].offset)
         held = [point for point in points if point.offset >= self.log.log_start_offset]
         start = self.log.log_start_offset
-        assert held or not start, f"{self.files.path('')} starts at {start}, without the snapshot that ends there"
+        if start and not held:
+            raise LostRecords(f"{self.log.folder.path} starts at {start}, without the snapshot that ends there")
         self.log.flush()  # what recovery found is not known to be on disk: sync before it counts
         if held:
             self._start_log_at(held[0].offset)
