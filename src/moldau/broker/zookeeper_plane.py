@@ -284,6 +284,7 @@ class ZooKeeperPlane:
         self.writer.close()
         self.channels.close()
         self.telling.event(lambda listener: listener.lost_active())
+        self.settings.read_again()
 
     def denied(self, offset: int, why: str, code: Code = Code.CLUSTER_AUTHORIZATION_FAILED) -> None:
         """What was proposed up to ``offset`` cannot be written. Whoever asked for it is told, and everything is read

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from moldau.simulator.cluster import Seat
 from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
+from moldau.simulator.damage_zookeeper import ZnodeDamage
 from moldau.simulator.faults import FAULTS, LASTING_S, Chaos
 from moldau.simulator.looking_zookeeper import ZnodeEyes, plane_of
 from moldau.simulator.tools_zookeeper import Tools
@@ -28,6 +29,12 @@ class ZooKeeperChaos(Chaos):
         super().__init__(cluster, eyes)
         self.ensemble = cluster.ensemble
         self.tools = Tools(cluster, eyes)
+        self.znode_damage = ZnodeDamage(cluster)
+
+    async def run(self) -> None:
+        """As on the other plane; then what stands in znodes is Kafka's again."""
+        await super().run()
+        self.znode_damage.take_back()
 
     async def trouble(self, name: str) -> bool:
         if name in ZOOKEEPER_FAULTS:
@@ -175,6 +182,10 @@ class ZooKeeperChaos(Chaos):
         """A tool of the ZooKeeper era leaves a request in a znode."""
         return self.tools.use()
 
+    async def _damage_znodes(self) -> bool:
+        """What stands in znodes is not Kafka's."""
+        return self.znode_damage.do()
+
 
 ZOOKEEPER_FAULTS: dict[str, Callable[[ZooKeeperChaos], Awaitable[bool]]] = {
     "expire": ZooKeeperChaos._expire,
@@ -186,4 +197,5 @@ ZOOKEEPER_FAULTS: dict[str, Callable[[ZooKeeperChaos], Awaitable[bool]]] = {
     "lost-answers": ZooKeeperChaos._lost_answers,
     "tools": ZooKeeperChaos._tools,
     "unseen": ZooKeeperChaos._unseen,
+    "damaged-znodes": ZooKeeperChaos._damage_znodes,
 }

@@ -24,7 +24,10 @@ from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.reading import Survey, read
 from moldau.zookeeper.znodes import parse_controller, parse_controller_epoch, parse_topic
 
-_STATE = (f"{CHROOT}{paths.TOPICS}/", f"{CHROOT}{paths.BROKER_IDS}/", f"{CHROOT}{paths.CONFIG}/topics/")
+_STATE = tuple(
+    f"{CHROOT}{folder}/"
+    for folder in (paths.TOPICS, paths.BROKER_IDS, *(f"{paths.CONFIG}/{kind}" for kind in paths.CONFIG_KINDS))
+)
 Found = tuple[bytes, Stat]
 NOBODY: Any = None
 """In place of the node that tells of a batch: the znodes themselves do."""

@@ -85,7 +85,7 @@ class Administrator(Actor):
 
     async def _move(self) -> None:
         """Other replicas for a partition, or the same in another order; now and then a move is called off."""
-        topics = [topic for topic in self.eyes.image.topics.values() if not topic.name.startswith("__")]
+        topics = [one for one in self.eyes.image.topics.values() if one.partitions and not one.name.startswith("__")]
         if not topics:
             return
         topic = self.dice.choice(topics)

@@ -23,7 +23,7 @@ UPKEEP = (REPLACED, UPGRADE)
 """What only the quorum plane has."""
 ZOOKEEPER_SCENES = (
     "expire", "expire-controller", "no-zookeeper", "ensemble-leader", "ensemble-away", "lag", "lost-answers", "tools",
-    "unseen",
+    "unseen", "damaged-znodes",
 )  # fmt: skip
 """Troubles that only the ZooKeeper plane has."""
-RARER_ON_ZOOKEEPER = (*RARER, "unseen")
+RARER_ON_ZOOKEEPER = (*RARER, "unseen", "damaged-znodes")

@@ -49,12 +49,16 @@ class Setting(NamedTuple):
     value: str | None
 
 
+def entity_of(kind: int, name: str) -> str:
+    """The entity of a resource, given Kafka's number of its kind."""
+    return f"{RESOURCES[kind]}/{_part(name)}"
+
+
 def setting_of(record: Any) -> Setting | None:
     """What a record means for a config entity; None when it is about something else."""
     match record:
         case ConfigRecord():
-            folder = RESOURCES[record.resource_type]
-            return Setting(f"{folder}/{_part(record.resource_name)}", record.name, record.value)
+            return Setting(entity_of(record.resource_type, record.resource_name), record.name, record.value)
         case ClientQuotaRecord():
             named = {each.entity_type: each.entity_name for each in record.entity}
             entity = "/".join(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType, alter_configs, create_topics
+from moldau.controller.asks import AdoptConfigs
 from moldau.controller.facts import Settings
 from moldau.controller.sizes import settings_too_large, topic_too_large
 from moldau.image import Image, Partition
@@ -186,6 +187,59 @@ def test_folders_of_settings_that_somebody_removes_are_made_again(
                 await until(lambda: "/config/topics" in nodes.server.znodes, "so is what it held")
                 nodes.write("/config/topics/t", b'{"version":1,"config":{"retention.ms":"70000"}}')
             assert not nodes.failures
+
+    run(scenario)
+
+
+def test_settings_that_were_taken_away_unheard_are_taken_away(tmp_path: Path) -> None:
+    """A broker that could not hear of notes read what stood there later, and kept what stood there no more."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", retention_ms="70000")
+            await until(lambda: settings_of_t(nodes) == [{"retention.ms": "70000"}] * 3, "everybody knows it")
+            nodes.server.acls["/config/changes"] = ""
+            nodes.server.apply(0, [Delete(path="/config/topics/t")])
+            nodes.write("/config/changes/config_change_", NOTE % b"topics/t", sequential=True)
+            nodes.server.acls.clear()
+            wipe(nodes, "/config/changes")
+            await until(lambda: settings_of_t(nodes) == [{}] * 3, "everybody has let go of it")
+
+    run(scenario)
+
+
+def settings_of_t(nodes: Nodes) -> list[dict[str, str]]:
+    """What each node knows of topic t's settings."""
+    return [node.metadata.image.config(2, "t") for node in nodes.nodes.values()]
+
+
+def test_what_a_controller_heard_and_did_not_live_to_decide_is_read_again(tmp_path: Path) -> None:
+    """It had seen the note, asked itself to take the setting over, and was deposed: nobody told it again."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", retention_ms="70000")
+            old = nodes.controller
+            heard: list[object] = []
+            old.office.tell = heard.append
+            nodes.write("/config/topics/t", b'{"version":1,"config":{"retention.ms":"60000"}}')
+            nodes.write("/config/changes/config_change_", NOTE % b"topics/t", sequential=True)
+            await until(lambda: any(isinstance(one, AdoptConfigs) for one in heard), "the controller hears of it")
+            del old.office.tell
+            old.plane._retired = True  # it will not stand again
+            depose(nodes)
+            await until(lambda: len(nodes.offices) == 1 and old.plane.office_epoch is None, "another has the office")
+            await until(lambda: settings_of_t(nodes) == [{"retention.ms": "60000"}] * 3, "and knows all the same")
+
+    run(scenario)
+
+
+def test_a_request_to_move_nothing_is_taken_away(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            path = "/admin/reassign_partitions"
+            nodes.write(path, b'{"version":1,"partitions":[]}')
+            await until(lambda: path not in nodes.server.znodes, "it has been heeded")
 
     run(scenario)
 

@@ -116,12 +116,10 @@ class AdminZnodes:
             return
         left = {tp: replicas for tp, replicas in wishes.items() if tp not in refused and self._is_moving(tp)}
         self._asked = left
-        if left == wishes:
-            return
-        if not left:
+        if not left:  # also a request that asked for nothing: nobody else takes it away
             await self.remove(path, stat.version)
-            return
-        await self._write(Set(path=path, data=reassignment_json(left), version=stat.version))
+        elif left != wishes:
+            await self._write(Set(path=path, data=reassignment_json(left), version=stat.version))
 
     async def _ask_moves(self, wishes: Moves) -> set[TopicPartition] | None:
         """Partitions that will not be moved; None when this node is controller no more."""

@@ -22,7 +22,7 @@ from moldau.wire.records.metadata import ConfigRecord
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import parse_config, parse_config_change
 from moldau.zookeeper.payload import BadZnode
-from moldau.zookeeper.settings import RESOURCES, judged, records_of
+from moldau.zookeeper.settings import RESOURCES, entity_of, judged, records_of
 
 log = logging.getLogger("moldau.zookeeper")
 
@@ -42,6 +42,7 @@ class ZnodeSettings:
         self._plane = plane
         self._news = asyncio.Event()
         self._seen: set[str] = set()
+        self._missed = False
         self._task: Any = None
 
     async def open(self) -> None:
@@ -56,14 +57,26 @@ class ZnodeSettings:
         await self._read_all()
         self._task = self._node.world.tasks.spawn(self._follow(), "settings in znodes")
 
+    def read_again(self) -> None:
+        """Read everything once more: what this node asked for as a controller, and did not live to decide, it has seen
+        the note of, and nobody tells it again."""
+        self._missed = True
+        self._news.set()
+
     async def _read_all(self) -> None:
+        self._missed = False
         for folder in RESOURCES.values():
             try:
                 names = await self._plane.zk.children(f"{paths.CONFIG}/{folder}")
             except (NoNode, NoAuth) as error:
                 log.debug("no settings of %s: %s", folder, error)
                 continue
-            await self._take(await self._read([f"{folder}/{name}" for name in names]))
+            stand = [f"{folder}/{name}" for name in names]
+            known = (
+                entity_of(kind, name) for kind, name in self._node.metadata.image.configs if kind == _KINDS[folder]
+            )
+            # What is known and stands no more was taken away while nobody told of it.
+            await self._take(await self._read(list(dict.fromkeys([*stand, *known]))))
 
     def close(self) -> None:
         if self._task is not None:
@@ -102,6 +115,7 @@ class ZnodeSettings:
                 self._seen = set(notes)
                 if wait_ms > RETRY_MS:
                     log.info("changes of settings are heard of again")
+                if wait_ms > RETRY_MS or self._missed:
                     await self._plane.patiently(self._read_all)  # what was changed meanwhile left no note, perhaps
                     wait_ms = RETRY_MS
             except SessionExpired:

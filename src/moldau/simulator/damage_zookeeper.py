@@ -1,0 +1,191 @@
+"""A hand that damages znodes: garbage, extreme numbers and names that cannot be, where Kafka's state stands.
+
+What it damages is its own: topics that it makes for that, requests, notes, and settings of what nobody uses. So the law
+is the same as without it: no broker's process ends, and everything else is served and heeded. Folders that it removes
+are those that controllers and brokers look into. Read next: tools_zookeeper.py, which writes what is right.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from moldau.ports.zookeeper import Create, Delete, Op, Set, ZooKeeperError
+from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
+from moldau.terms.value import replace
+from moldau.zookeeper import paths
+
+NUMBERS: tuple[object, ...] = (
+    -(2**63),
+    -(2**31) - 1,
+    -2,
+    -1,
+    0,
+    2**31 - 1,
+    2**31,
+    2**32 + 1,
+    2**63,
+    10**30,
+    1.5,
+    True,
+    None,
+    "1",
+    [],
+    {},
+)
+GARBAGE = (
+    b"",
+    b"\xff\xfe\x00",
+    b"null",
+    b"[]",
+    b"1" * 5_000,
+    b"[" * 5_000,
+    b'{"version":1}',
+    b'{"version":1,"partitions":{"0":[1],"0x":[2]}}',
+    b'{"version":2,"partitions":{"0":["\xed\xa0\x80"]}}',
+    b'{"version":1,"config":{"retention.ms":"\\ud800"}}',
+)
+SETTINGS = (
+    "retention.ms",
+    "segment.bytes",
+    "cleanup.policy",
+    "max.message.bytes",
+    "min.insync.replicas",
+    "no.such.key",
+)
+REMOVABLE = (paths.DELETE_TOPICS, paths.CONFIG_CHANGES, paths.ISR_NOTES, paths.LOG_DIR_EVENTS)
+
+
+class ZnodeDamage:
+    """``made``: how many topics it has made."""
+
+    def __init__(self, cluster: ZooKeeperCluster) -> None:
+        self.cluster = cluster
+        self.dice = cluster.stream("damage to znodes")
+        self.made = 0
+        self._written: dict[str, None] = {}
+        self._deeds = (
+            self._topic, self._state, self._settings, self._config_note, self._isr_note, self._failed_dir,
+            self._request, self._broker, self._folder,
+        )  # fmt: skip
+
+    def do(self) -> bool:
+        """Damage one thing; whether it was done."""
+        if not any(self.cluster.ensemble.serves(server) for server in self.cluster.ensemble.servers):
+            return False
+        what, ops = self.dice.choice(self._deeds)()
+        try:
+            for op in ops:
+                self.cluster.ensemble.commit(0, [replace(op, path=CHROOT + op.path)])
+        except ZooKeeperError:
+            return False  # somebody was there before, or holds what is in it
+        self.cluster.tell(f"somebody's hand {what}")
+        return True
+
+    # ---- what it writes
+
+    def _number(self) -> object:
+        return self.dice.choice(NUMBERS)
+
+    def _data(self, **fields: object) -> bytes:
+        """Garbage, or JSON with what cannot be in some of its fields."""
+        if self.dice.random() < 0.4:
+            return self.dice.choice(GARBAGE)
+        for name in fields:
+            if self.dice.random() < 0.5:
+                fields[name] = self._number()
+        return json.dumps(fields).encode()
+
+    def _put(self, path: str, data: bytes) -> Op:
+        there = CHROOT + path in self.cluster.ensemble.tree.znodes
+        self._written[path] = None
+        return Set(path=path, data=data) if there else Create(path=path, data=data)
+
+    def _name(self) -> str:
+        self.made += 1
+        return f"damaged{self.made}"
+
+    def take_back(self) -> None:
+        """Remove what it has written, where that is still there; settings as a tool does, which says so.
+
+        What it would take to judge a cluster in which garbage stands is what the nodes do: so the judges see one in
+        which it stood.
+        """
+        znodes = self.cluster.ensemble.tree.znodes
+        for path in self._written:
+            if CHROOT + path not in znodes:
+                continue
+            for below in sorted((one for one in znodes if one.startswith(f"{CHROOT}{path}/")), reverse=True):
+                self.cluster.ensemble.commit(0, [Delete(path=below)])
+            gone: list[Op] = [Delete(path=CHROOT + path)]
+            if path.startswith(paths.CONFIG):
+                note = json.dumps({"version": 2, "entity_path": path.removeprefix(f"{paths.CONFIG}/")}).encode()
+                if CHROOT + paths.CONFIG_CHANGES not in znodes:
+                    gone.append(Create(path=CHROOT + paths.CONFIG_CHANGES, data=b""))
+                gone.append(Create(path=CHROOT + paths.NEW_CONFIG_CHANGE, data=note, sequential=True))
+            self.cluster.ensemble.commit(0, gone)
+        if self._written:
+            self.cluster.tell("somebody takes back what that hand wrote")
+
+    # ---- what it damages
+
+    def _topic(self) -> tuple[str, Sequence[Op]]:
+        name = self.dice.choice((self._name(), "what cannot be a name", "n" * 250, "\u540d"))
+        assigned = {str(n): [self._number() for _ in range(3)] for n in range(self.dice.randint(0, 2))}
+        data = self._data(version=2, partitions=assigned, adding_replicas={}, removing_replicas={}, topic_id="x")
+        return f"writes topic {name[:20]}", [self._put(paths.topic(name), data)]
+
+    def _state(self) -> tuple[str, Sequence[Op]]:
+        """A topic whose state was damaged before anybody saw it: nobody leads it."""
+        name, broker = self._name(), self.dice.choice(list(self.cluster.plan.brokers))
+        topic = json.dumps({"version": 1, "partitions": {"0": [broker]}}).encode()
+        data = self._data(
+            version=self._number(), leader=self._number(), leader_epoch=self._number(), controller_epoch=1,
+            isr=[self._number()],
+        )  # fmt: skip
+        above = paths.topic(name)
+        self._written[above] = None
+        empty = [Create(path=path, data=b"") for path in (f"{above}/partitions", f"{above}/partitions/0")]
+        state = Create(path=paths.state(name, 0), data=data)
+        garbage = Create(path=above, data=b"being written"), Set(path=above, data=topic)
+        return f"writes topic {name} and its state", [garbage[0], *empty, state, garbage[1]]
+
+    def _settings(self) -> tuple[str, Sequence[Op]]:
+        entity = f"topics/{self._name()}" if self.dice.random() < 0.7 else f"brokers/{self.dice.choice((77, 'x'))}"
+        given = {
+            key: self.dice.choice(("abc", "-7", str(2**63), "", "1")) for key in SETTINGS if self.dice.random() < 0.5
+        }
+        data = self._data(version=1, config=given)
+        note = json.dumps({"version": 2, "entity_path": entity}).encode()
+        written = self._put(paths.config(entity), data)
+        return f"writes settings of {entity}", [
+            written,
+            Create(path=paths.NEW_CONFIG_CHANGE, data=note, sequential=True),
+        ]
+
+    def _config_note(self) -> tuple[str, Sequence[Op]]:
+        data = self._data(version=self.dice.choice((1, 2)), entity_path="topics/none", entity_type="topics")
+        return "writes a note of settings", [Create(path=paths.NEW_CONFIG_CHANGE, data=data, sequential=True)]
+
+    def _isr_note(self) -> tuple[str, Sequence[Op]]:
+        data = self._data(version=1, partitions=[{"topic": "none", "partition": self._number()}])
+        return "writes a note of ISRs", [Create(path=paths.NEW_ISR_NOTE, data=data, sequential=True)]
+
+    def _failed_dir(self) -> tuple[str, Sequence[Op]]:
+        data = self._data(version=1, broker=99, event=1)
+        return "writes a note of directories", [Create(path=paths.NEW_LOG_DIR_EVENT, data=data, sequential=True)]
+
+    def _request(self) -> tuple[str, Sequence[Op]]:
+        path = self.dice.choice((paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, paths.delete_topic("none")))
+        data = self._data(version=1, partitions=[{"topic": "none", "partition": self._number(), "replicas": [99]}])
+        return f"writes {path}", [Create(path=path, data=data)]
+
+    def _broker(self) -> tuple[str, Sequence[Op]]:
+        """Not one of the cluster's: that is its session's."""
+        id = self.dice.choice(("99", "-1", "x", "007", str(2**31)))
+        data = self._data(version=5, host="h", port=self._number(), endpoints=[self._number()], rack=None)
+        return f"writes broker {id}", [self._put(f"{paths.BROKER_IDS}/{id}", data)]
+
+    def _folder(self) -> tuple[str, Sequence[Op]]:
+        path = self.dice.choice(REMOVABLE)
+        return f"removes {path}", [Delete(path=path)]
