@@ -22,6 +22,7 @@ COMMANDS = {
     "reassign": ("moldau.admin.reassign:reassign", "Move replicas between brokers."),
     "leader": ("moldau.admin.leader:leader", "Look at leaders, and elect them."),
     "broker": ("moldau.admin.broker:broker", "Look at brokers; stop, start and roll them."),
+    "replica": ("moldau.admin.replica:replica", "Look whether replicas hold the same, byte for byte."),
     "log": ("moldau.admin.log:log", "Merge state-change logs; tell who led a partition when, and why."),
     "migrate": ("moldau.admin.migrate:migrate", "Move a cluster from ZooKeeper to the quorum's plane, or back."),
     "install-scripts": (

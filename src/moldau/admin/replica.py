@@ -1,0 +1,150 @@
+"""``moldau replica verify``: whether all replicas hold the same, from the brokers or out of their folders.
+
+Exit 0 all is well, 1 a replica is behind, not there, or cannot be reached, 4 a replica diverged.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from moldau.admin.asking import MISMATCH, OUTPUT, SERVERS, Talk, note, show
+from moldau.admin.main import fail
+from moldau.admin.replica_check.comparing import Finding, Verdict
+from moldau.admin.replica_check.folders import Pace, directories, replicas_in
+from moldau.admin.replica_check.folders import verify as verify_folders
+from moldau.storage.errors import BrokenFile
+from moldau.terms import TopicPartition
+
+_COLUMNS = ("PARTITION", "BROKER", "VERDICT", "OFFSET", "DETAIL")
+_UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+class Rate(click.ParamType[float]):
+    """Bytes a second: 50MB, 1GiB, 1000000."""
+
+    name = "RATE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """As a number."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?(?:/s)?", str(value).lower())
+        if found is None or float(found[1]) <= 0:
+            self.fail(f"{value!r} is no rate; 50MB is one", param, ctx)
+        return float(found[1]) * _UNITS[found[2]]
+
+
+@click.group()
+def replica() -> None:
+    """Look whether replicas hold the same.
+
+    \b
+    moldau replica verify --topic orders
+    moldau replica verify --folders node-1/data node-2/data node-3/data
+    """
+
+
+@replica.command()
+@click.argument("paths", nargs=-1)
+@SERVERS
+@click.option("--folders", is_flag=True, help="Read log directories (PATHS) instead of asking brokers.")
+@click.option("--topic", "topics", multiple=True, help="Only this topic; repeat it.")
+@click.option("--rate", type=Rate(), help="Read no more than this a second: 50MB.")
+@click.option(
+    "--continuous", is_flag=True, help="Begin again and again, and tell when something changes, until Ctrl-C."
+)
+@click.option("--interval", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds in between.")
+@click.option("--all", "everything", is_flag=True, help="Show replicas that are well, too.")
+@OUTPUT
+def verify(
+    paths: tuple[str, ...], bootstrap: str, folders: bool, topics: tuple[str, ...], output: str, **wish: Any
+) -> None:
+    """Compare every batch up to the high watermark on every replica: presence, offsets, epoch, length, checksum.
+
+    Verdicts: OK; LAGGING, it ends before the high watermark; MISSING, its broker does not have it; UNREACHABLE;
+    DIVERGED, at which offset. Of compacted topics, whose replicas differ by right, only checksums are looked at (from
+    brokers), or what none of them has compacted (from folders).
+    """
+    if bool(paths) != folders:
+        fail("--folders needs the log directories of the brokers, and they need --folders", 2)
+    told: list[dict[str, Any]] | None = None
+    while True:
+        pace = Pace(wish["rate"])
+        began = time.monotonic()
+        found = list(_folders(paths, topics, pace) if folders else _brokers(bootstrap, topics, pace))
+        rows = [_row(partition, one) for partition, one in found if wish["everything"] or one.verdict is not Verdict.OK]
+        if rows != told:
+            _tell(rows, found, output, (pace.total, time.monotonic() - began))
+            told = rows
+        if not wish["continuous"]:
+            break
+        time.sleep(wish["interval"])
+    verdicts = {finding.verdict for _, finding in found}
+    if Verdict.DIVERGED in verdicts:
+        raise SystemExit(MISMATCH)
+    raise SystemExit(1 if verdicts - {Verdict.OK} else 0)
+
+
+def _tell(
+    rows: list[dict[str, Any]], found: list[tuple[TopicPartition, Finding]], output: str, cost: tuple[int, float]
+) -> None:
+    if rows or output == "json":
+        show(rows, output, _COLUMNS)
+        sys.stdout.flush()
+    size, took_s = cost
+    well = sum(finding.verdict is Verdict.OK for _, finding in found)
+    partitions = len({partition for partition, _ in found})
+    note(f"{well} of {len(found)} replicas of {partitions} partitions are well; {size / 1e6:,.1f} MB in {took_s:.1f} s")
+
+
+def _row(partition: TopicPartition, finding: Finding) -> dict[str, Any]:
+    return {
+        "PARTITION": str(partition),
+        "BROKER": finding.replica,
+        "VERDICT": finding.verdict.value,
+        "OFFSET": finding.offset,
+        "DETAIL": finding.detail,
+    }
+
+
+def _folders(paths: tuple[str, ...], topics: tuple[str, ...], pace: Pace) -> Iterator[tuple[TopicPartition, Finding]]:
+    try:
+        replicas = replicas_in(directories(paths))
+    except FileNotFoundError as error:
+        fail(f"{error.filename}: {error.strerror}")
+        return
+    except BrokenFile as error:
+        fail(str(error))
+        return
+    for topic in set(topics) - {partition.topic for partition in replicas}:
+        fail(f"no folder holds a partition of {topic}")
+    for partition in sorted(replicas):
+        if not topics or partition.topic in topics:
+            for finding in verify_folders(replicas[partition], pace):
+                yield partition, finding
+
+
+def _brokers(bootstrap: str, topics: tuple[str, ...], pace: Pace) -> Iterator[tuple[TopicPartition, Finding]]:
+    from moldau.admin.replica_check.wire import verify as verify_wire
+    from moldau.client.admin import Resource, ResourceType, describe_configs
+
+    with Talk(bootstrap) as talk:
+        known = talk.topics(topics) if topics else talk.cluster.topics()
+        for name in set(topics) - set(known):
+            fail(f"there is no topic {name}")
+        resources = {Resource(ResourceType.TOPIC, name): name for name in known}
+        configs = talk.ask(describe_configs, list(resources), keys=["cleanup.policy"]) if resources else {}
+        compacted = {
+            resources[one]
+            for one, (_, entries) in configs.items()
+            if "cleanup.policy" in entries and "compact" in (entries["cleanup.policy"].value or "")
+        }
+        for name, topic in sorted(known.items()):
+            for number, partition in sorted(topic.partitions.items()):
+                at = TopicPartition(name, number)
+                for finding in verify_wire(talk.cluster, at, partition, pace, compacted=name in compacted):
+                    yield at, finding

@@ -1,0 +1,94 @@
+"""The replicas of one partition, compared batch by batch in step: nothing is kept but one batch of each.
+
+Followers keep the batches of their leader as they came, so offsets, epoch, length and checksum must all be the same.
+The first difference is where a replica diverged; what comes after it is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+
+from moldau.terms.named import NamedTuple
+
+
+class Verdict(Enum):
+    """What is said of a replica, the worse the later."""
+
+    OK = "OK"
+    LAGGING = "LAGGING"
+    UNREACHABLE = "UNREACHABLE"
+    MISSING = "MISSING"
+    DIVERGED = "DIVERGED"
+
+
+class Batch(NamedTuple):
+    """What is compared of a batch. ``sound``: whether its checksum is that of its bytes."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    size: int
+    crc: int
+    sound: bool = True
+
+
+class Finding(NamedTuple):
+    """The verdict on one replica; ``offset`` is where it diverged, or ends."""
+
+    replica: int
+    verdict: Verdict
+    offset: int | None = None
+    detail: str = ""
+
+
+def compare(replicas: Mapping[int, Iterator[Batch]], until: int, first: int | None = None) -> list[Finding]:
+    """A finding on each replica, in the order given.
+
+    Args:
+        replicas: the batches of each, from the batch that holds one and the same offset on.
+        until: the offset before which all must agree: the high watermark.
+        first: the replica that is right when two differ, as the leader is; else the first that has a batch there.
+    """
+    found: dict[int, Finding] = {}
+    heads = {id: next(batches, None) for id, batches in replicas.items()}
+    reached = dict.fromkeys(replicas, 0)
+    while True:
+        for id, batch in list(heads.items()):
+            if batch is not None and batch.base_offset < until and not batch.sound:
+                found[id] = Finding(id, Verdict.DIVERGED, batch.base_offset, "its checksum is wrong")
+                del heads[id]
+        with_batch = [id for id, batch in heads.items() if batch is not None and batch.base_offset < until]
+        if not with_batch:
+            break
+        right = heads[first if first in with_batch else with_batch[0]]
+        assert right is not None
+        for id, batch in list(heads.items()):
+            if batch is None or (batch.base_offset >= until and batch.base_offset > right.base_offset):
+                behind = until - reached[id]
+                found[id] = _short(id, batch, right, reached[id], f"{behind} offsets behind")
+                del heads[id]
+            elif batch != right:
+                at = min(batch.base_offset, right.base_offset)
+                found[id] = Finding(id, Verdict.DIVERGED, at, difference(batch, right))
+                del heads[id]
+            else:
+                reached[id] = batch.last_offset + 1
+                heads[id] = next(replicas[id], None)
+    return [found.get(id, Finding(id, Verdict.OK)) for id in replicas]
+
+
+def _short(id: int, batch: Batch | None, right: Batch, reached: int, behind: str) -> Finding:
+    """A replica that has no batch where another has one: it ends there, or has a hole."""
+    if batch is None:
+        return Finding(id, Verdict.LAGGING, reached, behind)
+    return Finding(id, Verdict.DIVERGED, right.base_offset, "it has no batch there")
+
+
+def difference(batch: Batch, right: Batch) -> str:
+    """What differs, in words."""
+    if batch.base_offset != right.base_offset or batch.last_offset != right.last_offset:
+        return f"offsets {batch.base_offset}-{batch.last_offset} instead of {right.base_offset}-{right.last_offset}"
+    if batch.epoch != right.epoch:
+        return f"leader epoch {batch.epoch} instead of {right.epoch}"
+    return "other bytes" if batch.crc != right.crc else f"{batch.size} bytes instead of {right.size}"

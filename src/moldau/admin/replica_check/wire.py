@@ -1,0 +1,125 @@
+"""Replicas as their brokers serve them: each broker is asked itself, as a consumer that reads from followers (KIP-392).
+
+What is compared ends at the leader's high watermark of the beginning. A follower learns of it a moment later, so one
+that has no more to give is asked again for a while before it is said to lag.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from moldau.admin.replica_check.comparing import Batch, Finding, Verdict, compare
+from moldau.admin.replica_check.folders import Pace
+from moldau.client.client import Node
+from moldau.client.reading import FetchOptions, fetch_request, fetch_version_bound
+from moldau.client.sync import Cluster
+from moldau.client.view import Partition
+from moldau.terms import Code, TopicPartition
+from moldau.wire.batch import check, headers
+from moldau.wire.messages.k01_fetch import FetchResponse
+
+PATIENCE_S = 5.0
+ASK_MS = 10_000
+FETCH = FetchOptions(max_bytes=4 << 20, max_wait_ms=200)
+_AWAY = frozenset({
+    Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.NOT_LEADER_OR_FOLLOWER, Code.KAFKA_STORAGE_ERROR,
+    Code.REPLICA_NOT_AVAILABLE,
+})  # fmt: skip
+
+
+class Failed(Exception):
+    """A replica cannot be read; the finding says why."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.detail)
+        self.finding = finding
+
+
+class Remote:
+    """One replica, as its broker serves it."""
+
+    def __init__(self, cluster: Cluster, partition: TopicPartition, broker: int, pace: Pace) -> None:
+        self._cluster = cluster
+        self._partition = partition
+        self._broker = broker
+        self._pace = pace
+        self.failed: Finding | None = None
+
+    def look(self, offset: int) -> FetchResponse.PartitionData:
+        """What the broker answers from an offset on; Failed when it cannot be had."""
+        client = self._cluster.client
+        request = fetch_request(client, self._partition, offset, FETCH)
+        request.topics[0].partitions[0].current_leader_epoch = -1
+        try:
+            answer = self._cluster.run(
+                client.ask(
+                    request,
+                    Node(self._broker),
+                    again=frozenset(),
+                    highest=fetch_version_bound(request),
+                    timeout_ms=ASK_MS,
+                    request_timeout_ms=ASK_MS,
+                )
+            )
+        except OSError as error:
+            raise Failed(Finding(self._broker, Verdict.UNREACHABLE, None, str(error))) from None
+        if answer.error_code or not answer.responses:
+            raise Failed(Finding(self._broker, Verdict.UNREACHABLE, None, Code(answer.error_code).name))
+        part: FetchResponse.PartitionData = answer.responses[0].partitions[0]
+        if Code(part.error_code) in _AWAY:
+            raise Failed(Finding(self._broker, Verdict.MISSING, None, Code(part.error_code).name))
+        return part
+
+    def batches(self, start: int, until: int) -> Iterator[Batch]:
+        """Its batches from an offset on; the end of what it has, or can give, is the end."""
+        offset, deadline = start, time.monotonic() + PATIENCE_S
+        while offset < until:
+            try:
+                part = self.look(offset)
+            except Failed as failed:
+                self.failed = failed.finding
+                return
+            records = b"" if part.records is None else part.records
+            self._pace.read(len(records))
+            before = offset
+            for position, header in headers(records):
+                if header.last_offset < offset:
+                    continue
+                sound = not check(records, position, header)
+                yield Batch(header.base_offset, header.last_offset, header.leader_epoch, header.size, header.crc, sound)
+                offset = header.next_offset
+            if offset > before:
+                deadline = time.monotonic() + PATIENCE_S
+            elif part.error_code or time.monotonic() > deadline:
+                return
+
+
+def verify(
+    cluster: Cluster, partition: TopicPartition, known: Partition, pace: Pace, *, compacted: bool
+) -> list[Finding]:
+    """Compare the replicas of a partition up to its leader's high watermark.
+
+    Compacted logs differ in their batches by right: of such only checksums are looked at, each replica for itself.
+    """
+    remotes = {id: Remote(cluster, partition, id, pace) for id in known.replicas}
+    failed: dict[int, Finding] = {}
+    starts, until = [0], 0
+    for id, remote in remotes.items():
+        try:
+            part = remote.look(0)
+            starts.append(part.log_start_offset)
+            until = part.high_watermark if id == known.leader else until
+        except Failed as error:
+            failed[id] = error.finding
+    if known.leader not in remotes or known.leader in failed:
+        text = "its leader cannot be read, so nobody says up to where"
+        return [failed.get(id, Finding(id, Verdict.UNREACHABLE, None, text)) for id in known.replicas]
+    alive = [id for id in known.replicas if id not in failed]
+    start = max(starts)
+    groups: Sequence[Sequence[int]] = [[id] for id in alive] if compacted else [alive]
+    for group in groups:
+        walks = {id: remotes[id].batches(start, until) for id in group}
+        for finding in compare(walks, until, known.leader):
+            failed[finding.replica] = remotes[finding.replica].failed or finding
+    return [failed[id] for id in known.replicas]
