@@ -12,7 +12,7 @@ from struct import Struct
 
 from moldau.storage.config import LogConfig
 from moldau.storage.segment import Mark
-from moldau.storage.slow import UNPACKED_HERE_MAX, Pauses, Slow, at_once, unpacked
+from moldau.storage.slow import PACKED_HERE_MAX, Pauses, Slow, at_once, unpacked
 from moldau.terms import Code, TopicPartition
 from moldau.terms.config_key import LONG_MAX
 from moldau.terms.named import NamedTuple
@@ -31,6 +31,8 @@ RECORDS_FREE = 100_000
 """A batch may hold as many records as max.message.bytes allows bytes, and this many in any case."""
 RENUMBERED_MAX = 10_000
 """Offset deltas of more records are not written anew: that is Python's work, and holds the interpreter's lock."""
+RENUMBERED_HERE_MAX = 1_000
+"""Offset deltas of more records are written anew as something slow: 4 ms of work."""
 PART = 500
 """Records of a batch, read one by one, that are looked at between two pauses: less than a millisecond."""
 _CODEC = 0x07
@@ -258,7 +260,7 @@ class Admission:
             if not scan.in_order and header.count > RENUMBERED_MAX:
                 return Refused(Code.INVALID_RECORD, f"offset deltas of {header.count} records do not count up from 0")
             packing = Slow(lambda: _encoded(batch, header, data, codec, scan.in_order))
-            if len(data) > UNPACKED_HERE_MAX:
+            if len(data) > PACKED_HERE_MAX or (not scan.in_order and header.count > RENUMBERED_HERE_MAX):
                 yield packing
             fresh = bytearray(packing.result())
         except UnpacksToTooMuch as error:
