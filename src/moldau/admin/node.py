@@ -127,7 +127,9 @@ def _watch_steps(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _run(config: NodeConfig, logs: str | None, began: float) -> int:
+    from moldau.broker.api import import_handlers
     from moldau.broker.node import Node, StartRefused
+    from moldau.ports.pools import COMPUTING
     from moldau.runtime.logs import reopen_logs
     from moldau.runtime.memory import collect_seldom, keep_freed_buffers
     from moldau.runtime.world import new_loop, real_world
@@ -163,6 +165,7 @@ def _run(config: NodeConfig, logs: str | None, began: float) -> int:
             print(f"moldau node {config.node_id}: {error}", file=sys.stderr, flush=True)
             return 1
         log.info("node %d started in %.2f s", config.node_id, time.monotonic() - began)
+        await world.tasks.off_loop(import_handlers, COMPUTING)
         # What a start leaves behind lives as long as the process: the collector need not walk it again and again.
         gc.collect()
         gc.freeze()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -307,3 +309,13 @@ def test_everything_that_is_advertised_has_a_file_that_answers() -> None:
         for answer in answers.values():
             assert isinstance(answer, Answer)
             assert callable(handler(answer.key, kind))
+
+
+def test_the_handlers_of_all_requests_can_be_imported_before_the_first_one_comes() -> None:
+    """The first request of each kind waited until its handler was read from the disk, and so did everybody else's."""
+    imported = (
+        "import sys, moldau.broker.api as api; api.import_handlers(); "
+        "left = [key for kind in api.ANSWERS.values() for key in kind "
+        "if f'moldau.broker.api.{api.APIS[key].module}' not in sys.modules]; assert not left, left"
+    )
+    subprocess.run([sys.executable, "-c", imported], check=True)

@@ -3,7 +3,7 @@
 One request, one file: ``kNN_name.py`` holds ``handle(node, request, context)`` for broker listeners and, where a
 controller answers too, ``control(node, request, context)`` for controller listeners. A handler returns the response,
 None (nothing is sent), an awaitable of the response, or for a long request ``Slices``; it is imported when the first
-such request arrives.
+such request arrives, or soon after the start (``import_handlers``), so that a slow disk holds up nobody's request.
 
 The table is also the whole answer to ApiVersions: nothing is advertised that does not answer. Ranges are Apache Kafka
 4.2's maxima with 3.9's minima, so that clients old and new see one coherent release. Produce shows 0-2 though it
@@ -85,6 +85,12 @@ def handler(key: int, kind: str) -> Handler:
             return control_of(key)
         return import_module("moldau.broker.api.refusing").guarded(control_of(key))  # type: ignore[no-any-return]
     return module.handle  # type: ignore[no-any-return]
+
+
+def import_handlers() -> None:
+    """Import whatever answers a request; for a thread, since a module that is not in memory may take its time."""
+    for key in ON_BROKER.keys() | ON_CONTROLLER.keys() | ON_ZOOKEEPER.keys():
+        _module(key)
 
 
 def control_of(key: int) -> Handler:
