@@ -16,6 +16,7 @@ SCRIPTS: dict[str, str] = {
     "kafka-delete-records.sh": "deletions",
     "kafka-log-dirs.sh": "log_dirs",
     "kafka-dump-log.sh": "dump_log",
+    "kafka-replica-verification.sh": "replica_verification",
 }
 """Script -> module of this package."""
 
@@ -30,6 +31,7 @@ CLASSES: dict[str, str] = {
     "org.apache.kafka.tools.LogDirsCommand": "log_dirs",
     "org.apache.kafka.tools.DumpLogSegments": "dump_log",
     "kafka.tools.DumpLogSegments": "dump_log",
+    "org.apache.kafka.tools.ReplicaVerificationTool": "replica_verification",
     "kafka.tools.StateChangeLogMerger": "state_change_log_merger",
 }
 """Class, as `kafka-run-class.sh` is given it -> module of this package."""

@@ -1,0 +1,50 @@
+"""`moldau log` on the logs of a cluster whose leader was killed: who led, since when and why, on both planes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau import Cluster
+
+
+def told(folder: Path, *arguments: str) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "moldau", "log", *arguments, "--logs", str(folder), "-o", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("plane", ["quorum", "zookeeper"])
+def test_a_killed_leader_is_in_the_timeline(tmp_path: Path, plane: str) -> None:
+    folder = tmp_path / "cluster"
+    with Cluster(3, data=folder, plane=plane) as cluster:
+        cluster.create_topic("orders", partitions=1, replication_factor=3)
+        cluster.wait_until_in_sync()
+        first = cluster.leader("orders", 0)
+        cluster.kill(first)
+        cluster.wait_until(lambda: cluster.leader("orders", 0) not in (-1, first), "another leads")
+        second = cluster.leader("orders", 0)
+        cluster.restart(first)
+        cluster.wait_until_in_sync()
+        rows = told(folder, "timeline", "orders-0")
+    assert [(row["EPOCH"], row["LEADER"]) for row in rows[:2]] == [(0, first), (1, second)]
+    assert [row["WHY"] for row in rows[:2]] == ["created", f"broker {first} was fenced"]
+    assert first not in rows[1]["IN-SYNC"]
+    assert sorted(rows[-1]["IN-SYNC"]) == [1, 2, 3]
+    (now, *_) = told(folder, "why", "orders-0", "--at", rows[1]["TIME"])
+    assert now["WHY"] == f"broker {first} was fenced"
+    for row in told(folder, "skew"):
+        assert row["VERDICT"] == "no skew seen", "one machine has one clock"
+    merged = subprocess.run(
+        [sys.executable, "-m", "moldau", "log", "merge", str(folder)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    logged = [line for path in folder.rglob("state-change.log") for line in path.read_text().splitlines()]
+    assert sorted(merged) == sorted(logged), "nothing is lost"
+    times = [line[1:24] for line in merged]
+    assert times == sorted(times)
