@@ -106,6 +106,10 @@ def watches_no_settings(patches: Patches) -> None:
     patches.set(ZnodeSettings, "_notes", notes)
 
 
+def a_deposed_controller_believes_what_it_decided_last(patches: Patches) -> None:
+    patches.set(ZnodeSettings, "read_again", lambda self: None)
+
+
 def trusts_who_died_unseen(patches: Patches) -> None:
     patches.set(BrokerZnode, "lives_since", lambda self, czxid: 0)
 
@@ -145,6 +149,8 @@ MUTANTS = tuple(
         ("KAFKA-9307's kind", "a broker serves on when its session is over", ZOOKEEPER, ("Z6", "Z3"),
          serves_on_without_its_session, 1),
         ("own (Z7)", "settings are read, and not watched", TOOLS, ("Z7",), watches_no_settings, 0),
+        ("own (Z7)", "a deposed controller reads no setting again that it had heard of and not decided",
+         f"{ZOOKEEPER} damaged-znodes", ("C3",), a_deposed_controller_believes_what_it_decided_last, 7107),
         ("KAFKA-14616's kind", "a deleted topic's folders stay", ZOOKEEPER, ("C9",),
          forgets_a_log_and_leaves_its_folder, 0),
         ("own (seed 13)", "a new controller trusts who died and came back", ZOOKEEPER,
