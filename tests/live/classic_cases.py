@@ -12,6 +12,7 @@ kafka-topics.sh --bogus
 kafka-topics.sh --topic
 kafka-topics.sh --list
 kafka-topics.sh --list --bootstrap-server {nobody} --command-config {fast}
+kafka-topics.sh --list --bootstrap-server {silent} --command-config {fast}
 kafka-topics.sh --list --bootstrap-server nosuchhost.invalid:9092
 kafka-topics.sh --list --bootstrap-server 127.0.0.1
 kafka-topics.sh --list --bootstrap-server 127.0.0.1:99999

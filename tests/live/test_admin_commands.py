@@ -16,7 +16,7 @@ from kafka_peer import KafkaPeer, wait_until
 
 from moldau.admin.cli import cli
 from moldau.client import admin
-from moldau.client.admin import NewTopic, Resource, ResourceType
+from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType
 from moldau.client.sync import Cluster
 
 Fresh = Callable[[str], str]
@@ -84,6 +84,39 @@ def settings(client: Cluster, name: str) -> dict[str, Any]:
     found = client.run(admin.describe_configs(client.client, places))
     entries = [entry for _, theirs in found.values() for entry in theirs.values()]
     return {e.name: e.value for e in entries if "throttled" in e.name and e.source in (1, 2)}
+
+
+def test_throttles_of_others_outlive_a_move(
+    client: Cluster, moldau: Callable[..., Result], fresh: Fresh, tmp_path: Path
+) -> None:
+    name, rate = fresh("theirs"), "leader.replication.throttled.rate"
+    make(client, name, [1, 2], [2, 1])
+    theirs = {
+        Resource(ResourceType.TOPIC, name): [("leader.replication.throttled.replicas", AlterOp.SET, "1:2")],
+        Resource(ResourceType.BROKER, "2"): [(rate, AlterOp.SET, "70000000")],
+    }
+    client.run(admin.alter_configs(client.client, theirs))
+    plan = plan_file(tmp_path / "plan.json", name, [3, 2])
+    words = ("--plan", plan, "--throttle", "60000000", "--wait", "--timeout", "60")
+    assert moldau("reassign", "execute", *words).exit_code == 0
+    assert moldau("reassign", "verify", "--plan", plan).exit_code == 0
+
+    def left() -> dict[str, str | None]:
+        places = [*theirs, Resource(ResourceType.BROKER, "1"), Resource(ResourceType.BROKER, "3")]
+        found = client.run(admin.describe_configs(client.client, places))
+        return {
+            f"{place.name} {entry.name}": entry.value
+            for place, (_, entries) in found.items()
+            for entry in entries.values()
+            if "throttled" in entry.name and entry.source in (1, 2)
+        }
+
+    wait_until(lambda: left().keys() == {f"{name} leader.replication.throttled.replicas", f"2 {rate}",
+                                         "2 follower.replication.throttled.rate"}, "theirs alone are left")  # fmt: skip
+    assert left()[f"{name} leader.replication.throttled.replicas"] == "1:2"
+    away = {place: [(key, AlterOp.DELETE, None) for key, _, _ in keys] for place, keys in theirs.items()}
+    away[Resource(ResourceType.BROKER, "2")].append(("follower.replication.throttled.rate", AlterOp.DELETE, None))
+    client.run(admin.alter_configs(client.client, away))
 
 
 def test_a_move_that_cannot_end_is_listed_and_called_off(

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from foreign import write_confluent
 from kafka_peer import java_tool
 
 from moldau import Cluster
+from moldau.admin.cli import cli
 from moldau.client.admin import (
     AlterOp,
     NewTopic,
@@ -146,3 +148,26 @@ def test_a_replica_moves_to_another_directory_through_a_kill(cluster: Cluster, t
     logs = [sorted(folder.glob("*.log")) for folder in folders if folder.exists()]
     cluster.wait_until(lambda: len({b"".join(f.read_bytes() for f in files) for files in logs}) == 1, "all are alike")
     assert len(logs) == 3
+
+
+def test_a_plan_puts_replicas_where_it_says(cluster: Cluster, tmp_path: Path) -> None:
+    """One that is there already is copied over, one that comes lies there as soon as it has come."""
+    wish = NewTopic(name="placed", assignment={0: (1, 2)})
+    cluster.client().run(create_topics(cluster.client().client, [wish]))
+    goals = {broker: str(second(cluster.node(broker))) for broker in (1, 3)}
+    first = str(Path(cluster.node(1).folder) / "data")
+    if ("placed", 0) in places(cluster, 1).get(goals[1], []):
+        goals[1] = first
+    entry = {"topic": "placed", "partition": 0, "replicas": [1, 3], "log_dirs": [goals[1], goals[3]]}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+
+    def moldau(*words: str) -> Result:
+        return CliRunner().invoke(cli, [*words, "--plan", str(plan), "--bootstrap-server", cluster.bootstrap_servers])
+
+    assert moldau("reassign", "verify").exit_code == 4
+    done = moldau("reassign", "execute", "--wait", "--timeout", "60")
+    assert done.exit_code == 0, done.output
+    for broker, path in goals.items():
+        assert ("placed", 0) in places(cluster, broker)[path]
+    assert moldau("reassign", "verify").exit_code == 0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socketserver
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import classic_cases
 import pytest
-from classic import Both
+from classic import Both, ours
 from tests.golden.java_tools import JavaTools
 
 from moldau.client import admin
@@ -81,6 +84,43 @@ def filled(bootstrap_servers: str) -> str:
     return "filled"
 
 
+@contextlib.contextmanager
+def listening(words: bytes) -> Iterator[str]:
+    """The address of somebody who is no broker: it takes connections, and says these words to each."""
+
+    class Stranger(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with contextlib.suppress(OSError):
+                self.request.sendall(words)
+                while self.request.recv(4096):
+                    pass
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Stranger) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.fixture
+def silent(both: Both) -> Iterator[None]:
+    """An address that lines may name, of somebody who takes connections and says nothing."""
+    with listening(b"") as address:
+        both.names["silent"] = address
+        yield
+
+
+def test_a_port_of_somebody_else_is_given_up_in_one_line(both: Both) -> None:
+    """Kafka's own tool takes the first bytes for a length, and its client dies of memory."""
+    with listening(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
+        words = ["--list", "--bootstrap-server", address, "--command-config", both.names["fast"]]
+        said = ours("kafka-topics.sh", words)
+    why = "Timed out waiting for a node assignment. Call: listTopics"
+    assert (said.status, said.out) == (1, f"Error while executing topic command : {why}\n")
+    assert all(" WARN " in line for line in said.err.splitlines())
+
+
+@pytest.mark.usefixtures("silent")
 def test_topics(both: Both, bootstrap_servers: str) -> None:
     with Cluster(bootstrap_servers) as cluster:
         topic = admin.NewTopic(name="standing", partitions=2, replication_factor=3, configs={"segment.ms": "5000"})

@@ -12,6 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from moldau.terms import TopicPartition
 
 Plan = dict[TopicPartition, list[int]]
+Directories = dict[tuple[TopicPartition, int], str]
+"""(partition, broker) -> the log directory that the broker's replica is to be in, if it is to be in one."""
+ANY = "any"
 
 
 class BadPlan(ValueError):
@@ -38,6 +41,25 @@ def parse(text: str) -> Plan:
     if not plan:
         raise BadPlan("there is no partition in it")
     return plan
+
+
+def directories_in(text: str) -> Directories:
+    """The log directories that a plan asks for; BadPlan when they are not one for each replica."""
+    found: Directories = {}
+    plan = parse(text)
+    for entry in json.loads(text)["partitions"]:
+        partition = TopicPartition(entry["topic"], int(entry["partition"]))
+        paths = entry.get("log_dirs")
+        if paths is None:
+            continue
+        if not isinstance(paths, list) or len(paths) != len(plan[partition]):
+            raise BadPlan(f"{partition} has {len(plan[partition])} replicas, and log_dirs is not a list of as many")
+        for broker, path in zip(plan[partition], paths, strict=True):
+            if not isinstance(path, str) or not (path == ANY or path.startswith("/")):
+                raise BadPlan(f'{partition}: log_dirs has {path!r}; "{ANY}" or an absolute path is expected')
+            if path != ANY:
+                found[partition, broker] = path
+    return found
 
 
 def text_of(plan: Mapping[TopicPartition, Sequence[int]]) -> str:

@@ -13,19 +13,19 @@ from typing import Any
 
 import click
 
-from moldau.admin import plans
+from moldau.admin import directories, plans
 from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, note, show
 from moldau.admin.main import fail, reason
-from moldau.admin.plans import BadPlan, Plan
+from moldau.admin.plans import BadPlan, Directories, Plan
+from moldau.admin.throttles import throttle, unthrottle
 from moldau.client import admin
-from moldau.client.admin import AlterOp, Resource, ResourceType
 from moldau.client.view import Outcome
-from moldau.terms import Code, TopicPartition
+from moldau.terms import TopicPartition
 
-RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 COLUMNS = ("topic", "partition", "status", "replicas", "wanted")
 LOOK_S = 0.5
+DIRECTORIES_S = 10.0
+"""How long brokers are asked to put replicas into log directories that have not reached them yet."""
 LOOKS_AFTER = 6
 """The controller knows of a move's end a moment before the broker that is asked what the replicas are."""
 
@@ -87,7 +87,7 @@ def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, b
 @OUTPUT
 def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
     """Begin the moves of a plan. Refused moves are named, and harm no others."""
-    plan = _read(path, plans.parse)
+    plan, placed = _read(path, plans.parse), _read(path, plans.directories_in)
     with Talk(bootstrap) as talk:
         current = _current(talk, {p.topic for p in plan}, plan)
         if wish["dry_run"]:
@@ -100,15 +100,17 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
         if wish["rollback"] is not None:
             wish["rollback"].write_text(plans.text_of(current) + "\n", encoding="utf-8")
         if wish["throttle"] is not None:
-            _throttle(talk, plan, current, wish["throttle"])
+            throttle(talk, plan, current, wish["throttle"])
         whole, outcomes = talk.ask(admin.reassign, plan)
         refused = _tell_refusals(whole, outcomes)
         begun = len(plan) - refused
         note(f"{begun} of {len(plan)} moves begun.")
+        taken = {(p, broker): folder for (p, broker), folder in placed.items() if outcomes.get(p, whole).ok}
+        refused += directories.place(talk, taken, wish["timeout"] if wish["wait"] else DIRECTORIES_S)
         if wish["wait"] and begun:
-            code = _stay(talk, {p: plan[p] for p in plan if outcomes.get(p, whole).ok}, wish["timeout"])
+            code = _stay(talk, {p: plan[p] for p in plan if outcomes.get(p, whole).ok}, taken, wish["timeout"])
             if code != IN_PROGRESS and wish["throttle"] is not None:
-                _unthrottle(talk, plan)
+                unthrottle(talk, plan)
             raise SystemExit(1 if refused else code)
     raise SystemExit(1 if refused else 0)
 
@@ -121,17 +123,17 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
 def verify(path: Path, bootstrap: str, preserve_throttles: bool, output: str) -> None:
     """How far a plan is. Exit 0: all as planned; 3: moves are under way; 4: something is otherwise.
 
-    When nothing is under way any more, the plan's throttles are taken away.
+    When nothing is under way any more, the throttles of the plan's partitions are taken away, and no others.
     """
-    plan = _read(path, plans.parse)
+    plan, placed = _read(path, plans.parse), _read(path, plans.directories_in)
     with Talk(bootstrap) as talk:
-        rows = _look(talk, plan)
+        rows = _look(talk, plan, placed)
         show(rows, output, COLUMNS)
         states = {row["status"] for row in rows}
         if "moving" in states:
             raise SystemExit(IN_PROGRESS)
         if not preserve_throttles:
-            _unthrottle(talk, plan)
+            unthrottle(talk, plan)
     raise SystemExit(MISMATCH if states != {"done"} else 0)
 
 
@@ -170,7 +172,7 @@ def cancel(bootstrap: str, path: Path | None, preserve_throttles: bool, yes: boo
             refused = _tell_refusals(*talk.ask(admin.reassign, dict.fromkeys(moving)))
             note(f"{len(moving) - refused} of {len(moving)} moves called off.")
         if not preserve_throttles:
-            _unthrottle(talk, plan if plan is not None else moving)
+            unthrottle(talk, plan if plan is not None else moving)
     raise SystemExit(1 if refused else 0)
 
 
@@ -204,9 +206,10 @@ def _under_way(talk: Talk, of: Sequence[TopicPartition] | None) -> dict[TopicPar
     return moving
 
 
-def _look(talk: Talk, plan: Plan) -> list[dict[str, Any]]:
-    """A row for each partition of the plan: moving, done, otherwise, or gone."""
+def _look(talk: Talk, plan: Plan, placed: Directories) -> list[dict[str, Any]]:
+    """A row for each partition of the plan: moving, done, otherwise, or gone; by brokers, then by log directories."""
     moving = _under_way(talk, list(plan))
+    misplaced = directories.misplaced(talk, placed) if placed else {}
     topics = talk.topics({p.topic for p in plan})
     rows = []
     for partition, wanted in sorted(plan.items()):
@@ -217,7 +220,8 @@ def _look(talk: Talk, plan: Plan) -> list[dict[str, Any]]:
         elif partition in moving:
             rows.append(_row(partition, "moving", part.replicas, wanted))
         else:
-            rows.append(_row(partition, "done" if part.replicas == wanted else "otherwise", part.replicas, wanted))
+            status = misplaced.get(partition, "done") if part.replicas == wanted else "otherwise"
+            rows.append(_row(partition, status, part.replicas, wanted))
     return rows
 
 
@@ -228,12 +232,12 @@ def _row(partition: TopicPartition, status: str, replicas: list[int] | None, wan
     }  # fmt: skip
 
 
-def _stay(talk: Talk, plan: Plan, timeout_s: float) -> int:
+def _stay(talk: Talk, plan: Plan, placed: Directories, timeout_s: float) -> int:
     """Watch until nothing moves; the exit code. Tells how many are left whenever that changes."""
     deadline, told = time.monotonic() + timeout_s, -1
     looks_left = LOOKS_AFTER
     while True:
-        rows = _look(talk, plan)
+        rows = _look(talk, plan, placed)
         left = sum(row["status"] == "moving" for row in rows)
         odd = sum(row["status"] != "done" for row in rows)
         if not odd:
@@ -260,56 +264,6 @@ def _tell_refusals(whole: Outcome, outcomes: Mapping[TopicPartition, Outcome]) -
     for partition, one in refused.items():
         note(f"moldau: {partition}: {one.code.name}{f': {one.message}' if one.message else ''}")
     return len(refused)
-
-
-# ---- throttles
-
-
-def _throttle(talk: Talk, plan: Plan, current: Plan, rate: int) -> None:
-    """Leaders are held back in what they send of moving partitions, newcomers in what they fetch (KIP-73)."""
-    leaders: dict[str, list[str]] = {}
-    followers: dict[str, list[str]] = {}
-    brokers: set[int] = set()
-    for partition, wanted in sorted(plan.items()):
-        new = [r for r in wanted if r not in current[partition]]
-        if new:
-            leaders.setdefault(partition.topic, []).extend(f"{partition.partition}:{r}" for r in current[partition])
-            followers.setdefault(partition.topic, []).extend(f"{partition.partition}:{r}" for r in new)
-            brokers.update(current[partition], wanted)
-    changes: dict[Resource, list[tuple[str, AlterOp, str | None]]] = {
-        Resource(ResourceType.BROKER, str(id)): [(key, AlterOp.SET, str(rate)) for key in RATES]
-        for id in sorted(brokers)
-    }
-    for topic in leaders:
-        texts = (",".join(leaders[topic]), ",".join(followers[topic]))
-        changes[Resource(ResourceType.TOPIC, topic)] = [
-            (key, AlterOp.SET, text) for key, text in zip(THROTTLED, texts, strict=True)
-        ]
-    _change(talk, changes)
-
-
-def _unthrottle(talk: Talk, partitions: Iterable[TopicPartition]) -> None:
-    """Take away what ``_throttle`` set: from the partitions' topics, and from all live brokers."""
-    changes: dict[Resource, list[tuple[str, AlterOp, str | None]]] = {}
-    wanted = [Resource(ResourceType.BROKER, str(id)) for id in talk.cluster.brokers()]
-    topics = talk.topics({p.topic for p in partitions})
-    wanted += [Resource(ResourceType.TOPIC, name) for name in topics]
-    for resource in wanted:
-        keys = RATES if resource.type is ResourceType.BROKER else THROTTLED
-        outcome, entries = talk.ask(admin.describe_configs, [resource], keys=keys)[resource]
-        own = (1, 2)  # sources: the topic's own setting, the broker's own
-        set_here = [key for key in keys if outcome.ok and key in entries and entries[key].source in own]
-        if set_here:
-            changes[resource] = [(key, AlterOp.DELETE, None) for key in set_here]
-    if changes:
-        _change(talk, changes)
-        note("throttles are taken away.")
-
-
-def _change(talk: Talk, changes: Mapping[Resource, list[tuple[str, AlterOp, str | None]]]) -> None:
-    for resource, outcome in talk.ask(admin.alter_configs, changes).items():
-        if outcome.code is not Code.NONE:
-            fail(f"{resource.type.name.lower()} {resource.name}: {outcome.code.name}: {outcome.message}")
 
 
 # ---- words of the command line

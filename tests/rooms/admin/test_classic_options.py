@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -111,3 +112,15 @@ def test_scripts_are_installed_and_strangers_kept(tmp_path: Path) -> None:
     assert (refused.returncode, "kafka-run-class.sh" in refused.stderr) == (1, True)
     assert "mine" in script.read_text()
     assert install("--force").returncode == 0
+
+
+def test_an_interrupted_tool_ends_as_a_jvm_does_without_a_word() -> None:
+    """Nobody listens at port 1: the tool asks again and again, and says so."""
+    command = [sys.executable, "-m", "moldau", "kafka-topics.sh", "--list", "--bootstrap-server", "127.0.0.1:1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:
+        assert tool.stderr is not None
+        assert "Node may not be available" in tool.stderr.readline()
+        tool.send_signal(signal.SIGINT)
+        out, err = tool.communicate(timeout=60)
+    assert (tool.returncode, out) == (130, "")
+    assert all("Node may not be available" in line for line in err.splitlines())

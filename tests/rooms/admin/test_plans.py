@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.admin.plans import BadPlan, Plan, parse, spread, text_of, topics_in
+from moldau.admin.plans import BadPlan, Plan, directories_in, parse, spread, text_of, topics_in
 from moldau.terms import TopicPartition
 
 
@@ -114,3 +114,18 @@ def entry(number: int, *replicas: int) -> dict[str, object]:
 def test_a_file_that_is_no_plan_is_told_why(text: str, why: str) -> None:
     with pytest.raises(BadPlan, match=why):
         parse(text)
+
+
+def test_log_directories_are_read_and_any_is_anywhere() -> None:
+    entries = [
+        {"topic": "t", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "/data/b"]},
+        {"topic": "t", "partition": 1, "replicas": [2, 3]},
+    ]
+    assert directories_in(json.dumps({"partitions": entries})) == {(at(0), 2): "/data/b"}
+
+
+@pytest.mark.parametrize("paths", [["any"], ["any", "data"], ["any", 1], "any", {}])
+def test_log_directories_that_are_none_are_refused(paths: object) -> None:
+    entries = [{"topic": "t", "partition": 0, "replicas": [1, 2], "log_dirs": paths}]
+    with pytest.raises(BadPlan, match="log_dirs"):
+        directories_in(json.dumps({"partitions": entries}))

@@ -1,0 +1,69 @@
+"""The log directories of a plan: where replicas lie, and having brokers put them elsewhere (KIP-113)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+
+from moldau.admin.asking import Talk, note
+from moldau.admin.plans import Directories
+from moldau.client import admin
+from moldau.terms import Code, TopicPartition
+
+PAUSE_S = 0.2
+NOT_YET = frozenset({Code.REPLICA_NOT_AVAILABLE, Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION})
+"""The broker has no such replica; one that is on its way will be there."""
+
+
+def place(talk: Talk, wanted: Directories, timeout_s: float) -> int:
+    """Have replicas put into directories, those that are on their way as soon as they are there; how many were not."""
+    left, deadline, refused = dict(wanted), time.monotonic() + timeout_s, 0
+    while left:
+        answers = talk.ask(admin.alter_log_dirs, _by_broker(left))
+        for (partition, broker), path in list(left.items()):
+            code = answers.get((broker, partition), Code.UNKNOWN_SERVER_ERROR)
+            if code not in NOT_YET:
+                del left[partition, broker]
+            if code is not Code.NONE and code not in NOT_YET:
+                note(f"moldau: {partition} on broker {broker} is not moved to {path}: {code.name}")
+                refused += 1
+        if not left or time.monotonic() >= deadline:
+            break
+        time.sleep(PAUSE_S)
+    for (partition, broker), path in sorted(left.items()):
+        note(f"moldau: {partition} on broker {broker} is not there yet; execute again moves it to {path}")
+    return refused + len(left)
+
+
+def misplaced(talk: Talk, wanted: Directories) -> dict[TopicPartition, str]:
+    """Partitions of which a replica is not in its directory: ``moving`` when it is being copied there, or why."""
+    found: dict[TopicPartition, str] = {}
+    now, copied = _where(talk, {broker for _, broker in wanted})
+    for (partition, broker), path in sorted(wanted.items()):
+        if copied.get((partition, broker)) == path:
+            found.setdefault(partition, "moving")
+        elif now.get((partition, broker)) != path:
+            found[partition] = "otherwise"
+    return found
+
+
+def _where(talk: Talk, brokers: Collection[int]) -> tuple[Directories, Directories]:
+    """The directory of each replica of these brokers that live, and the one that it is being copied to."""
+    alive = talk.cluster.brokers()
+    described = talk.ask(admin.describe_log_dirs, [id for id in sorted(brokers) if id in alive])
+    now: Directories = {}
+    copied: Directories = {}
+    for broker, directories in described.items():
+        for directory in directories:
+            for topic in directory.topics:
+                for part in topic.partitions:
+                    into = copied if part.is_future_key else now
+                    into[TopicPartition(topic.name, part.partition_index), broker] = directory.log_dir
+    return now, copied
+
+
+def _by_broker(wanted: Mapping[tuple[TopicPartition, int], str]) -> dict[int, dict[str, list[tuple[str, int]]]]:
+    out: dict[int, dict[str, list[tuple[str, int]]]] = {}
+    for (partition, broker), path in sorted(wanted.items()):
+        out.setdefault(broker, {}).setdefault(path, []).append((partition.topic, partition.partition))
+    return out
