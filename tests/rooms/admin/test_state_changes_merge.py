@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -197,6 +199,20 @@ def test_a_merge_as_json_has_the_fields_of_every_line(tmp_path: Path) -> None:
     assert [row.get("isr") for row in rows] == [[2, 1], [3, 2], [1, 2], None]
     assert [row["event"] for row in rows] == ["LeaderAndIsr", "UpdateMetadata", "partition", "follower"]
     assert rows[-1]["more"] == "\tat x"
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_a_packed_file_that_is_damaged_is_named_in_one_line(tmp_path: Path, damage: str) -> None:
+    packed = bytearray(gzip.compress(b"".join(line(n, f"line {n * n}").encode() for n in range(5_000))))
+    if damage == "flipped":
+        packed[len(packed) // 2] ^= 0xFF
+    path = tmp_path / "state-change.log.1.gz"
+    path.write_bytes(packed if damage == "flipped" else packed[:-2_000])
+    command = [sys.executable, "-m", "moldau", "log", "merge", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"moldau: {path}: it cannot be unpacked: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_what_is_not_there_is_named_in_one_line(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ the greatest so far. Blocks are cut by one ``split``, and looked at closely only
 
 from __future__ import annotations
 
+import errno
 import gzip
 import re
+import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
@@ -73,7 +75,7 @@ class Source:
         rest = b""
         for path in paths:
             with opened(path) as file:
-                while data := file.read(block_bytes):
+                while data := _some(file, path, block_bytes):
                     rest += data
                     end = _whole(rest)
                     if end:
@@ -83,6 +85,15 @@ class Source:
                 rest += b"\n"
         if rest:
             yield rest[:-1]
+
+
+def _some(file: IO[bytes], path: str, most: int) -> bytes:
+    """Some bytes of a file, none at its end; OSError names a packed file that is damaged, or was not packed to its
+    end."""
+    try:
+        return file.read(most)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise OSError(errno.EIO, f"it cannot be unpacked: {error}", path) from None
 
 
 def _whole(data: bytes) -> int:
@@ -139,5 +150,5 @@ def opened(path: str) -> IO[bytes]:
 def first_time(path: str) -> bytes:
     """The first time that a file names, near its beginning; the earliest of all when it names none."""
     with opened(path) as file:
-        found = _BEGIN.search(file.read(1 << 16))
+        found = _BEGIN.search(_some(file, path, 1 << 16))
     return found[1] if found else EARLIEST
