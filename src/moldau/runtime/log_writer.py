@@ -226,11 +226,13 @@ class LogWriter:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(self._has_work, self._until_next())
+                while not self._has_work():
+                    self._changed.wait(self._until_next())  # looked at anew: what comes may be due earlier
                 lines, self._lines = self._lines, deque()
                 reopen = self._reopen
-                due = [call for at, call in self._later if at <= time.monotonic()]
-                self._later = [one for one in self._later if one[0] > time.monotonic()]
+                now = time.monotonic()
+                due = [call for at, call in self._later if at <= now]
+                self._later = [one for one in self._later if one[0] > now]
                 self._busy = bool(lines) or reopen
                 self._pending_bytes = 0
                 if self._stopped and not lines:

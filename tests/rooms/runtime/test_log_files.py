@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.runtime import logs
+from moldau.runtime import log_writer, logs
 from moldau.runtime.log_writer import LogFile, LogWriter
 from moldau.runtime.repeated import UNLIMITED, WINDOW_S, Repeated
 
@@ -207,6 +210,18 @@ def test_a_flood_is_told_with_its_number(tmp_path: Path, monkeypatch: pytest.Mon
         pass
     assert said.count("bad request") < 300
     assert "800 more lines like this one were left out within" in said
+
+
+def test_nothing_that_is_to_be_called_later_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever in a round of the thread its time comes: every look at the clock is a millisecond later."""
+    for number in range(12):
+        looks = itertools.count()
+        monkeypatch.setattr(log_writer, "time", SimpleNamespace(monotonic=lambda looks=looks: next(looks) / 1_000))
+        writer = LogWriter(dropped=lambda count: f"{count} dropped")
+        called = threading.Event()
+        writer.call_later((number + 0.5) / 1_000, called.set)
+        assert called.wait(PATIENCE_S), number
+        writer.stop(PATIENCE_S)
 
 
 def test_a_log_begins_anew_when_it_is_old_whoever_began_it(tmp_path: Path) -> None:
