@@ -13,7 +13,8 @@ import contextvars
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from moldau.storage.names import METADATA_TOPIC
+from moldau.storage.checkpoints import parse_offsets
+from moldau.storage.names import LOG_STARTS, METADATA_TOPIC, RESTARTED
 from moldau.storage.offset_files import OFFSET_FILES
 from moldau.wire import batch
 
@@ -158,6 +159,44 @@ async def damaged_segment(chaos: Chaos) -> bool:
     chaos.rotten.discard(seat.id)
     chaos.busy.discard(seat.id)
     return path is not None
+
+
+async def lost_segment(chaos: Chaos) -> bool:
+    """The first segment of a log of a killed node vanishes with all its files; its operator hears of it and has the
+    replica fetched anew."""
+    seat = chaos.crashable(loses=True)
+    if seat is None:
+        return False
+    chaos.cluster.kill(seat.id)
+    folder = _folder_that_may_lose(chaos, seat)
+    if folder is None:
+        chaos.come_back(seat)
+        return False
+    chaos.rotten.add(seat.id)
+    first = min(path for path in seat.disk.files(f"{folder}/") if path.endswith(LOG)).removesuffix(LOG)
+    for path in seat.disk.files(f"{first}."):
+        seat.disk.remove(path)
+    seat.disk.sync_dir(folder)
+    chaos.cluster.tell(f"{first}.* on {seat.host} are gone")
+    await chaos.last()
+    chaos.come_back(seat)
+    await chaos.last()
+    await _throw_away(chaos, seat, folder)
+    chaos.rotten.discard(seat.id)
+    return True
+
+
+def _folder_that_may_lose(chaos: Chaos, seat: Seat) -> str | None:
+    """A log of several segments whose start is recorded: of others nobody can tell where they began."""
+    found = []
+    for dir in chaos.cluster.folders:
+        file = f"{dir}/{LOG_STARTS}"
+        starts = parse_offsets(seat.disk.read(file), file) if seat.disk.exists(file) else {}
+        for partition in starts:
+            files = seat.disk.files(f"{dir}/{partition}/")
+            if sum(path.endswith(LOG) for path in files) > 1 and not any(path.endswith(RESTARTED) for path in files):
+                found.append(f"{dir}/{partition}")
+    return chaos.dice.choice(found) if found else None
 
 
 def _sealed(chaos: Chaos, seat: Seat) -> str | None:

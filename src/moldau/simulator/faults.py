@@ -332,6 +332,7 @@ FAULTS: dict[str, Callable[[Chaos], Awaitable[bool]]] = {
     "stalled-writes": decay.stalled_writes,
     "compaction": decay.amid_compaction,
     "damaged-segment": decay.damaged_segment,
+    "lost-segment": decay.lost_segment,
     "replaced-disk": replacing.replaced_disk,
     "upgrade": raising.upgrade,
 }

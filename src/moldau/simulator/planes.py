@@ -22,7 +22,7 @@ from moldau.simulator.plan_keyed import with_group_log, with_keys
 from moldau.simulator.plan_quorum import draw_quorum
 from moldau.simulator.plan_upkeep import with_upkeep
 from moldau.simulator.plan_zookeeper import draw_zookeeper
-from moldau.simulator.scenes import KEYED, QUORUM, UPKEEP, ZOOKEEPER
+from moldau.simulator.scenes import KEYED, LOST_SEGMENT, QUORUM, UPKEEP, ZOOKEEPER
 
 __all__ = ["Parts", "parts_of", "plan_of"]
 
@@ -43,6 +43,9 @@ def plan_of(seed: int, scene: str | None, plane: str, *, rare: bool = True) -> P
     plan = draw_zookeeper(seed, scene) if plane == ZOOKEEPER else draw_quorum(seed, scene)
     if plane == QUORUM and (rare or scene in UPKEEP):
         plan = with_upkeep(plan)
+    if scene == LOST_SEGMENT:
+        small = {"internal.segment.bytes": "1000"}
+        plan = replace(plan, topics=tuple(replace(one, configs={**one.configs, **small}) for one in plan.topics))
     return replace(with_group_log(with_keys(plan)) if rare or scene in KEYED else plan, rare=rare)
 
 

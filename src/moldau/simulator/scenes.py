@@ -3,7 +3,7 @@ Imports nothing: help is fast.
 """
 
 QUORUM, ZOOKEEPER = "quorum", "zookeeper"
-COMPACTION, DAMAGED = "compaction", "damaged-segment"
+COMPACTION, DAMAGED, LOST_SEGMENT = "compaction", "damaged-segment", "lost-segment"
 KEYED = (COMPACTION, DAMAGED)
 """What only runs with a compacted topic have."""
 REPLACED, UPGRADE = "replaced-disk", "upgrade"
@@ -12,11 +12,11 @@ SCENES = (
     "kill", "pause", "isolate", "one-way", "power", "break", "halves", "clog", "stop", "clock", "slow-disk",
     "hung-disk", "disk-full", "disk-error", "moves",
     "rot", "blackout", "stalled-writes", "compaction", "replaced-disk", "upgrade",
-    "damaged-segment",
+    "damaged-segment", LOST_SEGMENT,
 )  # fmt: skip
-DRAWN = SCENES[:-4]
+DRAWN = SCENES[:-5]
 """What any run may draw; ``compaction`` and ``damaged-segment`` ask for a topic of their own too (plan_keyed.py), the
-two between for controllers that have a log (plan_upkeep.py)."""
+two between for controllers that have a log (plan_upkeep.py). ``lost-segment`` comes when it is asked for."""
 RARER = DRAWN[-3:]
 """What came later, drawn by dice of its own."""
 UPKEEP = (REPLACED, UPGRADE)

@@ -164,8 +164,14 @@ class DataLaws:
         committed = self._eyes.image.partition(*key)
         return committed is not None and id in committed.isr and machine.leader_epoch >= past.anew
 
+    def _start(self, id: int, replica: Any) -> None:
+        """S20: no log start moves without a decision: nobody deletes records here, and none grow old."""
+        if replica.log.log_start_offset:
+            self._breaks(f"S20: n{id} has {replica.partition} from {replica.log.log_start_offset} on only")
+
     def _replica(self, past: Past, id: int, replica: Any, state: tuple[Any, ...]) -> None:
         machine, log, name = replica.machine, replica.log, replica.partition
+        self._start(id, replica)
         seen = past.seen.get(id)
         same = seen.same_up_to if seen is not None and seen.log is log else log.log_start_offset
         if log.log_end_offset < same:

@@ -12,7 +12,17 @@ from os import cpu_count
 
 import click
 
-from moldau.simulator.zoo import compaction, controller, groups, law_table, quorum, replication, voters, zookeeper
+from moldau.simulator.zoo import (
+    compaction,
+    controller,
+    groups,
+    law_table,
+    quorum,
+    replication,
+    storage,
+    voters,
+    zookeeper,
+)  # fmt: skip
 from moldau.simulator.zoo.hunt import Hunted, hunted
 from moldau.simulator.zoo.mutant import Mutant
 
@@ -24,11 +34,12 @@ MUTANTS: tuple[Mutant, ...] = (
     *groups.MUTANTS,
     *zookeeper.MUTANTS,
     *compaction.MUTANTS,
+    *storage.MUTANTS,
 )
 _BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 CHECKED = (
-    *("S1", "S2", "S3", "S4", "S5", "S7", "S8", "S9", "S10", "S11", "S12", "S13", "S14", "S18"),
+    *("S1", "S2", "S3", "S4", "S5", "S7", "S8", "S9", "S10", "S11", "S12", "S13", "S14", "S18", "S20"),
     *("C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13"),
     *("R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10"),
     *("Z1", "Z2", "Z3", "Z4", "Z5", "Z6", "Z7"),
