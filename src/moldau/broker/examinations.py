@@ -26,6 +26,8 @@ PARTS_AT_ONCE = 4
 """So many parts of a batch are examined at once; one that has more waits for its turn."""
 SPENT_MAX_MS = 4
 """Once examining has taken that long in one turn of the loop, what follows waits as well."""
+LARGE_BYTES = 1 << 15
+"""To look at a smaller batch takes some tenths of a millisecond at most."""
 WAITING_BYTES_MAX = 256 << 20
 """When batches of so many bytes wait already, others are sent back, to be sent again later."""
 
@@ -54,21 +56,31 @@ class Examinations:
         """How many batches wait or are being examined."""
         return len(self._waiting)
 
-    def examine(
-        self, replica: Replica, records: Buffer, header: BatchHeader, then: Callable[[Outcome], object]
-    ) -> Outcome | None:
-        """What comes of a client's batch, which begins with ``header``, or None: then ``then`` is told later.
+    def at_a_glance(self, replica: Replica, records: Buffer, header: BatchHeader, at: int) -> Admitted | None:
+        """The outcome for most batches of clients, at once; None when this one is to be examined.
+
+        It begins with ``header``; ``at`` is where ``records`` begin in what they are a view of, -1 if it is not known.
+        """
+        if self._of_replica and id(replica) in self._of_replica:
+            return None
+        if len(records) < LARGE_BYTES:  # takes less than the clock can tell
+            return replica.log.admission.at_a_glance(records, header, self._world.clock.wall_ms(), at=at)
+        if self._spent_ms >= SPENT_MAX_MS:
+            return None
+        began_ms = self._world.clock.monotonic_ms()
+        outcome = replica.log.admission.at_a_glance(records, header, self._world.clock.wall_ms(), at=at)
+        self._spend(began_ms)
+        return outcome
+
+    def examine(self, replica: Replica, records: Buffer, then: Callable[[Outcome], object]) -> Outcome | None:
+        """What comes of a client's batch that did not pass at a glance, or None: then ``then`` is told later.
 
         ``records`` are the caller's again once this returns None.
         """
         if id(replica) not in self._of_replica and self._spent_ms < SPENT_MAX_MS:
             began_ms = self._world.clock.monotonic_ms()
-            outcome = self._at_once(replica, records, header)
-            spent_ms = self._world.clock.monotonic_ms() - began_ms
-            if spent_ms:
-                if not self._spent_ms:
-                    self._world.tasks.call_soon(self._turned)
-                self._spent_ms += spent_ms
+            outcome = self._at_once(replica, records)
+            self._spend(began_ms)
             if outcome is not None:
                 return outcome
         if self._bytes + len(records) > WAITING_BYTES_MAX:
@@ -80,14 +92,20 @@ class Examinations:
             self._task = self._world.tasks.spawn(self._run(), "examinations")
         return None
 
-    def _at_once(self, replica: Replica, records: Buffer, header: BatchHeader) -> Outcome | None:
+    def _spend(self, began_ms: int) -> None:
+        """Count the time since then."""
+        spent_ms = self._world.clock.monotonic_ms() - began_ms
+        if spent_ms:
+            if not self._spent_ms:
+                self._world.tasks.call_soon(self._turned)
+            self._spent_ms += spent_ms
+
+    def _at_once(self, replica: Replica, records: Buffer) -> Outcome | None:
         """The outcome, unless it takes longer than a step of the loop may."""
+        seen = True
         if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
-            records = bytearray(records)
-        ordinary = replica.log.admission.at_a_glance(records, header, self._world.clock.wall_ms())
-        if ordinary is not None:
-            return ordinary
-        examination = self._begin(replica, records, seen=True)
+            records, seen = bytearray(records), False
+        examination = self._begin(replica, records, seen=seen)
         try:
             for _ in range(PARTS_AT_ONCE):
                 if next(examination) is not None:

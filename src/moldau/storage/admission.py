@@ -17,9 +17,11 @@ from moldau.terms import Code, TopicPartition
 from moldau.terms.config_key import LONG_MAX
 from moldau.terms.named import NamedTuple
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, headers, read_header, renumbered
+from moldau.wire.common_form import is_one_record, read_common
 from moldau.wire.compression import BatchError, Codec, UnpacksToTooMuch, compress
 from moldau.wire.crc import crc32c
-from moldau.wire.scan import ALIKE_MIN, Found, Scan, Wanted, is_one_record, long
+from moldau.wire.scan import Found, Scan, Wanted
+from moldau.wire.varints import long
 
 Buffer = bytearray | memoryview
 
@@ -35,6 +37,8 @@ RENUMBERED_HERE_MAX = 1_000
 """Offset deltas of more records are written anew as something slow: 4 ms of work."""
 PART = 500
 """Records of a batch, read one by one, that are looked at between two pauses: less than a millisecond."""
+_GLANCE = 1500
+"""So many records of many sizes are looked at at once, a few times as many as of those in any form."""
 _CODEC = 0x07
 _LOG_APPEND = 0x08
 _TRANSACTIONAL = 0x10
@@ -163,19 +167,26 @@ class Admission:
             return Refused(Code.CORRUPT_MESSAGE, "the last batch is cut short")
         return self._together(data, batches)
 
-    def at_a_glance(self, data: Buffer, header: BatchHeader, now_ms: int, internal: bool = False) -> Admitted | None:
-        """What ``examine`` returns for the most common batches, at once; None when it takes a closer look."""
-        if self._plain and self._is_ordinary(data, header, now_ms, internal):
-            return Admitted(data, [header])
-        return None
+    def at_a_glance(
+        self, data: Given, header: BatchHeader, now_ms: int, internal: bool = False, at: int = -1
+    ) -> Admitted | None:
+        """What ``examine`` returns for the most common batches, at once: sound ones in the common form, not compressed,
+        which are stored as they are. None is no refusal: it takes a closer look.
 
-    def _is_ordinary(self, data: Buffer, header: BatchHeader, now_ms: int, internal: bool) -> bool:
-        """Whether ``data`` is one sound batch, not compressed, that is stored as it is: the common case in one look.
-
-        False is no refusal; it only means that what follows must look closer.
+        ``at`` is where ``data`` begins in what it is a view of, -1 if that is not known.
         """
+        if not self._plain or isinstance(data, Admitted):
+            return None
         (base, length, _, magic, crc, attributes, delta, oldest, newest, producer_id, epoch, sequence, count) = header
-        view = memoryview(data)
+        whole: bytes | bytearray
+        if type(data) is bytearray:
+            whole, at = data, 0
+        elif type(data) is memoryview and not data.readonly:
+            owner = data.obj
+            whole, at = (owner, at) if at >= 0 and isinstance(owner, bytearray) else (bytes(data), 0)
+        else:
+            return None
+        end = at + len(data)
         if not (
             base == 0
             and magic == 2
@@ -183,20 +194,26 @@ class Admission:
             and 0 < count == delta + 1
             and (attributes == 0 or attributes == _TRANSACTIONAL)
             and ((sequence >= 0 and epoch >= 0) if producer_id >= 0 else attributes == 0)
-            and crc32c(view[_CRC_FROM:]) == crc
+            and crc32c(memoryview(whole)[at + _CRC_FROM : end]) == crc
         ):
-            return False
-        if internal:
-            return True
-        if (
-            count == 1
-            and oldest == newest >= 0
-            and now_ms - self._before <= newest <= now_ms + self._after
-            and is_one_record(view, self._compact)
-        ):
-            return True
-        records = view[HEADER_SIZE:]  # few records are read where they are: they may be large
-        scan = Scan(header, records if count < ALIKE_MIN else bytes(records), self._wanted(header, now_ms))
+            return None
+        if internal or self._are_common(whole, at + HEADER_SIZE, end, header, now_ms):
+            return Admitted(data, [header])
+        return None
+
+    def _are_common(self, data: bytes | bytearray, pos: int, end: int, header: BatchHeader, now_ms: int) -> bool:
+        """Whether the batch's records from ``pos`` on are sound, and tell the largest timestamp that the header tells.
+
+        False does not tell that something is wrong.
+        """
+        oldest, newest, count = header.base_timestamp, header.max_timestamp, header.count
+        if 0 <= oldest <= newest and now_ms - self._before <= oldest and newest <= now_ms + self._after:
+            if count == 1 and oldest == newest and is_one_record(data, pos, end, self._compact):
+                return True
+            index, after, largest = read_common(data, pos, end, 0, count, keyed=self._compact, work=_GLANCE)
+            if index == count:
+                return after == end and oldest + largest == newest
+        scan = Scan(header, bytes(memoryview(data)[pos:end]), self._wanted(header, now_ms))
         try:
             scan.run(PART)
         except BatchError:

@@ -24,9 +24,10 @@ from moldau.storage.names import CLEANED, INDEX, LOG, TIME_INDEX, offset_name
 from moldau.storage.raw_records import Scanned, scan
 from moldau.storage.segment import Mark, Segment
 from moldau.terms.named import NamedTuple
-from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, payload, varint
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, payload
 from moldau.wire.compression import BatchError, compress
 from moldau.wire.crc import crc32c
+from moldau.wire.varints import varint
 
 if TYPE_CHECKING:
     from moldau.storage.log import Log

@@ -191,7 +191,8 @@ class Log:
             self.epochs_changed |= self.epochs.assign(leader_epoch, first)
         self._write(data, marks, now_ms)
         self._account(batches, marks)
-        append_time = now_ms if self._log_append_time else -1
+        # As it was stamped when the batch was examined, which may be a while ago.
+        append_time = batches[0].max_timestamp if self._log_append_time else -1
         return Appended(Code.NONE, first, offset - 1, append_time, self.log_start_offset)
 
     def append_follower(self, records: Buffer, now_ms: int = 0, newest_epoch: int = _MAX_RELATIVE) -> Appended:

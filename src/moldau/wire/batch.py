@@ -17,13 +17,13 @@ from moldau.terms import Code
 from moldau.terms.named import NamedTuple
 from moldau.wire.compression import BatchError, Buffer, Codec, compress, decompress
 from moldau.wire.crc import crc32c
+from moldau.wire.varints import LONG_MAX, LONG_MIN, long, varint, varint_at
 
 HEADER_SIZE = 61
 LENGTH_OVERHEAD = 12  # base offset and length itself are not counted in the length
 MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 MIN_RECORD_SIZE = 7  # length, attributes, two deltas, two absent fields, no headers: one byte each
 MAX_LENGTH = 0x7FFFFFFF
-LONG_MIN, LONG_MAX = -0x8000000000000000, 0x7FFFFFFFFFFFFFFF
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _OFFSET_EPOCH = (Struct(">q"), Struct(">i"))
@@ -313,16 +313,16 @@ def records_of(header: BatchHeader, data: bytes) -> Iterator[Record]:
     """The records in the unpacked ``data`` of a batch; BatchError while iterating when they are not sound."""
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     appended = header.max_timestamp if header.is_log_append_time else None
-    varint, make = _read_varint, Record._make
+    number, make = varint_at, Record._make
     pos, size = 0, len(data)
     try:
         for _ in range(header.count):
-            length, pos = varint(data, pos)
+            length, pos = number(data, pos)
             end = pos + length
             if length < 0 or end > size:
                 raise BatchError(f"a record of {length} bytes in a batch with {size - pos} left")
-            since, pos = varint(data, pos + 1, 70)
-            delta, pos = varint(data, pos)
+            since, pos = number(data, pos + 1, 70)
+            delta, pos = number(data, pos)
             if data[pos] == 1:  # the zigzag of -1, spelled out: most keys are null
                 key = None
                 pos += 1
@@ -338,7 +338,7 @@ def records_of(header: BatchHeader, data: bytes) -> Iterator[Record]:
                 raise BatchError(f"a record's fields end {end - pos} bytes before the record")
             stamp = base_timestamp + since if appended is None else appended
             if not LONG_MIN <= stamp <= LONG_MAX:  # wraps, as in Java, lest one record end whoever packs it again
-                stamp = _long(stamp)
+                stamp = long(stamp)
             yield make((base_offset + delta, stamp, key, value, found))
     except IndexError:
         raise BatchError("a batch's records are cut short") from None
@@ -346,35 +346,9 @@ def records_of(header: BatchHeader, data: bytes) -> Iterator[Record]:
         raise BatchError(f"{size - pos} bytes follow the last of {header.count} records")
 
 
-def _read_varint(data: bytes, pos: int, bits: int = 35) -> tuple[int, int]:
-    """A zigzag varint and the position after it; BatchError beyond ``bits`` of payload, IndexError beyond the data."""
-    byte = data[pos]
-    if byte < 128:
-        return (byte >> 1) ^ -(byte & 1), pos + 1
-    raw = byte & 127
-    byte = data[pos + 1]
-    pos += 2
-    if byte < 128:
-        raw |= byte << 7
-        return (raw >> 1) ^ -(raw & 1), pos
-    raw |= (byte & 127) << 7
-    shift = 14
-    while True:
-        byte = data[pos]
-        pos += 1
-        raw |= (byte & 127) << shift
-        if byte < 128:
-            break
-        shift += 7
-        if shift >= bits:
-            raise BatchError("a varint is too long")
-    raw &= 0xFFFFFFFF if bits == 35 else 0xFFFFFFFFFFFFFFFF
-    return (raw >> 1) ^ -(raw & 1), pos
-
-
 def _read_bytes(data: bytes, pos: int, end: int) -> tuple[bytes | None, int]:
     """Length and bytes, all before ``end``; null is -1, and to Apache Kafka any negative length."""
-    size, pos = _read_varint(data, pos)
+    size, pos = varint_at(data, pos)
     if size < 0:
         return None, pos
     after = pos + size
@@ -384,7 +358,7 @@ def _read_bytes(data: bytes, pos: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _read_headers(data: bytes, pos: int, end: int) -> tuple[list[Header], int]:
-    count, pos = _read_varint(data, pos)
+    count, pos = varint_at(data, pos)
     if count < 0 or count * 2 > end - pos:
         raise BatchError(f"a record claims {count} headers in {end - pos} bytes")
     found: list[Header] = []
@@ -395,24 +369,6 @@ def _read_headers(data: bytes, pos: int, end: int) -> tuple[list[Header], int]:
         value, pos = _read_bytes(data, pos, end)
         found.append((key.decode(errors="replace"), value))
     return found, pos
-
-
-def _long(value: int) -> int:
-    value &= 0xFFFFFFFFFFFFFFFF
-    return value - 0x10000000000000000 if value >> 63 else value
-
-
-def varint(value: int) -> bytes:
-    """A zigzag varint of any int64, or of what such a difference wraps to."""
-    if not LONG_MIN <= value <= LONG_MAX:
-        value = _long(value)
-    raw = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while raw > 127:
-        out.append(raw & 127 | 128)
-        raw >>= 7
-    out.append(raw)
-    return bytes(out)
 
 
 _TABLE = 1024  # lengths of most keys and values; a longer table costs a broker's start more than it ever gives back

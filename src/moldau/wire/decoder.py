@@ -93,7 +93,10 @@ def _decode_bytes(src: Source, type: str, target: str, nullable: bool) -> None:
         "    q = p + n",
         f"    if q > len(b): raise Malformed({name!r} + f' needs {{n}} bytes, {{len(b) - p}} remain')",
     )
-    src.add(f"    {target} = {value}", "    p = q")
+    src.add(f"    {target} = {value}")
+    if type == "records":  # a view does not tell where it begins
+        src.add(f"    {target}_at = p")
+    src.add("    p = q")
 
 
 def _decode_array(src: Source, element: Any, target: str, nullable: bool) -> None:

@@ -42,26 +42,29 @@ class RequestHeader(NamedTuple):
     body: int
 
 
-def read_request_header(frame: memoryview) -> RequestHeader:
-    """Read the header of a request frame (without the size). Malformed when it is no header at all.
+def read_request_header(frame: memoryview, start: int = 0) -> RequestHeader:
+    """Read the header of a request frame (without the size) that is all of ``frame`` from ``start`` on.
+
+    Malformed when it is no header at all.
 
     An unknown key or version is not an error here: the header's own shape up to the client id is the same in all.
     """
-    if len(frame) < 8:
-        raise Malformed(f"a request header needs 8 bytes, the frame has {len(frame)}")
-    key, version, correlation_id = _REQUEST.unpack_from(frame)
+    size = len(frame) - start
+    if size < 8:
+        raise Malformed(f"a request header needs 8 bytes, the frame has {size}")
+    key, version, correlation_id = _REQUEST.unpack_from(frame, start)
     api = APIS.get(key)
     kind = api.request_header(version) if api is not None else 1
     if kind == 0:
-        return RequestHeader(key, version, correlation_id, None, 8)
-    if len(frame) < 10:
+        return RequestHeader(key, version, correlation_id, None, start + 8)
+    if size < 10:
         raise Malformed("the request header ends before its client id")
-    (length,) = _INT16.unpack_from(frame, 8)
-    p = 10 + max(length, 0)
+    (length,) = _INT16.unpack_from(frame, start + 8)
+    p = start + 10 + max(length, 0)
     if p > len(frame):
-        raise Malformed(f"client id of {length} bytes in a frame of {len(frame)}")
+        raise Malformed(f"client id of {length} bytes in a frame of {size}")
     try:
-        client_id = str(frame[10:p], "utf-8") if length >= 0 else None
+        client_id = str(frame[start + 10 : p], "utf-8") if length >= 0 else None
     except UnicodeDecodeError:
         raise Malformed("the client id is not UTF-8") from None
     if kind == 2:

@@ -2,43 +2,26 @@
 
 Decides whether the records' structure is sound, as Apache Kafka's DefaultRecord reads it, whether offset deltas count
 up from 0, and which timestamps and absent keys there are. Does not decide what of it is refused: see
-``storage/admission.py``. Records of one size, as most producers send them, are checked by column: a slice of every n-th
-byte tells of all of them at C's speed. All others are read one by one, in steps as long as the caller wants.
+``storage/admission.py``. Many records in the common form are read at once (``common_form.py``), all others one by one,
+in steps as long as the caller wants.
 """
 
 from __future__ import annotations
 
 from moldau.terms.named import NamedTuple
-from moldau.wire.batch import HEADER_SIZE, LONG_MAX, LONG_MIN, BatchHeader
+from moldau.wire.batch import BatchHeader
+from moldau.wire.common_form import read_common
 from moldau.wire.compression import BatchError
+from moldau.wire.varints import LONG_MAX, LONG_MIN, long, varint_at
 
-ALIKE_MIN = 24
-"""Fewer records than these are read one by one: columns would cost more."""
 FOUND_MAX = 1000
 """So many records that need a second look are kept; more are only counted."""
-_MISSES_MAX = 3
-"""After so many attempts that found no run of records alike, no more are made."""
-_COLUMNS_COST, _COLUMNS_GAIN = 12, 30
-"""A look by column costs as much as so many records one by one, and each of its records so many times less."""
-_ONE_BYTE, _TWO_BYTES, _THREE_BYTES = 1 << 6, 1 << 13, 1 << 20
-"""Offset deltas below these take one byte, or two, or three."""
-
-_ONE = bytes(2 * delta for delta in range(_ONE_BYTE))
-_LOW = bytes((2 * delta & 127) | 128 for delta in range(_TWO_BYTES))
-_HIGH = bytes(2 * delta >> 7 for delta in range(_TWO_BYTES))
-_MIDDLE = bytes(byte | 128 for byte in _HIGH)
+_COMMON_MIN, _MISSES_MAX = 4, 3
+"""After so many attempts in a row that found fewer records than that in the common form, no more are made."""
+_COMMON_GAIN = 3
+"""By one of them at least so many times fewer work is done than by any record."""
 _SMALL = tuple((byte >> 1) ^ -(byte & 1) if byte < 128 else None for byte in range(256))
 """The numbers that take one byte."""
-_UP_TO = tuple(bytes(range(byte & 128, byte + 1, 2)) for byte in range(256))
-"""For the last byte of a column of timestamp deltas: which bytes are not larger, and of an even zigzag number."""
-
-
-def long(value: int) -> int:
-    """``value`` as an int64 that has wrapped around, as sums of timestamps do in Apache Kafka."""
-    if LONG_MIN <= value <= LONG_MAX:
-        return value
-    value &= 0xFFFFFFFFFFFFFFFF
-    return value - 0x10000000000000000 if value >> 63 else value
 
 
 class Found(NamedTuple):
@@ -61,27 +44,8 @@ class Wanted(NamedTuple):
     """Every record is kept in ``found``."""
 
 
-def is_one_record(batch: memoryview, keyed: bool) -> bool:
-    """Whether a batch that is not compressed holds one sound record and nothing else, in the form that most have: both
-    deltas 0, no headers, and a key where ``keyed``. False does not tell that something is wrong."""
-    try:
-        size, pos = _varint(batch, HEADER_SIZE)
-        last = pos + size - 1
-        if last != len(batch) - 1 or size < 6 or batch[pos + 1] or batch[pos + 2] or batch[last]:
-            return False
-        size, pos = _varint(batch, pos + 3)
-        if size > 0:
-            pos += size
-        elif size < 0 and keyed:
-            return False
-        size, pos = _varint(batch, pos)
-    except (BatchError, IndexError):
-        return False
-    return pos + max(size, 0) == last
-
-
 class Scan:
-    """One walk over the unpacked records of a batch: ``run`` until ``done``. Fewer than ALIKE_MIN may come as a view.
+    """One walk over the unpacked records of a batch: ``run`` until ``done``.
 
     ``found`` holds the records that are not as ``wanted``, up to FOUND_MAX of them; ``bad`` is how many there are.
     ``largest`` and ``smallest`` are timestamps in ms; the smallest may be told as less than it is. ``in_order`` tells
@@ -93,7 +57,7 @@ class Scan:
         "in_order", "index", "largest", "smallest",
     )  # fmt: skip
 
-    def __init__(self, header: BatchHeader, data: bytes | memoryview, wanted: Wanted) -> None:
+    def __init__(self, header: BatchHeader, data: bytes, wanted: Wanted) -> None:
         self._base = header.base_timestamp
         self._fixed = header.max_timestamp if header.is_log_append_time else None
         self._data = data
@@ -114,7 +78,7 @@ class Scan:
         self.bad = 0
 
     def run(self, work: int = LONG_MAX) -> None:
-        """Read on: at most about ``work`` records one by one, or some thirty times as many by column (default: all).
+        """Read on: at most about ``work`` records one by one, or some more in the common form (default: all).
 
         BatchError when the records are not sound.
         """
@@ -122,12 +86,13 @@ class Scan:
         try:
             while self.index < count and work > 0:
                 before = self.index
-                if self._misses >= _MISSES_MAX or count - before < ALIKE_MIN:
-                    self._read_each(min(count, before + work))
-                    work -= self.index - before
-                else:
-                    self._read_alike()
-                    work -= _COLUMNS_COST + (self.index - before) // _COLUMNS_GAIN
+                if self._misses < _MISSES_MAX and self._pos:  # ``read_common`` wants to see the byte before
+                    work -= self._read_common(work)
+                    if self.index > before:
+                        continue
+                stop = before + work if self._misses >= _MISSES_MAX else before + 1
+                self._read_each(min(count, stop))
+                work -= self.index - before
         except IndexError:
             raise BatchError("Found invalid record structure: the records are cut short") from None
         if self.index >= count:
@@ -135,83 +100,28 @@ class Scan:
             if self._pos != len(self._data):
                 raise BatchError("Incorrect declared batch size, records still remaining in file")
 
-    # ---- records of one size
+    # ---- records in the common form
 
-    def _read_alike(self) -> None:
-        """Read one record by itself, and by column those behind it that have all its lengths."""
-        data, start = self._data, self._pos
-        assert isinstance(data, bytes), "columns are for many records, which are copied"
-        self._read_each(self.index + 1)
-        index = self.index
-        width = 1 if index < _ONE_BYTE else 2 if index < _TWO_BYTES else 3
-        most = (_ONE_BYTE if width == 1 else _TWO_BYTES) - index % _TWO_BYTES
-        size = self._pos - start
-        most = min(most, self.count - index, (len(data) - self._pos) // size)
-        stamp = _after(data, start) + 1
-        delta = _after(data, stamp)
-        key = _after(data, delta)
-        # As a rule no headers (the last byte), and a timestamp delta that is not negative and less than 8.2 s.
-        if (
-            (self._wanted.keyed and data[key] & 1)
-            or data[self._pos - 1]
-            or data[stamp] & 1
-            or delta - stamp > 2
-            or index > _THREE_BYTES
-        ):
-            self._misses += 1
-            return
-        if most < 2 or key - delta != width:  # here offset deltas begin to take a byte more
-            return
-        shift, end = self._pos - start, self._pos + most * size
-        found = most
-        value = _after(data, key) + max(_number(data, key), 0)
-        lengths = (*range(start, stamp - 1), *range(key, _after(data, key)), *range(value, _after(data, value)))
-        for place in (*lengths, self._pos - 1, *range(stamp + 1, delta), *range(delta + 2, key)):
-            column = data[place + shift : end : size]
-            same = data[place : place + 1]
-            if column != same * found:
-                found -= len(column.lstrip(same))
-                end = self._pos + found * size
-                if found < 2:
-                    self._misses += 1
-                    return
-        if not self._in_order(width, data[delta + shift : end : size], data[delta + shift + 1 : end : size]):
+    def _read_common(self, work: int) -> int:
+        """Read records in the common form, if there are any; how much work it was."""
+        data, before = self._data, self.index
+        most = min(work * _COMMON_GAIN, LONG_MAX)
+        index, pos, largest = read_common(
+            data, self._pos, len(data), before, self.count, keyed=self._wanted.keyed, work=most
+        )
+        if largest > self._high:  # the one that is too new is found one by one
             self._misses = _MISSES_MAX
-            return
-        high = data[stamp + 1] << 6 if delta - stamp == 2 else 0
-        self._take(data[stamp + shift : end : size], self._base + high, size)
-
-    def _in_order(self, width: int, low: bytes, middle: bytes) -> bool:
-        """Whether the offset deltas are those due; ``low`` and ``middle`` are their first and second bytes."""
-        at, found = self.index % _TWO_BYTES, len(low)
-        if width == 1:
-            return low == _ONE[at : at + found]
-        return low == _LOW[at : at + found] and middle == (_HIGH if width == 2 else _MIDDLE)[at : at + found]
-
-    def _take(self, stamps: bytes, base: int, size: int) -> None:
-        """Count records of ``size`` bytes whose timestamp deltas differ in one byte only, those in ``stamps``."""
-        last = stamps[-1]
-        if last & 1 or stamps.translate(None, _UP_TO[last]):
-            last = max(stamps)
-            if last & 1 or stamps.translate(None, _UP_TO[last]):  # one is negative
-                self._misses = _MISSES_MAX
-                return
-        largest = base + ((last & 127) >> 1)
-        if largest > self._wanted.newest:
-            self._misses = _MISSES_MAX
-            return
-        if largest > self.largest:
-            self.largest = largest
-        self.smallest = min(self.smallest, self._base)
-        self._misses = 0
-        self.index += len(stamps)
-        self._pos += len(stamps) * size
+            return 1
+        self._misses = 0 if index - before >= _COMMON_MIN else self._misses + 1
+        if index > before:
+            self._passed(pos, index, (0, largest), True)
+        return 1 + (index - before) // _COMMON_GAIN
 
     # ---- any records
 
     def _read_each(self, stop: int) -> None:
         """Read up to record ``stop`` one by one."""
-        data, pos, first, number, small = self._data, self._pos, self.index, _varint, _SMALL
+        data, pos, first, number, small = self._data, self._pos, self.index, varint_at, _SMALL
         keyed, low, high = self._wanted.keyed, self._low, self._high
         least, most, moved = LONG_MAX, LONG_MIN, 0
         for index in range(first, stop):
@@ -291,42 +201,15 @@ class Scan:
                 self.found.append(Found(record.batch_index, stamp, record.offset_delta, *sizes))
 
 
-def _varint(data: bytes | memoryview, pos: int, bits: int = 35) -> tuple[int, int]:
-    """A zigzag varint of up to 5 bytes (10 for ``bits`` = 70) and the position after it."""
-    raw = shift = 0
-    while True:
-        byte = data[pos]
-        pos += 1
-        raw |= (byte & 127) << shift
-        if byte < 128:
-            break
-        shift += 7
-        if shift == bits:
-            raise BatchError("Found invalid record structure: a varint is too long")
-    raw &= 0xFFFFFFFF if bits == 35 else 0xFFFFFFFFFFFFFFFF
-    return (raw >> 1) ^ -(raw & 1), pos
-
-
-def _number(data: bytes | memoryview, pos: int) -> int:
-    return _varint(data, pos)[0]
-
-
-def _after(data: bytes | memoryview, pos: int) -> int:
-    """The position behind the varint at ``pos``."""
-    while data[pos] > 127:
-        pos += 1
-    return pos + 1
-
-
-def _skip_headers(data: bytes | memoryview, pos: int, end: int) -> int:
-    count, pos = _varint(data, pos)
+def _skip_headers(data: bytes, pos: int, end: int) -> int:
+    count, pos = varint_at(data, pos)
     if count < 0 or count > end - pos:
         raise BatchError(f"Found invalid number of record headers {count}")
     for _ in range(count):
-        size, pos = _varint(data, pos)
+        size, pos = varint_at(data, pos)
         if size < 0:
             raise BatchError(f"Invalid negative header key size {size}")
-        size, pos = _varint(data, pos + size)
+        size, pos = varint_at(data, pos + size)
         pos += max(size, 0)
         if pos > end:
             raise BatchError("Found invalid record structure: headers end behind the record")

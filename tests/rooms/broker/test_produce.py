@@ -156,7 +156,7 @@ def uneven(count: int) -> bytes:
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-@pytest.mark.parametrize("first", [packed(200_000), uneven(6_000), packed(200_000, Codec.ZSTD)])
+@pytest.mark.parametrize("first", [packed(200_000), uneven(20_000), packed(200_000, Codec.ZSTD)])
 def test_batches_of_a_partition_keep_their_order_while_one_is_examined(tmp_path: Path, first: bytes, acks: int) -> None:
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
@@ -179,7 +179,7 @@ def test_a_long_batch_is_refused_after_it_was_examined_and_names_its_records(tmp
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
             cluster.configure(cleanup_policy="compact")
-            slot = await cluster.produce(0, uneven(6_000), version=9)
+            slot = await cluster.produce(0, uneven(20_000), version=9)
             assert slot.error_code == Code.INVALID_RECORD
             assert [error.batch_index for error in slot.record_errors] == list(range(1000))
             keyed = build([(NOW, b"k", b"", ()), (NOW, None, b"", ())])

@@ -7,10 +7,10 @@ import zlib
 import pytest
 
 from moldau.storage import Appended, Log, LogConfig, LogDirs
-from moldau.storage.admission import RENUMBERED_MAX
+from moldau.storage.admission import RENUMBERED_MAX, Admission, Admitted
 from moldau.terms import Code
 from moldau.terms.config_key import ConfigError
-from moldau.wire.batch import build, headers, patch, records
+from moldau.wire.batch import build, headers, patch, read_header, records
 from moldau.wire.compression import Codec, compress
 from moldau.wire.crc import crc32c
 from tests.rooms.storage.faulty_disk import FaultyDisk
@@ -284,3 +284,26 @@ def test_a_refused_configuration_names_key_value_and_what_is_allowed() -> None:
             LogConfig.parse(settings)
     parsed = LogConfig.parse({"cleanup.policy": "compact,delete", "preallocate": "true", "retention.ms": None})
     assert (parsed.compact, parsed.delete, parsed.retention_ms) == (True, True, 7 * 24 * 3_600_000)
+
+
+def test_a_batch_is_looked_at_where_it_lies_in_the_bytes_of_its_request() -> None:
+    admission = Admission(LogConfig())
+    sent = build([(NOW, None, b"x" * size, ()) for size in (100, 130, 70)])
+    header = read_header(sent)
+    request = bytearray(b"before" + sent + b"behind")
+    view = memoryview(request)[6 : 6 + len(sent)]
+    admitted = admission.at_a_glance(view, header, NOW, at=6)
+    assert admitted is not None
+    assert admitted.data is view
+    assert admission.at_a_glance(view, header, NOW) is not None
+    assert admission.at_a_glance(view, header, NOW, at=5) is None, "another place has another checksum"
+    assert admission.at_a_glance(view.toreadonly(), header, NOW, at=6) is None, "offsets could not be written"
+    request[-9] ^= 1  # the last record's value
+    assert admission.at_a_glance(view, header, NOW, at=6) is None
+
+
+def test_the_append_time_that_is_told_is_the_one_that_was_stamped() -> None:
+    log = log_with(LogConfig.parse({"message.timestamp.type": "LogAppendTime"}))
+    admitted = log.admission.admit(batch(), NOW, False)
+    assert isinstance(admitted, Admitted)
+    assert log.append_leader(admitted, 0, NOW + 5).append_time_ms == NOW

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from moldau.wire.apis import APIS
 from moldau.wire.codec import Malformed, Steps, decode_in_slices, encode_in_slices
-from moldau.wire.frames import read_request_header, read_request_in_slices, request_frame
+from moldau.wire.frames import read_request, read_request_header, read_request_in_slices, request_frame
+from moldau.wire.messages.k00_produce import ProduceRequest
 from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest
@@ -121,3 +122,20 @@ def test_a_struct_with_more_tagged_fields_than_any_message_has_is_refused() -> N
     assert honest.endswith(b"\0")
     with pytest.raises(Malformed, match=r"33 tagged fields"):
         OffsetCommitRequest.decode(honest[:-1] + b"\x21" + b"\x70\0" * 33, 8)
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_a_request_is_read_where_it_lies_and_tells_where_its_records_begin(version: int) -> None:
+    parts = [ProduceRequest.PartitionProduceData(index=n, records=bytes([n]) * 300) for n in range(3)]
+    parts.append(ProduceRequest.PartitionProduceData(index=3))
+    sent = ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(partition_data=parts)])
+    frame = b"".join(bytes(part) for part in request_frame(sent, version, 1, "test"))
+    came = memoryview(bytearray(b"what came before" + frame))
+    header = read_request_header(came, 20)
+    assert header.client_id == "test"
+    for request in (read_request(came, header), finish(read_request_in_slices(came, header, 100))[0]):
+        assert isinstance(request, ProduceRequest)
+        assert request == sent
+        *whole, empty = request.topic_data[0].partition_data
+        assert [came[part.records_at : part.records_at + 300] for part in whole] == [part.records for part in parts[:3]]
+        assert empty.records_at == -1

@@ -44,7 +44,7 @@ def handle(node: Any, request: ProduceRequest, context: Any) -> ProduceResponse 
             replica = _replica(node.replicas, data, part.index, context.api_version, context)
             if rare is not None and rare(REFUSED_PRODUCE):
                 replica = Code.NOT_LEADER_OR_FOLLOWER
-            produce.append(data, slot, replica, part.records)
+            produce.append(data, slot, replica, part)
     return produce.answer()
 
 
@@ -58,17 +58,25 @@ class _Produce:
         self._context = context
         self._promise: Promise | None = None
 
-    def append(self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica | Code, records: Any) -> None:
+    def append(
+        self,
+        data: ProduceRequest.TopicProduceData,
+        slot: Slot,
+        replica: Replica | Code,
+        part: ProduceRequest.PartitionProduceData,
+    ) -> None:
         """Append one partition's batch, at once or when it is examined."""
+        records = part.records
         header = _look_at(replica, records, self._acks)
         if isinstance(header, Appended):
             self._refuse(data, slot, header)
             return
         assert isinstance(replica, Replica)
-        leads = replica
-        outcome = self._replicas.examinations.examine(
-            leads, records, header, lambda out: self._later(data, slot, leads, out)
-        )
+        assert records is not None, "there is a header"
+        leads, examinations = replica, self._replicas.examinations
+        outcome = examinations.at_a_glance(leads, records, header, part.records_at)
+        if outcome is None:
+            outcome = examinations.examine(leads, records, lambda out: self._later(data, slot, leads, out))
         if outcome is None:
             self._expect(slot)
             return

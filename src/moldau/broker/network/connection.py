@@ -226,7 +226,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._turn_over = True
                 break
             handled += 1
-            self._handle(came[start + 4 : stop])
+            self._handle(came[:stop], start + 4)
             if self._transport is None:
                 return
             start, need = stop, 4
@@ -240,17 +240,18 @@ class Connection(asyncio.BufferedProtocol):
         self._refused_room = not self.listener.memory.admits(self)
         return not self._refused_room
 
-    def _handle(self, frame: memoryview) -> None:
-        header = read_request_header(frame)
+    def _handle(self, frame: memoryview, start: int) -> None:
+        """Handle the request that is all of ``frame`` from ``start`` on; ``frame`` begins where its buffer does."""
+        header = read_request_header(frame, start)
         answer = self.listener.answers.get(header.api_key)
         if answer is None or not answer.low <= header.api_version <= answer.high:
             self._unsupported(header)
-        elif len(frame) < SLICES_FROM_BYTES:
+        elif len(frame) - start < SLICES_FROM_BYTES:
             self._serve(read_request(frame, header), header)
         else:
-            self._decode(frame, header)
+            self._decode(frame, start, header)
 
-    def _decode(self, frame: memoryview, header: RequestHeader) -> None:
+    def _decode(self, frame: memoryview, start: int, header: RequestHeader) -> None:
         """Decode a long frame: mostly it is done at once; else in slices, from bytes that stay where they are."""
         most = items_max(header.api_key, self.listener.kind)
         work = read_request_in_slices(frame, header, most)
@@ -260,7 +261,7 @@ class Connection(asyncio.BufferedProtocol):
             self._serve(end.value, header)
             return
         work.close()
-        kept = decode_kept(self._receiving, frame, header, most)
+        kept = decode_kept(self._receiving, frame, start, header, most)
         self._begin(kept, header, lambda found: self._serve(found, header))
 
     def _begin(self, work: Generator[None, None, Any], header: RequestHeader, then: Callable[[Any], object]) -> None:

@@ -48,12 +48,15 @@ def items_max(api_key: int, kind: str) -> int:
 
 
 def decode_kept(
-    receiving: Receiving, frame: memoryview, header: RequestHeader, most: int
+    receiving: Receiving, frame: memoryview, start: int, header: RequestHeader, most: int
 ) -> Generator[None, None, Message]:
-    """Decode a request in slices, from bytes that stay where they are meanwhile and are given back then."""
+    """Decode the request that is all of ``frame`` from ``start`` on in slices, from bytes that stay where they are
+    meanwhile and are given back then.
+    """
     own = receiving.take() if receiving.is_own else None
     if own is None:
-        frame = memoryview(bytes(frame))
+        frame = memoryview(bytes(frame[start:]))
+        header = header._replace(body=header.body - start)
         receiving.memory.hold(len(frame))
     try:
         return (yield from read_request_in_slices(frame, header, most))

@@ -21,6 +21,8 @@ class ProduceRequest(Message, key=0, versions=(0, 13), flexible=9):
     class PartitionProduceData(Struct):
         index: int = at(0, "int32")
         records: Buffer | None = at(0, "records", null=0)
+        records_at: int = -1
+        """Where they begin in the request's bytes; -1 in one that was not decoded."""
 
     transactional_id: str | None = at(3, "string", null=3, default=None)
     acks: int = at(0, "int16")
