@@ -38,8 +38,12 @@ def handle(
     node: Any, request: ListOffsetsRequest, context: Any
 ) -> ListOffsetsResponse | Awaitable[Any] | Generator[None, None, ListOffsetsResponse | Awaitable[Any]]:
     """Look up; what has to be searched by time is looked for in parts, while others are served."""
-    much = sum([1 + len(topic.partitions) for topic in request.topics])
-    return at_once(_steps(node, request, context), much <= AT_ONCE)
+    is_short = len(request.topics) <= AT_ONCE and _much(request) <= AT_ONCE
+    return at_once(_steps(node, request, context), is_short)
+
+
+def _much(request: ListOffsetsRequest) -> int:
+    return sum([1 + len(topic.partitions) for topic in request.topics])
 
 
 def _steps(

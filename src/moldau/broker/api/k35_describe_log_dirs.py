@@ -24,7 +24,8 @@ def _describe(node: Any, request: DescribeLogDirsRequest) -> Generator[None, Non
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         named = ((topic.topic, number) for topic in request.topics for number in topic.partitions)
-        wanted = set((yield from each_in_slices(node, named, lambda one: one)))
+        wanted = set()
+        yield from each_in_slices(node, named, wanted.add)
     answer = Answer()
     for dir in node.data.log_dirs.dirs:
         if dir.offline is not None:
