@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moldau.controller.asks import Restate, Tick
+from moldau.controller.batched import Rest
 from moldau.controller.bounds import too_large, too_many
 from moldau.controller.facts import Decision, Facts, Session, Settings, Soft
 from moldau.controller.features import bootstrap_records, is_empty
@@ -42,6 +43,8 @@ class _Waiting(NamedTuple):
     offset: int
     token: int
     reply: Any
+    rest: Rest | None = None
+    """What it was the end of, when it was decided in parts."""
 
 
 class Office:
@@ -54,6 +57,9 @@ class Office:
         self.soft = Soft(settings)
         self.committed_offset = -1
         self._waiting: deque[_Waiting] = deque()
+        self._parts: deque[tuple[int, Rest]] = deque()
+        """Where the parts end that are not committed yet, of asks that go on."""
+        self._denied: tuple[Rest, Refused] | None = None
         self._tokens = 0
         self._last_proposed = -1
 
@@ -88,6 +94,8 @@ class Office:
 
     def ask(self, ask: Any, facts: Facts) -> Answer:
         """Decide one ask. The shell proposes ``records`` (if any) at ``facts.next_offset``, at once, in this order."""
+        if self._denied is not None and self._denied[0] is ask:
+            return Answer([], None, self._denied[1])
         if self.working is None:
             return Answer([], None, _DEPOSED)
         if isinstance(ask, Tick):
@@ -101,9 +109,9 @@ class Office:
             self.soft.going.difference_update(id for id, _ in ask.leaving)
         if isinstance(decision.then, Restate):
             self.soft.going.update(id for id, _ in decision.then.leaving)
-        return self._take(decision, facts)
+        return self._take(decision, facts, ask if isinstance(ask, Rest) else None)
 
-    def _take(self, decision: Decision, facts: Facts) -> Answer:
+    def _take(self, decision: Decision, facts: Facts, rest: Rest | None = None) -> Answer:
         assert self.working is not None
         for broker_id, session in decision.sessions.items():
             if session is None:
@@ -114,19 +122,23 @@ class Office:
             assert facts.next_offset > self._last_proposed, f"{facts.next_offset} is taken"
             self._last_proposed = facts.next_offset + len(decision.records) - 1
             self.working.apply_all(decision.records, self._last_proposed)
+            if isinstance(decision.then, Rest):
+                self._parts.append((self._last_proposed, decision.then))
         elif self._last_proposed <= self.committed_offset and decision.reply is not None:
             return Answer([], None, decision.reply, decision.then)
         if decision.reply is None:
             assert decision.then is not None, "an ask without an answer"
             return Answer(decision.records, None, None, decision.then)
         self._tokens += 1
-        self._waiting.append(_Waiting(self._last_proposed, self._tokens, decision.reply))
+        self._waiting.append(_Waiting(self._last_proposed, self._tokens, decision.reply, rest))
         return Answer(decision.records, self._tokens, then=decision.then)
 
     def committed(self, offset: int) -> list[tuple[int, Any]]:
         """The log is committed up to ``offset``: (token, reply) of every ask that is now true, in order."""
         self.committed_offset = max(self.committed_offset, offset)
         ready = []
+        while self._parts and self._parts[0][0] <= self.committed_offset:
+            self._parts.popleft()
         while self._waiting and self._waiting[0].offset <= self.committed_offset:
             waiting = self._waiting.popleft()
             ready.append((waiting.token, waiting.reply))
@@ -134,9 +146,14 @@ class Office:
 
     def deny(self, offset: int, reply: Refused) -> list[tuple[int, Any]]:
         """The records that end at ``offset`` may not be written: (token, reply) of who asked for them. The office must
-        end after it, for its working image holds them."""
+        end after it, for its working image holds them. Who asked for more than that part is told so too, when its rest
+        is asked for."""
+        parted = next((rest for end, rest in self._parts if end == offset), None)
+        if parted is not None:
+            self._denied = parted, reply
         for waiting in self._waiting:
-            if waiting.offset == offset:  # the first: those after it only wait until what they saw is true
+            # The first: those after it only wait until what they saw is true.
+            if waiting.offset == offset if parted is None else waiting.rest is parted:
                 self._waiting.remove(waiting)
                 return [(waiting.token, reply)]
         return []
@@ -145,6 +162,7 @@ class Office:
         """Stop deciding and forget: (token, NOT_CONTROLLER) for all who wait. Whether they happened, others know."""
         lost = [(waiting.token, _DEPOSED) for waiting in self._waiting]
         self._waiting.clear()
+        self._parts.clear()
         self.epoch = None
         self.working = None
         self.soft = Soft(self.settings)

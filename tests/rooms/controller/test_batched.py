@@ -24,6 +24,7 @@ from moldau.controller.asks import (
     NewTopic,
     Operation,
 )
+from moldau.controller.replies import Refused
 from moldau.simulator.machines.controller_desk import Desk
 from moldau.terms import Code
 from tests.rooms.controller.test_parts import Sizes, calls
@@ -143,6 +144,25 @@ def test_an_ask_ends_with_the_office_that_began_it(again: bool) -> None:
     assert after.reply.code is Code.NOT_CONTROLLER
     assert (after.then, list(after.records)) == (None, [])
     assert len(made.image.topics) == left > 0
+
+
+@pytest.mark.parametrize("parts", [1, 3, 8])
+def test_who_asked_for_a_part_that_may_not_be_written_is_told_so_and_does_not_ask_again(parts: int) -> None:
+    made = desk(AT_ONCE)
+    ends, ask, token = [], DeleteTopics(topics=NAMES), None
+    while token is None and len(ends) < parts:  # none of it is committed
+        answer = made.office.ask(ask, made.facts())
+        made.next_offset += len(answer.records)
+        ends.append(made.next_offset - 1)
+        ask, token = answer.then, answer.token
+    assert (token is None) is (parts < 8)
+    denial = Refused(Code.CLUSTER_AUTHORIZATION_FAILED, "an ACL")
+    told = made.office.deny(ends[0], denial)
+    assert made.office.lose_office() == []
+    assert told == ([] if token is None else [(token, denial)])
+    if token is None:
+        assert made.office.ask(ask, made.facts()).reply == denial
+    assert made.office.ask(DeleteTopics(topics=NAMES), made.facts()).reply.code is Code.NOT_CONTROLLER
 
 
 def test_moves_under_way_are_listed_in_parts() -> None:
