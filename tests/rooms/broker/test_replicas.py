@@ -116,8 +116,9 @@ def test_a_log_of_an_earlier_topic_of_the_name_makes_room_at_the_start(tmp_path:
     run(work)
 
 
-def test_a_topic_of_many_partitions_goes_with_few_syncs(tmp_path: Path) -> None:
-    """A sync takes as long as the renames of forty folders, and the loop stands still meanwhile."""
+def test_a_topic_of_many_partitions_goes_without_a_sync_on_the_loop(tmp_path: Path) -> None:
+    """A sync takes as long as the renames of forty folders, and the loop stood still meanwhile. The directory's own
+    thread does it later: tests/rooms/storage/test_log_dirs.py."""
 
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
@@ -130,7 +131,7 @@ def test_a_topic_of_many_partitions_goes_with_few_syncs(tmp_path: Path) -> None:
             cluster.commit(records.RemoveTopicRecord(topic_id=TOPIC_ID))
             assert not replicas.by_key
             assert not replicas.logs.logs
-            assert synced == [str(tmp_path / "broker-0")] * 3
+            assert not synced
             left = [path.name for path in (tmp_path / "broker-0").iterdir() if path.name.startswith(TOPIC)]
             assert len(left) == 120
             assert all(name.endswith("-delete") for name in left)

@@ -96,6 +96,7 @@ def test_a_coordinator_that_is_named_knows_that_it_coordinates() -> None:
                 answer = await connection.ask(FindCoordinatorRequest(key=f"group-{number}", coordinator_keys=["g"]))
                 for one in answer.coordinators:
                     if one.error_code == Code.NONE:
+                        await asyncio.sleep(0.005)  # about so long does a question take
                         image = cluster.seats[one.node_id].node.metadata.image
                         assert image.topic("__consumer_offsets") is not None, "it will answer NOT_COORDINATOR"
                         connection.close()
