@@ -66,7 +66,7 @@ class ZnodeDamage:
         self._written: dict[str, None] = {}
         self._deeds = (
             self._topic, self._state, self._settings, self._config_note, self._isr_note, self._failed_dir,
-            self._request, self._broker, self._folder,
+            self._request, self._broker, self._folder, self._child,
         )  # fmt: skip
 
     def do(self) -> bool:
@@ -189,3 +189,12 @@ class ZnodeDamage:
     def _folder(self) -> tuple[str, Sequence[Op]]:
         path = self.dice.choice(REMOVABLE)
         return f"removes {path}", [Delete(path=path)]
+
+    def _child(self) -> tuple[str, Sequence[Op]]:
+        """Something below a topic that is in use; it is to go with it."""
+        above = f"{CHROOT}{paths.TOPICS}/"
+        inside = sorted(one for one in self.cluster.ensemble.tree.znodes if one.startswith(above))
+        if not inside:
+            return self._folder()
+        path = f"{self.dice.choice(inside).removeprefix(CHROOT)}/foreign"
+        return f"writes {path}", [self._put(path, b"")]

@@ -30,7 +30,7 @@ from tests.rooms.client.fake_broker import FakeBroker
 
 def client() -> Any:
     """The context of requests that come over one connection."""
-    return SimpleNamespace(peer_host="client", api_version=7, connection=object())
+    return SimpleNamespace(client_id="client", peer_host="client", api_version=7, connection=object())
 
 
 CLIENTS, ROUNDS = 6, 20

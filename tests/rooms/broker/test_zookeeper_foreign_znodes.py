@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType, alter_configs, create_topics
+from moldau.broker.api.forwarding import forward
+from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType, alter_configs, create_topics, delete_topics
 from moldau.controller.asks import AdoptConfigs
 from moldau.controller.facts import Settings
 from moldau.controller.sizes import settings_too_large, topic_too_large
@@ -17,6 +19,7 @@ from moldau.ports.zookeeper import Delete
 from moldau.replication.roles import Role
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
+from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
 from tests.rooms.broker.data_cluster import run, until
 from tests.rooms.broker.test_zookeeper_bad_znodes import _impatient, depose
 from tests.rooms.broker.test_zookeeper_plane import settled, topic
@@ -230,6 +233,41 @@ def test_what_a_controller_heard_and_did_not_live_to_decide_is_read_again(tmp_pa
             depose(nodes)
             await until(lambda: len(nodes.offices) == 1 and old.plane.office_epoch is None, "another has the office")
             await until(lambda: settings_of_t(nodes) == [{"retention.ms": "60000"}] * 3, "and knows all the same")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("child", ["foreign", "partitions/5", "partitions/0/kid", "partitions/0/state/kid"])
+def test_a_deleted_topic_goes_with_what_another_hand_put_below_it(tmp_path: Path, child: str) -> None:
+    """Every controller gave the office up over it, and the next was handed the same request: 25 elections in 5 s."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            for path in (child, f"{child}/below", f"{child}/below/that"):
+                nodes.write(f"/brokers/topics/t/{path}", b"")
+            client = nodes.client()
+            (outcome,) = (await delete_topics(client, ["t"])).values()
+            client.close()
+            assert outcome.code is Code.NONE
+            assert nodes.offices == [1], "nobody else had to be elected"
+            await until(lambda: "/brokers/topics/t" not in nodes.server.znodes, "it is gone")
+
+    run(scenario)
+
+
+def test_what_a_node_passed_on_is_passed_on_no_further(tmp_path: Path) -> None:
+    """It went round among brokers that had just left the office, and outlived the client that had asked."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await until(lambda: settled(nodes), "somebody is controller")
+            (other, *_) = (n for n in nodes.nodes.values() if n is not nodes.controller)
+            request = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="t")])
+            for name, code in (("node-7", Code.NOT_CONTROLLER), ("nodes", Code.UNKNOWN_TOPIC_OR_PARTITION)):
+                context = SimpleNamespace(client_id=name, connection=None, peer_host="here", api_version=6)
+                (answer,) = (await forward(other, request, context)).responses
+                assert answer.error_code == code
 
     run(scenario)
 

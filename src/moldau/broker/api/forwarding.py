@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ log = logging.getLogger("moldau.forwarding")
 T = TypeVar("T")
 U = TypeVar("U")
 
+_NODE = re.compile(r"node-\d+")
 PATIENCE_MS = 30_000
 TELL_MS = 200
 """How long an answer waits for brokers that stand still: they know nothing new whatever their clients ask."""
@@ -25,7 +27,13 @@ SETTLE_MS = 2_000
 
 
 async def forward(node: Any, request: Any, context: Any) -> Any:
-    """The controller's answer, as it is; REQUEST_TIMED_OUT, as Kafka's brokers say, when none answered in time."""
+    """The controller's answer, as it is; REQUEST_TIMED_OUT, as Kafka's brokers say, when none answered in time.
+
+    What a node has passed on is passed on no further: on the ZooKeeper plane, where controllers are brokers, it would
+    go round among those who had just left the office, outlive who asked, and multiply.
+    """
+    if _from_a_node(context) and node.config.on_zookeeper and node.plane.leader[0] != node.config.node_id:
+        return await refused_as_a_whole(node, request, context, Refused(Code.NOT_CONTROLLER))
     try:
         return await node.asking.patiently(request, _patience(request), context.connection)
     except OSError as error:
@@ -34,6 +42,12 @@ async def forward(node: Any, request: Any, context: Any) -> Any:
             log.warning("no active controller answered %s of %s in time: %s%s", name, context.peer_host, error, more)
         message = f"No active controller answered in time: {error}"
         return await refused_as_a_whole(node, request, context, Refused(Code.REQUEST_TIMED_OUT, message))
+
+
+def _from_a_node(context: Any) -> bool:
+    """Whether a request has a node's client id. A client of that name is told what Kafka's brokers tell any client when
+    they are not controllers, and asks the controller itself."""
+    return _NODE.fullmatch(context.client_id or "") is not None
 
 
 async def seen(node: Any, shows: Callable[[Any], bool]) -> None:

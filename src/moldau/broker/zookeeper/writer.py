@@ -12,10 +12,22 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from moldau.image import Image
-from moldau.ports.zookeeper import BadVersion, Check, ConnectionLoss, NoAuth, Op, SessionExpired, ZooKeeperError
+from moldau.ports.zookeeper import (
+    BadVersion,
+    Check,
+    ConnectionLoss,
+    Delete,
+    NoAuth,
+    NoNode,
+    NotEmpty,
+    Op,
+    SessionExpired,
+    ZooKeeperError,
+)
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
 from moldau.zookeeper import paths
@@ -31,6 +43,8 @@ BYTES_MAX = ZNODE_MAX
 OP_BYTES = 60
 LOSSES_MAX = 8
 """How often one large transaction is lost, with a connection after each, until it is given up."""
+EMPTIED_MAX = 100
+"""How often what another hand keeps putting below a znode that is to go is removed first."""
 LARGE_BYTES = 1 << 13
 """No server's jute.maxbuffer is smaller: what has fewer bytes was lost by the net, and is written again for ever."""
 
@@ -137,9 +151,13 @@ class Writer:
     async def _commit(self, ops: Sequence[Op]) -> bool:
         """Make the transaction, in pieces only if it is too large for one; False when this office is over."""
         for piece in _pieces(ops):
-            lost = 0
+            lost = emptied = 0
+            full: str | None = None
             while True:
                 try:
+                    if full is not None:
+                        await self._empty(full, piece)
+                        full = None
                     await self._plane.zk.multi([Check(path=paths.CONTROLLER_EPOCH, version=self._version), *piece])
                     break
                 except ConnectionLoss:
@@ -159,12 +177,37 @@ class Writer:
                         self._plane.deposed("another controller has been elected since")
                     elif lost and await self._was_made(piece):
                         break
+                    elif isinstance(error, NotEmpty) and emptied < EMPTIED_MAX:
+                        full, emptied = error.path, emptied + 1
+                        continue
                     elif isinstance(error, NoAuth):
                         self._denied(error)
                     else:
                         self._plane.deposed(f"the znodes are not what they were: {error}")
                     return False
         return True
+
+    async def _empty(self, path: str, piece: Sequence[Op]) -> None:
+        """Remove what another hand has put below a znode that goes: it goes with it, as in Kafka. The next controller
+        would find it there too, and give the office up over it as this one."""
+        own = {op.path for op in piece if isinstance(op, Delete)}
+        foreign = [one for one in await self._below(path) if one not in own]
+        log.warning("%s goes, and what another hand put below it: %s", path, ", ".join(foreign[:3]))
+        guard = Check(path=paths.CONTROLLER_EPOCH, version=self._version)
+        for at in range(0, len(foreign), OPS_MAX):
+            await self._plane.zk.multi([guard, *(Delete(path=one) for one in foreign[at : at + OPS_MAX])])
+
+    async def _below(self, path: str) -> list[str]:
+        """All znodes below one, each after its own children."""
+        found: list[str] = []
+        left = [path]
+        while left:
+            at = left.pop()
+            with suppress(NoNode):
+                names = await self._plane.zk.children(at)
+                left += [f"{at}/{name}" for name in names]
+                found += [f"{at}/{name}" for name in names]
+        return sorted(found, key=lambda one: -one.count("/"))
 
     async def _was_made(self, ops: Sequence[Op]) -> bool:
         """Whether a transaction whose answer was lost was made after all; False when nobody can tell."""
