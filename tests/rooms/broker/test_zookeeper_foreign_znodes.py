@@ -347,6 +347,8 @@ def test_a_controller_epoch_that_is_set_back_is_passed_over(tmp_path: Path, valu
             for epoch in (2, 3, 4):
                 depose(nodes)
                 await until(lambda epoch=epoch: nodes.offices == [epoch] and settled(nodes), "somebody is controller")
+            # A broker that has not heard of the last one cannot know that there was one.
+            await until(lambda: {n.plane.receiving.controller_epoch for n in nodes.nodes.values()} == {4}, "all know")
             if value is None:
                 nodes.server.apply(0, [Delete(path="/controller_epoch")])
             else:
