@@ -75,7 +75,7 @@ kafka-topics.sh --alter --topic {s}-hand --partitions 3 --replica-assignment 1:2
 kafka-topics.sh --alter --topic {s}-hand --partitions 4 --replica-assignment 1:2,2:3,3:1 --bootstrap-server {b}
 kafka-topics.sh --alter --topic nosuch --partitions 4 --bootstrap-server {b}
 kafka-topics.sh --alter --topic nosuch --if-exists --partitions 4 --bootstrap-server {b}
-kafka-topics.sh --list --topic {s}.* --bootstrap-server {b}
+kafka-topics.sh --list --topic {s}[-_].* --bootstrap-server {b}
 kafka-topics.sh --list --topic ' "{s}-orders , {s}-hand" ' --bootstrap-server {b}
 kafka-topics.sh --list --topic nosuch --bootstrap-server {b}
 kafka-topics.sh --list --topic '(' --bootstrap-server {b}

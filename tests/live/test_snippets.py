@@ -38,7 +38,8 @@ def named(language: str) -> list[object]:
 def run(*command: str | Path, cwd: Path) -> str:
     """Run a command to its end; what it said on standard output."""
     environment = {**os.environ, "TMPDIR": str(cwd)}
-    for name in ("PYTEST_XDIST_WORKER", "MOLDAU_BOOTSTRAP", "MOLDAU_PLANE"):
+    # A make within `make test` says where it is working, which nobody sees who types the command.
+    for name in ("PYTEST_XDIST_WORKER", "MOLDAU_BOOTSTRAP", "MOLDAU_PLANE", "MAKELEVEL", "MAKEFLAGS", "MFLAGS"):
         environment.pop(name, None)
     done = subprocess.run(
         command, cwd=cwd, env=environment, input="", capture_output=True, text=True, timeout=240, check=False

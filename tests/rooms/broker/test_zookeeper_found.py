@@ -74,6 +74,7 @@ def test_who_waits_for_a_broker_s_word_hears_that_it_is_gone(alive: list[Any], m
         config=SimpleNamespace(node_id=1, inter_broker_listener="IN"), metadata=SimpleNamespace()
     )
     node.metadata.image = image = SimpleNamespace(offset=3)
+    node.state_log = SimpleNamespace(say=lambda *about: None)
     channels = Channels(node)
     closed: list[str] = []
     fresh = SimpleNamespace(broker=SimpleNamespace(id=1, epoch=8), say=lambda messages, offset: None)
@@ -81,7 +82,7 @@ def test_who_waits_for_a_broker_s_word_hears_that_it_is_gone(alive: list[Any], m
     monkeypatch.setattr(batch, "requests", lambda image, delta, sender: {})
     monkeypatch.setattr(batch, "full", lambda image, broker, sender: [])
     monkeypatch.setattr("moldau.broker.zookeeper.channels.Channel", lambda *about: fresh)
-    channels._sender = SimpleNamespace()  # type: ignore[assignment]
+    channels._sender = batch.Sender(controller_id=1, controller_epoch=1, listener="IN")
     channels._open = {1: SimpleNamespace(broker=SimpleNamespace(id=1, epoch=7), close=lambda: closed.append("7"))}  # type: ignore[dict-item]
     channels.settled.append(lambda: closed.append("told"))
     channels.carry(image, SimpleNamespace())  # type: ignore[arg-type]
