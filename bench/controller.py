@@ -249,8 +249,9 @@ CELLS: dict[str, Callable[[Stand], Iterator[Row]]] = {
 }
 
 
-def measure(systems: list[str], sizes: Sizes) -> list[dict[str, Any]]:
-    """One entry for each row and system: its values in the order measured, or what went wrong."""
+def measure(systems: list[str], sizes: Sizes, until: str | None = None) -> list[dict[str, Any]]:
+    """One entry for each row and system: its values in the order measured, or what went wrong. ``until``: the last cell
+    to be run; they build on one another."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for system in systems:
         with SYSTEMS[system](nodes=3) as peer:
@@ -265,6 +266,8 @@ def measure(systems: list[str], sizes: Sizes) -> list[dict[str, Any]]:
                 except Exception as error:  # the cells build on one another: the rest would measure something else
                     print(f"{cell:9} {system:7} FAILED: {error!r}", flush=True)
                     found[system, cell] = {"cell": cell, "system": system, "failed": str(error) or repr(error)}
+                    break
+                if cell == until:
                     break
             stand.eyes.close()
     return list(found.values())
@@ -292,6 +295,7 @@ def main() -> int:
     ask.add_argument("--systems", default=",".join(SYSTEMS), help="comma separated, in the order they are to run")
     ask.add_argument("--no-docs", action="store_true", help="leave docs/performance.md as it is")
     ask.add_argument("--repeats", type=int, help="how often each failure is measured")
+    ask.add_argument("--until", choices=CELLS, help="the last cell to be run: they build on one another")
     wish = ask.parse_args()
     systems = wish.systems.split(",")
     if not set(systems) <= set(SYSTEMS):
@@ -305,7 +309,7 @@ def main() -> int:
         "systems": {name: TITLES[name] for name in systems},
         "sizes": sizes._asdict(),
         "machine": machine(),
-        "rows": measure(systems, sizes),
+        "rows": measure(systems, sizes, wish.until),
     }
     name = "build/controller-quick.json" if wish.quick else f"results/controller-{result['when'][:10]}.json"
     kept = HERE / name
