@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from moldau.admin.classic.options import Option
+from moldau.admin.classic.topic_keys import TOPIC_KEYS
 
 OPTIONS = (
     Option(
         "add-config",
         "Key Value pairs of configs to add. Square brackets can be used to group values which contain "
         "commas: 'k1=v1,k2=[v1,v2,v2],k3=v3'. The following is a list of valid configurations: For "
-        "entity-type 'topics': \n\tcleanup.policy\n\tcompression.gzip.level\n\tcompression.lz4.level\n\t"
-        "compression.type\n\tcompression.zstd.level\n\tdelete.retention.ms\n\tfile.delete.delay.ms\n\t"
-        "flush.messages\n\tflush.ms\n\tfollower.replication.throttled.replicas\n\tindex.interval.bytes\n\t"
-        "leader.replication.throttled.replicas\n\tlocal.retention.bytes\n\tlocal.retention.ms\n\t"
-        "max.compaction.lag.ms\n\tmax.message.bytes\n\tmessage.timestamp.after.max.ms\n\t"
-        "message.timestamp.before.max.ms\n\tmessage.timestamp.type\n\tmin.cleanable.dirty.ratio\n\t"
-        "min.compaction.lag.ms\n\tmin.insync.replicas\n\tpreallocate\n\tremote.log.copy.disable\n\t"
-        "remote.log.delete.on.disable\n\tremote.storage.enable\n\tretention.bytes\n\tretention.ms\n\t"
-        "segment.bytes\n\tsegment.index.bytes\n\tsegment.jitter.ms\n\tsegment.ms\n\t"
-        "unclean.leader.election.enable\nFor entity-type 'brokers': \n\tbackground.threads\n\t"
+        "entity-type 'topics': \n\t" + TOPIC_KEYS + "\nFor entity-type 'brokers': \n\tbackground.threads\n\t"
         "compression.gzip.level\n\tcompression.lz4.level\n\tcompression.type\n\tcompression.zstd.level\n\t"
         "config.providers\n\tcordoned.log.dirs\n\tfollower.fetch.last.tiered.offset.enable\n\t"
         "follower.replication.throttled.rate\n\tgroup.consumer.assignment.interval.ms\n\t"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moldau.admin.classic.options import Option
+from moldau.admin.classic.topic_keys import TOPIC_KEYS
 
 OPTIONS = (
     Option(
@@ -23,16 +24,7 @@ OPTIONS = (
     Option(
         "config",
         "A topic configuration override for the topic being created. The following is a list of valid "
-        "configurations: \n\tcleanup.policy\n\tcompression.gzip.level\n\tcompression.lz4.level\n\t"
-        "compression.type\n\tcompression.zstd.level\n\tdelete.retention.ms\n\tfile.delete.delay.ms\n\t"
-        "flush.messages\n\tflush.ms\n\tfollower.replication.throttled.replicas\n\tindex.interval.bytes\n\t"
-        "leader.replication.throttled.replicas\n\tlocal.retention.bytes\n\tlocal.retention.ms\n\t"
-        "max.compaction.lag.ms\n\tmax.message.bytes\n\tmessage.timestamp.after.max.ms\n\t"
-        "message.timestamp.before.max.ms\n\tmessage.timestamp.type\n\tmin.cleanable.dirty.ratio\n\t"
-        "min.compaction.lag.ms\n\tmin.insync.replicas\n\tpreallocate\n\tremote.log.copy.disable\n\t"
-        "remote.log.delete.on.disable\n\tremote.storage.enable\n\tretention.bytes\n\tretention.ms\n\t"
-        "segment.bytes\n\tsegment.index.bytes\n\tsegment.jitter.ms\n\tsegment.ms\n\t"
-        "unclean.leader.election.enable\nSee the Kafka documentation for full details on the topic "
+        "configurations: \n\t" + TOPIC_KEYS + "\nSee the Kafka documentation for full details on the topic "
         "configs. It is supported only in combination with --create. (To alter topic configurations, the "
         "kafka-configs tool can be used.)",
         takes="name=value",
