@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -41,7 +40,7 @@ class Time(click.ParamType[bytes]):
 
     name = "TIME"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+    def convert(self, value: str | bytes, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
         """The 23 bytes that logs have."""
         if isinstance(value, bytes):
             return value
@@ -58,7 +57,7 @@ class Partition(click.ParamType[TopicPartition]):
 
     name = "PARTITION"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TopicPartition:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> TopicPartition:
         """Topic and number."""
         topic, _, number = str(value).rpartition("-")
         if not topic or not number.isdecimal():
@@ -138,7 +137,7 @@ def timeline(partition: TopicPartition, paths: tuple[str, ...], output: str) -> 
             note(f"the clock of node {skew.broker} is {skew.verdict}, against that of controller {skew.controller}")
 
 
-def _row(change: Change, replicas: tuple[int, ...]) -> dict[str, Any]:
+def _row(change: Change, replicas: tuple[int, ...]) -> dict[str, object]:
     by = None if change.controller is None else f"{change.controller} (epoch {change.controller_epoch})"
     return {
         "TIME": change.time,

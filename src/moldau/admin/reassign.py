@@ -206,7 +206,7 @@ def _under_way(talk: Talk, of: Sequence[TopicPartition] | None) -> dict[TopicPar
     return moving
 
 
-def _look(talk: Talk, plan: Plan, placed: Directories) -> list[dict[str, Any]]:
+def _look(talk: Talk, plan: Plan, placed: Directories) -> list[dict[str, object]]:
     """A row for each partition of the plan: moving, done, otherwise, or gone; by brokers, then by log directories."""
     moving = _under_way(talk, list(plan))
     misplaced = directories.misplaced(talk, placed) if placed else {}

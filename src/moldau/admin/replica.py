@@ -9,7 +9,6 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
@@ -30,7 +29,7 @@ class Rate(click.ParamType[float]):
 
     name = "RATE"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """As a number."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?(?:/s)?", str(value).lower())
         if found is None or float(found[1]) <= 0:
@@ -61,7 +60,16 @@ def replica() -> None:
 @click.option("--all", "everything", is_flag=True, help="Show replicas that are well, too.")
 @OUTPUT
 def verify(
-    paths: tuple[str, ...], bootstrap: str, folders: bool, topics: tuple[str, ...], output: str, **wish: Any
+    paths: tuple[str, ...],
+    bootstrap: str,
+    folders: bool,
+    topics: tuple[str, ...],
+    output: str,
+    *,
+    rate: float | None,
+    continuous: bool,
+    interval: float,
+    everything: bool,
 ) -> None:
     """Compare every batch up to the high watermark on every replica: presence, offsets, epoch, length, checksum.
 
@@ -71,18 +79,18 @@ def verify(
     """
     if bool(paths) != folders:
         fail("--folders needs the log directories of the brokers, and they need --folders", 2)
-    told: list[dict[str, Any]] | None = None
+    told: list[dict[str, object]] | None = None
     while True:
-        pace = Pace(wish["rate"])
+        pace = Pace(rate)
         began = time.monotonic()
         found = list(_folders(paths, topics, pace) if folders else _brokers(bootstrap, topics, pace))
-        rows = [_row(partition, one) for partition, one in found if wish["everything"] or one.verdict is not Verdict.OK]
+        rows = [_row(partition, one) for partition, one in found if everything or one.verdict is not Verdict.OK]
         if rows != told:
             _tell(rows, found, output, (pace.total, time.monotonic() - began))
             told = rows
-        if not wish["continuous"]:
+        if not continuous:
             break
-        time.sleep(wish["interval"])
+        time.sleep(interval)
     verdicts = {finding.verdict for _, finding in found}
     if Verdict.DIVERGED in verdicts:
         raise SystemExit(MISMATCH)
@@ -90,7 +98,7 @@ def verify(
 
 
 def _tell(
-    rows: list[dict[str, Any]], found: list[tuple[TopicPartition, Finding]], output: str, cost: tuple[int, float]
+    rows: list[dict[str, object]], found: list[tuple[TopicPartition, Finding]], output: str, cost: tuple[int, float]
 ) -> None:
     if rows or output == "json":
         show(rows, output, _COLUMNS)
@@ -101,7 +109,7 @@ def _tell(
     note(f"{well} of {len(found)} replicas of {partitions} partitions are well; {size / 1e6:,.1f} MB in {took_s:.1f} s")
 
 
-def _row(partition: TopicPartition, finding: Finding) -> dict[str, Any]:
+def _row(partition: TopicPartition, finding: Finding) -> dict[str, object]:
     return {
         "PARTITION": str(partition),
         "BROKER": finding.replica,

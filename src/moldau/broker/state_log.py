@@ -49,7 +49,7 @@ class _Entry(NamedTuple):
 
     level: int
     text: str
-    facts: dict[str, Any] | None = None
+    facts: dict[str, object] | None = None
 
 
 class Host(Protocol):
@@ -58,7 +58,7 @@ class Host(Protocol):
     config: NodeConfig
     world: World
     office: ControllerOffice | None
-    replicas: Any
+    replicas: Any  # Any: as the node has it, None before logs are loaded
 
     def failed(self, task: str, error: BaseException) -> None: ...
 

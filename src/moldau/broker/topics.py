@@ -35,7 +35,10 @@ async def create_automatically(node: Any, names: Collection[str]) -> dict[str, C
                 del node.creating[name]
 
 
-async def _create(node: Any, names: Collection[str]) -> dict[str, Code]:
+async def _create(
+    node: Any,  # Any: the module of Node imports this one
+    names: Collection[str],
+) -> dict[str, Code]:
     own = await each(node, names, lambda name: _wanted(node, name))
     try:
         answer: CreateTopicsResponse = await node.asking.patiently(CreateTopicsRequest(topics=own))
@@ -61,7 +64,10 @@ def _is_led(image: Any, name: str) -> bool:
     return topic is not None and all(partition.leader >= 0 for partition in topic.partitions.values())
 
 
-def _wanted(node: Any, name: str) -> Topic:
+def _wanted(
+    node: Any,  # Any: the module of Node imports this one
+    name: str,
+) -> Topic:
     return _offsets(node) if name == OFFSETS else Topic(name=name, num_partitions=-1, replication_factor=-1)
 
 

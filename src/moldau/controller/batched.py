@@ -9,18 +9,19 @@ may be asked for again while they go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from moldau.controller.facts import Decision, Soft, View
 from moldau.controller.replies import Refused
 from moldau.terms import Code
 from moldau.terms.value import value
 from moldau.wire.records.metadata import ConfigRecord
+from moldau.wire.schema import Struct
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-Work = Generator[Sequence[Any], View, Decision]
+Work = Generator[Sequence[Struct], View, Decision]
 TEXT_CHARS = 1 << 12
 """So much text of a setting counts as another record: a part's batch stays far below ``bounds.BATCH_BYTES_MAX``."""
 LOOKED_AT = 20
@@ -31,12 +32,12 @@ LOOKED_AT = 20
 class Rest:
     """What is left of an ask that is decided in parts. It ends with the office that began it, whose ``soft`` it has."""
 
-    ask: Any
+    ask: object
     work: Work
     soft: Soft
 
 
-def begun(view: View, ask: Any, work: Work) -> Decision:
+def begun(view: View, ask: object, work: Work) -> Decision:
     """The first part of an ask."""
     return _part(Rest(ask, work, view.soft), lambda: next(work))
 
@@ -49,7 +50,7 @@ def continued(view: View, rest: Rest) -> Decision:
     return _part(rest, lambda: rest.work.send(view))
 
 
-def _part(rest: Rest, step: Callable[[], Sequence[Any]]) -> Decision:
+def _part(rest: Rest, step: Callable[[], Sequence[Struct]]) -> Decision:
     try:
         return Decision(step(), None, then=rest)
     except StopIteration as end:
@@ -60,14 +61,14 @@ def _part(rest: Rest, step: Callable[[], Sequence[Any]]) -> Decision:
 def batched(
     view: View,
     items: Iterable[T],
-    decide_one: Callable[[View, T], tuple[Sequence[Any], R | None]],
-    close: Callable[[View, list[Any]], list[Any]] | None = None,
-) -> Generator[Sequence[Any], View, tuple[list[Any], list[R]]]:
+    decide_one: Callable[[View, T], tuple[Sequence[Struct], R | None]],
+    close: Callable[[View, list[Struct]], list[Struct]] | None = None,
+) -> Generator[Sequence[Struct], View, tuple[list[Struct], list[R]]]:
     """Decide item by item: the records of the last part, and what came of all that had a result.
 
     ``close`` is given the records of each part, and returns those that stand in the log for them.
     """
-    records: list[Any] = []
+    records: list[Struct] = []
     results: list[R] = []
     spent = 0
     for item in items:
@@ -82,7 +83,7 @@ def batched(
     return records if close is None else close(view, records), results
 
 
-def looked_through(view: View, items: Iterable[T]) -> Generator[Sequence[Any], View, tuple[View, list[T]]]:
+def looked_through(view: View, items: Iterable[T]) -> Generator[Sequence[Struct], View, tuple[View, list[T]]]:
     """All the items, with pauses in which nothing is written, for what is cheap and many; and the last look."""
     found: list[T] = []
     for item in items:
@@ -92,5 +93,5 @@ def looked_through(view: View, items: Iterable[T]) -> Generator[Sequence[Any], V
     return view, found
 
 
-def _weight(record: Any) -> int:
+def _weight(record: Struct) -> int:
     return 1 + len(record.value or "") // TEXT_CHARS if isinstance(record, ConfigRecord) else 1

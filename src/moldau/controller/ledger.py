@@ -14,7 +14,7 @@ from moldau.controller.batched import Rest, Work, begun, continued
 from moldau.controller.facts import Decision, Facts, Soft, View
 from moldau.image import Image
 
-DECISIONS: dict[type, Callable[[View, Any], Decision | Work]] = {
+DECISIONS: dict[type, Callable[[View, Any], Decision | Work]] = {  # Any: each takes asks of its own class
     asks.RegisterBroker: brokers.register_broker,
     asks.RegisterController: brokers.register_controller,
     asks.Heartbeat: brokers.heartbeat,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from moldau.controller.asks import (
     AdoptPartitions,
@@ -39,6 +38,7 @@ from moldau.image.partition import Partition, to_record
 from moldau.terms import NO_UUID, Code
 from moldau.terms.ids import METADATA_TOPIC, is_topic_name
 from moldau.wire.records.metadata import ConfigRecord, RemoveTopicRecord, TopicRecord
+from moldau.wire.schema import Struct
 
 Placed = list[tuple[int, ...]]
 
@@ -53,7 +53,7 @@ def create_topics(view: View, ask: CreateTopics) -> Work:
     defaults: dict[str, Setting] = {}
     written = 0
 
-    def create(view: View, topic: NewTopic) -> tuple[list[Any], TopicResult]:
+    def create(view: View, topic: NewTopic) -> tuple[list[Struct], TopicResult]:
         nonlocal written
         if count[topic.name] > 1:
             why = f"Create topics request includes the topic {topic.name} more than once."
@@ -114,7 +114,7 @@ def bad_name(name: str) -> Problem | None:
 
 def _create(
     view: View, topic: NewTopic, names: _Names, defaults: dict[str, Setting]
-) -> tuple[list[Any], TopicResult] | Problem:
+) -> tuple[list[Struct], TopicResult] | Problem:
     """Records and result of one topic. ``defaults``: what all new topics have, as far as it was looked up before."""
     problem = bad_name(topic.name)
     if problem is not None:
@@ -142,7 +142,7 @@ def _create(
         return partitions
     if (large := topic_too_large(view.settings, partitions)) is not None:
         return large
-    records: list[Any] = [TopicRecord(name=topic.name, topic_id=id)]
+    records: list[Struct] = [TopicRecord(name=topic.name, topic_id=id)]
     records += [
         ConfigRecord(resource_type=2, resource_name=topic.name, name=name, value=value)
         for name, value in sorted(configs.items())
@@ -238,7 +238,7 @@ def delete_topics(view: View, ask: DeleteTopics) -> Work:
     """Delete topics by name or id. The same topic twice in one ask is refused twice."""
     count = Counter(topic.id for item in ask.topics if (topic := _find(view, item)) is not None)
 
-    def delete(view: View, item: str | bytes) -> tuple[list[Any], DeleteResult]:
+    def delete(view: View, item: str | bytes) -> tuple[list[Struct], DeleteResult]:
         topic = _find(view, item)
         name = item if isinstance(item, str) else None
         if topic is None:
@@ -268,7 +268,7 @@ def adopt_partitions(view: View, ask: AdoptPartitions) -> Decision:
     if topic is None and id in view.image.topics:
         why = f"Topic {ask.name} has the id of topic {view.image.topics[id].name}."
         return Decision([], Refused(Code.INCONSISTENT_TOPIC_ID, why))
-    records: list[Any] = []
+    records: list[Struct] = []
     for number, replicas in ask.partitions:
         isr = tuple(r for r in replicas if view.image.is_active(r))
         if isr and (topic is None or number not in topic.partitions):
@@ -285,7 +285,7 @@ def create_partitions(view: View, ask: CreatePartitions) -> Work:
     count = Counter(item.name for item in ask.topics)
     written = 0
 
-    def add(view: View, item: MorePartitions) -> tuple[list[Any], tuple[str, Problem]]:
+    def add(view: View, item: MorePartitions) -> tuple[list[Struct], tuple[str, Problem]]:
         nonlocal written
         if count[item.name] > 1:
             return [], (item.name, Problem(Code.INVALID_REQUEST, "Duplicate topic name."))

@@ -6,10 +6,11 @@ request is answered. Judges nothing. Read next: marks.py, whose marks of replica
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from moldau.broker.node import Node
+from moldau.broker.zookeeper.request_lines import Request
 from moldau.ports.zookeeper import BadVersion, NodeExists, Op
 from moldau.simulator.cluster_zookeeper import CHROOT
 from moldau.simulator.looking_zookeeper import ZnodeEyes, plane_of
@@ -17,6 +18,8 @@ from moldau.simulator.marks import Marks
 from moldau.simulator.zookeeper_servers import Change
 from moldau.terms import Code
 from moldau.zookeeper import paths
+
+T = TypeVar("T")
 
 REFUSALS = {
     Code.STALE_CONTROLLER_EPOCH: "zookeeper: an older controller was refused",
@@ -114,11 +117,11 @@ class ZooKeeperMarks(Marks):
             for name in ("leader_and_isr", "update_metadata", "stop_replica"):
                 setattr(receiving, name, self._answered(getattr(receiving, name)))
 
-    def _answered(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        async def answered(request: Any, *more: object) -> Any:
+    def _answered(self, real: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+        async def answered(request: Request, *more: object) -> T:
             answer = await real(request, *more)
             code = answer[0] if isinstance(answer, tuple) else answer
-            if code in REFUSALS:
+            if isinstance(code, Code) and code in REFUSALS:
                 self.hit.add(REFUSALS[code])
             return answer
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from typing import Any
 
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.record_json import plain, text
+from moldau.admin.classic.record_json import Plain, plain, text
 from moldau.wire.batch import ControlType, Record, control_type
 from moldau.wire.codec import Malformed, uvarint
 from moldau.wire.records import control, groups
@@ -81,7 +80,7 @@ _GROUP_RECORDS: dict[int, tuple[type[Message], type[Message]]] = {
 }
 
 
-def _group_value(value: Message, version: int) -> dict[str, Any]:
+def _group_value(value: Message, version: int) -> Plain:
     """A value's fields; what consumers told each other through a group is told in their words."""
     shown = plain(value, version)
     if isinstance(value, groups.GroupMetadataValue) and value.protocol_type == "consumer":

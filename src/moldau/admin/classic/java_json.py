@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from moldau.admin.classic.java import JavaError
 
@@ -26,7 +26,7 @@ def read_file(path: str) -> str:
 class Json:
     """A value of a JSON text; JavaError wherever it is not what is asked for."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._value = value
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ _EXPECTED = {
 }
 
 
-def compact(value: Any) -> str:
+def compact(value: object) -> str:
     """A value as Jackson writes it: one line, no blanks."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 

@@ -14,9 +14,13 @@ from moldau.wire.schema import Field, Struct
 _WORD = re.compile(r"_([a-z0-9])")
 
 
-def plain(record: Struct, version: int) -> dict[str, Any]:
+Plain = dict[str, Any]  # Any: a value of JSON, which nests
+"""A record's fields by Kafka's names."""
+
+
+def plain(record: Struct, version: int) -> Plain:
     """A record's fields by Kafka's names, as values of JSON."""
-    found: dict[str, Any] = {}
+    found: Plain = {}
     for field in record.fields:
         if not field.present(version):
             continue
@@ -36,7 +40,7 @@ def text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _value(value: Any, kind: Any, version: int) -> Any:
+def _value(value: Any, kind: object, version: int) -> object:  # Any: whatever the field of a record holds
     if value is None:
         return None
     if isinstance(value, Struct):

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
@@ -20,7 +20,7 @@ from moldau.client.client import ClientOptions, Refused, Unreachable
 from moldau.client.lines import ConnectionOptions, Line, RequestTimedOut, UnsupportedApi
 from moldau.client.sockets import SocketLines, drive
 from moldau.client.sync import Cluster
-from moldau.client.view import Outcome
+from moldau.client.view import Broker, Outcome
 from moldau.terms.properties import read_properties
 
 T = TypeVar("T")
@@ -102,7 +102,13 @@ class Session:
             return cause
         return JavaError("org.apache.kafka.common.KafkaException", "Failed to create new KafkaAdminClient", cause)
 
-    def ask(self, call: str, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any, **named: Any) -> T:
+    def ask(
+        self,
+        call: str,
+        work: Callable[..., Coroutine[object, object, T]],
+        *arguments: object,
+        **named: object,
+    ) -> T:
         """One call of moldau.client; ``call`` is how Kafka's admin client names it in failures."""
         try:
             return drive(work(self.cluster.client, *arguments, **named))
@@ -171,7 +177,7 @@ def _number(config: Mapping[str, str], key: str, default: int) -> int:
 class _LoudLines(SocketLines):
     """Opens connections, and says in the log when one cannot be had, as Kafka's client does."""
 
-    def __init__(self, options: ConnectionOptions, brokers: Mapping[int, Any]) -> None:
+    def __init__(self, options: ConnectionOptions, brokers: Mapping[int, Broker]) -> None:
         super().__init__(options)
         self._brokers = brokers
 

@@ -5,18 +5,29 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Generator, Iterable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from moldau.broker.api.refusing import refused_as_a_whole
 from moldau.broker.asking import Pace, in_turns, pause
 from moldau.controller.replies import Refused
+from moldau.ports import World
 from moldau.terms import Code
 from moldau.wire.apis import APIS
 
 log = logging.getLogger("moldau.forwarding")
 
+K = TypeVar("K")
 T = TypeVar("T")
 U = TypeVar("U")
+Rest = TypeVarTuple("Rest")
+
+
+class InWorld(Protocol):
+    """Whose loop it is that turns."""
+
+    @property
+    def world(self) -> World: ...
+
 
 _NODE = re.compile(r"node-\d+")
 PATIENCE_MS = 30_000
@@ -32,7 +43,7 @@ async def forward(node: Any, request: Any, context: Any) -> Any:
     What a node has passed on is passed on no further: on the ZooKeeper plane, where controllers are brokers, it would
     go round among those who had just left the office, outlive who asked, and multiply.
     """
-    if _from_a_node(context) and node.config.on_zookeeper and node.plane.leader[0] != node.config.node_id:
+    if _from_a_node(context.client_id) and node.config.on_zookeeper and node.plane.leader[0] != node.config.node_id:
         return await refused_as_a_whole(node, request, context, Refused(Code.NOT_CONTROLLER))
     try:
         return await node.asking.patiently(request, _patience(request), context.connection)
@@ -44,10 +55,10 @@ async def forward(node: Any, request: Any, context: Any) -> Any:
         return await refused_as_a_whole(node, request, context, Refused(Code.REQUEST_TIMED_OUT, message))
 
 
-def _from_a_node(context: Any) -> bool:
+def _from_a_node(client_id: str | None) -> bool:
     """Whether a request has a node's client id. A client of that name is told what Kafka's brokers tell any client when
     they are not controllers, and asks the controller itself."""
-    return _NODE.fullmatch(context.client_id or "") is not None
+    return _NODE.fullmatch(client_id or "") is not None
 
 
 async def seen(node: Any, shows: Callable[[Any], bool]) -> None:
@@ -82,12 +93,12 @@ def whole(reply: Any) -> tuple[Code, str | None] | None:
     return (reply.code, reply.message) if isinstance(reply, Refused) else None
 
 
-async def each(node: Any, items: Iterable[T], make: Callable[[T], U]) -> list[U]:
+async def each(node: InWorld, items: Iterable[T], make: Callable[[T], U]) -> list[U]:
     """What ``make`` makes of each item; the loop turns after every few of them."""
     return await in_turns(node.world.tasks, each_in_slices(node, items, make))
 
 
-def each_in_slices(node: Any, items: Iterable[T], make: Callable[[T], U]) -> Generator[None, None, list[U]]:
+def each_in_slices(node: InWorld, items: Iterable[T], make: Callable[[T], U]) -> Generator[None, None, list[U]]:
     """As ``each``, with pauses."""
     made: list[U] = []
     pace = Pace(node.world.step)
@@ -98,15 +109,15 @@ def each_in_slices(node: Any, items: Iterable[T], make: Callable[[T], U]) -> Gen
     return made
 
 
-async def by_topic(node: Any, items: Iterable[tuple[Any, ...]], make: Callable[..., U]) -> dict[Any, list[U]]:
+async def by_topic(node: InWorld, items: Iterable[tuple[K, *Rest]], make: Callable[[*Rest], U]) -> dict[K, list[U]]:
     """What ``make`` makes of all but the first member of each item, grouped by that one; order kept, in turns."""
     return await in_turns(node.world.tasks, by_topic_in_slices(node, items, make))
 
 
 def by_topic_in_slices(
-    node: Any, items: Iterable[tuple[Any, ...]], make: Callable[..., U]
-) -> Generator[None, None, dict[Any, list[U]]]:
+    node: InWorld, items: Iterable[tuple[K, *Rest]], make: Callable[[*Rest], U]
+) -> Generator[None, None, dict[K, list[U]]]:
     """As ``by_topic``, with pauses."""
-    groups: dict[Any, list[U]] = {}
+    groups: dict[K, list[U]] = {}
     yield from each_in_slices(node, items, lambda item: groups.setdefault(item[0], []).append(make(*item[1:])))
     return groups

@@ -62,13 +62,21 @@ async def _settled(node: Any, request: MetadataRequest, context: Any) -> Metadat
     return await _long(node, request, context)
 
 
-async def _long(node: Any, request: MetadataRequest, context: Any) -> MetadataResponse:
+async def _long(
+    node: Any,  # Any: the module of Node imports this one
+    request: MetadataRequest,
+    context: Any,  # Any: a header, or the context of a request of our own
+) -> MetadataResponse:
     """Answer when it is known, some topics in each turn of the loop, which of them are to be created."""
     missing = await in_turns(node.world.tasks, _to_create(node, request, context))
     return await _create_first(node, request, context, missing)
 
 
-def _to_create(node: Any, request: MetadataRequest, context: Any) -> Generator[None, None, list[str]]:
+def _to_create(
+    node: Any,  # Any: the module of Node imports this one
+    request: MetadataRequest,
+    context: Any,  # Any: a header, or the context of a request of our own
+) -> Generator[None, None, list[str]]:
     """Names of topics that are to be created, each once; with pauses. The others' are refused without asking the
     controller."""
     if not request.topics or not node.config["auto.create.topics.enable"]:

@@ -21,7 +21,11 @@ log = logging.getLogger("moldau.groups")
 KEY = 13
 
 
-def handle(node: Any, request: LeaveGroupRequest, context: Any) -> Answering | Awaitable[LeaveGroupResponse]:
+def handle(
+    node: Any,  # Any: the module of Node imports this one
+    request: LeaveGroupRequest,
+    context: Any,  # Any: a header, or the context of a request of our own
+) -> Answering | Awaitable[LeaveGroupResponse]:
     """Put it to the group; so many members at a time that others have their turn in between."""
     _say(request)
     if context.api_version < 3:
@@ -62,7 +66,10 @@ def _of_many(replies: Sequence[LeaveReply]) -> LeaveGroupResponse:
     )
 
 
-async def _by_parts(node: Any, request: LeaveGroupRequest) -> LeaveGroupResponse:
+async def _by_parts(
+    node: Any,  # Any: the module of Node imports this one
+    request: LeaveGroupRequest,
+) -> LeaveGroupResponse:
     """The answers of all parts; one that the group refuses as a whole is the answer to all of them."""
     whole, step = LeaveGroupResponse(), node.world.step
     for first in range(0, len(request.members), step):

@@ -19,12 +19,19 @@ from moldau.wire.messages.k34_alter_replica_log_dirs import AlterReplicaLogDirsR
 Answer = AlterReplicaLogDirsResponse
 
 
-def handle(node: Any, request: AlterReplicaLogDirsRequest, context: Any) -> Answer | Awaitable[Answer]:
+def handle(
+    node: Any,  # Any: the module of Node imports this one
+    request: AlterReplicaLogDirsRequest,
+    context: Any,  # Any: a header, or the context of a request of our own
+) -> Answer | Awaitable[Answer]:
     """Begin every move that can begin, some in each turn of the loop."""
     return at_once_or_in_turns(node.world.tasks, _begin(node, request))
 
 
-def _begin(node: Any, request: AlterReplicaLogDirsRequest) -> Generator[None, None, Answer]:
+def _begin(
+    node: Any,  # Any: the module of Node imports this one
+    request: AlterReplicaLogDirsRequest,
+) -> Generator[None, None, Answer]:
     named = (
         (TopicPartition(topic.name, number), dir.path)
         for dir in request.dirs

@@ -8,19 +8,27 @@ from typing import Any
 
 from moldau.broker.api.forwarding import by_topic_in_slices, each_in_slices
 from moldau.broker.asking import at_once_or_in_turns
-from moldau.terms import Code
+from moldau.storage import Log, LogDir
+from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 Answer = DescribeLogDirsResponse
 Part = Answer.DescribeLogDirsPartition
 
 
-def handle(node: Any, request: DescribeLogDirsRequest, context: Any) -> Answer | Awaitable[Answer]:
+def handle(
+    node: Any,  # Any: the module of Node imports this one
+    request: DescribeLogDirsRequest,
+    context: Any,  # Any: a header, or the context of a request of our own
+) -> Answer | Awaitable[Answer]:
     """Answer from the logs that are open here, some in each turn of the loop."""
     return at_once_or_in_turns(node.world.tasks, _describe(node, request))
 
 
-def _describe(node: Any, request: DescribeLogDirsRequest) -> Generator[None, None, Answer]:
+def _describe(
+    node: Any,  # Any: the module of Node imports this one
+    request: DescribeLogDirsRequest,
+) -> Generator[None, None, Answer]:
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         named = ((topic.topic, number) for topic in request.topics for number in topic.partitions)
@@ -36,14 +44,16 @@ def _describe(node: Any, request: DescribeLogDirsRequest) -> Generator[None, Non
 
 
 def _directory(
-    node: Any, dir: Any, wanted: set[tuple[str, int]] | None
+    node: Any,  # Any: the module of Node imports this one
+    dir: LogDir,
+    wanted: set[tuple[str, int]] | None,
 ) -> Generator[None, None, Answer.DescribeLogDirsResult]:
     dirs = node.data.log_dirs
     futures = {partition: future.log for partition, future in dirs.futures.logs.items()}
     here = tuple((*one, False) for one in dirs.logs.items() if one[1] is not futures.get(one[0]))
     copies = tuple((*one, True) for one in futures.items())
 
-    def look(one: tuple[Any, Any, bool]) -> tuple[int, tuple[str, int, Part] | None]:
+    def look(one: tuple[TopicPartition, Log, bool]) -> tuple[int, tuple[str, int, Part] | None]:
         partition, log, is_future = one
         if log.dir is not dir or (is_future and partition not in dirs.logs):
             return 0, None

@@ -34,7 +34,12 @@ RETRY_MS = 100
 class Said:
     """What the state-change log says of one request, before it is carried out and afterwards."""
 
-    def __init__(self, node: Any, request: Request, correlation_id: int) -> None:
+    def __init__(
+        self,
+        node: Any,  # Any: the module of Node imports this one
+        request: Request,
+        correlation_id: int,
+    ) -> None:
         self._node = node
         self._request = request
         self._id = correlation_id
@@ -71,7 +76,7 @@ class Receiving:
 
     async def leader_and_isr(
         self, request: LeaderAndIsrRequest, correlation_id: int = 0
-    ) -> tuple[Code, list[tuple[Any, ...]]]:
+    ) -> tuple[Code, list[tuple[str, bytes, int, Code]]]:
         """The code of the whole, and (topic, topic id, partition, code) of each partition."""
         async with self._order:
             said = Said(self._node, request, correlation_id)

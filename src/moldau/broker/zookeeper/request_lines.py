@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from logging import INFO, WARNING
-from typing import Any
+from typing import overload
 
 from moldau.broker.state_log import TRACE, Line
 from moldau.broker.zookeeper.batch import DURING_DELETE
@@ -24,6 +24,9 @@ from moldau.wire.schema import Message
 
 NAME_CHARS_MAX = 250
 Request = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+Led = LeaderAndIsrRequest.LeaderAndIsrPartitionState | UpdateMetadataRequest.UpdateMetadataPartitionState
+"""The states that name a leader."""
+State = Led | StopReplicaRequest.StopReplicaPartitionState
 
 _NAMES: dict[type[Message], str] = {
     LeaderAndIsrRequest: "LeaderAndIsr",
@@ -163,7 +166,7 @@ def refused(
             yield WARNING, f"{begin} {topic}-{state.partition_index} {_why(code, topic, state, image)}"
 
 
-def _why(code: Code, topic: str, state: Any, image: Image) -> str:
+def _why(code: Code, topic: str, state: State, image: Image) -> str:
     if code in (Code.STALE_CONTROLLER_EPOCH, Code.FENCED_LEADER_EPOCH):
         known = image.topic(topic)
         partition = None if known is None else known.partitions.get(state.partition_index)
@@ -179,14 +182,18 @@ def _why(code: Code, topic: str, state: Any, image: Image) -> str:
 # ---- what requests name
 
 
-def _partitions(request: Request) -> Iterator[tuple[str, Any]]:
+@overload
+def _partitions(request: LeaderAndIsrRequest | UpdateMetadataRequest) -> Iterator[tuple[str, Led]]: ...
+@overload
+def _partitions(request: Request) -> Iterator[tuple[str, State]]: ...
+def _partitions(request: Request) -> Iterator[tuple[str, State]]:
     """Topic and state of every partition, whatever the version of the request. What is no name of a topic is escaped:
     any client may send it, and a line is a line."""
     for topic, state in _as_sent(request):
         yield topic if is_topic_name(topic) else ascii(topic)[:NAME_CHARS_MAX], state
 
 
-def _as_sent(request: Request) -> Iterator[tuple[str, Any]]:
+def _as_sent(request: Request) -> Iterator[tuple[str, State]]:
     if isinstance(request, StopReplicaRequest):
         state_of = StopReplicaRequest.StopReplicaPartitionState
         for one in request.ungrouped_partitions:
@@ -209,7 +216,7 @@ def _count(request: Request) -> int:
     return grouped + len(request.ungrouped_partition_states)
 
 
-def _text(topic: str, state: Any) -> str:
+def _text(topic: str, state: State) -> str:
     """A partition's state as Kafka prints one: its class, and its fields in order."""
     if isinstance(state, LeaderAndIsrRequest.LeaderAndIsrPartitionState):
         return (

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from moldau.broker.node import Node
+from moldau.broker.replica import Replica
 from moldau.broker.topics import OFFSETS
 from moldau.image import NO_LEADER, Delta, Recovery
 from moldau.replication import laws as room
@@ -164,7 +165,7 @@ class DataLaws:
         committed = self._eyes.image.partition(*key)
         return committed is not None and id in committed.isr and machine.leader_epoch >= past.anew
 
-    def _start(self, id: int, replica: Any) -> None:
+    def _start(self, id: int, replica: Replica) -> None:
         """S20: no log start moves without a decision: nobody deletes records here, and none grow old."""
         if replica.log.log_start_offset:
             self._breaks(f"S20: n{id} has {replica.partition} from {replica.log.log_start_offset} on only")

@@ -7,11 +7,12 @@ each decision of whoever holds the office, in its image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from moldau.broker.lifecycle import Stage
 from moldau.broker.node import Node
+from moldau.broker.zookeeper.request_lines import Request
 from moldau.controller.laws import Watch
 from moldau.image import Delta, Image
 from moldau.ports.zookeeper import Check, Create, Delete, Op, Set
@@ -22,6 +23,8 @@ from moldau.terms import Code
 from moldau.zookeeper import paths
 from moldau.zookeeper.laws import LAWS
 from moldau.zookeeper.znodes import parse_controller_epoch, parse_state
+
+T = TypeVar("T")
 
 OFFICE, EPOCH = CHROOT + paths.CONTROLLER, CHROOT + paths.CONTROLLER_EPOCH
 RULED = tuple(
@@ -155,8 +158,8 @@ class ZooKeeperLaws:
         for name in REQUESTS:
             setattr(receiving, name, self._judged(id, node, getattr(receiving, name)))
 
-    def _judged(self, id: int, node: Node, real: Callable[..., Any]) -> Callable[..., Any]:
-        async def judged(request: Any, *more: object) -> Any:
+    def _judged(self, id: int, node: Node, real: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+        async def judged(request: Request, *more: object) -> T:
             known = plane_of(node).receiving.controller_epoch  # one that it has won itself, too
             answer = await real(request, *more)
             if (answer[0] if isinstance(answer, tuple) else answer) is Code.NONE:

@@ -278,7 +278,7 @@ def a_lookup_is_not_kept(patches: Patches) -> None:
 def a_reply_leaves_before_its_commit(patches: Patches) -> None:
     real = office.Office._take
 
-    def hasty(self: Any, decision: Any, facts: Any, rest: Any = None) -> Any:
+    def hasty(self: Any, decision: Any, facts: Any, rest: Any = None) -> Any:  # Any: in place of a method
         answer = real(self, decision, facts, rest)
         self._waiting.clear()
         return answer._replace(token=None, reply=decision.reply)
@@ -289,7 +289,7 @@ def a_reply_leaves_before_its_commit(patches: Patches) -> None:
 def a_refusal_tells_of_what_is_not_committed(patches: Patches) -> None:
     real = office.Office._take
 
-    def hasty(self: Any, decision: Any, facts: Any, rest: Any = None) -> Any:
+    def hasty(self: Any, decision: Any, facts: Any, rest: Any = None) -> Any:  # Any: in place of a method
         answer = real(self, decision, facts, rest)
         if decision.records or answer.token is None:
             return answer

@@ -56,7 +56,7 @@ def is_elected_before_the_epoch_is(patches: Patches) -> None:
 
 
 def obeys_what_was_said_to_an_earlier_life(patches: Patches) -> None:
-    def refusal(self: Any, request: Any, said: object = None) -> Code | None:
+    def refusal(self: Any, request: Any, said: object = None) -> Code | None:  # Any: in place of a method
         if request.controller_epoch < self.controller_epoch:
             return Code.STALE_CONTROLLER_EPOCH
         self.saw(request.controller_epoch)
@@ -66,7 +66,7 @@ def obeys_what_was_said_to_an_earlier_life(patches: Patches) -> None:
 
 
 def obeys_a_deposed_controller(patches: Patches) -> None:
-    def refusal(self: Any, request: Any, said: object = None) -> Code | None:
+    def refusal(self: Any, request: Any, said: object = None) -> Code | None:  # Any: in place of a method
         office_epoch = self._plane.office_epoch
         if office_epoch is not None and request.controller_epoch <= office_epoch:  # it still rules by its own word
             return Code.STALE_CONTROLLER_EPOCH
