@@ -7,18 +7,17 @@ log, and stops the node (KAFKA-14275: failing to apply must crash, not continue)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from moldau.image import quotas
 from moldau.image.delta import Delta
 from moldau.image.index import Index
 from moldau.image.partition import NO_LEADER, Key, Partition, from_record, merged
+from moldau.image.prepared import MANY, Prepared, Run, at_once
 from moldau.image.registration import Broker, Controller, broker_from, controller_from
 from moldau.wire.records import metadata as records
-
-MANY = 50
-"""New partitions of a topic in a row that are folded together rather than one by one."""
+from moldau.wire.schema import Message
 
 
 class Topic:
@@ -169,38 +168,37 @@ class Image:
 
     def apply_all(self, batch: Iterable[Any], last_offset: int = -1, delta: Delta | None = None) -> None:
         """Fold a run of records of which the last stands at ``last_offset`` (all without offsets when -1)."""
-        batch = list(batch)
+        if not isinstance(batch, Prepared):
+            batch = at_once(batch)
         before = last_offset - len(batch) if last_offset >= 0 else -1
-        for topic_id, group in groupby(batch, _partition_of):
-            run = list(group)
-            if len(run) >= MANY and self._are_new(topic_id, run):
+        done = 0
+        for run in batch.runs:
+            self._apply_each(batch[done : run.begin], before + done, delta, numbered=last_offset >= 0)
+            done = run.begin
+            if self._are_new(run):
+                done += len(run.partitions)
                 if last_offset >= 0:
-                    assert before >= self.offset, f"record {before + 1} after {self.offset}"
-                    before = self.offset = before + len(run)
-                self._add_partitions(self.topics[bytes(topic_id)], run, delta)
-                continue
-            for record in run:
-                before += last_offset >= 0
-                self.apply(record, before, delta)
+                    assert before + run.begin >= self.offset, f"record {before + run.begin + 1} after {self.offset}"
+                    self.offset = before + done
+                self._add_partitions(run, delta)
+        self._apply_each(batch[done:] if done else batch, before + done, delta, numbered=last_offset >= 0)
 
-    def _are_new(self, topic_id: Any, run: Sequence[records.PartitionRecord]) -> bool:
-        """Whether a run of records makes partitions of a topic that has none of them."""
-        topic = None if topic_id is None or self._transaction is not None else self.topics.get(bytes(topic_id))
-        if topic is None:
+    def _apply_each(self, batch: Iterable[Message], before: int, delta: Delta | None, *, numbered: bool) -> None:
+        for record in batch:
+            before += numbered
+            self.apply(record, before if numbered else -1, delta)
+
+    def _are_new(self, run: Run) -> bool:
+        """Whether a run is of many partitions of a topic that has none of them."""
+        if len(run.partitions) < MANY or self._transaction is not None:
             return False
-        numbers = {record.partition_id for record in run}
-        return len(numbers) == len(run) and numbers.isdisjoint(topic.partitions)
+        topic = self.topics.get(run.topic_id)
+        return topic is not None and topic.partitions.keys().isdisjoint(run.partitions)
 
-    def _add_partitions(self, topic: Topic, run: Sequence[records.PartitionRecord], delta: Delta | None) -> None:
-        """Fold many new partitions. Most stand alike (same replicas, ISR, leader), and are looked up together."""
-        topic = self._own(topic)
-        alike: dict[tuple[Any, ...], dict[Key, None]] = {}
-        for record in run:
-            after = topic.partitions[record.partition_id] = self._interned(from_record(record))
-            _, _, replicas, isr, leader, _, _, adding, removing, elr, last_known_elr, _, _ = after
-            standing = id(replicas), id(isr), leader, adding, removing, elr, last_known_elr
-            alike.setdefault(standing, {})[topic.id, record.partition_id] = None
-        for keys in alike.values():
+    def _add_partitions(self, run: Run, delta: Delta | None) -> None:
+        """Fold many new partitions."""
+        self._own(self.topics[run.topic_id]).partitions.update(run.partitions)
+        for keys in run.alike.values():
             self.index.add(self.at(next(iter(keys))), keys)
             if delta is not None:
                 delta.partitions.update(keys)
@@ -378,11 +376,6 @@ class Image:
         return broker
 
 
-def _partition_of(record: Any) -> Any:
-    """The topic id of a new partition's record, None of any other."""
-    return record.topic_id if type(record) is records.PartitionRecord else None
-
-
 def _identity(record: Any) -> tuple[object, ...]:
     """What an opaque record is about: the same for a record and the one that removes it."""
     match record:
@@ -391,8 +384,7 @@ def _identity(record: Any) -> tuple[object, ...]:
         case records.UserScramCredentialRecord() | records.RemoveUserScramCredentialRecord():
             return ("scram", record.name, record.mechanism)
         case records.ClientQuotaRecord():
-            who = tuple(sorted((e.entity_type, e.entity_name or "") for e in record.entity))
-            return ("quota", who, any(e.entity_name is None for e in record.entity), record.key)
+            return quotas.identity(record)
         case _:
             return ("token", record.token_id)
 

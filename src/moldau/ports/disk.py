@@ -92,3 +92,7 @@ class Disk(Protocol):
 
     def lock(self, path: str) -> bool:
         """Take an exclusive lock file for the life of the process; False when another process holds it."""
+
+    def is_replaced(self, path: str) -> bool:
+        """Whether another folder stands where that of a lock file stood when this process took it. OSError when none
+        stands there."""

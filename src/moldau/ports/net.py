@@ -74,5 +74,5 @@ class Net(Protocol):
         ``Listener.open``."""
 
     async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
-        """Connect; ConnectionRefusedError when the host is up and nobody listens (fast death, HC-4), OSError
+        """Connect; ConnectionRefusedError when the host is up and nobody listens (fast death), OSError
         otherwise, also of what is no address at all."""

@@ -32,6 +32,12 @@ def log_directory(path: str) -> Pool:
     return Pool(f"log directory {path}")
 
 
+def flushes(path: str) -> Pool:
+    """The threads that sync files of one log directory for which an answer waits (flush.messages): one that is slow
+    does not hold up the others."""
+    return Pool(f"flushes {path}", 4)
+
+
 def reads(path: str) -> Pool:
     """The threads that read bytes of one log directory which are not in memory, for consumers that lag."""
     return Pool(f"reads {path}", 2)

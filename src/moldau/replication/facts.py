@@ -23,6 +23,11 @@ class LogFacts(Protocol):
     def log_end_offset(self) -> int: ...
 
     @property
+    def settled_end(self) -> int:
+        """Up to where this broker may answer for its records: at most the log's end, less while a flush that
+        flush.messages asks for is under way."""
+
+    @property
     def epochs(self) -> EpochTable: ...
 
 

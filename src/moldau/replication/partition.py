@@ -85,7 +85,7 @@ class Partition:
     def assign(self, said: Assignment, now_ms: int) -> tuple[Code, Effects]:
         """Take the image's word: lead, follow, or only note new replicas and ISR.
 
-        FENCED_LEADER_EPOCH, and no change, when what is said is older than what is known (BR-1); the same word twice is
+        FENCED_LEADER_EPOCH, and no change, when what is said is older than what is known; the same word twice is
         harmless. KAFKA_STORAGE_ERROR when the log directory has failed.
         """
         if self.role in (Role.OFFLINE, Role.REMOVED):
@@ -355,9 +355,9 @@ class Partition:
         """min.insync.replicas, but never more than there are replicas."""
         return min(self.limits.min_insync_replicas, len(self.replicas))
 
-    def appended(self, now_ms: int) -> Effects:
-        """The leader appended to its own log; moves the watermark only where no other member must follow."""
-        if len(self.maximal_isr) > 1:
+    def appended(self, now_ms: int, *, flushed: bool = False) -> Effects:
+        """The leader appended, or what waited for a flush of its log is ``flushed``: may move the watermark."""
+        if len(self.maximal_isr) > 1 and not flushed:
             return NOTHING
         return self._advance(now_ms)
 
@@ -373,7 +373,7 @@ class Partition:
         """
         if self.role is not Role.LEADER or len(self.isr) < self.effective_min_isr:
             return NOTHING
-        end = low = self._log.log_end_offset
+        end, low = self._log.log_end_offset, self._log.settled_end
         watched, lag_max_ms = self._watched(), self.limits.replica_lag_time_max_ms
         for broker, progress in self.followers.items():
             if progress.leo >= low:

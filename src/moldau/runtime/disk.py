@@ -218,7 +218,8 @@ class RealDisk:
     """The file system of this machine. Lock files stay locked until the process ends or ``unlock``."""
 
     def __init__(self) -> None:
-        self._locks: dict[str, int] = {}
+        self._locks: dict[str, tuple[int, int]] = {}
+        """Lock file -> its descriptor, and its folder's, as long as which is open no other folder has its number."""
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         return RealFile(_open_file(path, os.O_RDWR | (os.O_CREAT if create else 0)))
@@ -309,11 +310,15 @@ class RealDisk:
         except BlockingIOError:
             os.close(fd)
             return False
-        self._locks[path] = fd
+        self._locks[path] = fd, os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         return True
+
+    def is_replaced(self, path: str) -> bool:
+        if path not in self._locks:
+            return False
+        return not os.path.samestat(os.stat(os.path.dirname(path) or "."), os.fstat(self._locks[path][1]))
 
     def unlock(self, path: str) -> None:
         """Give a lock file back: for tests and tools that open two nodes' data in one process after another."""
-        fd = self._locks.pop(path, -1)
-        if fd >= 0:
+        for fd in self._locks.pop(path, ()):
             os.close(fd)

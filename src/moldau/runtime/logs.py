@@ -1,7 +1,7 @@
 """The node's log files, in the line format of Kafka's log4j: ``[time] LEVEL message (logger)``.
 
 server.log has everything, controller.log what the controller and the quorum say, state-change.log (and its twin of JSON
-lines) one line per change of a partition or replica (SL-1). Without a folder everything goes to standard output. Files
+lines) one line per change of a partition or replica. Without a folder everything goes to standard output. Files
 are written by a thread (``log_writer.py``), bounded in size, and repeated warnings are counted (``repeated.py``).
 """
 

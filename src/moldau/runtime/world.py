@@ -34,6 +34,9 @@ class RealClock:
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()
+
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 

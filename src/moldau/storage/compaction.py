@@ -24,7 +24,7 @@ from moldau.storage.names import CLEANED, INDEX, LOG, TIME_INDEX, offset_name
 from moldau.storage.raw_records import Scanned, scan
 from moldau.storage.segment import Mark, Segment
 from moldau.terms.named import NamedTuple
-from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, payload
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, headers, payload
 from moldau.wire.compression import BatchError, compress
 from moldau.wire.crc import crc32c
 from moldau.wire.varints import varint
@@ -143,6 +143,21 @@ class Compaction:
     def bytes(self) -> int:
         """The size of all that is read."""
         return sum(source.size for source in self.order.sources)
+
+    def is_quick(self, bytes_max: int, records_max: int, packed_max: int) -> bool:
+        """Whether no more than so many bytes and records are read, and so many bytes unpacked; asked on any thread."""
+        if self.bytes > bytes_max:
+            return False
+        records = packed = 0
+        try:
+            for source in self.order.sources:
+                data = self.disk.read(f"{self.order.folder}/{offset_name(source.base, LOG)}")[: source.size]
+                for _, header in headers(data):
+                    records += max(header.count, 0)
+                    packed += header.length if header.codec else 0
+        except OSError:
+            return True  # whoever reads it says what is wrong
+        return records <= records_max and packed <= packed_max
 
     def run(self, pace: Pace = no_haste_needed) -> None:
         """Do the work, here."""

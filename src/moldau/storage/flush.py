@@ -23,7 +23,7 @@ class Flush:
 
     __slots__ = (
         "_dirs", "_files", "_folder", "_open_files", "_paths", "_segments", "_small", "_version", "done", "error",
-        "indexes", "truncations", "up_to",
+        "indexes", "saves", "truncations", "up_to",
     )  # fmt: skip
 
     def __init__(
@@ -32,6 +32,8 @@ class Flush:
         self.up_to = up_to
         self.truncations = 0
         """Of the log when the flush began: what was written after a truncation is not in it."""
+        self.saves = False
+        """Whether it writes small files that no flush before it has written for sure."""
         self._folder = folder
         self._small = small
         if small:

@@ -24,6 +24,7 @@ from moldau.terms import TopicPartition
 if TYPE_CHECKING:
     from moldau.storage.admission import Admission
     from moldau.storage.config import LogConfig
+    from moldau.storage.log import Log
 
 _TOO_MANY_OPEN = frozenset({errno.EMFILE, errno.ENFILE})
 ONE_FILE = _TOO_MANY_OPEN | {
@@ -120,6 +121,7 @@ class LogDir:
         "id",
         "offline",
         "on_cut",
+        "on_flush_wanted",
         "on_offline",
         "on_repair",
         "names",
@@ -158,6 +160,8 @@ class LogDir:
         self.cut: list[Any] = []
         """Logs whose producers' state has to be read again, since they were cut; ``on_cut`` is told when there are."""
         self.on_cut: Callable[[], object] | None = None
+        self.on_flush_wanted: Callable[[Log], object] | None = None
+        """Told of a log that flush.messages wants to be flushed; None: the log does it itself, in the append."""
         self.on_repair: Callable[[str], object] = lambda sentence: None
         """Told of what stood in the place of a file and was put aside."""
         self.restart_points: Callable[[], None] | None = None
@@ -189,9 +193,27 @@ class LogDir:
             return unusable
         return self.fail(error)
 
+    def touch(self) -> None:
+        """Write a byte, to see whether the directory can be written to, and is the one that was locked at the start.
+
+        Where a file system was unmounted, or a folder moved away and an empty one made, the path still answers: a
+        broker went on in it, counted as in sync, and doctor said that all is well. OSError.
+        """
+        lock = f"{self.path}/{LOCK}"
+        if self.disk.is_replaced(lock):
+            text = "another folder stands here than at the start: it was unmounted, mounted over, moved or replaced"
+            raise OSError(errno.ESTALE, text, self.path)
+        file = self.disk.open(lock, create=True)
+        try:
+            file.pwrite((b"\n",), 0)
+        finally:
+            file.close()
+
     def _answers(self) -> bool:
         """Whether a file of the directory can be opened for writing."""
         try:
+            if self.disk.is_replaced(f"{self.path}/{LOCK}"):
+                return False
             self.disk.open(f"{self.path}/{LOCK}", create=True).close()
         except OSError as error:
             return error.errno in _TOO_MANY_OPEN

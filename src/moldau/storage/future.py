@@ -112,7 +112,7 @@ class Futures:
         into.epochs, into.epochs_changed = log.epochs.copy(), True
         into.high_watermark, into.last_flush_ms, into.changed = log.high_watermark, log.last_flush_ms, True
         into.reconfigure(log.config)
-        if log.recovery_point > into.recovery_point:  # what was durable stays durable
+        if max(log.recovery_point, log.flush_wanted) > into.recovery_point:  # what was durable, or is to be, stays so
             into.flush(now_ms=now_ms)
         self._dirs.give_up(log, future.unique, now_ms)
         log.dir.sync_names()  # before the other name: a power cut must not leave two logs under one

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from moldau.ports.disk import Stretch
 from moldau.replication.epochs import EpochTable
-from moldau.storage import truncation
+from moldau.storage import flushing, truncation
 from moldau.storage.admission import Admission, Appended, Given, Refused, take
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import CorruptLog, DiskFull, LogError, OffsetOutOfRange
-from moldau.storage.flush import Flush, save_producers, small_files
+from moldau.storage.flush import Flush, save_producers
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.log_starts import mark_restarted
 from moldau.storage.producer_state import load_producers
@@ -27,7 +27,7 @@ from moldau.storage.producers import Producers, Written
 from moldau.storage.recovery import Known, Loaded, load
 from moldau.storage.retention import retain, take_passed
 from moldau.storage.rolling import Limits
-from moldau.storage.segment import FEW_ENTRIES, Mark, Segment
+from moldau.storage.segment import Mark, Segment
 from moldau.storage.slow import at_once
 from moldau.storage.timestamps import TimedOffset, first_since, newest
 from moldau.terms import Code, TopicPartition
@@ -51,11 +51,11 @@ class Log:
     """
 
     __slots__ = (
-        "_flush_messages", "_interval", "_log_append_time", "active", "admission", "bases", "changed",
-        "cleaned_to", "config", "dir", "epochs", "epochs_changed", "findings", "folder", "high_watermark",
-        "known_producers", "last_flush_ms", "limits", "log_end_offset", "log_start_offset", "partition",
-        "recovery_point", "restart_point", "restarted", "sealed", "segments", "swap", "topic_id", "topic_id_saved",
-        "truncations",
+        "_interval", "_log_append_time", "active", "admission", "bases", "changed", "cleaned_to", "config", "dir",
+        "epochs", "epochs_changed", "findings", "flush_messages", "flush_wanted", "folder", "held_from",
+        "high_watermark", "known_producers", "last_flush_ms", "limits", "log_end_offset", "log_start_offset",
+        "partition", "recovery_point", "restart_point", "restarted", "saving", "sealed", "segments", "swap",
+        "topic_id", "topic_id_saved", "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -88,6 +88,10 @@ class Log:
         self.swap: Swap | None = None
         """A compacted segment that is about to take its place."""
         self.last_flush_ms = 0
+        self.flush_wanted = self.held_from = 0
+        """flush.messages wants what lies below the first to be durable, and what lies above the second waits for it."""
+        self.saving = 0
+        """Flushes that are under way and write the small files."""
         self.reconfigure(config)
 
     @classmethod
@@ -129,7 +133,7 @@ class Log:
         """Run under ``config`` from now on."""
         self.config = config
         self.limits = Limits(config, self.dir.random)
-        self._interval, self._flush_messages = config.index_interval_bytes, config.flush_messages
+        self._interval, self.flush_messages = config.index_interval_bytes, config.flush_messages
         self._log_append_time = config.log_append_time
         admission = self.dir.admissions.get(config)
         if admission is None:
@@ -153,6 +157,17 @@ class Log:
     def size(self) -> int:
         """Bytes in all segments."""
         return sum(segment.size for segment in self.segments)
+
+    @property
+    def awaits_flush(self) -> bool:
+        """Whether records wait for a flush that flush.messages wants."""
+        return self.flush_wanted > self.recovery_point
+
+    @property
+    def settled_end(self) -> int:
+        """Up to where this broker may answer for its records: the log's end, or where those begin that wait for a
+        flush."""
+        return self.log_end_offset if self.flush_wanted <= self.recovery_point else self.held_from
 
     # -- append -----------------------------------------------------------------------------------------------------
 
@@ -244,9 +259,9 @@ class Log:
         except OSError as error:
             raise self._failed_append(error) from error
         self.changed = True
-        self.log_end_offset = marks[-1].last_offset + 1
-        if self.log_end_offset - self.recovery_point >= self._flush_messages:
-            self.flush(now_ms=now_ms)
+        first, self.log_end_offset = self.log_end_offset, marks[-1].last_offset + 1
+        if self.log_end_offset - self.recovery_point >= self.flush_messages:
+            flushing.want(self, first, now_ms)
 
     def _account(self, batches: list[BatchHeader], marks: list[Mark]) -> None:
         """The batches are in the log: producers are remembered from here on."""
@@ -426,38 +441,11 @@ class Log:
 
         ``Flush.run`` may run off the loop; then hand it to ``end_flush``. ``whole``: with the whole index, for a stop.
         """
-        self.dir.ensure_online()
-        up_to = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
-        small_saved = self.topic_id_saved and not self.epochs_changed
-        if up_to <= self.recovery_point and small_saved and not whole and not self.sealed:
-            return None
-        with self.dir.watch:
-            small = {} if small_saved else small_files(self.topic_id, self.epochs)
-            first = self.segment_at(self.recovery_point)
-            dirty = [segment for segment in self.segments[first:] if segment.base_offset < up_to]
-            indexes = [s for s in dirty if whole or s is not self.active or s.unsynced_entries >= FEW_ENTRIES]
-            indexes += [segment for segment in self.sealed if segment not in indexes]
-            for segment in indexes:
-                segment.save_index()
-            self.sealed = []
-            flush = Flush(self.folder, dirty, up_to, small, indexes)
-            flush.truncations = self.truncations
-            self.topic_id_saved, self.epochs_changed = True, False
-            return flush
+        return flushing.begin(self, up_to, whole=whole)
 
     def end_flush(self, flush: Flush) -> None:
         """The flush has run: move the recovery point. DirOffline when it failed."""
-        flush.release()
-        assert flush.done or flush.error is not None, "a flush is ended before it was run"
-        if flush.error is not None:
-            # All of it is due again; a failed sync takes the directory offline, and is never repeated.
-            self.topic_id_saved, self.epochs_changed = self.topic_id is None, True
-            self.sealed += [s for s, _ in flush.indexes if s is not self.active and s in self.segments]
-            raise self.dir.judge(flush.error) from flush.error
-        if flush.truncations == self.truncations:
-            self.recovery_point = max(self.recovery_point, flush.up_to)
-            for segment, entries in flush.indexes:
-                segment.index_synced = entries
+        flushing.end(self, flush)
 
     def flush(self, up_to: int | None = None, now_ms: int = 0, *, whole: bool = False) -> None:
         """Make everything below ``up_to`` (default: the end) durable, here and now."""

@@ -17,7 +17,7 @@ from moldau.storage.checkpoints import MetaProperties, format_clean_shutdown, fo
 from moldau.storage.compactions import Compactions
 from moldau.storage.config import LogConfig
 from moldau.storage.damage import Damaged
-from moldau.storage.errors import DirOffline, LogError, UnusableFile
+from moldau.storage.errors import BrokenFile, DirOffline, LogError, UnusableFile
 from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir, NameSync, OpenFiles
 from moldau.storage.future import Futures
@@ -89,7 +89,7 @@ class LogDirs:
         """Lock every directory and check whose it is; write ``meta.properties`` where there is none.
 
         ValueError when a directory is another cluster's or node's, or another process holds it. A directory that cannot
-        be read is offline, not an error, as long as one is left.
+        be read, or does not say whose it is, is offline, not an error, as long as one is left.
         """
         for dir in self.dirs:
             try:
@@ -99,6 +99,8 @@ class LogDirs:
                 self._check_owner(dir, cluster_id, node_id, version)
             except OSError as error:
                 dir.fail(error)
+            except BrokenFile as error:
+                dir.fail(OSError(str(error)))
         if not self.online:
             raise DirOffline(
                 ", ".join(dir.path for dir in self.dirs), self.dirs[0].offline if self.dirs else "none given"
@@ -303,17 +305,29 @@ class LogDirs:
             if flush is not None:
                 due.append((log, flush))
 
-    def end_flush(self, log: Log, flush: Flush) -> None:
-        """The flush has run; DirOffline when it failed. Of a log that was deleted meanwhile, folder and all, nothing
-        needs to be durable, and what was missing there says nothing about the directory.
+    def end_flush(self, log: Log, flush: Flush) -> UnusableFile | None:
+        """The flush has run; DirOffline when it failed, or why this log alone cannot be flushed.
+
+        Of a log that was deleted meanwhile, folder and all, nothing needs to be durable, and what was missing there
+        says nothing about the directory.
         """
-        if self._holds(log):
-            try:
-                log.end_flush(flush)
-            except UnusableFile as error:
-                self.damaged.note(log.partition, "a flush", error)
+        try:
+            self.end_flush_of(log, flush)
+        except UnusableFile as error:
+            self.damaged.note(log.partition, "a flush", error)
+            return error
+        return None
+
+    def end_flush_of(self, log: Log, flush: Flush) -> None:
+        """The same; LogError also where only files of this log failed."""
+        if self.uses(log):
+            log.end_flush(flush)
         else:
             flush.release()
+
+    def uses(self, log: Log) -> bool:
+        """Whether this is the log of its partition, or a copy that is to be."""
+        return self._holds(log) or self.futures.holds(log)
 
     def _holds(self, log: Log) -> bool:
         return self.logs.get(log.partition) is log

@@ -31,14 +31,21 @@ class Slow:
         try:
             self._value = self._compute()
         except BatchError as error:
-            self._error = error
+            self._error = error.with_traceback(None)  # which knows all that was unpacked up to there
 
     def result(self) -> bytes:
-        """What was computed, now if that was not done yet; BatchError as it was raised."""
+        """What was computed, now if that was not done yet; BatchError as it was raised, once.
+
+        Whoever hears of the error may forget it, and all that stands in the frames it went through is free then.
+        """
         if self._value is None and self._error is None:
             self()
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
         assert self._value is not None
         return self._value
 

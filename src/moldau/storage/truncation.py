@@ -47,6 +47,7 @@ def truncate(log: Log, offset: int) -> None:
     log.truncations += 1
     log.log_end_offset = offset
     log.recovery_point = min(log.recovery_point, offset)
+    log.flush_wanted, log.held_from = min(log.flush_wanted, offset), min(log.held_from, offset)
     log.high_watermark = min(log.high_watermark, offset)
     log.cleaned_to = min(log.cleaned_to, log.active.base_offset)
     log.epochs_changed |= log.epochs.truncate_from_end(offset)
@@ -78,6 +79,7 @@ def restart_at(log: Log, offset: int, start: int) -> None:
     log.log_start_offset = start
     log.high_watermark = max(offset, start)
     log.recovery_point = min(log.recovery_point, offset)
+    log.flush_wanted = log.held_from = 0
     log.cleaned_to = -1
     log.known_producers = Producers(offset)
 

@@ -292,6 +292,16 @@ GROUPS = table(
          doc="Segment size of __consumer_offsets."),
 )
 
+QUOTAS = table(
+    _int("quota.window.num", default=11, low=1, importance=LOW,
+         doc="Windows over which the rate of a client is measured."),
+    _int("quota.window.size.seconds", default=1, low=1, importance=LOW, doc="Length of one of these windows."),
+    _int("controller.quota.window.num", default=11, low=1, importance=LOW,
+         doc="Windows whose controller mutations a client may make at once."),
+    _int("controller.quota.window.size.seconds", default=1, low=1, importance=LOW,
+         doc="Length of one of these windows."),
+)
+
 SECURITY = table(
     _text("ssl.client.auth", default="none", one_of=("required", "requested", "none"),
           doc="Whether clients must show a certificate."),
@@ -345,6 +355,7 @@ SECTIONS: dict[str, dict[str, ConfigKey]] = {
     "Topics and logs": _as_served(LOG),
     "Replication": _as_served(REPLICATION),
     "Groups": _as_served(GROUPS),
+    "Quotas of clients": _as_served(QUOTAS),
     "Security": _as_served(SECURITY),
     "Accepted without effect": INERT_KEYS,
 }

@@ -234,8 +234,6 @@ SSL = _without_effect(
 
 QUOTAS = _without_effect(
     "Quota windows of the Java quota framework.",
-    _int("quota.window.num", 11, low=1, importance=LOW),
-    _int("quota.window.size.seconds", 1, low=1, importance=LOW),
     _int("replication.quota.window.num", 11, low=1, importance=LOW),
     _int("replication.quota.window.size.seconds", 1, low=1, importance=LOW),
     _class("alter.config.policy.class.name", None, importance=LOW),
@@ -243,8 +241,6 @@ QUOTAS = _without_effect(
     _int("alter.log.dirs.replication.quota.window.size.seconds", 1, low=1, importance=LOW),
     _long("controller.performance.always.log.threshold.ms", 2000, low=0, internal=True),
     _long("controller.performance.sample.period.ms", 60000, low=100, internal=True),
-    _int("controller.quota.window.num", 11, low=1, importance=LOW),
-    _int("controller.quota.window.size.seconds", 1, low=1, importance=LOW),
     _class("client.quota.callback.class", None, importance=LOW),
 )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from struct import Struct
+from typing import TypedDict, Unpack
 
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
@@ -28,6 +29,7 @@ MAX_LENGTH = 0x7FFFFFFF
 _HEADER = Struct(">qiibIhiqqqhii")
 _OFFSET_EPOCH = (Struct(">q"), Struct(">i"))
 _CRC = Struct(">I")
+_LENGTH, _LENGTH_AT = Struct(">i"), 8
 _CRC_FROM = 21  # the CRC covers attributes to the end, so a leader may assign offset and epoch without touching it
 _CONTROL_KEY = Struct(">hh")
 
@@ -142,6 +144,22 @@ def headers(buffer: Buffer, start: int = 0) -> Iterator[tuple[int, BatchHeader]]
         pos = after
 
 
+def positions(buffer: Buffer) -> list[int]:
+    """Where each whole batch begins, and at last where the last one ends: by lengths alone, as far as ``headers`` goes.
+
+    [0] when there is no whole batch. No header is made.
+    """
+    unpack, found = _LENGTH.unpack_from, [0]
+    put, pos, end = found.append, 0, len(buffer)
+    while pos + HEADER_SIZE <= end:
+        (length,) = unpack(buffer, pos + _LENGTH_AT)
+        pos += LENGTH_OVERHEAD + length
+        if length < MIN_LENGTH or pos > end:
+            break
+        put(pos)
+    return found
+
+
 def check(buffer: Buffer, pos: int, header: BatchHeader) -> Code:
     """NONE, or CORRUPT_MESSAGE when length, magic or checksum of the batch at ``pos`` is wrong. Unpacks nothing."""
     end = pos + LENGTH_OVERHEAD + header.length
@@ -157,6 +175,19 @@ def patch(buffer: bytearray | memoryview, pos: int, base_offset: int, leader_epo
     offset_at, epoch_at = _OFFSET_EPOCH
     offset_at.pack_into(buffer, pos, base_offset)
     epoch_at.pack_into(buffer, pos + LENGTH_OVERHEAD, leader_epoch)
+
+
+class Fields(TypedDict, total=False):
+    """What a new batch's header says of its records; ``sealed`` has what is said of those that are left out."""
+
+    codec: int
+    base_offset: int
+    leader_epoch: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    control: bool
+    transactional: bool
 
 
 class Builder:
@@ -200,39 +231,22 @@ class Builder:
         self.count = delta + 1
         return delta
 
-    def finish(
-        self,
-        *,
-        codec: int = Codec.NONE,
-        base_offset: int = 0,
-        leader_epoch: int = -1,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-        base_sequence: int = -1,
-        control: bool = False,
-        transactional: bool = False,
-    ) -> bytes:
+    def stamp(self, timestamp: int) -> None:
+        """Give all records, which were added with the same time, another one."""
+        assert self._base == self._max, "records of several times cannot get one"
+        self._base = self._max = timestamp
+
+    def finish(self, **fields: Unpack[Fields]) -> bytes:
         """The batch's bytes; ValueError when it has no record. The builder stays, so it can be re-stamped."""
         if not self.count:
             raise ValueError("a batch needs at least one record")
-        payload = b"".join(self._parts)
-        if codec:
-            payload = compress(codec, payload)
-        attributes = codec | (_TRANSACTIONAL if transactional else 0) | (_CONTROL if control else 0)
-        length = MIN_LENGTH + len(payload)
-        if length > MAX_LENGTH:
-            raise ValueError(f"a batch of {length} bytes cannot be written: its length is an int32")
-        head = bytearray(HEADER_SIZE)
-        _HEADER.pack_into(
-            head, 0, base_offset, length, leader_epoch, 2, 0, attributes, self.count - 1, self._base, self._max,
-            producer_id, producer_epoch, base_sequence, self.count,
-        )  # fmt: skip
-        _CRC.pack_into(head, 17, crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:])))
-        return b"".join((head, payload))
+        return sealed(b"".join(self._parts), self.count, (self._base, self._max), **fields)
 
 
-def build(
-    records: Iterable[Entry],
+def sealed(
+    payload: Buffer,
+    count: int,
+    timestamps: tuple[int, int],
     *,
     codec: int = Codec.NONE,
     base_offset: int = 0,
@@ -243,15 +257,32 @@ def build(
     control: bool = False,
     transactional: bool = False,
 ) -> bytes:
+    """A batch of ``count`` records that are encoded in ``payload``, with their first and their largest timestamp.
+
+    ValueError when it would be longer than a batch can be.
+    """
+    if codec:
+        payload = compress(codec, payload)
+    attributes = codec | (_TRANSACTIONAL if transactional else 0) | (_CONTROL if control else 0)
+    length = MIN_LENGTH + len(payload)
+    if length > MAX_LENGTH:
+        raise ValueError(f"a batch of {length} bytes cannot be written: its length is an int32")
+    head = bytearray(HEADER_SIZE)
+    _HEADER.pack_into(
+        head, 0, base_offset, length, leader_epoch, 2, 0, attributes, count - 1, *timestamps,
+        producer_id, producer_epoch, base_sequence, count,
+    )  # fmt: skip
+    _CRC.pack_into(head, 17, crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:])))
+    return b"".join((head, payload))
+
+
+def build(records: Iterable[Entry], **fields: Unpack[Fields]) -> bytes:
     """One batch of (timestamp, key, value, headers); ValueError when there is no record."""
     builder = Builder()
     append = builder.append
     for timestamp, key, value, headers in records:
         append(timestamp, key, value, headers)
-    return builder.finish(
-        codec=codec, base_offset=base_offset, leader_epoch=leader_epoch, producer_id=producer_id,
-        producer_epoch=producer_epoch, base_sequence=base_sequence, control=control, transactional=transactional,
-    )  # fmt: skip
+    return builder.finish(**fields)
 
 
 def control_key(type: int, version: int = 0) -> bytes:
@@ -274,6 +305,14 @@ def payload(buffer: Buffer, pos: int = 0) -> tuple[BatchHeader, bytes]:
 
     The checksum is not looked at (see ``check``).
     """
+    header, packed = packed_payload(buffer, pos)
+    data = decompress(header.codec, packed)
+    check_count(header, data)
+    return header, data
+
+
+def packed_payload(buffer: Buffer, pos: int = 0) -> tuple[BatchHeader, memoryview]:
+    """Header and records, packed as they are, of the batch at ``pos``; BatchError when it is cut short or not v2."""
     if pos + HEADER_SIZE > len(buffer):
         raise BatchError("a batch is cut short in its header")
     header = read_header(buffer, pos)
@@ -282,10 +321,13 @@ def payload(buffer: Buffer, pos: int = 0) -> tuple[BatchHeader, bytes]:
         raise BatchError(f"a batch of format {header.magic}: only format 2 is read")
     if header.length < MIN_LENGTH or end > len(buffer):
         raise BatchError(f"a batch of {header.length} bytes is cut short or malformed")
-    data = decompress(header.codec, memoryview(buffer)[pos + HEADER_SIZE : end])
+    return header, memoryview(buffer)[pos + HEADER_SIZE : end]
+
+
+def check_count(header: BatchHeader, data: bytes) -> None:
+    """BatchError when the unpacked ``data`` cannot be as many records as the header claims."""
     if header.count < 0 or header.count * MIN_RECORD_SIZE > len(data):
         raise BatchError(f"a batch claims {header.count} records in {len(data)} bytes")
-    return header, data
 
 
 def renumbered(plain: bytes, header: BatchHeader, codec: int) -> bytes:

@@ -1,7 +1,7 @@
 """Bytes <-> messages: one decoder and one encoder per (class, version), generated as Python source on first use.
 
 Runs of fixed fields share one Struct; every length is checked against the bytes that remain before memory is taken
-(reliability law X6). Large record fields are never copied when the caller passes ``cuts``. What a message looks like is
+(law X6). Large record fields are never copied when the caller passes ``cuts``. What a message looks like is
 ``moldau.wire.schema``; frames and headers are ``moldau.wire.frames``. What is too much for one turn of a loop is
 decoded and encoded in slices. Source: protocol guide; KIP-482. Read next: ``decoder.py``, ``encoder.py``.
 """

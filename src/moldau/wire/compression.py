@@ -19,6 +19,10 @@ MAX_RATIO = 1024
 FREE_OUTPUT_BYTES = 16 << 20
 """...but growth up to here is never asked about: a megabyte of equal records packs to a few dozen bytes."""
 
+PIECE_BYTES, PIECES = 1 << 20, 32
+"""What comes out of a gzip payload is gathered in pieces of this size, or in so many: zlib copies each of them, and
+meanwhile no other thread goes on."""
+
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 _XERIAL_BLOCK = 32 << 10
@@ -105,18 +109,21 @@ def _gzip_unpack(data: Buffer, cap: int) -> bytes:
     out: list[bytes] = []
     room = cap + 1
     rest: Buffer = data
+    most = max(PIECE_BYTES, cap // PIECES)
     while rest:  # members may follow one another (RFC 1952, 2.2)
         unpacker = zlib.decompressobj(wbits=31)
-        try:
-            part = unpacker.decompress(rest, room)
-        except zlib.error as error:
-            raise BatchError(f"broken gzip payload: {error}") from None
-        out.append(part)
-        room -= len(part)
-        if room <= 0:
-            raise _too_large(Codec.GZIP, len(data), cap)
-        if not unpacker.eof:
-            raise BatchError("a gzip payload is cut short")
+        while not unpacker.eof:
+            try:
+                part = unpacker.decompress(rest, min(most, room))
+            except zlib.error as error:
+                raise BatchError(f"broken gzip payload: {error}") from None
+            out.append(part)
+            room -= len(part)
+            if room <= 0:
+                raise _too_large(Codec.GZIP, len(data), cap)
+            rest = unpacker.unconsumed_tail
+            if len(part) < most and not unpacker.eof:
+                raise BatchError("a gzip payload is cut short")
         rest = unpacker.unused_data
     return b"".join(out)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from moldau.image import NO_LEADER, Delta, Image, Partition, image_from, image_hash, snapshot_records
-from moldau.image.image import MANY
 from moldau.image.index import Index
 from moldau.image.partition import LOST, MIGRATING, UNASSIGNED, to_record
+from moldau.image.prepared import MANY
 from moldau.image.registration import Broker
 from moldau.wire.records import metadata as records
 from moldau.wire.records.framing import pack_metadata, unpack_metadata

@@ -234,6 +234,9 @@ class FaultyDisk:
     def lock(self, path: str) -> bool:
         return True
 
+    def is_replaced(self, path: str) -> bool:
+        return False
+
     # -- the end of a life
 
     def process_killed(self) -> FaultyDisk:

@@ -18,6 +18,7 @@ from moldau.storage.raw_records import raw_records
 from moldau.storage.reader import batches
 from moldau.storage.swap import in_place
 from moldau.terms import Code
+from moldau.terms.value import replace
 from moldau.wire.batch import BatchHeader, build, headers, payload, records
 from moldau.wire.compression import Codec
 from tests.rooms.storage.faulty_disk import Crash, FaultyDisk
@@ -39,6 +40,34 @@ def reopen(disk: FaultyDisk, config: LogConfig) -> tuple[LogDirs, Log]:
     dirs = LogDirs(disk, ["/d"])
     dirs.load(lambda _: config)
     return dirs, dirs.logs[P]
+
+
+@pytest.mark.parametrize(
+    ("records", "size", "codec", "quick"),
+    [
+        (100, 10, Codec.NONE, True),
+        (100, 10, Codec.GZIP, True),
+        (50_000, 0, Codec.GZIP, False),
+        (100, 2_000, Codec.NONE, False),
+        (40, 2_000, Codec.GZIP, False),
+    ],
+    ids=["few", "few, packed", "many that pack well", "many bytes", "packed bytes that may be very many"],
+)
+def test_a_run_is_quick_by_what_it_unpacks_not_by_what_it_reads(
+    records: int, size: int, codec: Codec, quick: bool
+) -> None:
+    dirs, log = begin(replace(COMPACT, internal_segment_bytes=1 << 20))
+    dice = random.Random(1)
+    data = build([(0, b"k", dice.randbytes(size), ()) for _ in range(records)], codec=codec)
+    for _ in range(2):
+        assert log.append_leader(bytearray(data), 0, 0).code is Code.NONE
+    log.high_watermark = log.log_end_offset
+    log.roll()
+    log.flush()
+    dirs.checkpoint()
+    compaction = plan(log, 0)
+    assert compaction is not None
+    assert compaction.is_quick(1 << 18, 1 << 15, 1 << 15) is quick
 
 
 # -- retention

@@ -24,6 +24,7 @@ class OffsetCommitValue(Message, versions=(0, 4), flexible=4):
     metadata: str = at(0, "string")
     commit_timestamp: int = at(0, "int64")
     expire_timestamp: int = at(1, "int64", until=1, default=-1)
+    topic_id: bytes = at(4, "uuid", tag=0)
 
 
 class GroupMetadataKey(Message, versions=(2, 2), flexible=None):
