@@ -12,7 +12,7 @@ from enum import IntEnum
 from moldau.image.partition import Key
 from moldau.image.registration import Endpoint, FeatureRange
 from moldau.terms.value import field, value
-from moldau.wire.records.metadata import ConfigRecord
+from moldau.wire.records.metadata import ClientQuotaRecord, ConfigRecord
 
 # ---- brokers and controllers
 
@@ -76,7 +76,7 @@ class Heartbeat:
 
 @value(kw_only=True)
 class BrokerRefused:
-    """A broker's connection closed and its address refuses a new one: fast death (HC-4)."""
+    """A broker's connection closed and its address refuses a new one: fast death."""
 
     broker_id: int
     broker_epoch: int
@@ -93,7 +93,7 @@ class BrokersGone:
 @value(kw_only=True)
 class TakeStock:
     """What a controller that has just read the whole cluster begins with: who of the loaded brokers is dead, and whose
-    process died and is back (PS-2)."""
+    process died and is back."""
 
     dead: tuple[int, ...] = ()
     back: tuple[int, ...] = ()
@@ -190,10 +190,10 @@ class AdoptPartitions:
 
 @value(kw_only=True)
 class AdoptConfigs:
-    """Settings that somebody wrote where the plane keeps them: they stand already, and were judged when they were read.
-    Those of topics that are not there are nobody's."""
+    """Settings and quotas that somebody wrote where the plane keeps them: they stand already, and were judged when they
+    were read. Those of topics that are not there are nobody's."""
 
-    records: tuple[ConfigRecord, ...]
+    records: tuple[ConfigRecord | ClientQuotaRecord, ...]
 
 
 # ---- partitions
@@ -237,7 +237,7 @@ class ElectLeaders:
 
 @value(kw_only=True)
 class RebalanceLeaders:
-    """The periodic look at imbalance (PE-1)."""
+    """The periodic look at imbalance."""
 
 
 @value(kw_only=True)
@@ -308,6 +308,21 @@ class AlterConfigs:
     """The old request: every key that is not named goes. Operations are all SET."""
 
     resources: tuple[ConfigChange, ...]
+    validate_only: bool = False
+
+
+@value(kw_only=True)
+class QuotaChange:
+    """Changes of one entity's quotas: its (type, name) pairs, None for the default; and (key, value), None takes it
+    away."""
+
+    entity: tuple[tuple[str, str | None], ...]
+    quotas: tuple[tuple[str, float | None], ...]
+
+
+@value(kw_only=True)
+class AlterClientQuotas:
+    changes: tuple[QuotaChange, ...]
     validate_only: bool = False
 
 

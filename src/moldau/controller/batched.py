@@ -22,6 +22,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Work = Generator[Sequence[Struct], View, Decision]
+Large = Callable[[T], Callable[[View], Generator[Sequence[Struct], View, tuple[Sequence[Struct], R]]] | None]
 TEXT_CHARS = 1 << 12
 """So much text of a setting counts as another record: a part's batch stays far below ``bounds.BATCH_BYTES_MAX``."""
 LOOKED_AT = 20
@@ -63,18 +64,27 @@ def batched(
     items: Iterable[T],
     decide_one: Callable[[View, T], tuple[Sequence[Struct], R | None]],
     close: Callable[[View, list[Struct]], list[Struct]] | None = None,
-) -> Generator[Sequence[Struct], View, tuple[list[Struct], list[R]]]:
+    large: Large[T, R] | None = None,
+) -> Generator[Sequence[Struct], View, tuple[Sequence[Struct], list[R]]]:
     """Decide item by item: the records of the last part, and what came of all that had a result.
 
-    ``close`` is given the records of each part, and returns those that stand in the log for them.
+    ``close`` is given the records of each part, and returns those that stand in the log for them. ``large`` decides
+    with pauses, and is None for items that need none: what it writes is a part of its own.
     """
     records: list[Struct] = []
     results: list[R] = []
     spent = 0
     for item in items:
-        if spent >= view.settings.partitions_at_once:
+        work = None if large is None else large(item)
+        if spent >= view.settings.partitions_at_once or (work is not None and records):
             view = yield records if close is None else close(view, records)
             records, spent = [], 0
+        if work is not None:
+            whole, one = yield from work(view)
+            results.append(one)
+            view = yield whole
+            spent = 0
+            continue
         made, result = decide_one(view, item)
         records += made
         if result is not None:

@@ -2,7 +2,7 @@
 
 Decides who is registered, fenced or leaving; what that means for partitions is in ``failures.py``. Sessions are soft
 state: what a decision remembers of them stands in ``Decision.sessions``.
-Rules: KIP-631, KIP-841, KIP-858, KIP-966, KAFKA-16952; HC-1, HC-3, HC-4, CS-1; laws C7, C12.
+Rules: KIP-631, KIP-841, KIP-858, KIP-966, KAFKA-16952; laws C7, C12.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def _leaving(caught_up: bool) -> Heartbeaten:
 
 
 def broker_refused(view: View, ask: BrokerRefused) -> Decision:
-    """Fence a broker whose address refuses connections, at once: a wrong guess costs one election (HC-4)."""
+    """Fence a broker whose address refuses connections, at once: a wrong guess costs one election."""
     broker = view.image.brokers.get(ask.broker_id)
     if broker is None or broker.epoch != ask.broker_epoch or broker.fenced:
         return Decision([], Moved(count=0))
@@ -231,7 +231,7 @@ def broker_refused(view: View, ask: BrokerRefused) -> Decision:
 
 
 def brokers_gone(view: View, ask: BrokersGone) -> Decision:
-    """Fence brokers whose registrations have ended (LI-3)."""
+    """Fence brokers whose registrations have ended."""
     known = [
         id
         for id, epoch in ask.brokers

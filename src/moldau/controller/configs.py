@@ -25,7 +25,7 @@ from moldau.terms.config_key import ConfigError, ConfigKey, Kind, shown
 from moldau.terms.dynamic_config import DYNAMIC_KEYS, refused_names
 from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
 from moldau.terms.topic_config import TOPIC_KEYS, check_offered
-from moldau.wire.records.metadata import ConfigRecord
+from moldau.wire.records.metadata import ClientQuotaRecord, ConfigRecord
 from moldau.wire.schema import Struct
 
 _MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
@@ -167,7 +167,13 @@ def _new_value(
 def adopt_configs(view: View, ask: AdoptConfigs) -> Decision:
     """Take settings over that stand already, as they are, with what they mean for partitions at once."""
     there = view.image.names
-    records = [r for r in ask.records if r.resource_type != Resource.TOPIC or r.resource_name in there]
+    records = [
+        record
+        for record in ask.records
+        if isinstance(record, ClientQuotaRecord)
+        or record.resource_type != Resource.TOPIC
+        or record.resource_name in there
+    ]
     return Decision([*records, *_consequences(view, records)], Done())
 
 
@@ -194,7 +200,7 @@ def _consequences(view: View, records: Sequence[Struct]) -> list[Struct]:
     names = {record.name for record in records if isinstance(record, ConfigRecord)}
     if not names & {_MIN_ISR, _UNCLEAN}:
         return []
-    after = view.image.with_settings(records)
+    after = view.image.with_settings(record for record in records if isinstance(record, ConfigRecord))
     then = View(after, view.soft, view.facts)
     changes: list[Struct] = []
     if _MIN_ISR in names and view.elr:

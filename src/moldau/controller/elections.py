@@ -1,4 +1,4 @@
-"""Elections on request and in the background: preferred, unclean, and the periodic rebalance of leaders (PE-1, C11).
+"""Elections on request and in the background: preferred, unclean, and the periodic rebalance of leaders (C11).
 
 Who qualifies is decided in ``selectors.py``; what an election changes, in ``change.py``.
 """
@@ -106,7 +106,7 @@ def rebalance_leaders(view: View, ask: RebalanceLeaders) -> Work:
 
 
 def imbalanced(view: View, broker_id: int, astray: int) -> bool:
-    """Whether a broker's imbalance, the share of its preferred partitions led elsewhere, is above the limit (PE-1)."""
+    """Whether a broker's imbalance, the share of its preferred partitions led elsewhere, is above the limit."""
     return astray * 100 > view.settings.imbalance_percentage * view.image.index.preferred[broker_id]
 
 

@@ -29,7 +29,7 @@ def fence(view: View, broker_ids: Iterable[int]) -> list[Any]:
 
 
 def take_stock(view: View, dead: Iterable[int], back: Iterable[int]) -> list[Any]:
-    """Records that fence brokers and elect for partitions that nobody leads: a cluster that was just read (PS-2).
+    """Records that fence brokers and elect for partitions that nobody leads: a cluster that was just read.
 
     Who is ``back`` from a death that nobody saw may have lost its last records, as after any unclean shutdown.
     """
@@ -58,7 +58,7 @@ def mark_unfenced(view: View, broker_id: int) -> BrokerRegistrationChangeRecord:
 
 
 def begin_shutdown(view: View, broker_id: int) -> list[Any]:
-    """Records that put a broker into controlled shutdown: it leaves every ISR, and others lead (CS-1)."""
+    """Records that put a broker into controlled shutdown: it leaves every ISR, and others lead."""
     return [_mark(view, broker_id, leaving=True), *leave(view, frozenset({broker_id}))]
 
 

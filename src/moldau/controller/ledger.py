@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from moldau.controller import asks, brokers, configs, elections, features, isr, migration, parts, reassignment, topics
+from moldau.controller import (
+    asks,
+    brokers,
+    configs,
+    elections,
+    features,
+    isr,
+    migration,
+    parts,
+    quotas,
+    reassignment,
+    topics,
+)
 from moldau.controller.batched import Rest, Work, begun, continued
 from moldau.controller.facts import Decision, Facts, Soft, View
 from moldau.image import Image
@@ -41,6 +53,7 @@ DECISIONS: dict[type, Callable[[View, Any], Decision | Work]] = {  # Any: each t
     asks.AssignReplicasToDirs: reassignment.assign_directories,
     asks.IncrementalAlterConfigs: configs.incremental_alter_configs,
     asks.AlterConfigs: configs.alter_configs,
+    asks.AlterClientQuotas: quotas.alter_client_quotas,
     asks.UpdateFeatures: features.update_features,
     asks.AllocateProducerIds: features.allocate_producer_ids,
 }

@@ -113,8 +113,8 @@ class Placer:
             self._chance.shuffle(rack.fenced.brokers)
 
 
-def place(image: Image, count: int, factor: int, chance: Chance) -> list[tuple[int, ...]] | Problem:
-    """Replicas for ``count`` new partitions, or INVALID_REPLICATION_FACTOR in words."""
+def place_on(image: Image, factor: int, chance: Chance) -> Placer | Problem:
+    """Who hands out replicas of new partitions, or INVALID_REPLICATION_FACTOR in words."""
     brokers = [broker for broker in image.brokers.values() if not broker.in_controlled_shutdown]
     why = None
     if factor <= 0:
@@ -128,8 +128,13 @@ def place(image: Image, count: int, factor: int, chance: Chance) -> list[tuple[i
         )
     if why is not None:
         return Problem(Code.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition {factor} time(s): {why}")
-    placer = Placer(brokers, chance)
-    return [placer.place(factor) for _ in range(count)]
+    return Placer(brokers, chance)
+
+
+def place(image: Image, count: int, factor: int, chance: Chance) -> list[tuple[int, ...]] | Problem:
+    """Replicas for ``count`` new partitions, or INVALID_REPLICATION_FACTOR in words."""
+    placer = place_on(image, factor, chance)
+    return placer if isinstance(placer, Problem) else [placer.place(factor) for _ in range(count)]
 
 
 def bad_assignment(image: Image, replicas: Sequence[int], factor: int | None = None) -> Problem | None:

@@ -1,4 +1,4 @@
-"""Reassignment of replicas, KRaft style: union first, then the target once it is in sync; cancel restores (RA-1, RA-2).
+"""Reassignment of replicas, KRaft style: union first, then the target once it is in sync; cancel restores.
 
 The steps after the first follow from ISR changes: ``change.py`` ends a reassignment when every replica that stays is in
 the ISR. Law C10: current -> union -> target, or back. Source: KIP-455, KIP-860 (changing the replication factor).
@@ -47,12 +47,24 @@ def _move(view: View, move: Move, records: list[Struct], any_factor: bool) -> Pr
             Code.INVALID_REPLICATION_FACTOR,
             f"The replication factor would change from {len(partition.original_replicas)} to {len(move.replicas)}.",
         )
+    problem = problem or _dead_newcomer(view, partition, move.replicas)
     if problem is not None:
         return problem
     record = change(partition, move.topic, _wish(partition, move.replicas), Standing(view))
     if record is not None:
         records.append(record)
     return FINE
+
+
+def _dead_newcomer(view: View, partition: Partition, replicas: tuple[int, ...]) -> Problem | None:
+    """Why a move cannot begin: a broker that is fenced would have to copy the partition, and the move would hang.
+
+    A replica that is there already may be down: it stays where it is, and comes back by itself.
+    """
+    dead = next((r for r in replicas if r not in partition.replicas and view.image.brokers[r].fenced), None)
+    if dead is None:
+        return None
+    return Problem(Code.INVALID_REPLICA_ASSIGNMENT, f"Broker {dead} is to get a replica, and it is not alive.")
 
 
 def _wish(partition: Partition, target: tuple[int, ...]) -> Wish:

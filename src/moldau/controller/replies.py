@@ -159,6 +159,14 @@ class FeaturesUpdated:
 
 
 @value(kw_only=True)
+class QuotasAltered:
+    """How each change went, in the order of the ask."""
+
+    results: tuple[Problem, ...]
+    code: Code = Code.NONE
+
+
+@value(kw_only=True)
 class ProducerIdsAllocated:
     start: int
     length: int

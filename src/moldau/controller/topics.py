@@ -7,7 +7,8 @@ files as they apply it, and a topic id never comes back (C8).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 
 from moldau.controller.asks import (
     AdoptPartitions,
@@ -21,7 +22,18 @@ from moldau.controller.batched import Work, batched
 from moldau.controller.config_rules import wrong_together
 from moldau.controller.configs import checked_new_configs
 from moldau.controller.facts import FINE, Decision, Problem, View
-from moldau.controller.placement import bad_assignment, place
+from moldau.controller.large_topics import (
+    Known,
+    Parts,
+    Placed,
+    checked,
+    made,
+    partition_of,
+    placed,
+    settled,
+    without_pauses,
+)
+from moldau.controller.placement import bad_assignment
 from moldau.controller.replies import (
     DeleteResult,
     Done,
@@ -35,41 +47,75 @@ from moldau.controller.sizes import settings_too_large, topic_too_large
 from moldau.image import Topic
 from moldau.image.configs import Resource, Setting, Source, topic_setting, visible_topic_keys
 from moldau.image.partition import Partition, to_record
+from moldau.image.prepared import Prepared
 from moldau.terms import NO_UUID, Code
 from moldau.terms.ids import METADATA_TOPIC, is_topic_name
+from moldau.terms.named import NamedTuple
 from moldau.wire.records.metadata import ConfigRecord, RemoveTopicRecord, TopicRecord
-from moldau.wire.schema import Struct
+from moldau.wire.schema import Message, Struct
 
-Placed = list[tuple[int, ...]]
-
-
+Created = tuple[Sequence[Struct], TopicResult]
+Added = tuple[Sequence[Struct], tuple[str, Problem]]
 _TOO_MANY = Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 def create_topics(view: View, ask: CreateTopics) -> Work:
     """Create what can be created. The same name twice in one ask is refused twice."""
-    count = Counter(topic.name for topic in ask.topics)
-    names = _Names(view, count)
-    defaults: dict[str, Setting] = {}
-    written = 0
+    creation = _Creation(view, ask)
+    records, results = yield from batched(view, ask.topics, creation.create, large=creation.large)
+    return Decision(records, TopicsCreated(topics=tuple(results)))
 
-    def create(view: View, topic: NewTopic) -> tuple[list[Struct], TopicResult]:
-        nonlocal written
-        if count[topic.name] > 1:
-            why = f"Create topics request includes the topic {topic.name} more than once."
-            return [], TopicResult(name=topic.name, problem=Problem(Code.INVALID_REQUEST, why))
-        outcome = _create(view, topic, names, defaults)
-        if not isinstance(outcome, Problem) and written + len(outcome[0]) > view.settings.max_records:
+
+class _Creation:
+    """One ask for new topics, under way."""
+
+    def __init__(self, view: View, ask: CreateTopics) -> None:
+        self._count = Counter(topic.name for topic in ask.topics)
+        self._names = _Names(view, self._count)
+        self._defaults: dict[str, Setting] = {}
+        self._validate_only = ask.validate_only
+        self._at_once, self._most = view.settings.partitions_at_once, view.settings.max_records
+        self._usual = view.settings.number(view.image, "num.partitions")
+        self._written = 0
+
+    def create(self, view: View, topic: NewTopic) -> Created:
+        """Records and result of one topic."""
+        twice = self._twice(topic)
+        return self._take(topic, _create(view, topic, self._names, self._defaults) if twice is None else twice)
+
+    def large(self, topic: NewTopic) -> Callable[[View], Parts[Created]] | None:
+        """What creates a topic of very many partitions, if this is one."""
+        count = len(topic.assignments) or (self._usual if topic.partitions == -1 else topic.partitions)
+        if not self._at_once < count <= self._most or self._twice(topic) is not None:
+            return None
+        return lambda view: self._create_in_parts(view, topic)
+
+    def _create_in_parts(self, view: View, topic: NewTopic) -> Parts[Created]:
+        view, outcome, configs = yield from settled(
+            view, lambda view: _checked(view, topic, self._names), lambda view, configs: _made(view, topic, configs)
+        )
+        if isinstance(outcome, Problem):
+            return self._take(topic, outcome)
+        assert configs is not None, "what was made was made with settings"
+        partitions = outcome.runs[0].partitions.values()
+        settings = _effective(view, configs, self._defaults)
+        return self._take(topic, _created(view, topic, outcome, partitions, settings))
+
+    def _twice(self, topic: NewTopic) -> Problem | None:
+        if self._count[topic.name] == 1:
+            return None
+        why = f"Create topics request includes the topic {topic.name} more than once."
+        return Problem(Code.INVALID_REQUEST, why)
+
+    def _take(self, topic: NewTopic, outcome: Created | Problem) -> Created:
+        if not isinstance(outcome, Problem) and self._written + len(outcome[0]) > self._most:
             outcome = _TOO_MANY
         if isinstance(outcome, Problem):
             return [], TopicResult(name=topic.name, problem=outcome)
-        made, result = outcome
-        written += len(made)
-        names.take(topic.name)
-        return [] if ask.validate_only else made, result
-
-    records, results = yield from batched(view, ask.topics, create)
-    return Decision(records, TopicsCreated(topics=tuple(results)))
+        records, result = outcome
+        self._written += len(records)
+        self._names.take(topic.name)
+        return [] if self._validate_only else records, result
 
 
 class _Names:
@@ -112,10 +158,8 @@ def bad_name(name: str) -> Problem | None:
     return Problem(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
 
 
-def _create(
-    view: View, topic: NewTopic, names: _Names, defaults: dict[str, Setting]
-) -> tuple[list[Struct], TopicResult] | Problem:
-    """Records and result of one topic. ``defaults``: what all new topics have, as far as it was looked up before."""
+def _checked(view: View, topic: NewTopic, names: _Names) -> dict[str, str] | Problem:
+    """The settings of a topic that can be created, as far as its partitions can be."""
     problem = bad_name(topic.name)
     if problem is not None:
         return problem
@@ -129,32 +173,45 @@ def _create(
     configs = checked_new_configs(topic.configs)
     if isinstance(configs, Problem):
         return configs
-    wrong = wrong_together(view, Resource.TOPIC, configs) or settings_too_large(view.settings, configs)
-    if wrong is not None:
-        return wrong
-    placed = _assigned(view, topic) if topic.assignments else _placed(view, topic)
-    if isinstance(placed, Problem):
-        return placed
-    id = view.chance.uuid()
-    assert id not in view.image.topics, "a topic id came twice"
-    partitions = _new_partitions(view, id, 0, placed)
+    return wrong_together(view, Resource.TOPIC, configs) or settings_too_large(view.settings, configs) or configs
+
+
+def _create(view: View, topic: NewTopic, names: _Names, defaults: dict[str, Setting]) -> Created | Problem:
+    """Records and result of one topic. ``defaults``: what all new topics have, as far as it was looked up before."""
+    configs = _checked(view, topic, names)
+    if isinstance(configs, Problem):
+        return configs
+    _, replicas = without_pauses(view, _replicas(view, topic))
+    if isinstance(replicas, Problem):
+        return replicas
+    id = _new_id(view)
+    partitions = _new_partitions(view, id, 0, replicas)
     if isinstance(partitions, Problem):
         return partitions
-    if (large := topic_too_large(view.settings, partitions)) is not None:
-        return large
-    records: list[Struct] = [TopicRecord(name=topic.name, topic_id=id)]
-    records += [
-        ConfigRecord(resource_type=2, resource_name=topic.name, name=name, value=value)
-        for name, value in sorted(configs.items())
-    ]
-    records += map(to_record, partitions)
-    return records, TopicResult(
-        name=topic.name,
-        topic_id=id,
-        partitions=len(placed),
-        replication_factor=len(placed[0]),
-        configs=_effective(view, configs, defaults),
-    )
+    records = [*_head(topic, id, configs), *map(to_record, partitions)]
+    return _created(view, topic, records, partitions, _effective(view, configs, defaults))
+
+
+def _made(view: View, topic: NewTopic, configs: dict[str, str]) -> Parts[tuple[View, Prepared | Problem]]:
+    """The records of one topic, with pauses."""
+    view, replicas = yield from _replicas(view, topic)
+    if isinstance(replicas, Problem):
+        return view, replicas
+    id = _new_id(view)
+    return (yield from made(view, _head(topic, id, configs), id, 0, replicas))
+
+
+def _new_id(view: View) -> bytes:
+    id = view.chance.uuid()
+    assert id not in view.image.topics, "a topic id came twice"
+    return id
+
+
+def _head(topic: NewTopic, id: bytes, configs: dict[str, str]) -> list[Message]:
+    """The records of a topic before those of its partitions."""
+    named = sorted(configs.items())
+    settings = [ConfigRecord(resource_type=2, resource_name=topic.name, name=name, value=text) for name, text in named]
+    return [TopicRecord(name=topic.name, topic_id=id), *settings]
 
 
 def _effective(view: View, configs: dict[str, str], defaults: dict[str, Setting]) -> tuple[tuple[str, Setting], ...]:
@@ -167,70 +224,91 @@ def _effective(view: View, configs: dict[str, str], defaults: dict[str, Setting]
     )
 
 
-def _assigned(view: View, topic: NewTopic) -> Placed | Problem:
+def _created(
+    view: View,
+    topic: NewTopic,
+    records: Sequence[Struct],
+    partitions: Collection[Partition],
+    settings: tuple[tuple[str, Setting], ...],
+) -> Created | Problem:
+    """The records of a topic, which may be too large, and its result. ``settings``: all that it will have."""
+    if (large := topic_too_large(view.settings, partitions)) is not None:
+        return large
+    first = next(iter(partitions))
+    return records, TopicResult(
+        name=topic.name,
+        topic_id=first.topic_id,
+        partitions=len(partitions),
+        replication_factor=len(first.replicas),
+        configs=settings,
+    )
+
+
+def _replicas(view: View, topic: NewTopic) -> Parts[tuple[View, Placed | Problem]]:
+    """Replicas of the new topic's partitions, with pauses."""
+    return (yield from (_assigned if topic.assignments else _placed)(view, topic))
+
+
+def _assigned(view: View, topic: NewTopic) -> Parts[tuple[View, Placed | Problem]]:
     """Replicas as given by hand: partitions 0..n-1, all with as many replicas."""
     if topic.replication_factor != -1:
         why = "A manual partition assignment was specified, but replication factor was not set to -1."
-        return Problem(Code.INVALID_REQUEST, why)
+        return view, Problem(Code.INVALID_REQUEST, why)
     if topic.partitions != -1:
         why = "A manual partition assignment was specified, but numPartitions was not set to -1."
-        return Problem(Code.INVALID_REQUEST, why)
+        return view, Problem(Code.INVALID_REQUEST, why)
     if len(topic.assignments) > view.settings.max_records:
-        return _TOO_MANY
+        return view, _TOO_MANY
     given: dict[int, tuple[int, ...]] = {}
-    factor: int | None = None
-    for number, replicas in topic.assignments:
+
+    def wrong(view: View, one: tuple[int, tuple[int, ...]]) -> Problem | None:
+        number, replicas = one
         if number in given:
             why = f"Found multiple manual partition assignments for partition {number}"
             return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
-        problem = bad_assignment(view.image, replicas, factor)
-        if problem is not None:
-            return problem
+        factor = len(next(iter(given.values()))) if given else None
         given[number] = replicas
-        factor = len(replicas)
-    if sorted(given) != list(range(len(given))):
+        return bad_assignment(view.image, replicas, factor)
+
+    view, problem = yield from checked(view, topic.assignments, wrong)
+    if problem is not None:
+        return view, problem
+    if max(given) != len(given) - 1 or min(given) != 0:
         why = "partitions should be a consecutive 0-based integer sequence"
-        return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
-    return [given[number] for number in range(len(given))]
+        return view, Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
+    return view, [given[number] for number in range(len(given))]
 
 
-def _placed(view: View, topic: NewTopic) -> Placed | Problem:
+def _placed(view: View, topic: NewTopic) -> Parts[tuple[View, Placed | Problem]]:
     """Replicas by the placer, for the numbers given or the defaults."""
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         why = "Replication factor must be larger than 0, or -1 to use the default value."
-        return Problem(Code.INVALID_REPLICATION_FACTOR, why)
+        return view, Problem(Code.INVALID_REPLICATION_FACTOR, why)
     if topic.partitions < -1 or topic.partitions == 0:
-        return Problem(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+        wrong = "Number of partitions was set to an invalid non-positive value."
+        return view, Problem(Code.INVALID_PARTITIONS, wrong)
     count = topic.partitions
     if count == -1:
         count = view.settings.number(view.image, "num.partitions")
     if count > view.settings.max_records:  # refused before it is placed: the work would be done for nothing
-        return _TOO_MANY
+        return view, _TOO_MANY
     factor = topic.replication_factor
     if factor == -1:
         factor = view.settings.number(view.image, "default.replication.factor")
-    return place(view.image, count, factor, view.chance)
+    return (yield from placed(view, count, factor))
 
 
 def _new_partitions(
     view: View, topic_id: bytes, first: int, placed: Sequence[tuple[int, ...]]
 ) -> list[Partition] | Problem:
-    """Partitions ``first``.. with all active replicas in the ISR, led by the first of them. Of a thousand partitions
-    most have the same replicas as others: what these mean is looked up once."""
-    partitions = []
-    known: dict[tuple[int, ...], tuple[tuple[int, ...], tuple[bytes, ...]]] = {}
+    """Partitions ``first``.. of a topic."""
+    partitions: list[Partition] = []
+    known: Known = {}
     for number, replicas in enumerate(placed, first):
-        if replicas not in known:
-            active = tuple(r for r in replicas if view.image.is_active(r))
-            known[replicas] = active, tuple(view.default_directory(r) for r in replicas)
-        isr, directories = known[replicas]
-        if not isr:  # only by hand: the placer gives every partition an active leader
-            why = (
-                f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
-                "controlled shutdown."
-            )
-            return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
-        partitions.append(Partition(topic_id, number, replicas, isr, leader=isr[0], directories=directories))
+        partition = partition_of(view, known, topic_id, number, replicas)
+        if isinstance(partition, Problem):
+            return partition
+        partitions.append(partition)
     return partitions
 
 
@@ -281,30 +359,60 @@ def adopt_partitions(view: View, ask: AdoptPartitions) -> Decision:
 
 
 def create_partitions(view: View, ask: CreatePartitions) -> Work:
-    """Add partitions to topics; fewer than there are is refused (LI-2)."""
-    count = Counter(item.name for item in ask.topics)
-    written = 0
-
-    def add(view: View, item: MorePartitions) -> tuple[list[Struct], tuple[str, Problem]]:
-        nonlocal written
-        if count[item.name] > 1:
-            return [], (item.name, Problem(Code.INVALID_REQUEST, "Duplicate topic name."))
-        outcome = _more(view, item)
-        if not isinstance(outcome, Problem):
-            present = view.image.topics[view.image.names[item.name]].partitions.values()
-            outcome = topic_too_large(view.settings, (*present, *outcome)) or outcome
-        if not isinstance(outcome, Problem) and written + len(outcome) > view.settings.max_records:
-            outcome = _TOO_MANY
-        if isinstance(outcome, Problem):
-            return [], (item.name, outcome)
-        written += len(outcome)
-        return [] if ask.validate_only else list(map(to_record, outcome)), (item.name, FINE)
-
-    records, results = yield from batched(view, ask.topics, add)
+    """Add partitions to topics; fewer than there are is refused."""
+    addition = _Addition(view, ask)
+    records, results = yield from batched(view, ask.topics, addition.add, large=addition.large)
     return Decision(records, PartitionsCreated(topics=tuple(results)))
 
 
-def _more(view: View, item: MorePartitions) -> list[Partition] | Problem:
+class _Addition:
+    """One ask for more partitions, under way."""
+
+    def __init__(self, view: View, ask: CreatePartitions) -> None:
+        self._count = Counter(item.name for item in ask.topics)
+        self._first = view
+        self._validate_only = ask.validate_only
+        self._written = 0
+
+    def add(self, view: View, item: MorePartitions) -> Added:
+        """Records and result of one topic."""
+        return without_pauses(view, self._add(view, item))
+
+    def large(self, item: MorePartitions) -> Callable[[View], Parts[Added]] | None:
+        """What adds very many partitions to a topic, if this is to be done."""
+        topic = self._first.image.topic(item.name)
+        count = item.count - (0 if topic is None else len(topic.partitions))
+        if not self._first.settings.partitions_at_once < count <= self._first.settings.max_records:
+            return None
+        return lambda view: self._add(view, item)
+
+    def _add(self, view: View, item: MorePartitions) -> Parts[Added]:
+        if self._count[item.name] > 1:
+            return [], (item.name, Problem(Code.INVALID_REQUEST, "Duplicate topic name."))
+        view, outcome, growing = yield from settled(
+            view, lambda view: _growing(view, item), lambda view, growing: _more(view, item, growing)
+        )
+        if not isinstance(outcome, Problem) and growing is not None:
+            partitions = view.image.topics[growing.id].partitions.values()
+            new = (one for run in outcome.runs for one in run.partitions.values())
+            outcome = topic_too_large(view.settings, chain(partitions, new)) or outcome
+        if not isinstance(outcome, Problem) and self._written + len(outcome) > view.settings.max_records:
+            outcome = _TOO_MANY
+        if isinstance(outcome, Problem):
+            return [], (item.name, outcome)
+        self._written += len(outcome)
+        return [] if self._validate_only else outcome, (item.name, FINE)
+
+
+class _Growing(NamedTuple):
+    """A topic that is to have more partitions: how many it has, and how many replicas each."""
+
+    id: bytes
+    now: int
+    factor: int
+
+
+def _growing(view: View, item: MorePartitions) -> _Growing | Problem:
     topic = view.image.topic(item.name)
     if topic is None:
         return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
@@ -320,20 +428,27 @@ def _more(view: View, item: MorePartitions) -> list[Partition] | Problem:
     added = item.count - now
     if added > view.settings.max_records:
         return _TOO_MANY
-    factor = len(topic.partitions[0].original_replicas)
-    if item.assignments is None:
-        placed = place(view.image, added, factor, view.chance)
-        if isinstance(placed, Problem):
-            return placed
-        return _new_partitions(view, topic.id, now, placed)
-    if len(item.assignments) != added:
+    if item.assignments is not None and len(item.assignments) != added:
         why = (
             f"Attempted to add {added} additional partition(s), but only {len(item.assignments)} assignment(s) were "
             "specified."
         )
         return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
-    for replicas in item.assignments:
-        problem = bad_assignment(view.image, replicas, factor)
+    return _Growing(topic.id, now, len(topic.partitions[0].original_replicas))
+
+
+def _more(view: View, item: MorePartitions, growing: _Growing) -> Parts[tuple[View, Prepared | Problem]]:
+    """The records of a topic's new partitions, with pauses."""
+    replicas: Placed | Problem
+    if item.assignments is None:
+        view, replicas = yield from placed(view, item.count - growing.now, growing.factor)
+        if isinstance(replicas, Problem):
+            return view, replicas
+    else:
+        replicas = list(item.assignments)
+        view, problem = yield from checked(
+            view, replicas, lambda view, one: bad_assignment(view.image, one, growing.factor)
+        )
         if problem is not None:
-            return problem
-    return _new_partitions(view, topic.id, now, item.assignments)
+            return view, problem
+    return (yield from made(view, (), growing.id, growing.now, replicas))

@@ -17,7 +17,7 @@ from moldau.terms.named import NamedTuple
 
 
 class Persist(NamedTuple):
-    """Write the election state durably (KR-2), before anything after it."""
+    """Write the election state durably, before anything after it."""
 
     election: ElectionState
 

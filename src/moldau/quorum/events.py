@@ -40,7 +40,7 @@ class Unreachable(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The peer's host is up and nobody listens there: its process is dead (KR-7)."""
+    """The peer's host is up and nobody listens there: its process is dead."""
 
     peer: int
     ask: Ask

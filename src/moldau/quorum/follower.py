@@ -197,7 +197,7 @@ def snapshot_answered(turn: Turn, peer: int, ask: SnapshotAsk, answer: SnapshotA
 
 
 def fetch_failed(turn: Turn, peer: int, ask: FetchAsk | SnapshotAsk, *, dead: bool) -> None:
-    """No answer. Try again at once, then with a back-off; a dead leader is not waited for (KR-7)."""
+    """No answer. Try again at once, then with a back-off; a dead leader is not waited for."""
     role = _own(turn, peer, ask)
     if role is None:
         _rediscover(turn)

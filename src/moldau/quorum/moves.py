@@ -102,7 +102,7 @@ def become_leader(turn: Turn) -> None:
 
 
 def become_resigned(turn: Turn) -> None:
-    """Give leadership up and tell the voters, the one with the longest log first among the successors (KR-6)."""
+    """Give leadership up and tell the voters, the one with the longest log first among the successors."""
     role = turn.role
     assert isinstance(role, Leader), f"only a leader resigns, not {role}"
     best_first = sorted(role.voters.values(), key=lambda voter: (-voter.end_offset, voter.key.id))

@@ -1,4 +1,4 @@
-"""The roles of KR-4, each a frozen class that owns its luggage: what is forgotten with the role is held by it.
+"""The roles of Kafka's Raft, each a frozen class that owns its state: what is forgotten with the role is held by it.
 
 Every role can say its epoch, the leader it knows and the vote it gave in that epoch: that is what ``quorum-state``
 keeps. The vote and the leader survive every move inside an epoch (a vote forgotten is a second leader). Moves are in
@@ -19,7 +19,7 @@ from moldau.terms.value import field, value
 
 @value
 class Unattached:
-    """Follows nobody. With a vote it is what KR-4 calls Voted. An observer has no deadline: it looks for the leader."""
+    """Follows nobody. With a vote it is Kafka's Voted. An observer has no deadline: it looks for the leader."""
 
     epoch: int
     voted: ReplicaKey | None = None
@@ -128,7 +128,7 @@ class Follower:
     """Fetches from ``leader``, one ask at a time.
 
     ``heard``: the leader has answered a fetch in this epoch, so pre-votes are refused. ``stand_at_ms``: the leader's
-    process is gone (KR-7), stand then; and grant pre-votes meanwhile. ``bids``: how often we stood in vain since.
+    process is gone, stand then; and grant pre-votes meanwhile. ``bids``: how often we stood in vain since.
     """
 
     epoch: int

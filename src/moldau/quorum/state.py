@@ -26,7 +26,7 @@ class At(NamedTuple):
 
 
 class ElectionState(NamedTuple):
-    """What must survive a restart (KR-2). ``leader`` and ``voted`` are of ``epoch``."""
+    """What must survive a restart. ``leader`` and ``voted`` are of ``epoch``."""
 
     epoch: int = 0
     leader: int | None = None
@@ -35,7 +35,7 @@ class ElectionState(NamedTuple):
 
 @value(kw_only=True)
 class Timing:
-    """How long a replica waits, in milliseconds. The defaults are Kafka's; the fast death (KR-7) is ours."""
+    """How long a replica waits, in milliseconds. The defaults are Kafka's; the fast death is ours."""
 
     election_timeout_ms: int = 1000  # controller.quorum.election.timeout.ms
     election_backoff_max_ms: int = 1000  # controller.quorum.election.backoff.max.ms

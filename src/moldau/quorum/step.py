@@ -1,4 +1,4 @@
-"""The machine's door: ``start`` (KR-3), ``step``, ``deadline_ms``. Here every change of the election state is
+"""The machine's door: ``start``, ``step``, ``deadline_ms``. Here every change of the election state is
 persisted first.
 
 "Persist, then speak" is done once, for all: handlers only change the role, and whenever the election state after a step
@@ -44,7 +44,7 @@ from moldau.terms.value import replace
 
 
 def start(quorum: Quorum, election: ElectionState, at: At) -> tuple[Quorum, list[do.Effect]]:
-    """The state after a restart, from what was persisted and the log (KR-3); ``quorum.role`` is not looked at.
+    """The state after a restart, from what was persisted and the log; ``quorum.role`` is not looked at.
 
     Where both a leader and a vote are on record the leader decides: the vote is kept, and refused again to others.
     """

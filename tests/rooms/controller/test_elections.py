@@ -70,7 +70,7 @@ def test_an_unknown_type_of_election_is_refused_as_a_whole() -> None:
 
 
 def imbalanced_desk(**settings: object) -> Desk:
-    """PE-1: 15 partitions, 3 brokers; broker 2 leads one of its five."""
+    """15 partitions, 3 brokers; broker 2 leads one of its five."""
     desk = Desk(3, **settings)
     orders = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
     desk.create("t", *(orders[n % 3] for n in range(15)))

@@ -21,7 +21,7 @@ def test_a_registration_has_the_number_that_the_plane_gave_it() -> None:
 
 
 def test_a_bounce_that_nobody_saw_is_seen_by_its_number() -> None:
-    """LI-6: the session was lost and made again; the broker leaves every ISR, and may join them again."""
+    """The session was lost and made again; the broker leaves every ISR, and may join them again."""
     at = desk()
     at.create("t", (0, 1, 2))
     epoch = at.broker(1).epoch

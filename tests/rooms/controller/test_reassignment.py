@@ -44,7 +44,7 @@ def desk() -> Desk:
 
 
 def test_replicas_go_through_the_union_and_the_leader_with_them() -> None:
-    """RA-1: OAR {1,2,3}, RAR {4,5,6}. Election and the end of the move are one change here, not two."""
+    """OAR {1,2,3}, RAR {4,5,6}. Election and the end of the move are one change here, not two."""
     d = desk()
     assert look(d) == ({1, 2, 3}, 1, {1, 2, 3})
     assert move(d, 4, 5, 6) == Code.NONE
@@ -157,6 +157,18 @@ def test_a_move_that_cannot_be_is_refused(wish: dict[str, Any], code: Code) -> N
     replicas = wish.pop("replicas", (4, 5, 6))
     assert move(d, *replicas, **wish) == code
     assert d.records == []
+
+
+def test_a_broker_that_is_down_gets_no_replica_and_keeps_those_it_has() -> None:
+    d = desk()
+    for id in (3, 5):
+        d.ask(BrokerRefused(broker_id=id, broker_epoch=d.broker(id).epoch))
+    assert move(d, 1, 5) == Code.INVALID_REPLICA_ASSIGNMENT
+    assert not d.partition("t").reassigning
+    assert move(d, 3, 4) == Code.NONE
+    assert d.partition("t").adding == (4,)
+    d.ask(BrokerRefused(broker_id=4, broker_epoch=d.broker(4).epoch))
+    assert move(d, 4, 3, 2) == Code.NONE, "one that the move has added already is no newcomer"
 
 
 def test_a_change_of_the_replication_factor_can_be_forbidden() -> None:

@@ -19,7 +19,7 @@ def codes(desk: Desk, *topics: NewTopic, **fields: Any) -> list[Code]:
 
 
 def test_three_partitions_on_three_brokers_get_three_leaders_and_full_isrs() -> None:
-    """LI-1: topic test on brokers 0, 1, 2."""
+    """Topic test on brokers 0, 1, 2."""
     desk = Desk(3)
     id = desk.create("test", (0, 1, 2), (1, 2, 0), (2, 0, 1))
     assert [type(record) for record in desk.records] == [records.TopicRecord] + [records.PartitionRecord] * 3

@@ -158,7 +158,7 @@ def test_a_follower_far_behind_loads_a_snapshot(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_dead_leader_is_replaced_long_before_any_timeout(seed: int) -> None:
-    """KR-7: refused connections are news enough; the fetch timeout would be two seconds."""
+    """Refused connections are news enough; the fetch timeout would be two seconds."""
     world = seeded(seed, voters=3)
     world.run_for(3000)
     leader = world.leader()
@@ -186,7 +186,7 @@ def test_a_voter_back_from_isolation_deposes_nobody(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_leadership_is_handed_over_in_a_few_round_trips(seed: int) -> None:
-    """KR-6: the first successor stands at once; nobody waits for a timeout."""
+    """The first successor stands at once; nobody waits for a timeout."""
     world = seeded(seed, voters=3)
     leader = warmed_up(world)
     at = world.now

@@ -1,4 +1,4 @@
-"""The start rules (KR-3), exhaustively: every election state on record, against every log end."""
+"""The start rules, exhaustively: every election state on record, against every log end."""
 
 from __future__ import annotations
 

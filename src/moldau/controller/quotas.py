@@ -1,0 +1,54 @@
+"""Quotas of users, clients and addresses, altered entity by entity: each as a whole or not at all (KIP-546).
+
+What an entity and a value may be is ``moldau.terms.quota_config``. Who keeps clients to them: ``moldau.broker.quotas``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from moldau.controller.asks import AlterClientQuotas, QuotaChange
+from moldau.controller.batched import Work, batched
+from moldau.controller.facts import FINE, Decision, Problem, View
+from moldau.controller.replies import QuotasAltered
+from moldau.image.quotas import entity, quota, quota_record
+from moldau.terms import Code
+from moldau.terms.quota_config import wrong_entity, wrong_quota
+from moldau.wire.schema import Struct
+
+
+def alter_client_quotas(view: View, ask: AlterClientQuotas) -> Work:
+    """Set quotas and take them away."""
+    named = Counter(frozenset(change.entity) for change in ask.changes)
+
+    def alter(view: View, change: QuotaChange) -> tuple[list[Struct], Problem]:
+        if named[frozenset(change.entity)] > 1:
+            return [], Problem(Code.INVALID_REQUEST, "Each entity must appear at most once.")
+        made = _records(view, change)
+        if isinstance(made, str):
+            return [], Problem(Code.INVALID_REQUEST, made)
+        return [] if ask.validate_only else made, FINE
+
+    records, results = yield from batched(view, ask.changes, alter)
+    return Decision(records, QuotasAltered(results=tuple(results)))
+
+
+def _records(view: View, change: QuotaChange) -> list[Struct] | str:
+    """What one change writes, or what is wrong with it."""
+    wrong = wrong_entity(change.entity)
+    if wrong is not None:
+        return wrong
+    of = entity(change.entity)
+    keys = [key for key, _ in change.quotas]
+    records: list[Struct] = []
+    for key, value in change.quotas:
+        if keys.count(key) > 1:
+            return f"Duplicate quota key {key:.100}"
+        now = quota(view.image, of, key)
+        if value is not None:
+            wrong = wrong_quota(of, key, value)
+            if wrong is not None:
+                return wrong
+        if value != now:
+            records.append(quota_record(of, key, value))
+    return records
