@@ -11,8 +11,10 @@ from collections.abc import Awaitable, Callable, Generator, Hashable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.broker.api import CONTROLLER, handler
+from moldau.broker.peers import PassedOn, Peers
 from moldau.broker.seldom import Seldom
 from moldau.client.lines import RequestTimedOut
+from moldau.ports import Clock
 from moldau.ports.rare import UNREACHED_CONTROLLER
 from moldau.terms import Code
 from moldau.wire.schema import Message
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+TURN_MS = 5
+"""Work that has gone on for so long in one turn of the loop goes on in the next one."""
 RETRY_MS = 20
 RETRY_MAX_MS = 500
 WIRE_MS = 30_000
@@ -37,10 +41,10 @@ class LocalContext:
     __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "kind", "listener")
     peer_host = "local"
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, client: PassedOn | None = None) -> None:
         self.api_key = message.api_key
-        self.api_version = message.versions[1]
-        self.client_id: str | None = None
+        self.api_version = message.versions[1] if client is None else client.highest
+        self.client_id = None if client is None else client.client_id
         self.connection: Any = None
         self.correlation_id = 0
         self.kind = CONTROLLER
@@ -69,9 +73,16 @@ class Asking:
 
         A connection on which no answer came within ``timeout_ms`` is closed.
         """
-        return await self._ask(message, timeout_ms, self._node.peers.ask)
+        return await self._ask(message, timeout_ms)
 
-    async def _ask(self, message: Message, timeout_ms: int | None, ask: Callable[..., Awaitable[Any]]) -> Any:
+    async def _ask(
+        self,
+        message: Message,
+        timeout_ms: int | None,
+        client: PassedOn | None = None,
+        *,
+        passed_on: bool = False,
+    ) -> Any:  # Any: the response of the request, as of `Line.ask`
         node = self._node
         leader, _ = node.plane.leader
         if leader is None:
@@ -79,23 +90,28 @@ class Asking:
         if (rare := node.world.rare) is not None and rare(UNREACHED_CONTROLLER):
             raise ConnectionError("the controller is not reached")
         if leader == node.config.node_id and node.office is not None:
-            answer = handler(message.api_key, CONTROLLER)(node, message, LocalContext(message))
+            answer = handler(message.api_key, CONTROLLER)(node, message, LocalContext(message, client))
             return await answer if inspect.isawaitable(answer) else answer
-        address = node.voters().get(leader)
+        address: tuple[str, int] | None = node.voters().get(leader)
         if address is None:
             raise ConnectionError(f"controller {leader} has no known address")
-        return await ask(*address, message, timeout_ms)
+        peers: Peers = node.peers
+        if passed_on:
+            return await peers.pass_on(*address, message, timeout_ms, who=client)
+        return await peers.ask(*address, message, timeout_ms)
 
-    async def patiently(self, message: Message, timeout_ms: int = 30_000, who: Hashable = None) -> Any:
+    async def patiently(
+        self, message: Message, timeout_ms: int = 30_000, who: Hashable = None, client: PassedOn | None = None
+    ) -> Any:  # Any: the response of the request, as of `Line.ask`
         """Ask until an active controller answers or time is up; then the last answer, or ConnectionError. ``who`` is
-        the client's connection."""
+        the client's connection; ``client`` is given where it matters to the controller who asks."""
         node, clock = self._node, self._node.world.clock
         deadline_ms = clock.monotonic_ms() + timeout_ms
         wait_ms: float = RETRY_MS
         while True:
             answer, error = None, None
             try:
-                answer = await self._within(message, max(deadline_ms - clock.monotonic_ms(), 1), who)
+                answer = await self._within(message, max(deadline_ms - clock.monotonic_ms(), 1), who, client)
                 if not is_elsewhere(answer):
                     return answer
             except OSError as failure:
@@ -108,7 +124,9 @@ class Asking:
             await self._wait(wait_ms)
             wait_ms = min(wait_ms * 2, RETRY_MAX_MS) if node.plane.leader == known else RETRY_MS
 
-    async def _within(self, message: Message, wait_ms: int, who: Hashable) -> Any:
+    async def _within(
+        self, message: Message, wait_ms: int, who: Hashable, client: PassedOn | None
+    ) -> Any:  # Any: as `_ask`
         """The answer, if it comes in time. What was asked is never called off: it may be half decided, and the
         connection it went over is not ours alone. So who gave up once waits for that answer before it is passed on
         again: the impatient would have more requests at the controller than the patient."""
@@ -124,7 +142,7 @@ class Asking:
             raise ConnectionError(f"{self._unanswered} requests wait for the controller's answer already")
         self._unanswered += 1
         wire_ms = wait_ms if wait_ms > WIRE_MS else None
-        asked = asyncio.ensure_future(self._ask(message, wire_ms, self._node.peers.pass_on))
+        asked = asyncio.ensure_future(self._ask(message, wire_ms, client, passed_on=True))
         waiting = True
 
         def answered(_: object) -> None:
@@ -210,21 +228,30 @@ async def in_turns(tasks: Any, work: Generator[None, None, T]) -> T:
 
 
 class Pace:
-    """Counts work, and says when the loop should turn."""
+    """Counts work, and says when the loop should turn. With a clock, time counts too: what a call to the file system
+    takes is not known beforehand."""
 
-    __slots__ = ("_done", "step")
+    __slots__ = ("_began_ms", "_clock", "_done", "step")
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, clock: Clock | None = None) -> None:
         self.step = step
+        self._clock = clock
+        self._began_ms = -1
         self._done = 0
 
     def spent(self, count: int) -> bool:
         """``count`` more is done; whether that is enough for one turn."""
         self._done += count
-        if self._done < self.step:
+        if self._done < self.step and not (self._clock is not None and self._took_long(self._clock.monotonic_ms())):
             return False
-        self._done = 0
+        self._done, self._began_ms = 0, -1
         return True
+
+    def _took_long(self, now_ms: int) -> bool:
+        """Whether this turn's work goes on for so long already; its first piece, which began it, is not counted."""
+        if self._began_ms < 0:
+            self._began_ms = now_ms
+        return now_ms - self._began_ms >= TURN_MS
 
 
 def at_once_or_in_turns(tasks: Any, work: Generator[None, None, T]) -> T | Awaitable[T]:

@@ -33,6 +33,8 @@ KEY_BYTES = 150
 """What one key of the offset map takes: a digest, an offset, and their places in the table."""
 SMALL_BYTES = 1 << 18
 """Less is compacted on the cleaner's thread: it takes no longer than a process takes to start."""
+SMALL_RECORDS, SMALL_PACKED = 1 << 15, 1 << 15
+"""...and so is what holds no more records than that would, as they are: packed, these bytes unpack to 32 MB at most."""
 PROCESS = "moldau.admin.cleaner"
 
 
@@ -167,7 +169,7 @@ class Cleaning:
     def _run(self, compaction: Compaction) -> None:
         """One run, on a cleaner thread; a large one in a process of its own, which leaves the loop alone."""
         apart = self._world.apart
-        if apart is None or compaction.bytes <= SMALL_BYTES:
+        if apart is None or compaction.is_quick(SMALL_BYTES, SMALL_RECORDS, SMALL_PACKED):
             compaction.run(paced(self._rate, self._stopped.wait))
             return
         try:

@@ -1,8 +1,8 @@
 """How many connections a broker takes, from one address, in a second: max.connections and its kin (KIP-402, KIP-612).
 
-Decides whether a new connection is served, held (not read from until there is room) or refused. Limits may change at
-any time. With several listeners the brokers' own is never held: replication must not wait for clients. Asked by
-``network/``.
+Decides whether a new connection is served, held (not read from until there is room) or refused; one from an address
+that makes them faster than its quota allows is held for a while and then closed. Limits may change at any time. With
+several listeners the brokers' own is never held: replication must not wait for clients. Asked by ``network/``.
 """
 
 from __future__ import annotations
@@ -33,11 +33,28 @@ class Held(Protocol):
 
     def refuse(self) -> None: ...
 
+    def turn_away(self, wait_ms: int) -> None: ...
+
+
+class AddressQuotas(Protocol):
+    """The quotas of addresses."""
+
+    @property
+    def limits_addresses(self) -> bool: ...
+
+    def connect_ms(self, address: str) -> int: ...
+
 
 class ConnectionLimits:
     """One broker's limits over the listeners that count. ``setting`` looks a key up as it is now."""
 
-    def __init__(self, world: World, setting: Callable[[str], Any]) -> None:
+    def __init__(
+        self,
+        world: World,
+        setting: Callable[[str], Any],  # Any: a value of the kind that its key has
+        quotas: AddressQuotas | None = None,
+    ) -> None:
+        self._quotas = quotas
         self._clock = world.clock
         self._tasks = world.tasks
         self._setting = setting
@@ -60,6 +77,9 @@ class ConnectionLimits:
         ip = _ip(connection)
         if self._by_ip[ip] >= self._overrides.get(ip, self._most_per_ip):
             connection.refuse()
+            return
+        if self._quotas is not None and self._quotas.limits_addresses and (wait_ms := self._quotas.connect_ms(ip)):
+            connection.turn_away(wait_ms)
             return
         self._by_ip[ip] += 1
         if not self._waiting and self._room():

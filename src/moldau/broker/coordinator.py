@@ -44,9 +44,10 @@ from moldau.groups.facts import (
     refuse,
 )
 from moldau.image import Delta, Image
-from moldau.ports import Handle
+from moldau.ports import Handle, pools
 from moldau.ports.rare import LOADING_COORDINATOR
 from moldau.storage import LogError
+from moldau.storage.slow import Slow
 from moldau.terms import Code
 from moldau.wire.schema import Message
 
@@ -232,7 +233,9 @@ class Coordinator:
         count = 0
         try:
             for number, record in enumerate(replay.records()):
-                if record is not None:
+                if isinstance(record, Slow):
+                    await self._world.tasks.off_loop(record, pools.COMPUTING)
+                elif record is not None:
                     led.shard.apply(record)
                     count += 1
                 if number % LOADED_AT_ONCE == 0:

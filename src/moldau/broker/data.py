@@ -2,7 +2,7 @@
 
 Starts and stops them in order and runs the periodic passes (flush, checkpoint, retention, deletion, compaction), the
 slow
-ones off the loop. Watches that no disk call is overdue: a node whose disk hangs stops its heartbeats (fault F16).
+ones off the loop. Watches that no disk call is overdue: a node whose disk hangs stops its heartbeats.
 Decides nothing about any record: ``storage`` and ``replicas.py`` do.
 """
 
@@ -20,6 +20,7 @@ from moldau.broker.asking import in_turns, pause
 from moldau.broker.cleaning import Cleaning
 from moldau.broker.coordinator import Coordinator
 from moldau.broker.formatting import METADATA_FOLDER, FormatRefused
+from moldau.broker.lost import flush_failed
 from moldau.broker.replicas import Replicas
 from moldau.broker.surroundings import Surroundings
 from moldau.client.connection import connect
@@ -32,7 +33,6 @@ from moldau.storage.folder import LogDir
 from moldau.storage.loading import DirLoad
 from moldau.storage.log import Log
 from moldau.storage.log_dirs import LogDirs
-from moldau.storage.names import LOCK
 from moldau.storage.offset_files import Checkpoint
 
 log = logging.getLogger("moldau.data")
@@ -162,8 +162,7 @@ class DataSide:
             disk.sync_dir(folder.rpartition("/")[0])
 
     def _dir_failed(self, dir: LogDir) -> None:
-        """A directory is of no use any more. Without any, neither is the broker: whoever finds it gone leads on
-        (F14)."""
+        """A directory is of no use any more. Without any, neither is the broker: whoever finds it gone leads on."""
         log.error("log directory %s is offline: %s", dir.path, dir.offline)
         config = self._node.config
         holds_metadata = not config.on_zookeeper and dir.path == config.metadata_dir
@@ -270,7 +269,9 @@ class DataSide:
         for partition_log, flush in flushes:
             await self._world.tasks.off_loop(flush.run, pools.log_directory(path))
             try:
-                self.log_dirs.end_flush(partition_log, flush)
+                trouble = self.log_dirs.end_flush(partition_log, flush)
+                if trouble is not None:
+                    flush_failed(self.replicas, partition_log, trouble)
             except LogError as error:  # its directory is offline now; the flushes of others are ended all the same
                 self.replicas.failed(error)
 
@@ -299,18 +300,16 @@ class DataSide:
         while not self._stopped:
             self._probe_sent_ms = self._world.clock.monotonic_ms()
             for dir in self.log_dirs.online:
-                touch = partial(self._touch, dir.path)
-                error = await self._world.tasks.off_loop(touch, pools.probe(dir.path))
+                error = await self._world.tasks.off_loop(partial(self._touch, dir), pools.probe(dir.path))
                 if error is not None and error.errno in FATAL and dir.offline is None:
                     dir.fail(error)
             self._probe_sent_ms = None
             await pause(self._world.tasks, PROBE_MS)
 
-    def _touch(self, path: str) -> OSError | None:
+    @staticmethod
+    def _touch(dir: LogDir) -> OSError | None:
         try:
-            file = self._world.disk.open(f"{path}/{LOCK}", create=True)
-            file.pwrite((b"\n",), 0)
-            file.close()
+            dir.touch()
         except OSError as error:
             return error
         return None
@@ -340,6 +339,7 @@ class DataSide:
         self.cleaning.stop()
         self.coordinator.stop()
         self.replicas.stop()
+        await self.replicas.flushes.ended()
         await self._idle.wait()
 
     async def close(self, broker_epoch: int) -> None:

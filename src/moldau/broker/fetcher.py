@@ -16,7 +16,8 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from moldau.broker.following import Following, Sent, retry_wait_ms
+from moldau.broker.following import FLUSHING, Following, Sent, retry_wait_ms
+from moldau.broker.lost import append_failed
 from moldau.broker.peers import ask_over
 from moldau.broker.replica import Key, Replica
 from moldau.client.lines import Line
@@ -129,6 +130,21 @@ class Fetcher:
         wait_ms = following.next_backoff_ms(self._backoff_max_ms)
         following.timer = self._tasks.call_later(wait_ms, lambda: self._unblock(following))
 
+    def flushed(self, replica: Replica) -> None:
+        """What was fetched of it is durable, as far as that is wanted: a leader may hear how far it is."""
+        following = self.followed.get(replica.key)
+        if following is not None and following.timer is FLUSHING:
+            self._wake(0)
+            self._unblock(following)
+
+    def _await_flushes(self) -> None:
+        """Leave out what has records that are not durable and should be: a leader takes what is fetched next for an
+        acknowledgement of all before it."""
+        for following in list(self._dirty.values()):
+            if following.replica.log.awaits_flush:
+                self._leave_session(following)
+                following.timer = FLUSHING
+
     def _hold_back(self) -> None:
         """Leave out what is throttled and has had its share, until there is more."""
         for following in list(self._dirty.values()):
@@ -166,6 +182,8 @@ class Fetcher:
             return
         if self._throttles.following.on:
             self._hold_back()
+        if self._replicas.flushes:
+            self._await_flushes()
         if not self._in_flight:
             if self._told_epoch != self._around.broker_epoch():
                 # Registered again: a leader notes by partition who fetches, and what is quiet would stay unnamed.
@@ -390,8 +408,9 @@ class Fetcher:
                 now_ms = self._around.world.clock.wall_ms()
                 appended = replica.log.append_follower(part.records, now_ms, replica.machine.leader_epoch)
             except LogError as error:
-                self._replicas.failed(error)
-                self._block(following)
+                append_failed(self._replicas, replica, error)
+                if self.followed.get(replica.key) is following:
+                    self._block(following)
                 return
             replica.traffic.replicated_in += len(part.records)
             if appended.code is not Code.NONE:

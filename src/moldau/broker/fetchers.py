@@ -52,6 +52,12 @@ class Fetchers:
             fetcher.stop()
             del self._fetchers[place]
 
+    def flushed(self, replica: Replica) -> None:
+        """What was fetched is durable, as far as that is wanted: fetch on."""
+        place = self._place_of.get(replica.key)
+        if place is not None:
+            self._fetchers[place].flushed(replica)
+
     def reconfigure(self) -> None:
         """num.replica.fetchers may have changed: share the partitions out anew."""
         count: int = self._replicas.around.config["num.replica.fetchers"]

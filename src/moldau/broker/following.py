@@ -23,6 +23,15 @@ class Sent(NamedTuple):
     opens_session: bool
 
 
+class _Flushing:
+    """Stands for a timer while a partition is left out until its records are durable; nothing runs out."""
+
+    def cancel(self) -> None: ...
+
+
+FLUSHING: Handle = _Flushing()
+
+
 class Following:
     """One partition in a fetcher. ``timer`` is set while it is left out after an error."""
 

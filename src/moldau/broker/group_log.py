@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator
 from moldau.groups.codec import pack, unpack
 from moldau.groups.records import GroupRecord, Record
 from moldau.storage import Log
+from moldau.storage.slow import Slow, unpacked
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
 from moldau.wire import batch
 from moldau.wire.batch import BatchHeader, ControlType
 from moldau.wire.codec import Malformed
-from moldau.wire.compression import BatchError
+from moldau.wire.compression import BatchError, output_cap
 
 log = logging.getLogger("moldau.groups")
 
@@ -80,9 +81,10 @@ class Replay:
         self.left_out = 0
         """How many records and batches could not be read."""
 
-    def records(self) -> Iterator[Record | None]:
+    def records(self) -> Iterator[Record | Slow | None]:
         """Every record in order; None in place of one that is not kept or cannot be read, and after each batch: the
-        reader may pause at any of them. LogError when the disk fails."""
+        reader may pause at any of them. A ``Slow`` is called, anywhere, before the next is asked for: a batch that
+        unpacks to much. LogError when the disk fails."""
         while self._at < self._end:
             self._at = max(self._at, self._log.log_start_offset)  # retention and compaction go on meanwhile
             data = self._log.read(self._at, READ_BYTES, up_to=self._end)
@@ -102,7 +104,7 @@ class Replay:
         if self.left_out == LEFT_OUT_SHOWN:
             log.warning("what else cannot be read of this group log is only counted")
 
-    def _batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record | None]:
+    def _batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record | Slow | None]:
         code = batch.check(data, position, header)
         if code is not Code.NONE:
             self.leave_out(header.base_offset, code.name, "batch")
@@ -111,6 +113,9 @@ class Replay:
         elif header.is_transactional:
             held = self._open.setdefault(header.producer_id, [])
             for record in self._records(data, position, header):
+                if isinstance(record, Slow):
+                    yield record
+                    continue
                 if record is not None:
                     held.append(record)
                 yield None
@@ -128,9 +133,12 @@ class Replay:
         if commits:
             yield from held
 
-    def _records(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record | None]:
+    def _records(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record | Slow | None]:
         try:
-            for entry in batch.records(data, position):
+            _, packed = batch.packed_payload(data, position)
+            plain = yield from unpacked(header.codec, packed, output_cap(len(packed)))
+            batch.check_count(header, plain)
+            for entry in batch.records_of(header, plain):
                 record = None
                 try:
                     if entry.key is not None:

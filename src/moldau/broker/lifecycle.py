@@ -1,8 +1,8 @@
-"""A broker's life with the controller: register, beat, be unfenced, ask leave to go (MD-2, HC-1..3, CS-1).
+"""A broker's life with the controller: register, beat, be unfenced, ask leave to go.
 
 Registers until it is accepted, beats every broker.heartbeat.interval.ms, and at once whenever a beat could change
 something (metadata caught up, controller changed, shutdown wanted). Beats are gated by the loop and the disk: a node
-whose disk hangs falls silent, and is fenced (fault F16). What the controller makes of it is ``moldau.controller``.
+whose disk hangs falls silent, and is fenced. What the controller makes of it is ``moldau.controller``.
 Source: KIP-631, KIP-841.
 """
 

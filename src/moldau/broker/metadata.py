@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 from moldau.image import Delta, Image, image_from
+from moldau.image.prepared import Prepared, prepared
 
 Watcher = Callable[[Image, Delta], None]
 Listener = Callable[[Image, Delta], Iterator[None] | None]
@@ -19,7 +20,9 @@ Listener = Callable[[Image, Delta], Iterator[None] | None]
 class Metadata:
     """The committed image of one node; a ``PlaneEvents`` listener."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int = 100) -> None:
+        """``at_once``: how many records are looked at in one turn of the loop."""
+        self._at_once = at_once
         self.image = Image()
         self.offset = -1
         """Offset of the last committed record that was applied."""
@@ -75,6 +78,8 @@ class Metadata:
 
     def _carry_out(self, records: Sequence[Any], offset: int, epoch: int) -> Iterator[None]:
         yield from self._begin()
+        if not isinstance(records, Prepared):  # else this node decided them
+            records = yield from prepared(records, self._at_once)
         delta = Delta()
         self.image.apply_all(records, offset, delta)
         yield from self._publish(delta, offset, epoch)
@@ -139,6 +144,9 @@ def difference(before: Image, after: Image) -> Delta:
     for name in _either(before.features, after.features):
         if before.features.get(name) != after.features.get(name):
             delta.features[name] = before.features.get(name, 0)
+    delta.opaque.update(
+        key for key in _either(before.opaque, after.opaque) if before.opaque.get(key) != after.opaque.get(key)
+    )
     if before.next_producer_id != after.next_producer_id:
         delta.producer_ids = before.next_producer_id
     return delta

@@ -35,6 +35,7 @@ from moldau.broker.peers import Peers
 from moldau.broker.quorum.answers import WrongCluster
 from moldau.broker.quorum.files import BrokenQuorumState
 from moldau.broker.quorum_plane import QuorumPlane
+from moldau.broker.quotas.clients import ClientQuotas
 from moldau.broker.registering import Registering
 from moldau.broker.state_log import StateLog
 from moldau.client.connection import ConnectionOptions
@@ -70,12 +71,14 @@ class Node:
         self.world = world
         self._ended = ended
         self.cluster_id = ""
-        self.metadata = Metadata()
+        self.metadata = Metadata(world.step)
         self.metadata_cache = MetadataCache()
         self.metadata.watch(self.metadata_cache.changed)
         self.just_gone = JustGone(world.clock, self.metadata)
         self.dynamic = DynamicConfig(config)
-        self.limits = ConnectionLimits(world, config.__getitem__)
+        self.quotas = ClientQuotas(world.clock, config.__getitem__)
+        self.metadata.watch(self.quotas.changed)
+        self.limits = ConnectionLimits(world, config.__getitem__, self.quotas)
         for key in LIMITS:
             self.dynamic.react(key, self.limits.reconfigure)
         self.metadata.watch(self.dynamic.apply)
@@ -237,6 +240,8 @@ class Node:
         )
         if of_clients:
             door.limits = self.limits
+        if not is_controllers:
+            door.quotas = self.quotas
         door.idle = IdleSweep(self.world, door.connections, self.config["connections.max.idle.ms"])
         host = one.host or LOOPBACK
         if not one.host:
@@ -431,7 +436,7 @@ class Node:
         return self.data.log_dirs.previous_broker_epoch if self.data is not None else -1
 
     def leader_refused(self, broker_id: int) -> None:
-        """A broker that we follow refuses connections: news for the controller, if that is us (HC-4)."""
+        """A broker that we follow refuses connections: news for the controller, if that is us."""
         self._suspects[broker_id] = self.world.clock.monotonic_ms() + SUSPICION_MS
         if self.office is not None:
             self.office.probe(broker_id)

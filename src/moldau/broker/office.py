@@ -1,7 +1,7 @@
 """The controller's seat in a node: asks in, proposals to the plane, replies when they are committed, clocks, probes.
 
 Decides nothing: ``moldau.controller`` does. Turns time into asks (sessions, no-ops, rebalancing), turns broken
-connections into probes (HC-4: a broker whose connection closed and whose address then refuses is fenced at once), and
+connections into probes (a broker whose connection closed and whose address then refuses is fenced at once), and
 keeps the futures of those who wait. The plane says when this node is active.
 """
 
@@ -165,7 +165,7 @@ class ControllerOffice:
             self._every("rebalance", period_ms, lambda: self._passes(asks.RebalanceLeaders()), FIRST_REBALANCE_MS)
         unclean_ms = self._node.config["unclean.leader.election.interval.ms"]
         self._every("unclean", unclean_ms, lambda: self._passes(asks.ElectUncleanLeaders()))
-        # Whoever died together with the last controller is silent towards this one: ask every door (HC-4).
+        # Whoever died together with the last controller is silent towards this one: ask every door.
         for broker in image.live_brokers():
             self.probe(broker.id)
 
@@ -240,7 +240,7 @@ class ControllerOffice:
         ):
             self.tell(asks.Idle())
 
-    # ---- fast death (HC-4)
+    # ---- fast death
 
     def stands_for(self, connection: Any, broker_id: int) -> None:
         """From now on this connection's end is news of that broker."""

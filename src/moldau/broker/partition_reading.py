@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.broker.lost import read_failed
 from moldau.broker.replica import Replica
 from moldau.replication.facts import FollowerFetch
 from moldau.replication.roles import Role
@@ -65,7 +66,7 @@ def read(reader: Reader, asked: Asked, left: int, *, first: bool) -> Data:
             # Perhaps only the name of bytes: nobody between here and the transport asks for more than their length.
             data.records = replica.log.lend(asked.fetch_offset, limit, up_to=up_to, at_least_one=first)  # type: ignore[assignment]
         except LogError as error:
-            reader.replicas.failed(error)
+            read_failed(reader.replicas, replica, error)
             return _refused(asked, error.code)
         if throttled and data.records:
             throttles.sent(replica, len(data.records))
@@ -101,6 +102,9 @@ def _follower(reader: Reader, asked: Asked, replica: Replica) -> tuple[Code, tup
     if asked.reported:
         return replica.machine.check_epoch(asked.leader_epoch), None
     asked.reported = True
+    # A follower drops what answers speak of an older epoch or position of its, and fetches anew: the watermark is told
+    # again then, or a quiet partition's would stay behind for good (L3).
+    asked.told_high_watermark = -1
     fetch = FollowerFetch(
         reader.terms.replica_id,
         reader.terms.broker_epoch,

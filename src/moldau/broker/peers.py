@@ -2,7 +2,7 @@
 
 Decides nothing about what is asked. A link's answers come in the order asked. A long poll must not hold up a vote, so
 fetches and other requests use links of their own; nor may what clients ask hold up a heartbeat, so requests that are
-passed on for them have theirs. ConnectionRefusedError reaches the asker unchanged: fast death (HC-4, KR-7) reads it.
+passed on for them have theirs. ConnectionRefusedError reaches the asker unchanged: fast death reads it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from moldau.client.connection import Connection, ConnectionOptions, connect
 from moldau.client.lines import Line, UnsupportedApi
 from moldau.ports import World
+from moldau.terms.named import NamedTuple
 from moldau.wire.codec import Malformed
 from moldau.wire.schema import Message
 
@@ -25,6 +26,13 @@ PASSED_ON = (2, 3, 4, 5)
 
 class NotSpoken(ConnectionError):
     """The node at that address does not know such a request, or its version has no room for what is to be said."""
+
+
+class PassedOn(NamedTuple):
+    """For whom a request is passed on: the client id that it bears, and the highest version that the client spoke."""
+
+    client_id: str
+    highest: int
 
 
 def ask_over(line: Line, message: Message, timeout_ms: int | None = None) -> Awaitable[Any]:
@@ -56,10 +64,21 @@ class Link:
 
     async def ask(self, message: Message, timeout_ms: int | None = None) -> Any:
         """Send and wait; OSError when it cannot be had, NotSpoken among them."""
+        return await ask_over(await self._open(), message, timeout_ms)
+
+    async def pass_on(self, message: Message, timeout_ms: int | None, who: PassedOn) -> Any:  # Any: as of `Line.ask`
+        """The same, for a client."""
+        connection = await self._open()
+        try:
+            version = connection.version_for(type(message), who.highest)
+            asked = connection.ask(message, version=version, timeout_ms=timeout_ms, client_id=who.client_id)
+        except (UnsupportedApi, Malformed) as error:
+            raise NotSpoken(str(error)) from error
+        return await asked
+
+    async def _open(self) -> Connection:
         connection = self._connection
-        if connection is None or connection.closed:
-            connection = await self._connected()
-        return await ask_over(connection, message, timeout_ms)
+        return await self._connected() if connection is None or connection.closed else connection
 
     async def _connected(self) -> Connection:
         """One attempt serves everybody who waits for it."""
@@ -104,10 +123,13 @@ class Peers:
         lane = FETCH if message.api_key in FETCH_KEYS else OWN
         return await self._link(host, port, lane).ask(message, timeout_ms)
 
-    async def pass_on(self, host: str, port: int, message: Message, timeout_ms: int | None = None) -> Any:
+    async def pass_on(
+        self, host: str, port: int, message: Message, timeout_ms: int | None = None, *, who: PassedOn | None = None
+    ) -> Any:  # Any: the response of the request, as of `Line.ask`
         """Ask as ``ask`` does, for a client, over the link on which the fewest requests wait."""
         links = (self._link(host, port, lane) for lane in PASSED_ON)
-        return await min(links, key=lambda link: link.in_flight).ask(message, timeout_ms)
+        link = min(links, key=lambda link: link.in_flight)
+        return await (link.ask(message, timeout_ms) if who is None else link.pass_on(message, timeout_ms, who))
 
     def _link(self, host: str, port: int, lane: int) -> Link:
         key = (host, port, lane)
@@ -117,7 +139,7 @@ class Peers:
         return link
 
     async def refuses(self, host: str, port: int) -> bool:
-        """Whether the address refuses a fresh connection: its host is up and the process is gone (HC-4)."""
+        """Whether the address refuses a fresh connection: its host is up and the process is gone."""
         return await self.accepts(host, port) is False
 
     async def accepts(self, host: str, port: int) -> bool | None:

@@ -186,7 +186,7 @@ class QuorumPlane:
 
     def propose(self, records: Sequence[Any], epoch: int) -> int | None:
         """See ``ControlPlane.propose``."""
-        return None if self._driver is None else self._driver.propose(list(records), epoch)
+        return None if self._driver is None else self._driver.propose(records, epoch)
 
     def resign(self) -> None:
         """See ``ControlPlane.resign``."""

@@ -1,4 +1,4 @@
-"""Reading for a fetch: which partitions, how much, answered now or parked until there is more (BR-3).
+"""Reading for a fetch: which partitions, how much, answered now or parked until there is more.
 
 A ``Reader`` is the set of partitions of one fetch, or of one fetch session. Only partitions that may have something new
 are looked at: appends and watermarks mark them, so that a session over ten thousand partitions costs what moves in it.
@@ -222,7 +222,7 @@ class Reader:
     # ---- answering
 
     def fetch(self, terms: Terms) -> FetchResponse | asyncio.Future[FetchResponse | None]:
-        """Answer now if that is due, else park (BR-3)."""
+        """Answer now if that is due, else park."""
         self.terms = terms
         self.asked_ms = self.replicas.around.world.clock.monotonic_ms()
         look = self._look()
@@ -240,8 +240,8 @@ class Reader:
         """The answer with what there is, for more partitions than one turn of the loop should look at: with pauses."""
         self.terms = terms
         self.asked_ms = self.replicas.around.world.clock.monotonic_ms()
-        look = yield from self._look_on()
-        return (yield from self.respond_in_slices(look.found))
+        found = (yield from self._look_on()).found
+        return (yield from self.respond_in_slices(found))
 
     def _look(self) -> Look:
         """All of ``_look_on``, at once."""
@@ -292,8 +292,9 @@ class Reader:
                 self.unread[key] = asked  # at the end: next time the others come first
 
     def respond_in_slices(self, found: list[tuple[Asked, Data]]) -> Generator[None, None, FetchResponse]:
-        """As ``respond``, with pauses."""
-        return (yield from self._build_on(found + self._rest(found)))
+        """As ``respond``, with pauses; nothing is left in ``found``."""
+        found += self._rest(found)
+        return (yield from self._build_on(found))
 
     def respond(self, found: list[tuple[Asked, Data]]) -> FetchResponse:
         """The response from what a look found: everything asked, or in a session what is new."""
@@ -317,13 +318,16 @@ class Reader:
         return response
 
     def _build_on(self, found: list[tuple[Asked, Data]]) -> Generator[None, None, FetchResponse]:
-        """Group by topic. Pauses after some partitions."""
+        """Group by topic. Pauses after some partitions, and takes them out of ``found``, which is long to free."""
         topics: Topics = {}
         response = FetchResponse(session_id=self.session_id)
-        for begin in range(0, len(found), LOOK_AT_ONCE):
-            if begin:
+        found.reverse()
+        while found:
+            piece = found[: -LOOK_AT_ONCE - 1 : -1]
+            del found[-LOOK_AT_ONCE:]
+            self._put(piece, response, topics)
+            if found:
                 yield
-            self._put(found[begin : begin + LOOK_AT_ONCE], response, topics)
         response.responses = list(topics.values())
         return response
 

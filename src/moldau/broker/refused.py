@@ -1,4 +1,4 @@
-"""Connection-refused failure detection: whether the process behind a broker's addresses is gone (HC-4).
+"""Connection-refused failure detection: whether the process behind a broker's addresses is gone.
 
 Decides nothing about brokers: an address either refuses a fresh connection, which only a host does that is up and has
 no such process, or it proves nothing. Asked by ``office.py`` and by the ZooKeeper plane. Why it is safe, and which

@@ -158,6 +158,7 @@ class Relocations:
     def _use(self, replica: Replica, now: Log) -> None:
         replica.log = now
         replica.machine.relocated(now)
+        self._replicas.flushes.settled(replica)
         self._replicas.place(replica.key)
 
     def _failed(self, partition: TopicPartition, replica: Replica, error: LogError) -> None:

@@ -16,7 +16,7 @@ from moldau.terms import Code, TopicPartition
 
 if TYPE_CHECKING:
     from moldau.broker.readings import Asked
-    from moldau.broker.waiting_room import Promise
+    from moldau.broker.waiting_room import Part, Promise
 
 Key = tuple[bytes, int]
 """(topic id, partition number)."""
@@ -25,7 +25,9 @@ Key = tuple[bytes, int]
 class Replica:
     """``key`` names the partition for good, ``partition`` by its topic's name."""
 
-    __slots__ = ("consumers", "deletions", "followers", "key", "log", "machine", "partition", "promises", "traffic")
+    __slots__ = (
+        "consumers", "deletions", "followers", "key", "log", "machine", "partition", "promises", "traffic", "unflushed",
+    )  # fmt: skip
 
     def __init__(self, partition: TopicPartition, key: Key, log: Log, machine: Partition, traffic: Traffic) -> None:
         self.partition = partition
@@ -35,6 +37,8 @@ class Replica:
         self.machine = machine
         self.promises: deque[tuple[int, Promise, Any]] = deque()
         """acks=all produces: (offset just above the last record, promise, part of its response), in offset order."""
+        self.unflushed: deque[tuple[int, Promise, Part]] = deque()
+        """acks=1 produces that wait for a flush, in the same form."""
         self.deletions: list[tuple[int, Promise, Any]] = []
         """DeleteRecords that wait for followers: (new log start, promise, part of its response)."""
         self.consumers: dict[Asked, None] = {}
@@ -45,6 +49,8 @@ class Replica:
     def settle(self) -> None:
         """The watermark, the ISR or the leadership moved: answer the produces whose fate is known."""
         promises, machine = self.promises, self.machine
+        if self.unflushed:
+            self._settle_unflushed()
         while promises:
             next_offset, promise, slot = promises[0]
             if not promise.done:
@@ -53,6 +59,22 @@ class Replica:
                     return
                 promise.settle(slot, code)
             promises.popleft()
+
+    def _settle_unflushed(self) -> None:
+        """Answer what was flushed; when this broker does not lead any more, everything."""
+        waiting, settled, code = self.unflushed, self.log.settled_end, self.machine.check_epoch(-1)
+        while waiting:
+            next_offset, promise, slot = waiting[0]
+            if code is Code.NONE and settled < next_offset and not promise.done:
+                return
+            promise.settle(slot, code)
+            waiting.popleft()
+
+    def refuse_unflushed(self, code: Code) -> None:
+        """The flush has failed: whoever waits for it hears that."""
+        while self.unflushed:
+            _, promise, slot = self.unflushed.popleft()
+            promise.settle(slot, code)
 
     def settle_deletions(self) -> None:
         """A follower told its log start: answer the deletions that all live replicas have done."""

@@ -14,6 +14,7 @@ from errno import ENOSPC
 from itertools import islice
 from typing import Any
 
+from moldau.broker.awaited_flushes import AwaitedFlushes
 from moldau.broker.examinations import Examinations
 from moldau.broker.fetchers import Fetchers
 from moldau.broker.isr_requests import IsrRequests
@@ -87,7 +88,8 @@ class Replicas:
         self._isr = IsrRequests(around, self.act)
         self.placements = Placements(around)
         self.throttles = Throttles(around.me, around.world.clock, around.world.tasks)
-        self._fetchers = Fetchers(self)
+        self.fetchers = Fetchers(self)
+        self.flushes = AwaitedFlushes(self)
         slots = around.config["max.incremental.fetch.session.cache.slots"]
         self.sessions = Sessions(self, around.world.clock, around.world.random, slots)
         self.producer_ids = ProducerIds(around)
@@ -100,8 +102,8 @@ class Replicas:
             deeds.Restart: self._restart,
             deeds.AdvanceLogStart: self._advance_log_start,
             deeds.HighWatermark: self._high_watermark,
-            deeds.Follow: lambda r, e: self._fetchers.follow(r, e.leader),
-            deeds.StopFollowing: lambda r, e: self._fetchers.unfollow(r),
+            deeds.Follow: lambda r, e: self.fetchers.follow(r, e.leader),
+            deeds.StopFollowing: lambda r, e: self.fetchers.unfollow(r),
             deeds.StartedLeading: self._started_leading,
             deeds.StoppedLeading: self._stopped_leading,
             deeds.AlterIsr: self._isr.ask,
@@ -153,7 +155,7 @@ class Replicas:
         to nobody (KAFKA-14616).
 
         Whoever looks meanwhile finds replicas that have not yet heard, as they are on a broker that is a moment behind:
-        epochs tell (BR-1). The next change is not begun before this one is through.
+        epochs tell. The next change is not begun before this one is through.
         """
         if self._stopped:
             return
@@ -202,7 +204,7 @@ class Replicas:
 
     def _reconfigure(self, resources: set[tuple[int, str]]) -> None:
         self.throttles.changed(self.image, resources)
-        self._fetchers.reconfigure()
+        self.fetchers.reconfigure()
         topics = self._configs.changed(self.image, resources)
         for partition, replica in self.by_partition.items():
             if topics is None or partition.topic in topics:
@@ -333,7 +335,7 @@ class Replicas:
     def _brokers_changed(self, ids: set[int]) -> Iterator[None]:
         """Registered, fenced or moved brokers: reach them where they are now, let who may join ISRs do so, and let no
         watermark wait for who may not."""
-        self._fetchers.brokers_changed(ids)
+        self.fetchers.brokers_changed(ids)
         image, now_ms = self.image, self._clock.monotonic_ms()
         for id in sorted(ids - {self.me}):
             led, there = image.index.led.get(self.me, {}), image.index.assigned.get(id, {})
@@ -355,7 +357,7 @@ class Replicas:
             for effect in effects:
                 self._deeds[type(effect)](replica, effect)
         except LogError as error:
-            self.failed(error)
+            append_failed(self, replica, error)
 
     def _truncate(self, replica: Replica, effect: deeds.Truncate) -> None:
         end = replica.log.log_end_offset
@@ -427,7 +429,7 @@ class Replicas:
                 records, machine.leader_epoch, self._clock.wall_ms(), internal=internal
             )
         except LogError as error:
-            if isinstance(error, DiskFull):  # as long as it led, no replica that has space could (F14)
+            if isinstance(error, DiskFull):  # as long as it led, no replica that has space could
                 error = replica.log.dir.fail(OSError(ENOSPC, str(error)))
             append_failed(self, replica, error)
             return Appended(error.code, message=str(error))
@@ -473,7 +475,8 @@ class Replicas:
         self._isr.close()
         self.placements.close()
         self.relocations.stop()
-        self._fetchers.stop()
+        self.flushes.stop()
+        self.fetchers.stop()
         self.examinations.stop()
         self.room.close()
         self.sessions.close()

@@ -1,4 +1,4 @@
-"""state-change.log and its JSON twin: one line for every change of a broker, partition or replica (SL-1).
+"""state-change.log and its JSON twin: one line for every change of a broker, partition or replica.
 
 The active controller writes what it decided and why; a broker writes what became of its own replicas, and what it was
 asked on the ZooKeeper plane. The words of the controller's lines are ``moldau.controller.state_change``'s, those of
@@ -140,10 +140,15 @@ class StateLog:
                     lines.append(f"[Broker id={self._me}] Transitioning {len(changed)} partition(s) to local {role}s.")
                 for one in changed[begin : begin + AT_ONCE]:
                     end, high = self._log_of(one[2])
+                    if _is_new(one, self._me):
+                        lines.append(f"[Broker id={self._me}] {_created(one)}")
                     lines.append(f"[Broker id={self._me}] {_SAY[role](one, end, high)}")
                     twins.append(_JSON.encode({"time_ms": now_ms, "node": self._me, **_facts(role, one, end, high)}))
                 _write(TEXT, lines)
                 _write(TWIN, twins)
+            if role == "follower" and changed:
+                about = f"fetchers as part of become-follower for {len(changed)} partitions"
+                _write(TEXT, [f"[Broker id={self._me}] {what} {about}" for what in ("Stopped", "Started")])
 
     def _log_of(self, partition: Partition) -> tuple[int, int]:
         """Where this broker's log of it ends, or its epoch begins if it leads, and its high watermark; -1: no log."""
@@ -159,7 +164,7 @@ class StateLog:
 def _leader(changed: Changed, start: int, high: int) -> str:
     topic, before, after = changed
     return (
-        f"Leader {topic}-{after.id} with topic id {uuid_text(after.topic_id)} starts at leader epoch"
+        f"Leader {topic}-{after.id} with topic id Some({uuid_text(after.topic_id)}) starts at leader epoch"
         f" {after.leader_epoch} from offset {start} with partition epoch {after.partition_epoch},"
         f" high watermark {high}, ISR {_ids(after.isr)}, adding replicas {_ids(after.adding)}"
         f" and removing replicas {_ids(after.removing)} . {_previous(before)}"
@@ -173,6 +178,16 @@ def _follower(changed: Changed, end: int, high: int) -> str:
         f" with partition epoch {after.partition_epoch} and high watermark {high}."
         f" Current leader is {after.leader}. {_previous(before)}"
     )
+
+
+def _is_new(changed: Changed, broker: int) -> bool:
+    _, before, _ = changed
+    return before is None or broker not in before.replicas
+
+
+def _created(changed: Changed) -> str:
+    topic, _, after = changed
+    return f"Creating new partition {topic}-{after.id} with topic id {uuid_text(after.topic_id)}."
 
 
 _SAY = {"leader": _leader, "follower": _follower}

@@ -31,7 +31,7 @@ class Surroundings:
     """The node as its replicas see it.
 
     ``ask_controller`` makes one attempt and raises OSError when there is no answer. ``connect`` opens a line to an
-    address. ``refused`` is told of a leader whose address refuses connections: fast death (HC-4); ``broke`` of one
+    address. ``refused`` is told of a leader whose address refuses connections: fast death; ``broke`` of one
     whose connection has just ended. ``survived`` is told of errors that nobody expected, and that cost no more than one
     partition's turn.
     """

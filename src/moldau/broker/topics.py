@@ -12,22 +12,29 @@ from collections.abc import Collection
 from typing import Any
 
 from moldau.broker.api.forwarding import each, seen
+from moldau.broker.peers import PassedOn
 from moldau.terms import Code
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 log = logging.getLogger("moldau.topics")
 
 OFFSETS = "__consumer_offsets"
+_FOR_NOW = (Code.INVALID_REPLICATION_FACTOR, Code.THROTTLING_QUOTA_EXCEEDED)
+"""What may be otherwise the next time."""
 Topic = CreateTopicsRequest.CreatableTopic
 Config = CreateTopicsRequest.CreatableTopicConfig
 
 
-async def create_automatically(node: Any, names: Collection[str]) -> dict[str, Code]:
+async def create_automatically(
+    node: Any,  # Any: the module of Node imports this one
+    names: Collection[str],
+    client: PassedOn | None = None,
+) -> dict[str, Code]:
     """Create topics under the cluster's defaults; name -> code of those that could not be. ``node.creating`` counts
-    them until every live broker has been told of them."""
+    them until every live broker has been told of them. ``client``: whose quota they cost."""
     node.creating.update(names)
     try:
-        return await _create(node, names)
+        return await _create(node, names, client)
     finally:
         node.creating.subtract(names)
         for name in names:
@@ -38,10 +45,11 @@ async def create_automatically(node: Any, names: Collection[str]) -> dict[str, C
 async def _create(
     node: Any,  # Any: the module of Node imports this one
     names: Collection[str],
+    client: PassedOn | None,
 ) -> dict[str, Code]:
     own = await each(node, names, lambda name: _wanted(node, name))
     try:
-        answer: CreateTopicsResponse = await node.asking.patiently(CreateTopicsRequest(topics=own))
+        answer: CreateTopicsResponse = await node.asking.patiently(CreateTopicsRequest(topics=own), client=client)
     except OSError:
         return dict.fromkeys(names, Code.LEADER_NOT_AVAILABLE)
     refused: dict[str, Code] = {}
@@ -49,7 +57,7 @@ async def _create(
     for topic in answer.topics:
         code = Code(topic.error_code)
         if code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-            refused[topic.name] = Code.LEADER_NOT_AVAILABLE if code is Code.INVALID_REPLICATION_FACTOR else code
+            refused[topic.name] = Code.LEADER_NOT_AVAILABLE if code in _FOR_NOW else code
             reasons.setdefault((code, topic.error_message or ""), []).append(topic.name)
     for (code, why), told in reasons.items():  # one client may name a hundred thousand
         others = f" and {len(told) - 1} others" if len(told) > 1 else ""

@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Any, Protocol
+from typing import Protocol
 
 from moldau.ports import Handle, World
 from moldau.terms import Code
@@ -129,6 +129,12 @@ def _safely(waiter: Waiter, act: Callable[[], None]) -> None:
         waiter.fail(error)
 
 
+class Part(Protocol):
+    """One partition's part of a response."""
+
+    error_code: int
+
+
 class Promise:
     """A response that is complete once each of its partitions is; a ``slot`` is a partition's part of the response."""
 
@@ -137,7 +143,7 @@ class Promise:
     def __init__(self, room: WaitingRoom, response: Message) -> None:
         self._room = room
         self._response = response
-        self._open: dict[int, Any] = {}
+        self._open: dict[int, Part] = {}
         self.done = False
         self.answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
 
@@ -146,11 +152,11 @@ class Promise:
         """The request that is answered."""
         return type(self._response).__name__.removesuffix("Response")
 
-    def expect(self, slot: Any) -> None:
+    def expect(self, slot: Part) -> None:
         """The response waits for this partition too."""
         self._open[id(slot)] = slot
 
-    def settle(self, slot: Any, code: Code) -> None:
+    def settle(self, slot: Part, code: Code) -> None:
         """This partition's outcome is known."""
         if self._open.pop(id(slot), None) is None:
             return

@@ -1,8 +1,8 @@
 """The control plane on ZooKeeper: a node's session, its candidacy, and the office's hands while it is controller.
 
 ``propose`` and ``resign`` are the verbs of ``moldau.ports.ControlPlane``; its events go to the listeners in order.
-Every broker of this plane is also a candidate for controller (EL-1). A session begins with the broker's registration
-(HC-2), then follows or stands; it ends with the office, and whatever was told in it is void (law Z6). Offsets are this
+Every broker of this plane is also a candidate for controller. A session begins with the broker's registration,
+then follows or stands; it ends with the office, and whatever was told in it is void (law Z6). Offsets are this
 node's own count. The parts are in ``broker/zookeeper/``; what stands in znodes is ``moldau.zookeeper``.
 """
 
@@ -221,7 +221,7 @@ class ZooKeeperPlane:
         seen = await self.patiently(self.candidate.look)
         if not isinstance(seen, Ours):
             if self.office_epoch is not None:
-                self.deposed("/controller is not ours any more")  # EL-6: resign first
+                self.deposed("/controller is not ours any more")  # resign first
             if isinstance(seen, Nobody) and not self._retired:
                 won = await self._stand()
                 if won is not None:
@@ -247,7 +247,7 @@ class ZooKeeperPlane:
     # ---- the office
 
     async def _take_office(self, won: Ours) -> None:
-        """Read everything, tell the brokers everything, then decide (FO-1)."""
+        """Read everything, tell the brokers everything, then decide."""
         node = self._node
         log.info("elected controller, epoch %d", won.epoch)
         self.receiving.saw(won.epoch)
@@ -274,7 +274,7 @@ class ZooKeeperPlane:
         self.watching.open()
 
     def _step_down(self) -> None:
-        """Leave office here, at once: nothing of it acts afterwards (FO-2)."""
+        """Leave office here, at once: nothing of it acts afterwards."""
         if self.office_epoch is None:
             return
         self.office_epoch = None

@@ -35,7 +35,10 @@ from moldau.cluster.nodes import (
     send,
     wait_gone,
 )  # fmt: skip
+from moldau.cluster.standing import foreign_zookeeper, is_told
 from moldau.cluster.stopping import Ending, Gone, stop_nodes
+from moldau.ports.zookeeper import ZooKeeperError
+from moldau.zookeeper.payload import BadZnode
 
 if TYPE_CHECKING:
     from moldau.client import sync
@@ -149,6 +152,9 @@ class Cluster:
             )
         if self.ensemble is not None:
             self._start_zookeeper(self.ensemble)
+        with contextlib.suppress(ZooKeeperError, BadZnode, TimeoutError):  # the nodes tell of these themselves
+            if (trouble := foreign_zookeeper(self.spec)) is not None:
+                raise ClusterError(trouble)
         for node in self.spec.nodes:
             if not is_alive(node.pid):
                 self._processes[node.id] = launch(node)
@@ -336,8 +342,10 @@ class Cluster:
         self.wait_until(in_sync, "every replica is in sync", timeout_s)
 
     def wait_for_brokers(self, ids: list[int], timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until brokers are registered and unfenced; ClusterError with a node's last words when its process
-        ends, or when another cluster answers at their addresses."""
+        """Wait until brokers are registered and unfenced, and each of them knows so and has a controller.
+
+        ClusterError with a node's last words when its process ends, or when another cluster answers at their addresses.
+        """
         from moldau.client import sync
         from moldau.client.client import ClientOptions
         from moldau.client.lines import ConnectionOptions
@@ -346,8 +354,9 @@ class Cluster:
             for node in self.spec.nodes:
                 if node.id in ids and not is_alive(node.pid):
                     raise ClusterError(f"node {node.id} ended while it was starting:\n{last_words(node)}")
-            shown = self._serving(asking)
-            return set(ids) <= shown and all(is_alive(self.node(id).pid) for id in ids)
+            if not set(ids) <= self._serving(asking) or not is_told(asking, ids):
+                return False
+            return all(is_alive(self.node(id).pid) for id in ids)
 
         connection = ConnectionOptions(request_timeout_ms=2 * LOOK_MS, connect_timeout_ms=2 * LOOK_MS)
         options = ClientOptions(api_timeout_ms=LOOK_MS)

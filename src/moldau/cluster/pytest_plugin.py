@@ -17,6 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from moldau.cluster.cluster import Cluster
+    from moldau.spark.testing import MemoryCluster
 
 TopicFactory = Callable[..., str]
 
@@ -106,6 +107,14 @@ def spark_moldau(moldau_cluster: Cluster) -> Iterator[Any]:
     spark = session("moldau-tests", bootstrap_servers=moldau_cluster.bootstrap_servers)
     yield spark
     spark.stop()
+
+
+@pytest.fixture
+def moldau_memory() -> MemoryCluster:
+    """A cluster in memory, for tests of pipelines without a broker: topics, records and faults by hand."""
+    from moldau.spark.testing import MemoryCluster
+
+    return MemoryCluster()
 
 
 def topic_name(test: str, number: int) -> str:

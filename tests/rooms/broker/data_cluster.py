@@ -133,6 +133,7 @@ class DataCluster:
         self.offset = 0
         self.next_producer_id = 0
         self.lines: dict[int, Connection] = {}
+        self.others: list[Connection] = []
 
     async def __aenter__(self) -> Self:
         for id in self.brokers:
@@ -142,7 +143,7 @@ class DataCluster:
     async def __aexit__(self, *exc: object) -> None:
         if exc[0] is not None:
             print(self.state())
-        for line in self.lines.values():
+        for line in (*self.lines.values(), *self.others):
             line.close()
         for broker in self.live.values():
             broker.kill()
@@ -277,16 +278,30 @@ class DataCluster:
             line = self.lines[id] = await connect(self.world, "127.0.0.1", self.brokers[id].port)
         return line
 
-    async def ask(self, id: int, message: Any, version: int | None = None) -> Any:
-        return await (await self.line(id)).ask(message, version=version)
+    async def connect_another(self, id: int) -> Connection:
+        """A connection of its own, on which nothing waits."""
+        line = await connect(self.world, "127.0.0.1", self.brokers[id].port)
+        self.others.append(line)
+        return line
+
+    async def ask(self, id: int, message: Any, version: int | None = None, over: Connection | None = None) -> Any:
+        return await (over or await self.line(id)).ask(message, version=version)
 
     async def produce(
-        self, id: int, data: bytes, acks: int = -1, number: int = 0, *, version: int = 11, timeout_ms: int = 60_000
+        self,
+        id: int,
+        data: bytes,
+        acks: int = -1,
+        number: int = 0,
+        *,
+        version: int = 11,
+        timeout_ms: int = 60_000,
+        over: Connection | None = None,
     ) -> ProduceResponse.PartitionProduceResponse:
         part = ProduceRequest.PartitionProduceData(index=number, records=data)
         topic = ProduceRequest.TopicProduceData(name=TOPIC, topic_id=TOPIC_ID, partition_data=[part])
         request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
-        response: ProduceResponse = await self.ask(id, request, version)
+        response: ProduceResponse = await self.ask(id, request, version, over)
         return response.responses[0].partition_responses[0]
 
     def fetch_request(self, *parts: tuple[int, int], **fields: Any) -> FetchRequest:
@@ -301,7 +316,7 @@ class DataCluster:
         return FetchRequest(topics=[topic] if parts else [], **fields)
 
     async def fetch(self, id: int, offset: int, number: int = 0, **fields: Any) -> FetchResponse.PartitionData:
-        version = fields.pop("version", 17)
-        response: FetchResponse = await self.ask(id, self.fetch_request((number, offset), **fields), version)
+        version, over = fields.pop("version", 17), fields.pop("over", None)
+        response: FetchResponse = await self.ask(id, self.fetch_request((number, offset), **fields), version, over)
         assert response.error_code == 0
         return response.responses[0].partitions[0]

@@ -39,7 +39,7 @@ class GroupBroker(MiniBroker):
         await super().start()
         self.coordinator = Coordinator(self)
 
-    async def patiently(self, message: Any, timeout_ms: int = 0) -> CreateTopicsResponse:
+    async def patiently(self, message: Any, timeout_ms: int = 0, client: Any = None) -> CreateTopicsResponse:
         answer = CreateTopicsResponse()
         for topic in message.topics:
             self.created.append(topic)

@@ -21,6 +21,7 @@ from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
 from moldau.wire.messages.k33_alter_configs import AlterConfigsRequest
 from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest
 from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
+from moldau.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest
 from tests.rooms.broker.data_cluster import run, until
 
 FOREVER_MS = 3_600_000
@@ -46,7 +47,7 @@ class Seat:
         self.timers = Timers()
         self.world = SimpleNamespace(clock=real.clock, tasks=self.timers, rare=None, step=real.step)
         self.plane = SimpleNamespace(leader=(2, 1))
-        self.config = SimpleNamespace(node_id=1)
+        self.config = SimpleNamespace(node_id=1, on_zookeeper=False)
         self.answers = list(answers)
         self.peers = SimpleNamespace(ask=self._answer, pass_on=self._answer)
         self.office = None
@@ -55,7 +56,7 @@ class Seat:
     def voters(self) -> dict[int, tuple[str, int]]:
         return {2: ("here", 2), 3: ("here", 3)}
 
-    async def _answer(self, host: str, port: int, message: Any, timeout_ms: int | None) -> Any:
+    async def _answer(self, host: str, port: int, message: Any, timeout_ms: int | None, who: Any = None) -> Any:
         answer = self.answers.pop(0)
         if isinstance(answer, OSError):
             raise answer
@@ -117,6 +118,7 @@ def requests() -> list[Any]:
         CreatePartitionsRequest(topics=[more]),
         AlterConfigsRequest(resources=[setting]),
         IncrementalAlterConfigsRequest(resources=[change]),
+        AlterClientQuotasRequest(entries=[AlterClientQuotasRequest.EntryData()]),
     ]
     have = {request.api_key for request in filled}
     modules = {key: import_module(f"moldau.broker.api.{APIS[key].module}") for key in ON_BROKER}

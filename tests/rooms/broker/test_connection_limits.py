@@ -28,6 +28,9 @@ class Client:
     def refuse(self) -> None:
         self.state = "refused"
 
+    def turn_away(self, wait_ms: int) -> None:
+        self.state = "turned away" if 0 < wait_ms <= 1000 else "held for too long"
+
 
 class Scene:
     """A door's limits and a clock that the test moves."""

@@ -59,3 +59,23 @@ def test_a_node_with_another_directory_serves_and_tells(tmp_path: Path, monkeypa
             assert list(told) == [dir.id for dir in data.log_dirs.online]
 
     run(scene)
+
+
+def test_a_directory_that_is_replaced_while_the_node_runs_is_offline(tmp_path: Path) -> None:
+    """An empty folder in its place, as after `umount -l`: the node went on, and all seemed well."""
+
+    async def scene() -> None:
+        dirs = f"{tmp_path / 'data'},{tmp_path / 'more'}"
+        async with whole_node(tmp_path, log_dirs=dirs) as one:
+            more = tmp_path / "more"
+            more.rename(tmp_path / "away")
+            more.mkdir()
+            data = one.node.data
+            assert data is not None
+            await until(lambda: data.log_dirs.offline, "it is noticed")
+            assert [dir.path for dir in data.log_dirs.offline] == [str(more)]
+            assert "another folder" in str(data.log_dirs.offline[0].offline)
+            assert not one.ended
+            assert not list(more.iterdir())
+
+    run(scene)

@@ -92,7 +92,7 @@ def test_followers_share_a_leaders_partitions_among_as_many_fetchers_as_are_want
         async with DataCluster(tmp_path, 2) as cluster:
             cluster.create(0, 1, partitions=6)
             follower = cluster.brokers[1]
-            fetchers = follower.replicas._fetchers
+            fetchers = follower.replicas.fetchers
             for count in (1, 3, 2):
                 follower.config.adopt({"num.replica.fetchers": str(count)})
                 cluster.commit(records.ConfigRecord(resource_type=4, resource_name="", name="x", value=str(count)))

@@ -1,4 +1,4 @@
-"""Fetch by the rules of BR-3: what is answered at once, what waits, what a session leaves out, who is refused how."""
+"""Fetch: what is answered at once, what waits, what a session leaves out, who is refused how."""
 
 from __future__ import annotations
 
@@ -187,6 +187,34 @@ def test_who_was_told_where_histories_part_is_told_the_watermark_after_that(tmp_
     run(work)
 
 
+def test_a_follower_that_names_a_partition_again_is_told_the_watermark_again(tmp_path: Path) -> None:
+    """It drops what an answer says of an epoch that is over for it, and nothing may be new afterwards."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            await cluster.produce(0, batch(5))
+            leader = next(iter(cluster.brokers[0].replicas.by_key.values()))
+            await until(lambda: leader.machine.high_watermark == 5)
+
+            epoch = cluster.brokers[1].epoch
+            follower = {"replica_state": FetchRequest.ReplicaState(replica_id=1, replica_epoch=epoch)}
+
+            async def ask(*parts: tuple[int, int], session: tuple[int, int]) -> list[int]:
+                request = cluster.fetch_request(*parts, session_id=session[0], session_epoch=session[1], **follower)
+                response: FetchResponse = await cluster.ask(0, request, 17)
+                sessions.append(response.session_id)
+                return [part.high_watermark for topic in response.responses for part in topic.partitions]
+
+            sessions: list[int] = []
+            assert await ask((0, 5), session=(0, 0)) == [5]
+            assert await ask((0, 5), session=(sessions[0], 1)) == [5]
+            assert await ask((0, 5), session=(sessions[0], 2)) == [5]
+            assert await ask(session=(sessions[0], 3)) == []
+
+    run(work)
+
+
 def test_a_session_names_everything_once_and_then_what_is_new(tmp_path: Path) -> None:
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
@@ -336,7 +364,7 @@ def test_what_joins_while_two_requests_are_under_way_does_not_wait_for_the_secon
         async with DataCluster(tmp_path, 3, replica_fetch_wait_max_ms="100000") as cluster:
             cluster.create(0, 2)
             await until(lambda: len(cluster.brokers[0].replicas.room) == 1, "the follower's fetch waits")
-            fetcher = cluster.brokers[2].replicas._fetchers._fetchers[0, 0]
+            fetcher = cluster.brokers[2].replicas.fetchers._fetchers[0, 0]
             send, line, third_id = fetcher._send, fetcher._line, bytes([4] * 16)
 
             def sent(line: Any) -> None:

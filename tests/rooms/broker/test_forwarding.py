@@ -47,7 +47,7 @@ class Seat:
     def __init__(self) -> None:
         self.world = real_world(asyncio.get_running_loop(), lambda task, error: None)
         self.plane = SimpleNamespace(leader=(2, 1))
-        self.config = SimpleNamespace(node_id=1)
+        self.config = SimpleNamespace(node_id=1, on_zookeeper=False)
         self.office = None
         self.peers = Peers(self.world, ConnectionOptions(request_timeout_ms=60_000))
         self.asking = Asking(self)

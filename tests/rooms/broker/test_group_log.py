@@ -16,9 +16,12 @@ from moldau.groups import GroupsConfig, Shard, laws
 from moldau.groups.codec import pack
 from moldau.groups.facts import Committed, Describe, Expired, FetchOffsets, Now
 from moldau.groups.records import GroupRecord, OffsetRecord, StoredGroup, StoredMember, StoredOffset
+from moldau.storage import slow
+from moldau.storage.slow import Slow
 from moldau.terms import TopicPartition
 from moldau.wire import batch
 from moldau.wire.batch import ControlType, build, control_key
+from moldau.wire.compression import Codec, decompress
 from moldau.wire.crc import crc32c
 
 
@@ -120,6 +123,46 @@ def test_markers_and_payloads_that_say_nothing_are_left_out(caplog: pytest.LogCa
     assert caplog.text.count("is left out") == 4
 
 
+@pytest.mark.parametrize("transactional", [False, True])
+def test_what_unpacks_to_much_is_unpacked_wherever_the_reader_likes(
+    transactional: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here: list[int] = []
+
+    def watched(codec: int, packed: Any, most: int) -> bytes:
+        here.append(most)
+        return decompress(codec, packed, most)
+
+    monkeypatch.setattr(slow, "decompress", watched)
+    bomb = build([(0, b"\x00\x01\x00", bytes(12 << 20), ()), (0, *pack(record(2)), ())], codec=Codec.GZIP)
+    small = build([(0, *pack(record(1)), ())], codec=Codec.GZIP)
+    ends = ()
+    if transactional:
+        bomb, small = (_in_transaction(one) for one in (bomb, small))
+        ends = (end(7, ControlType.COMMIT),)
+    log: Any = OldLog(small, bomb, small, *ends)
+    found = []
+    for one in Replay(log, log.log_end_offset).records():
+        if isinstance(one, Slow):
+            assert max(here) <= slow.UNPACKED_HERE_MAX, "no step of the reader's own unpacks more"
+            one()
+            here.clear()
+        elif isinstance(one, OffsetRecord) and one.value is not None:
+            found.append(one.value.offset)
+    assert found == [1, 2, 1]
+    assert max(here) <= slow.UNPACKED_HERE_MAX
+
+
+def _in_transaction(data: bytes) -> bytes:
+    header = batch.read_header(data)
+    return build(
+        ((one.timestamp, one.key, one.value, one.headers) for one in batch.records(data)),
+        codec=header.codec,
+        producer_id=7,
+        transactional=True,
+    )
+
+
 def test_a_log_full_of_garbage_is_told_in_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
     garbage = build([(0, b"\x00\x01\x00", b"", ())] * 500)
     log: Any = OldLog(garbage)
@@ -162,6 +205,7 @@ def test_a_group_that_cannot_be_is_left_out_and_the_others_are_loaded(
 
 def load(shard: Shard, log: Any) -> None:
     for one in Replay(log, log.log_end_offset).records():
+        assert not isinstance(one, Slow)
         if one is not None:
             shard.apply(one)
     shard.loaded(Now(0, 0))

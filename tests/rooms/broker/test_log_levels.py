@@ -42,7 +42,7 @@ class Forwarding:
     def __init__(self) -> None:
         self.asked: list[tuple[int, str]] = []
 
-    async def patiently(self, request: Any, patience_ms: int, who: Any = None) -> Any:
+    async def patiently(self, request: Any, patience_ms: int, who: Any = None, client: Any = None) -> Any:
         self.asked += [(one.resource_type, one.resource_name) for one in request.resources]
         kind = IncrementalAlterConfigsResponse
         return kind(

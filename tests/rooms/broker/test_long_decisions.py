@@ -96,6 +96,7 @@ def node(turns: Turns) -> Any:
     made.world = SimpleNamespace(step=STEP, tasks=turns, rare=None, clock=made.world.clock)
     made.office = Office(turns)
     made.creating = Counter()
+    made.quotas = None
     made.plane = SimpleNamespace(next_offset=1, readers=lambda: {0: 1, 1: 1, 2: 1})
     return made
 
@@ -142,7 +143,7 @@ def test_the_loop_turns_while_asks_are_made_and_while_their_answers_are(module: 
     async def scenario() -> None:
         turns = Turns()
         made = node(turns)
-        answer = await module.control(made, CONTROL[module], SimpleNamespace(api_version=1))
+        answer = await module.control(made, CONTROL[module], SimpleNamespace(api_version=1, client_id="client"))
         assert items(answer) >= MANY
         assert made.office.turns_before >= MANY // STEP
         assert turns.count - made.office.turns_before >= MANY // STEP
@@ -213,7 +214,7 @@ def test_the_loop_turns_while_it_is_found_out_which_topics_are_to_be_created() -
         made.config["auto.create.topics.enable"] = True
         asked: list[int] = []
 
-        async def create(request: CreateTopicsRequest) -> CreateTopicsResponse:
+        async def create(request: CreateTopicsRequest, client: object) -> CreateTopicsResponse:
             asked.append(turns.count)
             result = CreateTopicsResponse.CreatableTopicResult
             return CreateTopicsResponse(
@@ -222,7 +223,9 @@ def test_the_loop_turns_while_it_is_found_out_which_topics_are_to_be_created() -
 
         made.asking = SimpleNamespace(patiently=create)
         topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in ("topic-0", *NAMES[1:], *NAMES[1:])]
-        context = SimpleNamespace(api_version=12, listener="PLAINTEXT", connection=SimpleNamespace(since_ms=1 << 60))
+        context = SimpleNamespace(
+            api_version=12, client_id="client", listener="PLAINTEXT", connection=SimpleNamespace(since_ms=1 << 60)
+        )
         answer = await waited(
             k03_metadata.handle(made, MetadataRequest(topics=topics, allow_auto_topic_creation=True), context)
         )
@@ -236,7 +239,7 @@ def test_topics_that_are_refused_for_one_reason_are_one_line_of_the_log(caplog: 
     async def scenario() -> None:
         made = node(Turns())
 
-        async def refuse(request: CreateTopicsRequest) -> CreateTopicsResponse:
+        async def refuse(request: CreateTopicsRequest, client: object) -> CreateTopicsResponse:
             result = CreateTopicsResponse.CreatableTopicResult
             return CreateTopicsResponse(
                 topics=[result(name=topic.name, error_code=Code.POLICY_VIOLATION) for topic in request.topics]
@@ -313,10 +316,14 @@ def test_no_more_assignments_are_put_to_the_controller_than_it_needs_to_refuse_t
         by_hand = CreateTopicsRequest.CreatableReplicaAssignment
         assignments = [by_hand(partition_index=number, broker_ids=[1]) for number in range(20_000)]
         topics = [CreateTopicsRequest.CreatableTopic(name="a", assignments=assignments)]
-        await k19_create_topics.control(made, CreateTopicsRequest(topics=topics), SimpleNamespace(api_version=7))
+        await k19_create_topics.control(
+            made, CreateTopicsRequest(topics=topics), SimpleNamespace(api_version=7, client_id="client")
+        )
         more = [CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=[1]) for _ in range(20_000)]
         grown = [CreatePartitionsRequest.CreatePartitionsTopic(name="a", count=20_001, assignments=more)]
-        await k37_create_partitions.control(made, CreatePartitionsRequest(topics=grown), SimpleNamespace(api_version=3))
+        await k37_create_partitions.control(
+            made, CreatePartitionsRequest(topics=grown), SimpleNamespace(api_version=3, client_id="client")
+        )
         assert [len(one.assignments) for one in seen] == [10_001, 10_001]
 
     asyncio.run(scenario())

@@ -223,7 +223,7 @@ def test_settings_are_described_in_slices_and_a_resource_once(monkeypatch: Any) 
 
     monkeypatch.setattr(k32_describe_configs, "_entry", counted)
     fake = full(1, 3)
-    fake.config = SimpleNamespace(node_id=1, static_topic_config=dict)
+    fake.config = SimpleNamespace(node_id=1, on_zookeeper=False, static_topic_config=dict)
     kind = DescribeConfigsRequest.DescribeConfigsResource
     names = [f"no-such-setting-{number}" for number in range(1000)]
     asked = [

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from moldau.broker.lost import flush_failed
+from moldau.broker.metrics.damage_figures import damage_figures
 from moldau.storage import DirOffline
+from moldau.storage.errors import UnusableFile
 from moldau.terms import Code, TopicPartition
 from moldau.wire.records import metadata as records
 from tests.rooms.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
@@ -154,6 +157,43 @@ def test_a_failed_disk_takes_its_replicas_and_no_others(tmp_path: Path) -> None:
     run(work)
 
 
+@pytest.mark.parametrize(("isr", "least", "leaves"), [(3, 2, True), (2, 1, True), (2, 2, False), (1, 1, False)])
+def test_a_leader_that_meets_damage_as_it_reads_lets_others_lead_where_writes_need_it_not(
+    tmp_path: Path, isr: int, least: int, leaves: bool
+) -> None:
+    """It led on, and nobody could read what the others had whole."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, isr) as cluster:
+            cluster.create(*range(isr))
+            for _ in range(3):
+                await cluster.produce(0, batch(5), acks=-1)
+            replicas = cluster.brokers[0].replicas
+            replica = cluster.brokers[0].replica()
+            replica.machine.limits.min_insync_replicas = least
+            lost: list[str] = []
+            replicas.on_lost = lambda: lost.append("told")
+            replica.log.roll(now_ms=0)
+            replicas.logs.files.close_all()
+            (segment, *_) = sorted((tmp_path / f"broker-0/{TOPIC}-0").glob("*.log"))
+            data = bytearray(segment.read_bytes())
+            data[8:12] = b"\xff\xff\xff\xff"  # the length of the first batch
+            segment.write_bytes(data)
+            assert (await cluster.fetch(0, 0)).error_code == Code.CORRUPT_MESSAGE
+            assert lost == ["told"] * leaves
+            assert replicas.offline_keys() == [(TOPIC_ID, 0)] * leaves
+            unused, _ = damage_figures(replicas.logs)
+            expected = (("reason", "damaged"), ("logDirectory", str(tmp_path / "broker-0")))
+            assert unused.samples == [("", expected, 1)] * leaves
+            if leaves:
+                cluster.elect(1, tuple(range(1, isr)))
+                assert len((await cluster.fetch(1, 0)).records) > 0
+            else:
+                assert (await cluster.produce(0, batch())).error_code == 0
+
+    run(work)
+
+
 @pytest.mark.parametrize("isr", [2, 1])
 def test_a_leader_whose_folder_was_removed_lets_others_lead(tmp_path: Path, isr: int) -> None:
     """It refused every write for as long as it lived, though other replicas had all that it had."""
@@ -184,6 +224,67 @@ def test_a_leader_whose_folder_was_removed_lets_others_lead(tmp_path: Path, isr:
             broker = await cluster.boot(0)
             end = cluster.brokers[1].replica().log.log_end_offset
             await until(lambda: broker.replica().log.log_end_offset == end, "it was fetched anew")
+
+    run(work)
+
+
+def test_a_follower_whose_folder_was_removed_is_offline_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It tried again every second, a line each, and writes with acks=all waited until it was dropped from the ISR."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            await cluster.produce(0, batch(5))
+            replicas = cluster.brokers[1].replicas
+            lost: list[str] = []
+            replicas.on_lost = lambda: lost.append("told")
+            shutil.rmtree(tmp_path / f"broker-1/{TOPIC}-0")
+            replicas.logs.files.close_all()
+            assert (await cluster.produce(0, batch(), acks=1)).error_code == 0
+            await until(lambda: lost, "the broker tells of it")
+            assert not replicas.by_key
+            assert replicas.offline_keys() == [(TOPIC_ID, 0)]
+            assert len([one for one in caplog.records if one.levelname == "ERROR"]) == 1
+            cluster.kill(1)
+            broker = await cluster.boot(1)
+            await until(lambda: broker.replica().log.log_end_offset == 6, "it was fetched anew")
+
+    run(work)
+
+
+@pytest.mark.parametrize("id", [0, 1])
+def test_a_replica_whose_folder_was_removed_is_offline_with_the_next_flush(tmp_path: Path, id: int) -> None:
+    """It went on in files without names, in sync by its own word, and doctor said that all is well."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            assert (await cluster.produce(0, batch(5))).error_code == 0
+            broker = cluster.brokers[id]
+            replicas, partition_log = broker.replicas, broker.replica().log
+            shutil.rmtree(tmp_path / f"broker-{id}/{TOPIC}-0")
+            flush = partition_log.begin_flush()
+            assert flush is not None
+            flush.run()
+            trouble = replicas.logs.end_flush(partition_log, flush)
+            assert trouble is not None
+            flush_failed(replicas, partition_log, trouble)
+            assert not replicas.by_key
+            assert replicas.offline_keys() == [(TOPIC_ID, 0)]
+
+    run(work)
+
+
+def test_a_flush_that_failed_for_another_reason_leaves_the_replica_as_it_is(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            assert (await cluster.produce(0, batch(5))).error_code == 0
+            replicas = cluster.brokers[0].replicas
+            flush_failed(replicas, cluster.brokers[0].replica().log, UnusableFile("a name too long"))
+            assert replicas.by_key
 
     run(work)
 

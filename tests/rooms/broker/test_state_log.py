@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +24,7 @@ from moldau.terms import uuid_text
 from tests.rooms.broker.data_cluster import run, until
 from tests.rooms.broker.zookeeper_nodes import Nodes
 
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 PARTITIONS = 2 * AT_ONCE + 50
 
 
@@ -129,6 +132,21 @@ def test_what_nobody_keeps_is_not_put_into_words(monkeypatch: pytest.MonkeyPatch
         log_.manager._clear_cache()  # type: ignore[attr-defined]
 
 
+def shape(line: str, topic: str) -> str:
+    """A line without its names, numbers and ids."""
+    line = line.replace(topic, "T")
+    line = re.sub(r"[\w-]{22}(?=[.)])", "ID", line)
+    return re.sub(r"\[\d(,\d)*\]", "[N]", re.sub(r"-?\b\d+", "N", re.sub(r"\[\d(,\d)*\]", "[N]", line)))
+
+
+def recorded_shapes() -> set[str]:
+    """The shapes of what brokers of Kafka 4.3.1 wrote (tests/golden/record_state_changes.py)."""
+    files = sorted((GOLDEN / "state_changes" / "kafka-4.3.1").rglob("*.gz"))
+    lines = [line for file in files for line in gzip.decompress(file.read_bytes()).decode().splitlines()]
+    texts = [line[31:].removesuffix(" (state.change.logger)") for line in lines]
+    return {shape(text, topic) for text in texts for topic in ("orders", "two.words-2")}
+
+
 def test_a_broker_tells_in_kafkas_words_what_it_leads_and_follows_and_says_the_same_in_json(
     heard: dict[str, Lines],
 ) -> None:
@@ -149,15 +167,21 @@ def test_a_broker_tells_in_kafkas_words_what_it_leads_and_follows_and_says_the_s
     id = uuid_text(desk.image.topic("foo").id)
     assert heard["text"].lines == [
         "[Broker id=1] Transitioning 1 partition(s) to local leaders.",
-        f"[Broker id=1] Leader foo-0 with topic id {id} starts at leader epoch 0 from offset 40 with partition epoch 0,"
-        " high watermark 30, ISR [1,0], adding replicas [] and removing replicas [] . Previous leader None and previous"
-        " leader epoch was -1.",
+        f"[Broker id=1] Creating new partition foo-0 with topic id {id}.",
+        f"[Broker id=1] Leader foo-0 with topic id Some({id}) starts at leader epoch 0 from offset 40 with partition"
+        " epoch 0, high watermark 30, ISR [1,0], adding replicas [] and removing replicas [] . Previous leader None and"
+        " previous leader epoch was -1.",
         "[Broker id=1] Transitioning 2 partition(s) to local followers.",
+        f"[Broker id=1] Creating new partition foo-1 with topic id {id}.",
         "[Broker id=1] Follower foo-1 starts at leader epoch 0 from offset 51 with partition epoch 0 and high watermark"
         " 31. Current leader is 0. Previous leader None and previous leader epoch was -1.",
+        f"[Broker id=1] Creating new partition foo-2 with topic id {id}.",
         "[Broker id=1] Follower foo-2 starts at leader epoch 0 from offset -1 with partition epoch 0 and high watermark"
         " -1. Current leader is 2. Previous leader None and previous leader epoch was -1.",
+        "[Broker id=1] Stopped fetchers as part of become-follower for 2 partitions",
+        "[Broker id=1] Started fetchers as part of become-follower for 2 partitions",
     ]
+    assert {shape(line, "foo") for line in heard["text"].lines} <= recorded_shapes()
     told = [json.loads(line) for line in heard["twin"].lines]
     assert [(each["event"], each["role"], each["partition"], each["offset"]) for each in told] == [
         ("replica", "leader", 0, 40),
@@ -169,6 +193,7 @@ def test_a_broker_tells_in_kafkas_words_what_it_leads_and_follows_and_says_the_s
     assert not list(log.carried_out(desk.image, desk.delta))
     assert heard["text"].lines[-1].endswith("Previous leader Some(0) and previous leader epoch was 0.")
     assert "Leader foo-1 with" in heard["text"].lines[-1]
+    assert shape(heard["text"].lines[-1], "foo") in recorded_shapes()
     assert json.loads(heard["twin"].lines[-1])["previousLeader"] == 0
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from moldau.broker.lifecycle import RegistrationRefused
 from moldau.broker.node import Node, StartRefused
-from moldau.client.admin import AlterOp, Resource, ResourceType, alter_configs, delete_topics
+from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType, alter_configs, create_topics, delete_topics
 from moldau.ports.zookeeper import Delete
 from moldau.terms import Code
 from tests.rooms.broker.data_cluster import run, until
@@ -34,6 +34,14 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def depose(nodes: Nodes) -> None:
     """/controller is removed, so that somebody has to take office anew."""
     nodes.server.apply(0, [Delete(path="/controller")])
+
+
+async def made(nodes: Nodes, name: str) -> Code:
+    """The code of an attempt to make a topic, while not every node can know the same."""
+    client = nodes.client()
+    outcome = (await create_topics(client, [NewTopic(name=name, partitions=1, replication_factor=1)]))[name]
+    client.close()
+    return outcome.code
 
 
 async def refused(nodes: Nodes, id: int) -> BaseException:
@@ -182,7 +190,7 @@ def test_a_broker_that_may_not_register_does_not_start(tmp_path: Path) -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize(("path", "left"), [("/", "r"), ("/brokers/topics/mine", ""), ("/controller_epoch", "r")])
+@pytest.mark.parametrize(("path", "left"), [("/", "r"), ("/controller_epoch", "r")])
 def test_an_office_that_may_not_be_taken_is_tried_again_and_brokers_live_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, left: str
 ) -> None:
@@ -198,6 +206,64 @@ def test_an_office_that_may_not_be_taken_is_tried_again_and_brokers_live_on(
             assert len(nodes.server.ensemble.sessions) == 3
             nodes.server.acls.clear()
             await until(lambda: len(nodes.offices) == 1 and settled(nodes), "somebody is controller")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/brokers/topics/mine",
+        "/brokers/topics/mine/partitions/0/state",
+        "/config/topics/mine",
+        "/config/brokers/1",
+        "/latest_producer_id_block",
+    ],
+)
+def test_a_znode_that_no_controller_may_read_costs_what_it_holds_and_is_read_when_it_may_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "mine", retention_ms="70000")
+            nodes.write("/config/brokers/1", b'{"version":1,"config":{"num.io.threads":"9"}}')
+            note = b'{"version":2,"entity_path":"brokers/1"}'
+            nodes.write("/config/changes/config_change_", note, sequential=True)
+            await until(lambda: all(_io_threads(node) == "9" for node in nodes.nodes.values()), "all know of it")
+            if path not in nodes.server.znodes:
+                nodes.write(path, b'{"version":1,"broker":1,"block_start":"0","block_end":"999"}')
+            nodes.server.acls[path] = ""
+            for epoch in (2, 3):
+                depose(nodes)
+                await until(lambda epoch=epoch: nodes.offices == [epoch], "somebody is controller")
+                assert await made(nodes, f"new{epoch}") is Code.NONE
+            assert f"left out: znode {path}: not allowed, by the ACL" in caplog.text
+            for node in nodes.nodes.values():
+                assert (tmp_path / f"node-{node.config.node_id}" / "mine-0").is_dir()
+            assert nodes.controller.metadata.image.config(2, "mine") == {"retention.ms": "70000"}
+            nodes.server.acls.clear()
+            await until(lambda: len(nodes.offices) == 1 and nodes.offices[0] > 3, "it is read anew")
+            await until(lambda: settled(nodes), "everybody knows all of it")
+            image = nodes.controller.metadata.image
+            assert len(image.topics[image.names["mine"]].partitions) == 3
+
+    run(scenario)
+
+
+def test_a_topic_of_a_tool_that_cannot_be_read_does_not_keep_others_from_their_leaders(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            nodes.write("/brokers/topics/aaa", NONSENSE)
+            nodes.server.acls["/brokers/topics/bbb"] = ""
+            for name in ("bbb", "ccc"):
+                nodes.write(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2]}}')
+            await until(lambda: "ccc" in nodes.controller.metadata.image.names, "it has a leader")
+            assert "topic aaa is left as it is" in caplog.text
+            nodes.server.acls.clear()
+            await until(lambda: "bbb" in nodes.controller.metadata.image.names, "it may be read")
+            nodes.server.apply(0, [Delete(path="/brokers/topics/aaa")])
 
     run(scenario)
 
@@ -242,3 +308,20 @@ def test_settings_that_may_not_be_read_stay_as_they_are(tmp_path: Path, caplog: 
 def _io_threads(node: Node) -> str | None:
     found: str | None = node.metadata.image.config(4, "1").get("num.io.threads")
     return found
+
+
+def test_a_broker_of_a_cluster_makes_no_new_one_in_a_zookeeper_that_lost_its_data(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            known = nodes.nodes[1].cluster_id
+            await nodes.nodes.pop(1).stop()
+            nodes.ended.clear()
+            inner = sorted((path for path in nodes.server.znodes if path.count("/") > 1), reverse=True)
+            nodes.server.apply(0, [Delete(path=path) for path in inner])
+            with pytest.raises(StartRefused, match=f"no cluster stands in ZooKeeper at .*belongs to cluster {known}"):
+                await nodes.boot(1)
+            await nodes.nodes.pop(1).stop()
+            nodes.ended.clear()
+            assert "/cluster/id" not in nodes.server.znodes
+
+    run(scenario)

@@ -1,4 +1,4 @@
-"""What a controller decides reaches every broker whole: batches carried by requests rebuild its image (RB-1, BR-1).
+"""What a controller decides reaches every broker whole: batches carried by requests rebuild its image.
 
 Any run of asks, each committed batch sent as requests through the wire's codecs, every request twice: what live brokers
 then hold is what the controller decided, whatever they missed while they were away.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.api.forwarding import forward
-from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType, alter_configs, create_topics, delete_topics
+from moldau.client.admin import AlterOp, Resource, ResourceType, alter_configs, delete_topics
 from moldau.controller.asks import AdoptConfigs
 from moldau.controller.facts import Settings
 from moldau.controller.sizes import settings_too_large, topic_too_large
@@ -21,7 +21,7 @@ from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
 from tests.rooms.broker.data_cluster import run, until
-from tests.rooms.broker.test_zookeeper_bad_znodes import _impatient, depose
+from tests.rooms.broker.test_zookeeper_bad_znodes import _impatient, depose, made
 from tests.rooms.broker.test_zookeeper_plane import settled, topic
 from tests.rooms.broker.zookeeper_nodes import Nodes
 
@@ -90,14 +90,6 @@ def test_a_partition_that_no_controller_can_read_is_served_on_and_the_others_are
             assert all("mine-0" in folders(nodes, id) for id in nodes.nodes)
 
     run(scenario)
-
-
-async def made(nodes: Nodes, name: str) -> Code:
-    """The code of an attempt to make a topic."""
-    client = nodes.client()
-    outcome = (await create_topics(client, [NewTopic(name=name, partitions=1, replication_factor=1)]))[name]
-    client.close()
-    return outcome.code
 
 
 def test_a_topic_whose_znode_another_hand_removes_keeps_its_logs_aside(
@@ -176,19 +168,15 @@ def test_folders_of_settings_that_somebody_removes_are_made_again(
             await topic(nodes, "t", retention_ms="70000")
             wipe(nodes, path)
             await until(lambda: "/config/changes" in nodes.server.znodes, "it is there again")
-            if path == "/config/changes":
-                nodes.write("/config/topics/t", b'{"version":1,"config":{"retention.ms":"60000"}}')
-                nodes.write("/config/changes/config_change_", NOTE % b"topics/t", sequential=True)
-
-                def heard() -> bool:
-                    return all(
-                        n.metadata.image.config(2, "t") == {"retention.ms": "60000"} for n in nodes.nodes.values()
-                    )
-
-                await until(heard, "notes are heard of again")
-            else:
+            if path == "/config":
                 await until(lambda: "/config/topics" in nodes.server.znodes, "so is what it held")
-                nodes.write("/config/topics/t", b'{"version":1,"config":{"retention.ms":"70000"}}')
+            nodes.write("/config/topics/t", b'{"version":1,"config":{"retention.ms":"60000"}}')
+            nodes.write("/config/changes/config_change_", NOTE % b"topics/t", sequential=True)
+
+            def heard() -> bool:
+                return all(n.metadata.image.config(2, "t") == {"retention.ms": "60000"} for n in nodes.nodes.values())
+
+            await until(heard, "notes are heard of again")
             assert not nodes.failures
 
     run(scenario)

@@ -16,6 +16,7 @@ from moldau.client.admin import NewTopic, create_topics, delete_topics
 from moldau.ports.zookeeper import Check, ConnectionLoss, Create, Delete, Op, Set
 from moldau.terms import Code
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
+from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.rooms.broker.data_cluster import run, until
 from tests.rooms.broker.zookeeper_nodes import Nodes
@@ -133,7 +134,7 @@ def test_a_controller_whose_session_expires_is_replaced_and_comes_back_as_a_brok
 
 
 def test_a_follower_whose_session_expires_registers_again_before_anything_else(tmp_path: Path) -> None:
-    """Law Z6 and HC-2: the first thing that a new session does is the registration."""
+    """Law Z6: the first thing that a new session does is the registration."""
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
@@ -254,7 +255,7 @@ def test_a_controller_that_was_deposed_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_deleting_the_controller_znode_by_hand_makes_it_resign_first(tmp_path: Path) -> None:
-    """EL-6; the usual way of operators to move the controller."""
+    """The usual way of operators to move the controller."""
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
@@ -270,8 +271,6 @@ def test_deleting_the_controller_znode_by_hand_makes_it_resign_first(tmp_path: P
 
 
 def test_a_second_process_with_a_live_id_is_refused(tmp_path: Path) -> None:
-    """HC-3."""
-
     async def scenario() -> None:
         async with Nodes(tmp_path, 1) as nodes:
             twin = Nodes(tmp_path / "twin", 1)
@@ -322,7 +321,7 @@ def _kill(nodes: Nodes, node: Node) -> None:
 
 
 def test_a_broker_whose_process_is_gone_is_fenced_before_its_session_ends(tmp_path: Path) -> None:
-    """HC-4: its connection broke, its door refuses; its znode stays until ZooKeeper says so."""
+    """Its connection broke, its door refuses; its znode stays until ZooKeeper says so."""
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
@@ -366,6 +365,43 @@ def test_a_newer_controller_s_request_ends_an_office(tmp_path: Path) -> None:
             )
             assert (await node.plane.receiving.leader_and_isr(newer))[0] is Code.NONE  # type: ignore[union-attr]
             assert not node.office.active  # type: ignore[union-attr]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("epoch", [2**17, 2**31 - 1])
+def test_an_epoch_to_which_nobody_was_elected_ends_no_office(tmp_path: Path, epoch: int) -> None:
+    """The next candidacy passes over every epoch that its node has heard of: it would stand for one that no request and
+    no znode can hold, and nobody could be controller any more."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            active = nodes.controller
+            for node in nodes.nodes.values():
+                own = node.lifecycle.epoch  # type: ignore[union-attr]
+                named = {"controller_id": 9, "controller_epoch": epoch, "broker_epoch": own}
+                ears = node.plane.receiving  # type: ignore[union-attr]
+                assert await ears.update_metadata(UpdateMetadataRequest(**named)) is Code.STALE_CONTROLLER_EPOCH
+                assert (await ears.leader_and_isr(LeaderAndIsrRequest(**named)))[0] is Code.STALE_CONTROLLER_EPOCH
+                assert (await ears.stop_replica(StopReplicaRequest(**named)))[0] is Code.STALE_CONTROLLER_EPOCH
+            assert nodes.controller is active
+            assert active.office.active  # type: ignore[union-attr]
+            await topic(nodes, "made-afterwards")
+
+    run(scenario)
+
+
+def test_an_epoch_far_ahead_is_heeded_when_zookeeper_knows_of_the_election(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
+            nodes.server.apply(0, [Set(path="/controller_epoch", data=b"200000")])
+            newer = UpdateMetadataRequest(
+                controller_id=9,
+                controller_epoch=200_000,
+                broker_epoch=node.lifecycle.epoch,  # type: ignore[union-attr]
+            )
+            assert await node.plane.receiving.update_metadata(newer) is Code.NONE  # type: ignore[union-attr]
 
     run(scenario)
 
@@ -431,7 +467,7 @@ def test_a_tool_s_election_gives_the_lead_to_the_preferred_replica(tmp_path: Pat
 
 
 def test_a_topic_that_a_tool_wrote_gets_leaders_an_id_and_its_settings(tmp_path: Path) -> None:
-    """LI-1, and LI-2 for partitions added later."""
+    """And partitions are added later."""
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
@@ -466,7 +502,7 @@ def test_settings_that_a_tool_changes_reach_every_broker(tmp_path: Path) -> None
 
 
 def test_a_state_that_a_leader_wrote_itself_is_read_anew(tmp_path: Path) -> None:
-    """LI-5 for brokers that know no AlterPartition."""
+    """For brokers that know no AlterPartition."""
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
@@ -484,7 +520,7 @@ def test_a_state_that_a_leader_wrote_itself_is_read_anew(tmp_path: Path) -> None
 
 
 def test_a_controller_that_takes_office_leads_whatever_can_be_led(tmp_path: Path) -> None:
-    """PS-2: all were told to stop at once, so partitions were left to the last one, who was leaving as well."""
+    """All were told to stop at once, so partitions were left to the last one, who was leaving as well."""
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:

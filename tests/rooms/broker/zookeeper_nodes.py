@@ -156,7 +156,7 @@ def node_state(node: Node) -> str:
 
 
 def _same(found: Any, image: Any) -> bool:
-    """Whether an image is what stands in ZooKeeper, but for brokers that are fenced although registered (HC-4)."""
+    """Whether an image is what stands in ZooKeeper, but for brokers that are fenced although registered."""
     fenced = {broker.id for broker in image.brokers.values() if broker.fenced}
     brokers, *rest = _essence(found)
     live, *others = _essence(image)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+from tests.suites import librdkafka
 from tests.suites.go import read
 from tests.suites.known import KAFKA_GO, reason
 
@@ -28,3 +32,14 @@ def test_only_what_is_named_may_fail() -> None:
     assert reason(KAFKA_GO, "TestClientCreateACLs")
     assert reason(KAFKA_GO, "TestClientCreateACLsTwice") is None
     assert reason(KAFKA_GO, "TestReader") is None
+
+
+def test_librdkafka_reports_each_test_of_a_number_and_a_run_without_a_report_has_failed(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    assert [one[:3] for one in librdkafka.read("0018", "Aborted", report, 1.0)] == [("0018", "failed", ("0018",))]
+    states = {"0018_cgrp_term": "FAILED", "0018_quick": "PASSED", "0018_other": "SKIPPED", "0019_list_groups": "DNS"}
+    report.write_text(json.dumps({"tests": {name: {"state": one, "duration": 1.5} for name, one in states.items()}}))
+    assert [one[:3] for one in librdkafka.read("0018", "", report, 9.0)] == [
+        ("0018_cgrp_term", "failed", ("0018_cgrp_term",)),
+        ("0018_quick", "passed", ()),
+    ]

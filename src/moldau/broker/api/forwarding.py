@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from moldau.broker.api.refusing import refused_as_a_whole
 from moldau.broker.asking import Pace, in_turns, pause
+from moldau.broker.peers import PassedOn
+from moldau.broker.quotas.nodes import is_node, passed_on_as
 from moldau.controller.replies import Refused
 from moldau.ports import World
 from moldau.terms import Code
@@ -29,7 +30,8 @@ class InWorld(Protocol):
     def world(self) -> World: ...
 
 
-_NODE = re.compile(r"node-\d+")
+MUTATING = frozenset({19, 20, 37})
+"""What the controller counts by client: topics created and deleted, partitions created (KIP-599)."""
 PATIENCE_MS = 30_000
 TELL_MS = 200
 """How long an answer waits for brokers that stand still: they know nothing new whatever their clients ask."""
@@ -43,10 +45,11 @@ async def forward(node: Any, request: Any, context: Any) -> Any:
     What a node has passed on is passed on no further: on the ZooKeeper plane, where controllers are brokers, it would
     go round among those who had just left the office, outlive who asked, and multiply.
     """
-    if _from_a_node(context.client_id) and node.config.on_zookeeper and node.plane.leader[0] != node.config.node_id:
+    if is_node(context.client_id) and node.config.on_zookeeper and node.plane.leader[0] != node.config.node_id:
         return await refused_as_a_whole(node, request, context, Refused(Code.NOT_CONTROLLER))
     try:
-        return await node.asking.patiently(request, _patience(request), context.connection)
+        client = passed_on(node, context.client_id, context.api_version) if request.api_key in MUTATING else None
+        return await node.asking.patiently(request, _patience(request), context.connection, client)
     except OSError as error:
         name = APIS[request.api_key].name
         if (more := node.asking.unheard.more()) is not None:
@@ -55,10 +58,14 @@ async def forward(node: Any, request: Any, context: Any) -> Any:
         return await refused_as_a_whole(node, request, context, Refused(Code.REQUEST_TIMED_OUT, message))
 
 
-def _from_a_node(client_id: str | None) -> bool:
-    """Whether a request has a node's client id. A client of that name is told what Kafka's brokers tell any client when
-    they are not controllers, and asks the controller itself."""
-    return _NODE.fullmatch(client_id or "") is not None
+def passed_on(
+    node: Any,  # Any: the module of Node imports this one
+    client_id: str | None,
+    version: int,
+) -> PassedOn:
+    """For whom a request is passed on."""
+    hidden = node.config.on_zookeeper or is_node(client_id)  # Kafka's own controllers count by the plain name
+    return PassedOn(passed_on_as(node.config.node_id, client_id) if hidden else client_id or "", version)
 
 
 async def seen(node: Any, shows: Callable[[Any], bool]) -> None:

@@ -1,17 +1,21 @@
 """Produce, 3-13: batches into the leader's log; acknowledged at once (acks=1), by the ISR (acks=all), or never (0).
 
 The hot path makes no object of a record: a batch is checked by column, offsets are patched in the request's own bytes,
-and one vectored write appends them. What takes longer to look into is examined in parts (``examinations.py``), and its
-partition's next batches wait for it. A retried batch of an idempotent producer gets its first offsets again. Errors are
-per partition and name the leader where they say "not here" (KIP-951), and bad records (KIP-467). Topic ids from 13.
-Transactional batches are refused: there is no transaction coordinator yet.
+and one vectored write appends them. A request to many partitions, or of many bytes, is appended in turns of the loop.
+What takes longer to look into is examined in parts (``examinations.py``), and its partition's next batches wait for it.
+A retried batch of an idempotent producer gets its first offsets again. Errors are per partition and name the leader
+where they say "not here" (KIP-951), and bad records (KIP-467). Topic ids from 13. Transactional batches are refused:
+there is no transaction coordinator yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from moldau.broker.api import Slices
+from moldau.broker.api.forwarding import InWorld
+from moldau.broker.asking import Pace
 from moldau.broker.leaders import leader_of
 from moldau.broker.replica import Replica
 from moldau.broker.waiting_room import Promise
@@ -22,50 +26,112 @@ from moldau.storage.admission import Admitted, Refused
 from moldau.terms import Code
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
+from moldau.wire.schema import Message
+
+if TYPE_CHECKING:
+    from moldau.broker.network.context import Context
+    from moldau.broker.replicas import Replicas
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 ADMIN_CLIENT = "__admin_client"
+PARTITION_COST, BYTES_AT_COST = 2, 1 << 15
+"""Of a step that holds a hundred: fifty partitions, or three megabytes."""
 _ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 Slot = ProduceResponse.PartitionProduceResponse
 Outcome = Admitted | Refused
 BadRecord = ProduceResponse.BatchIndexAndErrorMessage
 
 
-def handle(node: Any, request: ProduceRequest, context: Any) -> ProduceResponse | Awaitable[Any] | None:
-    """Append, and answer now, later or not at all."""
-    produce = _Produce(node.replicas, request, context)
-    rare = node.world.rare
+class WithReplicas(InWorld, Protocol):
+    """A broker."""
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+
+def handle(
+    node: WithReplicas, request: ProduceRequest, context: Context
+) -> ProduceResponse | Awaitable[Message | None] | Slices | None:
+    """Append, and answer now, later or not at all. What takes long is appended in turns of the loop."""
+    produce = _Produce(node, request, context)
+    if _is_long(request, node.world.step):
+        return produce.append_in_slices(request, node.world.step)
     for data in request.topic_data:
-        shown = ProduceResponse.TopicProduceResponse(name=data.name, topic_id=data.topic_id)
-        produce.response.responses.append(shown)
+        shown = produce.show(data)
         for part in data.partition_data:
-            slot = Slot(index=part.index, base_offset=-1)
-            shown.partition_responses.append(slot)
-            replica = _replica(node.replicas, data, part.index, context.api_version, context)
-            if rare is not None and rare(REFUSED_PRODUCE):
-                replica = Code.NOT_LEADER_OR_FOLLOWER
-            produce.append(data, slot, replica, part)
+            produce.take(data, shown, part)
     return produce.answer()
+
+
+def _is_long(request: ProduceRequest, step: int) -> bool:
+    """Whether this is more than one turn of the loop should append."""
+    topics = request.topic_data
+    if len(topics) == 1 and len(topics[0].partition_data) == 1:
+        return False
+    return sum([_cost(part) for data in topics for part in data.partition_data]) > step
+
+
+def _cost(part: ProduceRequest.PartitionProduceData) -> int:
+    """How much of a step it takes to append this. The first batch of a partition has its file made."""
+    return PARTITION_COST + (len(part.records) // BYTES_AT_COST if part.records else 0)
 
 
 class _Produce:
     """One request under way."""
 
-    def __init__(self, replicas: Any, request: ProduceRequest, context: Any) -> None:
+    __slots__ = ("_acks", "_clock", "_context", "_is_through", "_promise", "_rare", "_replicas", "_rest", "_timeout_ms",
+                 "_unheard", "response")  # fmt: skip
+
+    def __init__(self, node: WithReplicas, request: ProduceRequest, context: Context) -> None:
         self.response = ProduceResponse()
-        self._replicas = replicas
+        self._replicas = node.replicas
+        self._rare, self._clock = node.world.rare, node.world.clock
         self._acks, self._timeout_ms = request.acks, request.timeout_ms
         self._context = context
         self._promise: Promise | None = None
+        self._rest: Slot | None = None
+        """Stands for what is still to be appended, so that nobody is answered before."""
+        self._is_through = self._unheard = False
 
-    def append(
+    def append_in_slices(self, request: ProduceRequest, step: int) -> Slices:
+        """Append everything, with pauses; what ``answer`` returns. Others append to the same partitions meanwhile."""
+        self._rest, pace = Slot(), Pace(step, self._clock)
+        for data in request.topic_data:
+            shown = self.show(data)
+            for part in data.partition_data:
+                self.take(data, shown, part)
+                if pace.spent(_cost(part)):
+                    yield
+        return self.answer()
+
+    def show(self, data: ProduceRequest.TopicProduceData) -> ProduceResponse.TopicProduceResponse:
+        """The topic's place in the answer."""
+        shown = ProduceResponse.TopicProduceResponse(name=data.name, topic_id=data.topic_id)
+        self.response.responses.append(shown)
+        return shown
+
+    def take(
+        self,
+        data: ProduceRequest.TopicProduceData,
+        shown: ProduceResponse.TopicProduceResponse,
+        part: ProduceRequest.PartitionProduceData,
+    ) -> None:
+        """Append one partition's batch, and fill its place in the answer."""
+        slot = Slot(index=part.index, base_offset=-1)
+        shown.partition_responses.append(slot)
+        replica = _replica(self._replicas, data, part.index, self._context.api_version, self._context)
+        if (rare := self._rare) is not None and rare(REFUSED_PRODUCE):
+            replica = Code.NOT_LEADER_OR_FOLLOWER
+        self._append(data, slot, replica, part)
+
+    def _append(
         self,
         data: ProduceRequest.TopicProduceData,
         slot: Slot,
         replica: Replica | Code,
         part: ProduceRequest.PartitionProduceData,
     ) -> None:
-        """Append one partition's batch, at once or when it is examined."""
+        """Append a batch, at once or when it is examined."""
         records = part.records
         header = _look_at(replica, records, self._acks)
         if isinstance(header, Appended):
@@ -74,7 +140,7 @@ class _Produce:
         assert isinstance(replica, Replica)
         assert records is not None, "there is a header"
         leads, examinations = replica, self._replicas.examinations
-        outcome = examinations.at_a_glance(leads, records, header, part.records_at)
+        outcome: Outcome | None = examinations.at_a_glance(leads, records, header, part.records_at)
         if outcome is None:
             outcome = examinations.examine(leads, records, lambda out: self._later(data, slot, leads, out))
         if outcome is None:
@@ -86,15 +152,21 @@ class _Produce:
         elif code is not Code.NONE:
             slot.error_code = code
 
-    def answer(self) -> ProduceResponse | Awaitable[Any] | None:
+    def answer(self) -> ProduceResponse | Awaitable[Message | None] | None:
         """What the handler returns."""
+        self._is_through = True
         if self._acks == 0:
+            if self._unheard:
+                self._context.connection.close()
             return None
-        if self._promise is None:
+        promise = self._promise
+        if promise is None:
             return self.response
-        self._replicas.room.park(self._promise, self._timeout_ms)
-        self._context.connection.waiting.add(self._promise)
-        return self._promise.answer
+        self._replicas.room.park(promise, self._timeout_ms)
+        self._context.connection.waiting.add(promise)
+        if self._rest is not None:
+            promise.settle(self._rest, Code.NONE)
+        return promise.answer
 
     def _expect(self, slot: Slot) -> None:
         if self._acks != 0:
@@ -103,6 +175,8 @@ class _Produce:
     def _wait(self) -> Promise:
         if self._promise is None:
             self._promise = Promise(self._replicas.room, self.response)
+            if self._rest is not None:
+                self._promise.expect(self._rest)
         return self._promise
 
     def _later(self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica, outcome: Outcome) -> None:
@@ -134,12 +208,17 @@ class _Produce:
             code = replica.machine.acknowledged(appended.last_offset + 1)
             if code is None:
                 replica.promises.append((appended.last_offset + 1, self._wait(), slot))
+        elif self._acks and replica.log.settled_end <= appended.last_offset:  # also what was sent twice
+            replica.unflushed.append((appended.last_offset + 1, self._wait(), slot))
+            return None
         return code
 
     def _refuse(self, data: ProduceRequest.TopicProduceData, slot: Slot, appended: Appended) -> None:
         self._replicas.failed_produces += 1
-        if self._acks == 0:
-            self._context.connection.close()  # the only way to tell a producer that does not listen
+        if self._acks == 0:  # the only way to tell a producer that does not listen
+            self._unheard = True
+            if self._is_through:
+                self._context.connection.close()
             return
         slot.error_code = appended.code
         slot.log_start_offset = appended.log_start_offset
@@ -152,7 +231,7 @@ class _Produce:
 
 
 def _replica(
-    replicas: Any, data: ProduceRequest.TopicProduceData, index: int, version: int, context: Any
+    replicas: Replicas, data: ProduceRequest.TopicProduceData, index: int, version: int, context: Context
 ) -> Replica | Code:
     if version >= 13:
         found: Replica | Code = replicas.find_by_id(bytes(data.topic_id), index)

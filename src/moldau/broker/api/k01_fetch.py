@@ -1,4 +1,4 @@
-"""Fetch, 4-18: records for consumers and followers, at once or when there are enough (BR-3).
+"""Fetch, 4-18: records for consumers and followers, at once or when there are enough.
 
 Answered at once when the client will not wait, asks for nothing, or there is an error, a diverging epoch, a better
 replica to read from, or min_bytes of records; else parked until data, watermark or time, or until the consumer sends
@@ -10,23 +10,42 @@ A follower (replica id >= 0) reads up to the log's end, and its position drives 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from moldau.broker.api.forwarding import InWorld
 from moldau.broker.readings import LOOK_AT_ONCE, Reader, Terms
+from moldau.broker.sessions import INITIAL
 from moldau.ports.rare import EMPTY_FETCH, SHORT_FETCH
 from moldau.terms import Code
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from moldau.broker.config import NodeConfig
+    from moldau.broker.network.context import Context
+    from moldau.broker.replicas import Replicas
 
 READ_COMMITTED = 1
 Topic = FetchRequest.FetchTopic
 
 
+class WithReplicas(InWorld, Protocol):
+    """A broker."""
+
+    @property
+    def config(self) -> NodeConfig: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+
 def handle(
-    node: Any, request: FetchRequest, context: Any
+    node: WithReplicas, request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse | None] | Generator[None, None, FetchResponse]:
     """Read what is there, or wait for it."""
     if request.topics and sum([len(topic.partitions) for topic in request.topics]) > LOOK_AT_ONCE:
         return _long(node, request, context)
+    if _is_throttled(context):
+        return _throttled(node, request, context)
     reader = _open(node, request, context)
     if isinstance(reader, Code):
         return FetchResponse(error_code=reader)
@@ -36,7 +55,20 @@ def handle(
     return answer
 
 
-def _long(node: Any, request: FetchRequest, context: Any) -> Generator[None, None, FetchResponse]:
+def _throttled(node: WithReplicas, request: FetchRequest, context: Context) -> FetchResponse:
+    """The client has spent its quota and is told so, with nothing else. Its session goes on; a new one is not made: the
+    client asks for everything again, as it does of Kafka."""
+    if request.session_id == 0 or request.session_epoch == INITIAL:
+        return FetchResponse()
+    reader = _open(node, request, context)
+    return FetchResponse(error_code=reader) if isinstance(reader, Code) else FetchResponse(session_id=reader.session_id)
+
+
+def _is_throttled(context: Context) -> bool:
+    return context.charge is not None and context.charge.throttle_ms > 0
+
+
+def _long(node: WithReplicas, request: FetchRequest, context: Context) -> Generator[None, None, FetchResponse]:
     """More partitions than one turn should look at: taken in by and by, and answered with what there is by then."""
     pieces = _pieces(request.topics)
     request.topics = next(pieces)
@@ -46,6 +78,8 @@ def _long(node: Any, request: FetchRequest, context: Any) -> Generator[None, Non
     for piece in pieces:
         yield
         reader.name(piece, by_id=context.api_version >= 13)
+    if _is_throttled(context) and reader.session_id:
+        return FetchResponse(session_id=reader.session_id)
     answer = yield from reader.fetch_at_once(_terms(node, request, context))
     if not reader.lasting:
         yield from reader.forget_all()
@@ -73,20 +107,21 @@ def _replica(request: FetchRequest, version: int) -> tuple[int, int]:
     return (state.replica_id, state.replica_epoch) if version >= 15 else (request.replica_id, -1)
 
 
-def _open(node: Any, request: FetchRequest, context: Any) -> Reader | Code:
+def _open(node: WithReplicas, request: FetchRequest, context: Context) -> Reader | Code:
     """The reader, or why its session cannot go on."""
     replica_id, _ = _replica(request, context.api_version)
-    found: Reader | Code = node.replicas.sessions.open(request, context.api_version, follower=replica_id >= 0)
-    return found
+    return node.replicas.sessions.open(request, context.api_version, follower=replica_id >= 0)
 
 
-def _terms(node: Any, request: FetchRequest, context: Any) -> Terms:
+def _terms(node: WithReplicas, request: FetchRequest, context: Context) -> Terms:
     """What is asked of the whole."""
     version = context.api_version
     replica_id, broker_epoch = _replica(request, version)
     max_bytes, max_wait_ms = request.max_bytes, request.max_wait_ms
     if replica_id < 0:
         max_bytes = min(max_bytes, node.config["fetch.max.bytes"])
+        if context.charge is not None and context.charge.bytes_max is not None:
+            max_bytes = min(max_bytes, context.charge.bytes_max)
     if (rare := node.world.rare) is not None:
         max_bytes = 1 if rare(SHORT_FETCH) else max_bytes
         max_wait_ms = 0 if rare(EMPTY_FETCH) else max_wait_ms
@@ -95,7 +130,7 @@ def _terms(node: Any, request: FetchRequest, context: Any) -> Terms:
         replica_id,
         broker_epoch,
         max_wait_ms,
-        request.min_bytes,
+        min(request.min_bytes, max_bytes),
         max_bytes,
         request.isolation_level == READ_COMMITTED,
         request.rack_id,

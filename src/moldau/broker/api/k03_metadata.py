@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator, Iterator
 from typing import Any
 
-from moldau.broker.api.forwarding import seen
+from moldau.broker.api.forwarding import passed_on, seen
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from moldau.broker.asking import Pace, finished, in_turns, turn
 from moldau.broker.metadata_cache import Kind, MetadataCache
@@ -22,6 +22,7 @@ from moldau.image import Image, Partition, Topic
 from moldau.terms import NO_UUID, Code
 from moldau.wire.codec import Packed
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
+from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 SETTLED_MS = 1000
@@ -98,7 +99,10 @@ def _to_create(
 
 async def _create_first(node: Any, request: MetadataRequest, context: Any, names: list[str]) -> MetadataResponse:
     """Create topics, if there are any to be created, and answer."""
-    refused = await create_automatically(node, names) if names else {}
+    refused = {}
+    if names:
+        client = passed_on(node, context.client_id, CreateTopicsRequest.versions[1])
+        refused = await create_automatically(node, names, client)
     if _is_long(node, request, context.api_version):
         return await in_turns(node.world.tasks, _steps(node, request, context, refused))
     return _answer(node, request, context, refused)

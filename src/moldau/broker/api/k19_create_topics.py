@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from moldau.broker.api.forwarding import each, forward, seen, told, whole
+from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
 from moldau.controller import asks
 from moldau.controller.facts import MAX_RECORDS
 from moldau.controller.replies import TopicResult
@@ -19,6 +20,7 @@ from moldau.terms import Code
 from moldau.terms.topic_config import TOPIC_KEYS
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 
+STRICT_SINCE = 6
 Result = CreateTopicsResponse.CreatableTopicResult
 
 
@@ -34,18 +36,35 @@ async def handle(node: Any, request: CreateTopicsRequest, context: Any) -> Creat
 async def control(node: Any, request: CreateTopicsRequest, context: Any) -> CreateTopicsResponse:
     """Decide."""
     twice = {name for name, count in Counter(topic.name for topic in request.topics).items() if count > 1}
-    wanted = await each(node, (topic for topic in request.topics if topic.name not in twice), _new_topic)
+    named = await each(node, (topic for topic in request.topics if topic.name not in twice), _new_topic)
+    quota = quota_of(node.quotas, context, STRICT_SINCE)
+    mutations = Mutations(quota, named, lambda topic: _partitions(node, topic))
+    wanted = mutations.admitted
     reply = await node.office.ask(asks.CreateTopics(topics=tuple(wanted), validate_only=request.validate_only))
     answer = CreateTopicsResponse()
     for name in sorted(twice):
         answer.topics.append(_error(name, Code.INVALID_REQUEST, "Duplicate topic name."))
+    answer.topics += [_error(topic.name, Code.THROTTLING_QUOTA_EXCEEDED, MESSAGE) for topic in mutations.refused]
     refused = whole(reply)
     if refused is not None:
-        answer.topics += [_error(topic.name, *refused) for topic in wanted]
+        found = [_error(topic.name, *refused) for topic in wanted]
     else:
-        answer.topics += await each(node, reply.topics, _result)
+        found = await each(node, reply.topics, _result)
         await told(node)
+    codes = {topic.name: topic.error_code for topic in found}
+    answer.throttle_time_ms = mutations.done([codes[topic.name] for topic in wanted])
+    answer.topics += found
     return answer
+
+
+def _partitions(
+    node: Any,  # Any: as every handler's
+    topic: asks.NewTopic,
+) -> int:
+    """How many partitions the topic will have."""
+    if topic.assignments:
+        return len(topic.assignments)
+    return topic.partitions if topic.partitions > 0 else int(node.config["num.partitions"])
 
 
 def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> asks.NewTopic:

@@ -8,19 +8,21 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.broker.api.forwarding import forward, seen, whole
+from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
 from moldau.controller import asks
+from moldau.image import Image
 from moldau.terms import NO_UUID, Code
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
+STRICT_SINCE = 5
 State = DeleteTopicsRequest.DeleteTopicState
 Result = DeleteTopicsResponse.DeletableTopicResult
 
 
 async def handle(node: Any, request: DeleteTopicsRequest, context: Any) -> DeleteTopicsResponse:
     """Pass on in the newest shape; answer when the topics are gone here too."""
-    if context.api_version < 6:
-        request.topics = [State(name=name) for name in request.topic_names]
-    ids = {topic.name: node.metadata.image.names.get(topic.name) for topic in request.topics}
+    names = [topic.name for topic in request.topics] or request.topic_names
+    ids = {name: node.metadata.image.names.get(name) for name in names}
     answer: DeleteTopicsResponse = await forward(node, request, context)
     gone = {
         r.topic_id if r.topic_id != NO_UUID else ids.get(r.name) for r in answer.responses if r.error_code == Code.NONE
@@ -43,15 +45,27 @@ async def control(node: Any, request: DeleteTopicsRequest, context: Any) -> Dele
             answer.responses.append(_error(topic, Code.INVALID_REQUEST, "Neither topic name nor id were specified."))
         else:
             items.append(topic.topic_id if topic.name is None else topic.name)
-    reply = await node.office.ask(asks.DeleteTopics(topics=tuple(items)))
+    quota = quota_of(node.quotas, context, STRICT_SINCE)
+    mutations = Mutations(quota, items, lambda item: _partitions(node.metadata.image, item))
+    for item in mutations.refused:
+        state = State(name=item) if isinstance(item, str) else State(topic_id=item)
+        answer.responses.append(_error(state, Code.THROTTLING_QUOTA_EXCEEDED, MESSAGE))
+    reply = await node.office.ask(asks.DeleteTopics(topics=tuple(mutations.admitted)))
     refused = whole(reply)
     if refused is not None:
+        answer.throttle_time_ms = mutations.done([refused[0]] * len(mutations.admitted))
         answer.responses += [_error(topic, *refused) for topic in topics]
         return answer
+    answer.throttle_time_ms = mutations.done([item.problem.code for item in reply.topics])
     for item in reply.topics:
         code, message = item.problem
         answer.responses.append(Result(name=item.name, topic_id=item.topic_id, error_code=code, error_message=message))
     return answer
+
+
+def _partitions(image: Image, item: str | bytes) -> int:
+    topic = image.topic(item) if isinstance(item, str) else image.topics.get(item)
+    return 0 if topic is None else len(topic.partitions)
 
 
 def _error(topic: State, code: Code, message: str | None) -> Result:

@@ -6,11 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.broker.api.forwarding import each, forward, seen, whole
+from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
 from moldau.controller import asks
 from moldau.controller.facts import MAX_RECORDS
+from moldau.image import Image
 from moldau.terms import Code
 from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
+STRICT_SINCE = 3
 Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
@@ -33,10 +36,22 @@ async def handle(node: Any, request: CreatePartitionsRequest, context: Any) -> C
 async def control(node: Any, request: CreatePartitionsRequest, context: Any) -> CreatePartitionsResponse:
     """Decide, topic by topic."""
     topics = await each(node, request.topics, _more_partitions)
-    reply = await node.office.ask(asks.CreatePartitions(topics=tuple(topics), validate_only=request.validate_only))
+    quota = quota_of(node.quotas, context, STRICT_SINCE)
+    mutations = Mutations(quota, topics, lambda topic: _added(node.metadata.image, topic))
+    wanted = mutations.admitted
+    reply = await node.office.ask(asks.CreatePartitions(topics=tuple(wanted), validate_only=request.validate_only))
     refused = whole(reply)
-    results = ((t.name, refused) for t in topics) if refused is not None else reply.topics
-    return CreatePartitionsResponse(results=await each(node, results, _result))
+    results = [(t.name, refused) for t in wanted] if refused is not None else reply.topics
+    codes = {name: code for name, (code, _) in results}
+    throttled_ms = mutations.done([codes[topic.name] for topic in wanted])
+    exceeded = (Code.THROTTLING_QUOTA_EXCEEDED, MESSAGE)
+    found = await each(node, [*((topic.name, exceeded) for topic in mutations.refused), *results], _result)
+    return CreatePartitionsResponse(throttle_time_ms=throttled_ms, results=found)
+
+
+def _added(image: Image, topic: asks.MorePartitions) -> int:
+    known = image.topic(topic.name)
+    return 0 if known is None else max(topic.count - len(known.partitions), 0)
 
 
 def _more_partitions(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> asks.MorePartitions:

@@ -1,6 +1,6 @@
 """BrokerRegistration, 0-4, on controller listeners: a broker process presents itself (KIP-631).
 
-Its connection stands for it from now on: when it breaks and the address refuses, the broker is fenced at once (HC-4).
+Its connection stands for it from now on: when it breaks and the address refuses, the broker is fenced at once.
 Another process under the id is taken in only when the one that is registered is silent, or proven dead (decision 24).
 """
 

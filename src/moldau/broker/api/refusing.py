@@ -38,6 +38,7 @@ class _Refusing:
         self._node = node
         self._refused = refused
         self.office = self
+        self.quotas = None  # what is refused as a whole costs nobody anything
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._node, name)

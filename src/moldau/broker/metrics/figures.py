@@ -17,6 +17,7 @@ from moldau import __version__
 from moldau.broker.asking import pause
 from moldau.broker.lifecycle import Stage
 from moldau.broker.metrics.cleaner_figures import cleaner_figures
+from moldau.broker.metrics.damage_figures import damage_figures
 from moldau.broker.metrics.elections import Elections
 from moldau.broker.metrics.text import Family
 from moldau.broker.metrics.traffic_figures import requests, topics
@@ -136,6 +137,7 @@ def _of_broker(node: Any) -> Iterator[Family]:
         offline = len(node.data.log_dirs.offline)
         yield Family("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed.", offline)
         yield from cleaner_figures(node.data.log_dirs, node.data.cleaning)
+        yield from damage_figures(node.data.log_dirs)
 
 
 class _Partitions:

@@ -1,7 +1,7 @@
 """Taking /controller for the quorum, so that no controller of ZooKeeper's acts any more (KIP-866).
 
 The znode is persistent: while the quorum changes its leader, no broker may think that nobody rules. Taking it raises
-/controller_epoch in the same transaction, which deposes whoever held it (EL-5). /migration is made with it, and says
+/controller_epoch in the same transaction, which deposes whoever held it. /migration is made with it, and says
 from then on how much of the log ZooKeeper holds; where the log says that a cluster was copied and /migration is gone,
 somebody has gone back to ZooKeeper, and what this quorum knows is out of date.
 """

@@ -68,7 +68,7 @@ class ZooKeeperMode:
             timer.cancel()
 
     async def look(self) -> None:
-        """See who is registered in ZooKeeper; whoever was and is not any more is fenced (LI-3)."""
+        """See who is registered in ZooKeeper; whoever was and is not any more is fenced."""
         names = await self._registered()
         ids, _ = paths.broker_ids(names)
         seen = {}

@@ -12,25 +12,26 @@ import asyncio
 import inspect
 import logging
 import struct
-from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
+from moldau.broker.network.charging import Charge, charge
 from moldau.broker.network.context import Context
-from moldau.broker.network.receiving import Receiving
+from moldau.broker.network.regulating import UNANSWERED_MAX, Regulated
 from moldau.broker.network.serving import (
     SLICES_FROM_BYTES,
     Encoded,
     Slot,
     decode_kept,
     encoded,
+    freed,
     items_max,
+    kept_whole,
     memory_of,
     of_unsupported,
 )
 from moldau.broker.network.waits import Waits
-from moldau.ports import Transport
 from moldau.ports.rare import CLOSED_CONNECTION
 from moldau.wire.codec import Malformed
 from moldau.wire.frames import RequestHeader, read_request, read_request_header, read_request_in_slices
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("moldau.server")
 
-UNANSWERED_MAX = 200
 TURN_MS = 5
 """After so long the requests of one connection wait until the others had their turn."""
 FLUSH_BYTES = 1 << 18
@@ -51,38 +51,26 @@ TURN_BYTES = 1 << 22
 _SIZE = struct.Struct(">i")
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(Regulated):
     """One client."""
 
     __slots__ = (
-        "_busy", "_flushing", "_held", "_moved", "_out", "_out_bytes", "_out_memory", "_reading", "_ready_bytes",
-        "_receiving", "_refused_room", "_slots", "_stalled", "_stalled_bytes", "_transport", "_turn_over", "_work",
-        "_written", "heard", "listener", "peer", "since_ms", "waiting",
+        "_busy", "_flushing", "_out", "_out_bytes", "_out_memory", "_ready_bytes", "_stalled_bytes",
+        "_written", "heard", "since_ms", "waiting",
     )  # fmt: skip
 
     def __init__(self, listener: SocketListener) -> None:
-        self.listener = listener
-        self.peer: Any = None
+        super().__init__(listener)
         self.since_ms = listener.world.clock.monotonic_ms()
         """When it was made, on the monotonic clock."""
         self.heard = True
         """Something came since ``IdleSweep`` last looked."""
         self.waiting = Waits()
-        self._transport: Transport | None = None
-        self._receiving = Receiving(self, listener.memory, listener.shared)
-        self._slots: deque[Slot] = deque()  # one for each unanswered request, in order
         self._ready_bytes = 0  # of answers that wait for an earlier one
         self._out: list[Any] = []
         self._out_bytes = self._out_memory = 0
         self._stalled_bytes = 0  # in memory, not taken by the peer
-        self._moved: object = None
-        self._work: Generator[None, None, Any] | None = None  # on a request in slices
-        self._reading = True
-        self._stalled = False  # the peer does not read
-        self._held = False  # too many connections
         self._busy = False  # inside buffer_updated: it flushes at its end
-        self._refused_room = False  # for another request
-        self._turn_over = False
         self._flushing = False
         self._written = 0  # in memory, by the last write, and what was stalled before it
 
@@ -103,6 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.listener.limits is not None:
             self.listener.limits.left(self)
         self._transport = None
+        self.unthrottle()
         self._slots.clear()
         self._out.clear()
         self._ready_bytes = self._stalled_bytes = 0
@@ -111,38 +100,6 @@ class Connection(asyncio.BufferedProtocol):
         self.waiting.abandon()
         for hook in self.listener.closed_hooks:
             hook(self)
-
-    def hold(self) -> None:
-        """Too many connections: do not read from this one yet."""
-        self._held = True
-        self.listener.world.tasks.call_soon(self._regulate)  # asyncio begins to read after connection_made
-
-    def release(self) -> None:
-        """There is room now."""
-        self._held = False
-        self._regulate()
-        if self._reading:  # it was let in before the pause began: look at what has come meanwhile
-            self.listener.world.tasks.call_soon(self._resume)
-
-    def refuse(self) -> None:
-        """Too many connections from its address."""
-        log.info("refusing a connection from %s on %s: max.connections.per.ip", self.peer, self.listener.name)
-        if self._transport is not None:
-            self._transport.abort()
-
-    @property
-    def waits(self) -> bool:
-        """Whether it is not for the client to speak: an answer is due, or there is no room for its request yet."""
-        return bool(self._slots) or self._held or self._work is not None
-
-    def expire(self, idle_ms: int) -> None:
-        """Nothing was said for that long. What the client has not taken by now it does not want."""
-        log.debug("closing the connection of %s on %s, idle for %d ms", self.peer, self.listener.name, idle_ms)
-        if self._transport is not None:
-            self._transport.abort()
-
-    def eof_received(self) -> bool | None:
-        return None
 
     def pause_writing(self) -> None:
         self._stalled = True
@@ -176,28 +133,6 @@ class Connection(asyncio.BufferedProtocol):
 
     # ---- memory
 
-    def memory_freed(self) -> None:
-        """There may be room for what this connection brings, or for another request."""
-        if self._transport is not None:
-            self._refused_room = False
-            self._receiving.retry()
-            self._regulate()
-
-    def has_moved(self) -> bool:
-        """Whether bytes went in or out since this was last asked."""
-        if self._transport is None:
-            return True
-        before = self._moved
-        left = self._transport.get_write_buffer_size() if self._stalled else 0
-        self._moved = (self._receiving.come, left, len(self._slots))
-        return self._moved != before or (not self._stalled and not self._reading)
-
-    def give_up(self, why: str) -> None:
-        """Close it at once; what it held is free."""
-        log.warning("closing the connection of %s on %s: %s", self.peer, self.listener.name, why)
-        if self._transport is not None:
-            self._transport.abort()
-
     def _account(self) -> None:
         self.listener.memory.respond(self, self._ready_bytes + self._stalled_bytes)
 
@@ -214,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
             if not 0 <= size <= listener.frame_bytes_max:
                 raise Malformed(f"a frame of {size} bytes; socket.request.max.bytes allows {listener.frame_bytes_max}")
             stop = start + need
-            if stop > end or self._stalled or self._held or self._work is not None:
+            if stop > end or self._stalled or self._held or self._throttle is not None or self._work is not None:
                 break
             if len(self._slots) > UNANSWERED_MAX or (memory.busy and not self._is_admitted()):
                 break
@@ -247,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         if answer is None or not answer.low <= header.api_version <= answer.high:
             self._unsupported(header)
         elif len(frame) - start < SLICES_FROM_BYTES:
-            self._serve(read_request(frame, header), header)
+            self._serve(read_request(frame, header), header, len(frame) - start)
         else:
             self._decode(frame, start, header)
 
@@ -258,11 +193,12 @@ class Connection(asyncio.BufferedProtocol):
         try:
             next(work)
         except StopIteration as end:
-            self._serve(end.value, header)
+            self._serve(end.value, header, len(frame) - start)
             return
         work.close()
+        size = len(frame) - start
         kept = decode_kept(self._receiving, frame, start, header, most)
-        self._begin(kept, header, lambda found: self._serve(found, header))
+        self._begin(kept, header, lambda found: self._serve(found, header, size, is_kept=True))
 
     def _begin(self, work: Generator[None, None, Any], header: RequestHeader, then: Callable[[Any], object]) -> None:
         """Work on a request in slices, the first one now; ``then`` is given what comes of it. Nothing else of this
@@ -303,18 +239,25 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(str(error))
         self._regulate()
 
-    def _serve(self, request: Message, header: RequestHeader) -> None:
-        """Have the request handled, and its answer take its place in the line."""
+    def _serve(self, request: Message, header: RequestHeader, size: int, *, is_kept: bool = False) -> None:
+        """Have the request of so many bytes handled, and its answer take its place in the line. ``is_kept``: its bytes
+        stay where they are."""
         listener = self.listener
         stats = listener.stats.count(header.api_key, request)
         began_ms = listener.now_ms() if stats.timed else None
         context = Context(self, header)
         self.waiting.asked(header.api_key)
+        quotas, account = listener.quotas, None
+        if quotas is not None and quotas.active:
+            account = charge(quotas, listener.world.clock, header, (request, size, listener.kind))
+            context.charge = account
         try:
             result = listener.handler(header.api_key)(listener.node, request, context)
+            if account is not None:
+                result = self._account_for(account, result)
             ready = None
             if isinstance(result, Message):  # inside: an answer that this version cannot hold is the handler's failure
-                ready = encoded(result, header)
+                ready = encoded(result, header, listener.world.tasks)
                 if began_ms is not None or stats.tells:
                     listener.answered(stats, began_ms, result)
         except Exception as error:
@@ -326,20 +269,29 @@ class Connection(asyncio.BufferedProtocol):
             self._put_out(ready)
             self._advance()
             return
-        slot = Slot(stats, began_ms)
+        slot = Slot(stats, began_ms, account)
         self._slots.append(slot)
         if isinstance(result, Message):
             assert ready is not None, "a response was encoded"
             self._fill(slot, ready, header)
         elif isinstance(result, Generator):
-            self._begin(result, header, lambda found: self._worked(slot, found, header))
+            kept = result if is_kept else kept_whole(self._receiving, request, result)
+            work = freed(listener.world.tasks, request, kept)
+            self._begin(work, header, lambda found: self._worked(slot, found, header))
         else:
             self._await(result, slot, header)
+
+    def _account_for(self, account: Charge, result: Any) -> Any:  # Any: whatever handlers return
+        """The handler has returned: throttle the client as it is due now; what is left to do is counted too."""
+        account.handled()
+        now = result is None or isinstance(result, Message)
+        self.throttle(account.settle(result) if now else account.throttle_ms)
+        return account.timed(result)
 
     def _unsupported(self, header: RequestHeader) -> None:
         """ApiVersions of a version we lack is answered in version 0 (KIP-511); any other ends the connection."""
         frame = of_unsupported(self.listener, header)
-        slot = Slot(None, None)
+        slot = Slot(None, None, None)
         self._slots.append(slot)
         self._fill(slot, frame, header)
 
@@ -364,12 +316,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _settle(self, slot: Slot, response: Message | None, header: RequestHeader) -> None:
         """A request that was not answered at once has its answer, or None."""
+        if slot.charge is not None:
+            self.throttle(slot.charge.settle(response))
         if response is None:
             self._slots.remove(slot)
             self._advance()
             return
         try:
-            ready = encoded(response, header)
+            ready = encoded(response, header, self.listener.world.tasks)
         except Exception as failure:  # outside of any task: nobody else would hear of it, and the client would wait
             self._failed(header, failure)
             return
@@ -457,38 +411,6 @@ class Connection(asyncio.BufferedProtocol):
         assert self._transport is not None, "only what is connected can stall"
         self._stalled_bytes = min(self._written, self._transport.get_write_buffer_size())
         self._account()
-
-    def _regulate(self) -> None:
-        """Read from the client, or do not, as things are now."""
-        wanted = len(self._slots) <= UNANSWERED_MAX and not (
-            self._stalled
-            or self._held
-            or self._turn_over
-            or self._refused_room
-            or self._work is not None
-            or self._receiving.starved
-        )
-        if wanted == self._reading or self._transport is None:
-            return
-        self._reading = wanted
-        if wanted:
-            self.listener.world.tasks.call_soon(self._resume)
-            return
-        self._transport.pause_reading()
-        if self._turn_over:
-            self.listener.world.tasks.call_soon(self._begin_turn)
-
-    def _begin_turn(self) -> None:
-        self._turn_over = False
-        self._regulate()
-
-    def _resume(self) -> None:
-        """Handle what was kept, then read on."""
-        if self._transport is None or not self._reading:
-            return
-        self.buffer_updated(0)
-        if self._reading and self._transport is not None:
-            self._transport.resume_reading()
 
     def _refuse(self, why: str) -> None:
         log.warning("closing the connection of %s on %s: %s", self.peer, self.listener.name, why)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from moldau.wire.frames import RequestHeader
 
 if TYPE_CHECKING:
+    from moldau.broker.network.charging import Charge
     from moldau.broker.network.connection import Connection
 
 
 class Context:
     """Handed to every handler."""
 
-    __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "kind", "listener")
+    __slots__ = ("api_key", "api_version", "charge", "client_id", "connection", "correlation_id", "kind", "listener")
 
     def __init__(self, connection: Connection, header: RequestHeader) -> None:
         self.connection = connection
@@ -23,6 +24,8 @@ class Context:
         self.client_id = header.client_id
         self.listener = connection.listener.name
         self.kind = connection.listener.kind
+        self.charge: Charge | None = None
+        """What the request costs its client; None where no quota may bind it."""
 
     @property
     def peer_host(self) -> str:

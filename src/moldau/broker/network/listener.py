@@ -15,6 +15,7 @@ from moldau.broker.idle import IdleSweep
 from moldau.broker.network.connection import Connection
 from moldau.broker.network.memory import RequestMemory
 from moldau.broker.network.receiving import SharedBuffer
+from moldau.broker.quotas.clients import ClientQuotas
 from moldau.broker.traffic import ApiStats, RequestStats
 from moldau.ports import World
 from moldau.wire.frames import read_request_header
@@ -53,6 +54,7 @@ class SocketListener:
         self.closing = False
         self.closed_hooks: list[Callable[[Connection], None]] = []
         self.limits: ConnectionLimits | None = None
+        self.quotas: ClientQuotas | None = None
         self.idle: IdleSweep | None = None
         self.early: frozenset[int] | None = None
         """The only requests that are handled before ``admit``; None: all are."""

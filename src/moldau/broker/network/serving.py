@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from moldau.broker.api import CONTROLLER
+from moldau.broker.api import CONTROLLER, Slices
+from moldau.broker.network.charging import Charge
+from moldau.broker.network.freeing import let_go, long_arrays
 from moldau.broker.network.receiving import Receiving
 from moldau.broker.traffic import ApiStats
+from moldau.ports import Tasks
 from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import RequestHeader, read_request_in_slices, response_frame, response_frame_in_slices
+from moldau.wire.messages.k00_produce import ProduceRequest
 from moldau.wire.schema import Message
 
 SLICES_FROM_BYTES = 1 << 14
@@ -33,12 +37,13 @@ Encoded = list[Buffer] | Generator[None, None, list[Buffer]]
 class Slot:
     """The place of one answer in its connection's line. ``bytes`` of memory it takes while an earlier one is due."""
 
-    __slots__ = ("began_ms", "bytes", "frame", "stats")
+    __slots__ = ("began_ms", "bytes", "charge", "frame", "stats")
 
-    def __init__(self, stats: ApiStats | None, began_ms: int | None) -> None:
+    def __init__(self, stats: ApiStats | None, began_ms: int | None, charge: Charge | None) -> None:
         self.frame: list[Buffer] | None = None
         self.stats = stats
         self.began_ms = began_ms
+        self.charge = charge
         self.bytes = 0
 
 
@@ -67,8 +72,39 @@ def decode_kept(
             receiving.memory.release(receiving.holder, own, reuse=False)
 
 
-def encoded(response: Message, header: RequestHeader) -> Encoded:
-    """The answer's frame; or what encodes it in slices, when it is long."""
+def kept_whole(receiving: Receiving, request: Message, work: Slices) -> Slices:
+    """``work`` on a request that was decoded where it came in: what it is made of stays as it is meanwhile.
+
+    Only records are views of the receive buffer.
+    """
+    memory, copied = receiving.memory, 0
+    own = receiving.take() if receiving.is_own else None
+    if own is None and isinstance(request, ProduceRequest):
+        for topic in request.topic_data:
+            for part in topic.partition_data:
+                if part.records is not None:
+                    part.records, part.records_at = memoryview(bytearray(part.records)), 0
+                    copied += len(part.records)
+    memory.hold(copied)
+    try:
+        return (yield from work)
+    finally:
+        memory.forget(copied)
+        if own is not None:
+            memory.release(receiving.holder, own)
+
+
+def freed(tasks: Tasks, request: Message, work: Slices) -> Slices:
+    """``work`` on a request whose items are let go in turns when it is done."""
+    held = long_arrays(request)
+    del request
+    found = yield from work
+    let_go(tasks, held)
+    return found
+
+
+def encoded(response: Message, header: RequestHeader, tasks: Tasks) -> Encoded:
+    """The answer's frame; or what encodes it in slices, when it is long, and then lets go of its items in turns."""
     key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
     if key == PRODUCE or (key == FETCH and _is_short(response)):
         return response_frame(response, version, correlation_id)
@@ -78,7 +114,15 @@ def encoded(response: Message, header: RequestHeader) -> Encoded:
     except StopIteration as end:
         frame: list[Buffer] = end.value
         return frame
-    return work
+    return _encoded_on(work, long_arrays(response), tasks)
+
+
+def _encoded_on(
+    work: Generator[None, None, list[Buffer]], held: list[list[object]], tasks: Tasks
+) -> Generator[None, None, list[Buffer]]:
+    frame = yield from work
+    let_go(tasks, held)
+    return frame
 
 
 def of_unsupported(listener: Any, header: RequestHeader) -> list[Buffer]:

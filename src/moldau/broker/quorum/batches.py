@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from moldau.image.prepared import Prepared
 from moldau.quorum import Endpoint, ReplicaKey, Voter, VotersAt, VoterSet
 from moldau.quorum.effects import AppendVoters
+from moldau.terms import Code
 from moldau.terms.named import NamedTuple
-from moldau.wire.batch import BatchHeader, ControlType, build, control_key, control_type, headers, records
+from moldau.wire.batch import BatchHeader, ControlType, build, check, control_key, control_type, headers, records
 from moldau.wire.records.control import (
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -21,6 +23,7 @@ from moldau.wire.records.control import (
     VotersRecord,
 )
 from moldau.wire.records.framing import pack_metadata, unpack_metadata
+from moldau.wire.schema import Message
 
 RECORDS_PER_BATCH = 500
 """In snapshots; the log has one batch per proposal, because a proposal is atomic."""
@@ -29,13 +32,16 @@ RECORDS_PER_BATCH = 500
 class Decided(NamedTuple):
     """One batch of metadata records: in log order, the last at ``offset``."""
 
-    records: list[Any]
+    records: Sequence[Message]
     offset: int
     epoch: int
 
 
-def proposal(proposed: Sequence[Any], offset: int, epoch: int, wall_ms: int) -> bytes:
+def proposal(proposed: Sequence[Message], offset: int, epoch: int, wall_ms: int) -> bytes:
     """One atomic batch of metadata records."""
+    if isinstance(proposed, Prepared) and proposed.packed is not None:
+        proposed.packed.stamp(wall_ms)
+        return proposed.packed.finish(base_offset=offset, leader_epoch=epoch)
     entries = [(wall_ms, None, pack_metadata(record), ()) for record in proposed]
     return build(entries, base_offset=offset, leader_epoch=epoch)
 
@@ -157,10 +163,12 @@ def voters_in(data: Any) -> list[VotersAt]:
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether snapshot bytes end with their footer."""
+    """Whether snapshot bytes end with their footer, and each batch is what was written, by its checksum."""
     last: tuple[int, BatchHeader] | None = None
     end = 0
     for position, header in headers(data):
+        if check(data, position, header) is not Code.NONE:
+            return False
         last = (position, header)
         end = position + header.size
     if last is None or end != len(data) or not last[1].is_control:

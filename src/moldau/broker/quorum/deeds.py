@@ -8,6 +8,7 @@ effect that cannot be done raises and stops the node, because the machine alread
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,8 @@ logger = logging.getLogger("moldau.quorum")
 
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
 SHORT_PIECE_BYTES = 50
+PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+"""What keeps a snapshot from being written and says nothing against the disk."""
 HEAD_BYTES = 1 << 16
 """Enough for what a snapshot begins with, its voters (KIP-853)."""
 
@@ -71,7 +74,10 @@ class Deeds:
         self.log = open_alone(self._world.disk, settings.folder, PARTITION, config, TOPIC_ID)
         for finding in self.log.findings:
             logger.warning("%s", finding)
-        points = [point for point in self.files.tidy() if point.offset > 0]
+        whole, findings = self.files.tidy()
+        for finding in findings:
+            logger.warning("%s", finding)
+        points = [point for point in whole if point.offset > 0]
         if points and self._was_to_be_replaced_by(points[-1]):
             self.log.truncate_fully_at(points[-1].offset)
         held = [point for point in points if point.offset >= self.log.log_start_offset]
@@ -250,7 +256,11 @@ class Deeds:
         return answer._replace(voters=found[-1].voters if found else None)
 
     async def _install(self, point: OffsetAndEpoch) -> None:
-        await self._world.tasks.off_loop(lambda: self.files.freeze(point), SNAPSHOTS)
+        def name_it() -> None:
+            self.files.check_part(point)
+            self.files.freeze(point)
+
+        await self._world.tasks.off_loop(name_it, SNAPSHOTS)
         self.log.truncate_fully_at(point.offset)
         self.log.flush()
         self.files.drop(older for older in self.files.snapshots() if 0 < older.offset < point.offset)
@@ -281,6 +291,13 @@ class Deeds:
 
         try:
             await self._world.tasks.off_loop(write, SNAPSHOTS)
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
+            # The log has all that would have been in it, and goes on as long as it can be written itself.
+            logger.error("no snapshot of the metadata could be made, another is tried later: %s", error)
+            await self._world.tasks.off_loop(lambda: self.files.forget_part(point), SNAPSHOTS)
+            return
         finally:
             self._snapshotting = False
         newest, snapshots = self._driver.quorum.log.snapshot, self._driver.quorum.log.snapshots

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable
-from typing import Any
+from collections.abc import Awaitable, Sequence
 
 from moldau.broker.quorum.answers import Stranger, Unusable, WrongCluster, to_answer
 from moldau.broker.quorum.batches import Decided, proposal
@@ -26,6 +25,7 @@ from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.messages import Ask, SnapshotAsk
 from moldau.wire.codec import Malformed
+from moldau.wire.schema import Message
 
 log = logging.getLogger("moldau.quorum")
 
@@ -54,7 +54,7 @@ class Driver:
         self.deeds = Deeds(settings, self)
 
     def start(self) -> None:
-        """Open the log, deliver the newest snapshot, and take the state that record and log say (KR-3)."""
+        """Open the log, deliver the newest snapshot, and take the state that record and log say."""
         blank, election = self.deeds.open()
         self.quorum, effects = start(blank, election, self._at())
         log.info("[%s] starts as %s", self.deeds.label, _named(self.quorum))
@@ -94,7 +94,7 @@ class Driver:
         if self.quorum.leader != led_by and self.quorum.leader is not None:
             self._settings.leader_changed()
 
-    def propose(self, records: list[Any], epoch: int) -> int | None:
+    def propose(self, records: Sequence[Message], epoch: int) -> int | None:
         """Append records as one batch; the offset of the last, None when we are not active in ``epoch``."""
         quorum = self.quorum
         if quorum.active_epoch != epoch or quorum.closing or not records:

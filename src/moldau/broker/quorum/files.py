@@ -1,6 +1,6 @@
 """What a replica keeps beside its log: ``quorum-state`` and the snapshots, in the metadata log's own folder.
 
-quorum-state is Kafka's JSON (KR-2): read in versions 0 and 1, written in version 1, replaced atomically and durably. A
+quorum-state is Kafka's JSON: read in versions 0 and 1, written in version 1, replaced atomically and durably. A
 snapshot is ``<end offset>-<epoch>.checkpoint``; while it is being written or fetched it has another ending, and a start
 removes what never got its real name.
 """
@@ -12,13 +12,16 @@ import re
 from collections.abc import Iterable
 
 from moldau.broker.quorum.batches import is_whole
+from moldau.broker.quorum.requests import EPOCH_MAX
 from moldau.ports import Disk
 from moldau.quorum import ElectionState, OffsetAndEpoch, ReplicaKey
+from moldau.storage.errors import BrokenFile
 from moldau.terms import NO_UUID, uuid_bytes, uuid_text
 from moldau.wire.batch import headers
 
 QUORUM_STATE = "quorum-state"
 PART = ".part"
+DAMAGED = ".damaged"
 HEAD_BYTES = 4096
 """Enough of a snapshot for its first batch, which has its header only."""
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
@@ -28,8 +31,7 @@ class BrokenQuorumState(Exception):
     """quorum-state cannot be read: a vote may be forgotten, so the node must not take part."""
 
 
-_LAST_EPOCH = 0x7FFFFFFF
-"""Nobody can be elected after it; a replica that stood there would be refused by all others, and wait for ever."""
+_LAST_ID = 0x7FFFFFFF
 
 
 def format_election(election: ElectionState) -> bytes:
@@ -55,7 +57,8 @@ def parse_election(data: bytes, path: str) -> ElectionState:
         leader, voted = int(state["leaderId"]), int(state["votedId"])
         directory = uuid_bytes(state["votedDirectoryId"]) if version == 1 else NO_UUID
         epoch = int(state["leaderEpoch"])
-        if not 0 <= epoch < _LAST_EPOCH or max(leader, voted) > _LAST_EPOCH:
+        # Beyond EPOCH_MAX all others would refuse to speak to it, and it would ask them for ever, 13 lines a second.
+        if not 0 <= epoch <= EPOCH_MAX or max(leader, voted) > _LAST_ID:
             raise ValueError(f"epoch {epoch}, leader {leader} and vote {voted} are not all possible")
         return ElectionState(
             epoch,
@@ -93,17 +96,28 @@ class QuorumFiles:
         found = [match for name in self._disk.list_dir(self._folder) if (match := _SNAPSHOT.match(name)) is not None]
         return sorted(OffsetAndEpoch(int(match[1]), int(match[2])) for match in found)
 
-    def tidy(self) -> list[OffsetAndEpoch]:
-        """The whole snapshots, oldest first; what is half written or broken is removed. At the start only: later on
-        what is half written is being written.
+    def tidy(self) -> tuple[list[OffsetAndEpoch], list[str]]:
+        """The whole snapshots, oldest first, and what was found wrong. At the start only: later on what is half
+        written is being written.
+
+        What is half written is removed. A damaged snapshot gets another name: nobody starts from it or is sent it, and
+        an older one or the log may say the same. BrokenFile for the one that formatting made, which nothing else can
+        replace: the first voters may be in it.
         """
         for name in self._disk.list_dir(self._folder):
             if name.endswith(PART):
                 self._disk.remove(self.path(name))
-        found = self.snapshots()
-        if found and not is_whole(self._disk.read(self.snapshot_path(found[-1]))):
-            self._disk.remove(self.snapshot_path(found.pop()))
-        return found
+        whole, findings = [], []
+        for point in self.snapshots():
+            path = self.snapshot_path(point)
+            if is_whole(self._disk.read(path)):
+                whole.append(point)
+            elif point.offset == 0:
+                raise BrokenFile(f"{path} is damaged; format the folder of the metadata log anew, or put the file back")
+            else:
+                self._disk.rename(path, path + DAMAGED)
+                findings.append(f"{path} is damaged and not used; it is called ...{DAMAGED} now")
+        return whole, findings
 
     def read_snapshot(self, point: OffsetAndEpoch) -> bytes:
         return self._disk.read(self.snapshot_path(point))
@@ -151,6 +165,16 @@ class QuorumFiles:
                 position += file.pwrite([batch], position)
         finally:
             file.close()
+
+    def check_part(self, point: OffsetAndEpoch) -> None:
+        """BrokenFile when a snapshot that was fetched is not what its maker wrote; may run off the loop."""
+        path = self.snapshot_path(point) + PART
+        if not is_whole(self._disk.read(path)):
+            raise BrokenFile(f"{path} was fetched and is damaged: look for the file of that name at the controllers")
+
+    def forget_part(self, point: OffsetAndEpoch) -> None:
+        """Remove what there is of a snapshot that could not be written."""
+        self._disk.remove(self.snapshot_path(point) + PART)
 
     def freeze(self, point: OffsetAndEpoch) -> None:
         """Give a written snapshot its name, durably; may run off the loop."""

@@ -2,7 +2,7 @@
 
 Each becomes an ask to the office; the znode goes when it is done, as the tools that wait for it expect: deletion when
 every live broker has answered, a move when it has ended. What is refused is logged and removed. The looks run in
-``watching.py``. Source: Kafka's znodes; TD-1, RA-1, PE-1, LI-5.
+``watching.py``. Source: Kafka's znodes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from moldau.controller import asks
 from moldau.controller.replies import Refused
 from moldau.image import Delta, Image
-from moldau.ports.zookeeper import BadVersion, Check, Delete, NoNode, Op, Set
+from moldau.ports.zookeeper import BadVersion, Check, Delete, NoAuth, NoNode, Op, Set
 from moldau.terms import Code, TopicPartition
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import (
@@ -24,6 +24,7 @@ from moldau.zookeeper.notes import (
     reassignment_json,
 )
 from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.znodes import parse_state
 
 log = logging.getLogger("moldau.controller")
@@ -178,8 +179,10 @@ class AdminZnodes:
         names = await self._plane.zk.children(paths.ISR_NOTES, self._watch("isr notes"))
         notes = [f"{paths.ISR_NOTES}/{name}" for name in names]
         told: dict[TopicPartition, None] = {}
-        for path, found in zip(notes, await self._plane.zk.get_many(notes), strict=True):
+        for path, found in zip(notes, await get_each(self._plane.zk, notes), strict=True):
             try:
+                if isinstance(found, NoAuth):
+                    raise BadZnode(path, str(found))
                 told.update(dict.fromkeys(parse_isr_note(path, found[0]) if found is not None else ()))
             except BadZnode as error:
                 log.warning("a note is not understood: %s", error)
@@ -192,12 +195,14 @@ class AdminZnodes:
     async def _overtaken(self, told: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Partitions whose znode is newer than the image."""
         known = [tp for tp in told if tp.topic in self._node.metadata.image.names]
-        states = await self._plane.zk.get_many([paths.state(*tp) for tp in known])
+        states = await get_each(self._plane.zk, [paths.state(*tp) for tp in known])
         found = []
         for tp, state in zip(known, states, strict=True):
             topic = self._node.metadata.image.topic(tp.topic)
             partition = None if topic is None else topic.partitions.get(tp.partition)
-            if state is not None and partition is not None and state[1].version > partition.partition_epoch:
+            if state is None or isinstance(state, NoAuth) or partition is None:
+                continue
+            if state[1].version > partition.partition_epoch:
                 parse_state(*tp, state[0])
                 found.append(tp)
         return found

@@ -1,4 +1,4 @@
-"""Decisions as requests (RB-1): from what a committed batch changed to LeaderAndIsr, UpdateMetadata, StopReplica.
+"""Decisions as requests: from what a committed batch changed to LeaderAndIsr, UpdateMetadata, StopReplica.
 
 Pure: an image, its delta and the sender's epochs in, messages per broker out, in the order in which they must be sent.
 One request of each kind per broker carries all partitions. A broker that has just come gets everything (``full``).
@@ -87,7 +87,7 @@ def requests(image: Image, delta: Delta, sender: Sender) -> dict[int, list[Messa
 
 
 def full(image: Image, broker: Broker, sender: Sender) -> list[Message]:
-    """Everything: the whole cluster, then every replica of this broker (LI-4, FO-1)."""
+    """Everything: the whole cluster, then every replica of this broker."""
     all_of_it = (p for topic in image.topics.values() for p in topic.partitions.values())
     metadata = _update_metadata(broker, _shown(image, all_of_it, sender), live_brokers(image), sender)
     metadata.type = FULL
@@ -153,7 +153,7 @@ def _shown(image: Image, partitions: Iterable[Partition], sender: Sender) -> lis
 
 
 def _deleted(changes: Sequence[PartitionDelta]) -> list[Any]:
-    """Topic states that say: forget it (TD-2)."""
+    """Topic states that say: forget it."""
     states: dict[bytes, UpdateMetadataRequest.UpdateMetadataTopicState] = {}
     for c in changes:
         if c.after is None and c.before is not None:

@@ -1,8 +1,8 @@
-"""Who is controller, by the znode /controller, and how this node becomes it (EL-1..6, laws Z2, Z5).
+"""Who is controller, by the znode /controller, and how this node becomes it (laws Z2, Z5).
 
 Winning and the new controller epoch are one transaction. Who created the znode is told by the session that owns it: a
-lost answer is resolved by looking again, and what an earlier life of this broker left behind is waited for (EL-3).
-Decides nothing about when: the plane looks at the start, whenever the znode changes, and in every new session (EL-4).
+lost answer is resolved by looking again, and what an earlier life of this broker left behind is waited for.
+Decides nothing about when: the plane looks at the start, whenever the znode changes, and in every new session.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NodeExists, NoNode, Set, ZooKeeper
+from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NoAuth, NodeExists, NoNode, Set, ZooKeeper
 from moldau.terms.named import NamedTuple
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import EPOCH_MAX, BadZnode
@@ -56,6 +56,7 @@ class Candidate:
         """``newest_epoch``: the newest controller epoch that this node has heard of."""
         self._newest_epoch = newest_epoch
         self._ahead = 0
+        self._refused = False
         self._node = node
         self._zk = zk
         self._changed = changed
@@ -93,7 +94,7 @@ class Candidate:
                 self.held = Held(id, self._of_quorum(id))
                 return self.held
             if id == self._node.config.node_id:
-                # Our own earlier life, whose session has not ended yet: it will, and the watch tells (EL-3).
+                # Our own earlier life, whose session has not ended yet: it will, and the watch tells.
                 self.held = None
                 return Held(id, None)
             self.held = Held(id, await self._address(id))
@@ -114,7 +115,7 @@ class Candidate:
     async def _address(self, id: int) -> tuple[str, int] | None:
         try:
             broker = parse_broker(id, (await self._zk.get(paths.broker(id)))[0])
-        except (NoNode, BadZnode):
+        except (NoNode, NoAuth, BadZnode):
             return None
         wanted = self._node.config.inter_broker_listener
         return next(((e.host, e.port) for e in broker.endpoints if e.name == wanted), None)
@@ -140,6 +141,7 @@ class Candidate:
             incarnation_id=self._node.lifecycle.incarnation_id,
         )
         self._stood = epoch + 1
+        self._refused = False
         try:
             await self._zk.multi(
                 [
@@ -154,17 +156,26 @@ class Candidate:
 
     def refused(self) -> None:
         """Brokers know a newer controller epoch than this one has stood for, and do not say which."""
-        self._ahead = min(max(1, 2 * self._ahead), EPOCH_MAX // 4)
+        self._refused = True
 
     def heeded(self) -> None:
         """A broker takes its roles from us."""
+        self._refused = False
         self._ahead = 0
 
     async def resign(self) -> None:
-        """Delete /controller if this session owns it."""
+        """Delete /controller if this session owns it.
+
+        Whoever was refused and owns it still was not refused for another that was elected since: brokers know epochs
+        that /controller_epoch does not tell of, and the next candidacy passes over more of them. In every other case
+        the newer epoch stands in the znode, and the next one is the one after it (Z2).
+        """
         try:
             _, stat = await self._zk.get(paths.CONTROLLER)
+            refused, self._refused = self._refused, False
             if stat.ephemeral_owner == self._zk.session_id:
+                if refused:
+                    self._ahead = min(max(1, 2 * self._ahead), EPOCH_MAX // 4)
                 _, version = await self._epoch()
                 await self._zk.multi(
                     [

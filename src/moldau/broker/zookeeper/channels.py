@@ -1,8 +1,8 @@
-"""Per live broker one ordered queue and one sender with retry (CH-1): how the active controller carries its decisions.
+"""Per live broker one ordered queue and one sender with retry: how the active controller carries its decisions.
 
 A channel appears with its broker and goes with it, or with the office; what was queued then is void, for whoever comes
 gets everything. A request is repeated until it is answered: all of them may be (``translation.py``). Its connection
-stands for the broker: when it breaks, the office finds out why (HC-4). What is sent is decided in ``batch.py``.
+stands for the broker: when it breaks, the office finds out why. What is sent is decided in ``batch.py``.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Channels:
         """Called with a broker that knows a newer controller epoch than ours, and heeds us no more."""
 
     def open(self, controller_epoch: int, offset: int) -> None:
-        """Take office: every live broker is told everything, before any decision is made (FO-1)."""
+        """Take office: every live broker is told everything, before any decision is made."""
         self.close()
         self._sender = batch.Sender(
             controller_id=self._node.config.node_id,
@@ -155,7 +155,7 @@ class Channels:
             self._channel(image.brokers[id]).say(messages, offset)
 
     def close(self) -> None:
-        """Leave office: what is queued is not said any more (FO-2)."""
+        """Leave office: what is queued is not said any more."""
         self._sender = None
         for channel in self._open.values():
             channel.close()

@@ -15,12 +15,13 @@ from typing import Any
 
 from moldau.controller import asks
 from moldau.image.partition import LOST, UNASSIGNED, Key
-from moldau.ports.zookeeper import SessionExpired, Watch, ZooKeeper, ZooKeeperError
+from moldau.ports.zookeeper import NoAuth, SessionExpired, Watch, ZooKeeper, ZooKeeperError
 from moldau.terms import Code
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import LogDirEvent, log_dir_event_json, parse_log_dir_event
 from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.survey import get_each
 
 log = logging.getLogger("moldau.controller")
 
@@ -65,8 +66,10 @@ class Directories:
         names = await self._zk.children(paths.LOG_DIR_EVENTS, watch)
         notes = [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]
         brokers: dict[int, None] = {}
-        for path, found in zip(notes, await self._zk.get_many(notes), strict=True):
+        for path, found in zip(notes, await get_each(self._zk, notes), strict=True):
             try:
+                if isinstance(found, NoAuth):
+                    raise BadZnode(path, str(found))
                 if found is not None:
                     brokers[parse_log_dir_event(path, found[0]).broker_id] = None
             except BadZnode as error:

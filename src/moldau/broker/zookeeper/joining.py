@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from moldau.broker.formatting import FormatRefused
+from moldau.broker.config import NodeConfig
+from moldau.broker.formatting import FormatRefused, read_meta
 from moldau.broker.zookeeper.folders import make, make_folders
 from moldau.broker.zookeeper_plane import ZooKeeperPlane
-from moldau.ports import PlaneEvents
+from moldau.ports import PlaneEvents, World
 from moldau.ports.zookeeper import ConnectionLoss, NoNode, ZooKeeper, ZooKeeperError
+from moldau.storage.errors import LogError
 from moldau.terms import uuid_text
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -23,18 +25,28 @@ from moldau.zookeeper.znodes import cluster_id_json, parse_cluster_id
 log = logging.getLogger("moldau.zookeeper")
 
 
+class Joining(Protocol):
+    """A node that has no plane yet."""
+
+    @property
+    def config(self) -> NodeConfig: ...
+
+    @property
+    def world(self) -> World: ...
+
+
 async def join(node: Any, listeners: Sequence[PlaneEvents]) -> tuple[ZooKeeperPlane, str]:
     """The plane, connected and not yet started, and the cluster's id. FormatRefused says why not."""
 
     async def greet(zk: ZooKeeper) -> str:
         await make_folders(zk)
-        return await _cluster_id(zk, uuid_text(node.world.random.uuid()))
+        return await _cluster_id(node, zk, uuid_text(node.world.random.uuid()))
 
     zk, cluster_id = await _opened(node, greet)
     return ZooKeeperPlane(node, zk, listeners), cluster_id
 
 
-async def join_to_migrate(node: Any, cluster_id: str) -> ZooKeeper:
+async def join_to_migrate(node: Joining, cluster_id: str) -> ZooKeeper:
     """A session for a controller of the quorum that is to take the cluster over. FormatRefused: it is another cluster's
     ZooKeeper, or none answers."""
 
@@ -57,7 +69,7 @@ async def join_to_migrate(node: Any, cluster_id: str) -> ZooKeeper:
     )
 
 
-async def _opened(node: Any, greet: Callable[[ZooKeeper], Awaitable[str]]) -> tuple[ZooKeeper, str]:
+async def _opened(node: Joining, greet: Callable[[ZooKeeper], Awaitable[str]]) -> tuple[ZooKeeper, str]:
     """A session, and the cluster's id as ``greet`` finds it there."""
     ensemble = node.config.ensemble()
     if node.world.zookeeper is None:
@@ -76,11 +88,29 @@ async def _opened(node: Any, greet: Callable[[ZooKeeper], Awaitable[str]]) -> tu
         raise FormatRefused(f"ZooKeeper at {ensemble.connect}: {error}") from error
 
 
-async def _cluster_id(zk: ZooKeeper, fresh: str) -> str:
+def _refuse_another(node: Joining) -> None:
+    """FormatRefused when this node's directories are of a cluster, while none stands in ZooKeeper: a new one in its
+    place would have none of its topics, and leave their logs to nobody."""
+    for folder in node.config.log_dirs:
+        try:
+            known = read_meta(folder, node.world.disk).cluster_id
+        except (FormatRefused, OSError, LogError):
+            continue  # whoever claims it tells
+        raise FormatRefused(
+            f"no cluster stands in ZooKeeper at {node.config['zookeeper.connect']}, and {folder} belongs to cluster"
+            f" {known}: has ZooKeeper lost its data, or is its chroot another? Bring its data back from a copy, or give"
+            " this node empty directories"
+        )
+
+
+async def _cluster_id(node: Joining, zk: ZooKeeper, fresh: str) -> str:
     while True:
         try:
             return parse_cluster_id((await zk.get(paths.CLUSTER_ID))[0])
         except NoNode:
+            await zk.sync()  # a server that lags may not have it yet
+            if await zk.exists(paths.CLUSTER_ID) is None:
+                _refuse_another(node)
             await make(zk, paths.CLUSTER, b"")
             if await make(zk, paths.CLUSTER_ID, cluster_id_json(fresh)):
                 log.info("this is a new cluster, %s", fresh)

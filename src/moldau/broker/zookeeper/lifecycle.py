@@ -1,8 +1,8 @@
 """A broker's life on the ZooKeeper plane: registered by an ephemeral znode, told by the controller, allowed to go.
 
-Registered is alive (HC-1), so nothing is repeated while all is well: the session lives instead. A broker serves once
+Registered is alive, so nothing is repeated while all is well: the session lives instead. A broker serves once
 the controller has told it everything about this very registration. The epoch is the id of the transaction that made
-the znode. Registering, and again after the session expired, is ``registration.py``; the plane calls it (HC-2).
+the znode. Registering, and again after the session expired, is ``registration.py``; the plane calls it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Taking office: everything that stands in ZooKeeper, as records for this node's image (FO-1).
+"""Taking office: everything that stands in ZooKeeper, as records for this node's image.
 
 Topics from before topic ids are given one first. Brokers that partitions name and that are not registered are loaded as
 if they lived, and named: the office is told of their death, and does what it does at any death. So are those that came
@@ -13,14 +13,16 @@ import logging
 from typing import Any
 
 from moldau.broker.asking import in_turns
+from moldau.image import Image
 from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
 from moldau.ports.zookeeper import Check
 from moldau.terms import TopicPartition
 from moldau.terms.named import NamedTuple
-from moldau.wire.records.metadata import PartitionRecord, RegisterBrokerRecord
+from moldau.wire.records.metadata import ConfigRecord, PartitionRecord, RegisterBrokerRecord
 from moldau.zookeeper import paths
 from moldau.zookeeper.reading import Reading, read_in_turns
+from moldau.zookeeper.settings import entity_of
 from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.survey import survey
 
@@ -70,6 +72,29 @@ def keep(node: Any, found: Loaded) -> None:
     node.replicas.undecided.vanish(gone, only=True)
 
 
+def _known_settings(image: Image, found: Reading) -> list[ConfigRecord]:
+    """What this node knows of settings that could not be read, or that are no good values where they stand: without
+    them a topic that keeps its records for ever would be given the default retention."""
+    bad = {error.path for error in found.bad if error.path.startswith(paths.CONFIG + "/")}
+    if not bad:
+        return []
+    read = {(r.resource_type, r.resource_name, r.name) for r in found.records if isinstance(r, ConfigRecord)}
+    kept = []
+    for (kind, name), known in image.configs.items():
+        entity = entity_of(kind, name)
+        if paths.config(entity) not in bad:
+            continue
+        stands = found.standing.settings.get(entity)
+        kept += [
+            ConfigRecord(resource_type=kind, resource_name=name, name=key, value=known[key])
+            for key in sorted(known)
+            if (not stands or key in stands) and (kind, name, key) not in read
+        ]
+        if not stands:
+            found.standing.settings[entity] = dict(known)
+    return kept
+
+
 async def load(node: Any, zk: Any, epoch_version: int) -> Loaded:
     """Read everything; what cannot be read is named in the log, and left out. ZooKeeperError as the port says."""
     found = await read_all(node, zk)
@@ -86,4 +111,5 @@ async def load(node: Any, zk: Any, epoch_version: int) -> Loaded:
     # As they were when the states were written; their registrations are found when the office looks for them.
     ghosts = [broker_record(Broker(id, found.since.get(id, 0), bytes(16), fenced=False)) for id in (*dead, *back)]
     kept = [r for r in found.records if not (isinstance(r, RegisterBrokerRecord) and r.broker_id in back)]
+    kept += _known_settings(node.metadata.image, found)
     return Loaded([*ghosts, *kept], found.standing, dead, back)

@@ -1,9 +1,10 @@
-"""The broker's ear on the ZooKeeper plane: a controller's requests, fenced, one after the other, into the image (BR-1).
+"""The broker's ear on the ZooKeeper plane: a controller's requests, fenced, one after the other, into the image.
 
-Fences: a controller epoch older than the newest seen is STALE_CONTROLLER_EPOCH, another life of this broker is
-STALE_BROKER_EPOCH (law Z3). A newer controller epoch ends this node's own office. What a request means is
-``translation.py``; this file adds what no request says and ZooKeeper knows: epochs of brokers, settings of new topics.
-Once everything has been told (type FULL), the image is complete and the replicas may act on it.
+Fences: a controller epoch older than the newest seen is STALE_CONTROLLER_EPOCH, as is one far ahead to which nobody was
+elected; another life of this broker is STALE_BROKER_EPOCH (law Z3). A newer controller epoch ends this node's own
+office. What a request means is ``translation.py``; this file adds what no request says and ZooKeeper knows: epochs of
+brokers, settings of new topics. Once everything has been told (type FULL), the image is complete and the replicas may
+act on it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,15 @@ from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from moldau.wire.records.metadata import TopicRecord
 from moldau.zookeeper import paths
+from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.survey import get_each
+from moldau.zookeeper.znodes import parse_controller_epoch
 
 log = logging.getLogger("moldau.zookeeper")
 
 RETRY_MS = 100
+LEAP = 1 << 16
+"""So many elections at once this broker has not missed: an epoch that is further ahead is looked up in ZooKeeper."""
 
 
 class Said:
@@ -80,6 +86,8 @@ class Receiving:
         """The code of the whole, and (topic, topic id, partition, code) of each partition."""
         async with self._order:
             said = Said(self._node, request, correlation_id)
+            if await self._unelected(request):
+                return Code.STALE_CONTROLLER_EPOCH, []
             if (refusal := self._refusal(request, said)) is not None:
                 return refusal, []
             node = self._node
@@ -100,6 +108,8 @@ class Receiving:
         """The code of the answer."""
         async with self._order:
             said = Said(self._node, request, correlation_id)
+            if await self._unelected(request):
+                return Code.STALE_CONTROLLER_EPOCH
             if (refusal := self._refusal(request, said)) is not None:
                 return refusal
             node = self._node
@@ -125,6 +135,8 @@ class Receiving:
         """The code of the whole, and (topic, partition, code) of each partition."""
         async with self._order:
             said = Said(self._node, request, correlation_id)
+            if await self._unelected(request):
+                return Code.STALE_CONTROLLER_EPOCH, []
             if (refusal := self._refusal(request, said)) is not None:
                 return refusal, []
             node = self._node
@@ -135,6 +147,28 @@ class Receiving:
             return Code.NONE, codes
 
     # ---- fences
+
+    async def _unelected(self, request: Request) -> bool:
+        """Whether the request's epoch is far ahead of all that were heard of, and ZooKeeper knows of no such election.
+
+        Believed, it would be passed over by the next candidacy, and an epoch near the largest number ends them all.
+        """
+        if request.controller_epoch - self.controller_epoch <= LEAP:
+            return False
+        try:
+            await self._plane.zk.sync()  # a server that lags would know of fewer
+            elected = parse_controller_epoch((await self._plane.zk.get(paths.CONTROLLER_EPOCH))[0])
+        except (ZooKeeperError, BadZnode):
+            elected = self.controller_epoch
+        if request.controller_epoch <= elected:
+            return False
+        log.warning(
+            "controller %d claims epoch %d, to which nobody was elected: %d is the newest",
+            request.controller_id,
+            request.controller_epoch,
+            elected,
+        )
+        return True
 
     def _refusal(self, request: Request, said: Said | None = None) -> Code | None:
         if request.controller_epoch < self.controller_epoch:
@@ -198,7 +232,7 @@ class Receiving:
             return []
         try:
             await self._plane.zk.sync()
-            found = await self._plane.zk.get_many([paths.topic(name) for name in topics])
+            found = await get_each(self._plane.zk, [paths.topic(name) for name in topics])
         except ZooKeeperError as error:
             log.warning("the controller does not name topics %s, and nobody says whether they stand: %s", topics, error)
             return []

@@ -1,4 +1,4 @@
-"""The ephemeral znode that says a broker lives (HC-1..3, law Z5): create it, or learn whose it is.
+"""The ephemeral znode that says a broker lives (law Z5): create it, or learn whose it is.
 
 A lost answer is resolved by reading: the incarnation id in the znode says whether it is ours. What a dead process of
 ours left behind is removed only when it is proven dead, for a connection to the address that it names arrives here; or

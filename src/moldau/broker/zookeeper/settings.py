@@ -17,12 +17,13 @@ from moldau.broker.asking import pause
 from moldau.broker.zookeeper.folders import make_folders
 from moldau.controller import asks
 from moldau.image import Image
+from moldau.image.quotas import quota, quota_record, quotas
 from moldau.ports.zookeeper import ConnectionLoss, NoAuth, NoNode, SessionExpired, ZooKeeperError
-from moldau.wire.records.metadata import ConfigRecord
+from moldau.wire.records.metadata import ClientQuotaRecord, ConfigRecord
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import parse_config, parse_config_change
 from moldau.zookeeper.payload import BadZnode
-from moldau.zookeeper.settings import RESOURCES, entity_of, judged, records_of
+from moldau.zookeeper.settings import RESOURCES, entity_of, judged, quota_entity, quota_entity_of, records_of
 
 log = logging.getLogger("moldau.zookeeper")
 
@@ -31,6 +32,7 @@ KEPT_MS = 15 * 60_000
 RETRY_MS = 100
 RETRY_MAX_MS = 2_000
 """Before the folder of notes is tried again that an ACL, or its absence, keeps from us: first, and at most."""
+QUOTA_FOLDERS = ("users", "clients", "ips")
 _KINDS = {folder: kind for kind, folder in RESOURCES.items()}
 
 
@@ -77,6 +79,22 @@ class ZnodeSettings:
             )
             # What is known and stands no more was taken away while nobody told of it.
             await self._take(await self._read(list(dict.fromkeys([*stand, *known]))))
+        with_quotas = (quota_entity_of(of) for of, _, _ in quotas(self._node.metadata.image))
+        await self._take(await self._read(list(dict.fromkeys([*await self._quota_entities(), *with_quotas]))))
+
+    async def _quota_entities(self) -> list[str]:
+        """Users, clients of users, clients and addresses that have a znode."""
+        found = [f"{folder}/{name}" for folder in QUOTA_FOLDERS for name in await self._names(folder)]
+        inner = [f"{one}/clients" for one in found if one.startswith("users/")]
+        return found + [f"{folder}/{name}" for folder in inner for name in await self._names(folder)]
+
+    async def _names(self, folder: str) -> list[str]:
+        try:
+            names: list[str] = await self._plane.zk.children(f"{paths.CONFIG}/{folder}")
+        except (NoNode, NoAuth) as error:
+            log.debug("no quotas in %s: %s", folder, error)
+            return []
+        return names
 
     def close(self) -> None:
         if self._task is not None:
@@ -210,13 +228,17 @@ def good(entity: str, settings: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def differences(image: Image, entity: str, settings: dict[str, str], kept: Container[str] = ()) -> list[ConfigRecord]:
-    """Records that make the image's settings of an entity those that stand in its znode. No quotas. ``kept``: keys that
+def differences(
+    image: Image, entity: str, settings: dict[str, str], kept: Container[str] = ()
+) -> Sequence[ConfigRecord | ClientQuotaRecord]:
+    """Records that make the image's settings or quotas of an entity those that stand in its znode. ``kept``: keys that
     stay as they are known, for what stands there now is no good value."""
     folder = entity.partition("/")[0]
+    if folder in QUOTA_FOLDERS:
+        return _quota_differences(image, entity, settings, kept)
     if folder not in _KINDS:
         return []
-    named = records_of(entity, settings or {"": ""})
+    named = [record for record in records_of(entity, settings or {"": ""}) if isinstance(record, ConfigRecord)]
     if not named:
         return []
     kind, name = named[0].resource_type, named[0].resource_name
@@ -228,3 +250,15 @@ def differences(image: Image, entity: str, settings: dict[str, str], kept: Conta
         if key not in settings and key not in kept
     ]
     return changed + gone
+
+
+def _quota_differences(
+    image: Image, entity: str, settings: dict[str, str], kept: Container[str]
+) -> list[ClientQuotaRecord]:
+    of = quota_entity(entity)
+    if of is None:
+        return []
+    stands = [record for record in records_of(entity, settings) if isinstance(record, ClientQuotaRecord)]
+    known = (key for one, key, _ in quotas(image) if one == of)
+    gone = [quota_record(of, key, None) for key in known if key not in {r.key for r in stands} and key not in kept]
+    return [record for record in stands if quota(image, of, record.key) != record.value] + gone

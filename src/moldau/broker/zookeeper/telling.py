@@ -1,7 +1,7 @@
 """What this node's rooms are told on the ZooKeeper plane: one batch after the other, each in as many turns as it takes.
 
 A request may delete two thousand replicas; carried out at once they would hold up everybody whom this broker serves.
-The image changes at once, and whoever looks meanwhile finds replicas that have not yet heard (BR-1: epochs tell). The
+The image changes at once, and whoever looks meanwhile finds replicas that have not yet heard (epochs tell). The
 next batch begins when the one before is through. Decides nothing. On the quorum's plane this is ``quorum/delivery.py``.
 """
 

@@ -1,9 +1,9 @@
-"""A controller's requests as metadata records (BR-1): what LeaderAndIsr, StopReplica and UpdateMetadata change here.
+"""A controller's requests as metadata records: what LeaderAndIsr, StopReplica and UpdateMetadata change here.
 
 Pure: this broker's image and a request in, records out; the image's listeners then act as on any other record. Of the
 partitions that this broker holds, LeaderAndIsr speaks; of everything else UpdateMetadata does. What is older than what
 is known changes nothing; a repeated request changes nothing either. Fences are in ``receiving.py``.
-Source: protocol guide; KIP-516 (topic ids); BR-1, TD-2.
+Source: protocol guide; KIP-516 (topic ids).
 """
 
 from __future__ import annotations

@@ -20,10 +20,11 @@ from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks
 from moldau.controller.replies import Refused
 from moldau.image import Broker
-from moldau.ports.zookeeper import SessionExpired, ZooKeeperError
+from moldau.ports.zookeeper import NoAuth, SessionExpired, ZooKeeperError
 from moldau.terms.ids import is_topic_name
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.survey import topic as survey_topic
 from moldau.zookeeper.znodes import BrokerZnode, parse_broker, parse_topic
 
@@ -36,7 +37,7 @@ AT_ONCE = 200
 REFUSED_AGAIN_MS = 2_000
 """Before a look is repeated that ZooKeeper refused: an ACL, a folder that is missing."""
 SECOND_LOOK_MS = 1_000
-"""Between two looks at brokers that are registered and fenced: who refused connections may answer again (HC-4)."""
+"""Between two looks at brokers that are registered and fenced: who refused connections may answer again."""
 
 
 class Watching:
@@ -51,6 +52,7 @@ class Watching:
         self._timer: Any = None
         self._watched: set[str] = set()
         self._touched: set[str] = set()
+        self._denied: set[str] = set()
         self._strangers: set[str] = set()
         self.admin = AdminZnodes(node, plane, self.mark)
         self._directories = Directories(node, plane.zk, plane.channels, self.admin.remove)
@@ -65,7 +67,7 @@ class Watching:
     def open(self) -> None:
         """Look at everything, and from then on at what changes."""
         self.close()
-        self._watched, self._touched, self._strangers = set(), set(), set()
+        self._watched, self._touched, self._denied, self._strangers = set(), set(), set(), set()
         self._dirty = set(self._looks)
         self._news.set()
         self._task = self._node.world.tasks.spawn(self._follow(), "watches of the controller")
@@ -110,22 +112,28 @@ class Watching:
                     log.error("%s are looked at again in a while: %s", what, error)
                     self._node.world.tasks.call_later(REFUSED_AGAIN_MS, partial(self.mark, what))
 
-    # ---- brokers (LI-3, LI-4, LI-6)
+    # ---- brokers
 
     async def _brokers(self) -> None:
         names = await self._plane.zk.children(paths.BROKER_IDS, lambda happened, path: self.mark("brokers"))
         ids, strangers = paths.broker_ids(names)
         self._leave_alone(paths.BROKER_IDS, strangers)
         registered: dict[int, tuple[BrokerZnode, int]] = {}
-        for id, found in zip(ids, await self._plane.zk.get_many([paths.broker(id) for id in ids]), strict=True):
+        denied = set()
+        for id, found in zip(ids, await get_each(self._plane.zk, [paths.broker(id) for id in ids]), strict=True):
             try:
-                if found is not None:
+                if isinstance(found, NoAuth):
+                    denied.add(id)
+                    log.error("broker %d is taken for what it was: %s", id, found)
+                elif found is not None:
                     registered[id] = parse_broker(id, found[0]), found[1].czxid
             except BadZnode as error:
                 log.error("broker %d does not count: %s", id, error)
         image = self._node.metadata.image
         gone = tuple(
-            (id, known.epoch) for id, known in image.brokers.items() if not known.fenced and id not in registered
+            (id, known.epoch)
+            for id, known in image.brokers.items()
+            if not known.fenced and id not in registered and id not in denied
         )
         if gone:
             log.info("brokers %s are not registered any more", [id for id, _ in gone])
@@ -172,7 +180,7 @@ class Watching:
         self._directories.own()
         await self._directories.heed(lambda happened, path: self.mark("directories"))
 
-    # ---- topics (LI-1, LI-2)
+    # ---- topics
 
     async def _topics(self) -> None:
         there = await self._plane.zk.children(paths.TOPICS, lambda happened, path: self.mark("topics"))
@@ -187,12 +195,24 @@ class Watching:
             self._touched.discard(name)  # before it is read: what changes meanwhile is looked at again
             try:
                 await self._adopt(name)
+            except BadZnode as error:
+                log.error("topic %s is left as it is: %s", name, error)
+            except NoAuth as error:
+                self._touched.add(name)
+                self._deny(name, error)
             except ZooKeeperError:
                 self._touched.add(name)
                 raise
         lost = [name for name in image.names if name not in names]
         if lost and set(lost) & (image.names.keys() - set(await self._plane.zk.children(paths.TOPICS))):
             self._plane.deposed(f"topics {lost} were removed from ZooKeeper by another hand; everything is read anew")
+
+    def _deny(self, name: str, error: NoAuth) -> None:
+        """An ACL keeps a topic from us: it is looked at again in a while, and the others are looked at now."""
+        if name not in self._denied:
+            self._denied.add(name)
+            log.error("topic %s is left as it is until this is mended: %s", name, error)
+        self._node.world.tasks.call_later(REFUSED_AGAIN_MS, partial(self.mark, "topics"))
 
     def _leave_alone(self, folder: str, names: Iterable[str]) -> None:
         """Say once in an office what is named as nothing can be."""
@@ -203,13 +223,13 @@ class Watching:
     async def _unread(self) -> None:
         """Znodes that could not be read, and kept what they hold out of everybody's decisions: mended is mended."""
         unread = dict(self._plane.writer.standing.unread)
-        for (path, seen), found in zip(unread.items(), await self._plane.zk.get_many(list(unread)), strict=True):
-            if found is None or found[1].mzxid != seen:
-                self._plane.deposed(f"{path}, which could not be read, was written since; everything is read anew")
+        for (path, seen), found in zip(unread.items(), await get_each(self._plane.zk, list(unread)), strict=True):
+            if not isinstance(found, NoAuth) and (found is None or found[1].mzxid != seen):
+                self._plane.deposed(f"{path}, which could not be read, has changed since; everything is read anew")
                 return
 
     async def _watch_topics(self, names: list[str]) -> None:
-        """A tool adds partitions by writing into the topic's znode (LI-2)."""
+        """A tool adds partitions by writing into the topic's znode."""
         for at in range(0, len(names), AT_ONCE):
             some = names[at : at + AT_ONCE]
             asked = [self._plane.zk.exists(paths.topic(name), partial(self._topic_changed, name)) for name in some]

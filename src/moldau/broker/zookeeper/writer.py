@@ -1,6 +1,6 @@
 """Decisions into znodes: what the controller proposed, in order, in transactions that a deposed controller cannot make.
 
-Every transaction checks the version of /controller_epoch (EL-5, laws Z1, Z4); a proposal is whole in one, and small
+Every transaction checks the version of /controller_epoch (laws Z1, Z4); a proposal is whole in one, and small
 ones share one. An answer that never came is asked for again: a transaction that had been made then fails, which its
 znodes tell; whoever cannot tell takes office anew, which reads the truth. What a record is in znodes:
 ``moldau.zookeeper.writing``.

@@ -6,7 +6,6 @@ every replica is in sync. ClusterError says what did not come about, with the no
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from itertools import count
@@ -18,8 +17,9 @@ from moldau.cluster.ensemble import LocalEnsemble
 from moldau.cluster.migration import modes
 from moldau.cluster.migration.metadata_logs import Known, of_quorum
 from moldau.cluster.nodes import HOST, NodeSpec, free_ports, is_alive
+from moldau.cluster.standing import ask_zookeeper
 from moldau.controller.migration import MigrationState
-from moldau.ports.zookeeper import Delete, Ensemble, NoNode, Op, ZooKeeperError
+from moldau.ports.zookeeper import Delete, NoNode, Op, ZooKeeperError
 from moldau.terms.properties import read_properties
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -99,20 +99,9 @@ class Migration:
         return of_quorum([Path(node.folder) for node in self.controllers])
 
     def _in_zookeeper(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        from moldau.zookeeper.session import Session
-
         where = self.cluster.spec.zookeeper
-
-        async def session() -> T:
-            zk = Session(Ensemble(connect=where, session_timeout_ms=6_000, connection_timeout_ms=10_000))
-            await zk.start()
-            try:
-                return await work(zk)
-            finally:
-                await zk.stop()
-
         try:
-            return asyncio.run(session())
+            return ask_zookeeper(where, work)
         except ZooKeeperError as error:
             raise ClusterError(f"ZooKeeper at {where}: {error}") from error
 

@@ -1,0 +1,71 @@
+"""AlterClientQuotas, 0-1: quotas of users, clients and addresses, set and taken away (KIP-546); validate-only honoured.
+
+Passed on to the controller, which decides entity by entity; answered when this broker keeps clients to them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.broker.api.forwarding import each, forward, seen, whole
+from moldau.controller import asks
+from moldau.controller.facts import Problem
+from moldau.image import Image
+from moldau.image.quotas import entity, quota
+from moldau.terms import Code
+from moldau.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+
+Request = AlterClientQuotasRequest
+Response = AlterClientQuotasResponse
+Entry = AlterClientQuotasRequest.EntryData
+
+
+async def handle(
+    node: Any,  # Any: as every handler's
+    request: Request,
+    context: Any,  # Any: as every handler's
+) -> Response:
+    """Pass on; answer when this broker's image shows it."""
+    answer: Response = await forward(node, request, context)
+    results = zip(request.entries, answer.entries, strict=False)
+    done = [asked for asked, result in results if result.error_code == Code.NONE]
+
+    def shows(image: Image) -> bool:
+        return all(
+            quota(image, entity(_parts(one)), op.key) == (None if op.remove else op.value)
+            for one in done
+            for op in one.ops
+        )
+
+    if not request.validate_only:
+        await seen(node, shows)
+    return answer
+
+
+async def control(
+    node: Any,  # Any: as every handler's
+    request: Request,
+    context: Any,  # Any: as every handler's
+) -> Response:
+    """Decide, entity by entity."""
+    changes = tuple(await each(node, request.entries, _change))
+    reply = await node.office.ask(asks.AlterClientQuotas(changes=changes, validate_only=request.validate_only))
+    refused = whole(reply)
+    results = [refused] * len(changes) if refused is not None else reply.results
+    return Response(entries=await each(node, zip(request.entries, results, strict=True), _result))
+
+
+def _parts(entry: Entry) -> tuple[tuple[str, str | None], ...]:
+    return tuple((part.entity_type, part.entity_name) for part in entry.entity)
+
+
+def _change(entry: Entry) -> asks.QuotaChange:
+    return asks.QuotaChange(
+        entity=_parts(entry), quotas=tuple((op.key, None if op.remove else op.value) for op in entry.ops)
+    )
+
+
+def _result(of: tuple[Entry, Problem | tuple[Code, str | None]]) -> Response.EntryData:
+    entry, (code, message) = of
+    parts = [Response.EntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity]
+    return Response.EntryData(error_code=code, error_message=message, entity=parts)

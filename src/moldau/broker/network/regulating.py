@@ -1,0 +1,171 @@
+"""When a connection is read from, and when it is not.
+
+Not while its client does not read, too many of its requests are unanswered, a long request is worked on, it is another
+connection's turn, there is no memory for what it brings, there are too many connections, or its client is throttled.
+What has come of it meanwhile is kept, and handled first. Read next: ``connection.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from moldau.broker.network.receiving import Receiving
+from moldau.broker.network.serving import Slot
+from moldau.ports import Handle, Transport
+
+if TYPE_CHECKING:
+    from moldau.broker.network.listener import SocketListener
+
+log = logging.getLogger("moldau.server")
+
+UNANSWERED_MAX = 200
+
+
+class Regulated(asyncio.BufferedProtocol):
+    """The part of a connection that decides whether it is read from."""
+
+    __slots__ = (
+        "_held", "_moved", "_reading", "_receiving", "_refused_room", "_slots", "_stalled", "_throttle",
+        "_throttled_until_ms", "_transport", "_turn_over", "_work", "listener", "peer",
+    )  # fmt: skip
+
+    def __init__(self, listener: SocketListener) -> None:
+        self.listener = listener
+        self.peer: tuple[str | int, ...] | None = None  # as the socket names it
+        self._transport: Transport | None = None
+        self._receiving = Receiving(self, listener.memory, listener.shared)
+        self._slots: deque[Slot] = deque()  # one for each unanswered request, in order
+        self._work: Generator[None, None, object] | None = None  # on a request in slices
+        self._reading = True
+        self._stalled = False  # the peer does not read
+        self._held = False  # too many connections
+        self._refused_room = False  # for another request
+        self._turn_over = False
+        self._throttle: Handle | None = None  # ends when its client may be heard again
+        self._throttled_until_ms = 0
+        self._moved: object = None
+
+    def hold(self) -> None:
+        """Too many connections: do not read from this one yet."""
+        self._held = True
+        self.listener.world.tasks.call_soon(self._regulate)  # asyncio begins to read after connection_made
+
+    def release(self) -> None:
+        """There is room now."""
+        self._held = False
+        self._regulate()
+        if self._reading:  # it was let in before the pause began: look at what has come meanwhile
+            self.listener.world.tasks.call_soon(self._resume)
+
+    def refuse(self) -> None:
+        """Too many connections from its address."""
+        log.info("refusing a connection from %s on %s: max.connections.per.ip", self.peer, self.listener.name)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def turn_away(self, wait_ms: int) -> None:
+        """Its address makes connections too fast: serve nothing on it, and close it when that is made up for."""
+        log.debug("closing a connection from %s on %s in %d ms: its quota", self.peer, self.listener.name, wait_ms)
+        self.hold()
+        self.listener.world.tasks.call_later(wait_ms, self._abort)
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is not for the client to speak: an answer is due, or there is no room for its request yet."""
+        return bool(self._slots) or self._held or self._throttle is not None or self._work is not None
+
+    def expire(self, idle_ms: int) -> None:
+        """Nothing was said for that long. What the client has not taken by now it does not want."""
+        log.debug("closing the connection of %s on %s, idle for %d ms", self.peer, self.listener.name, idle_ms)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _regulate(self) -> None:
+        """Read from the client, or do not, as things are now."""
+        wanted = len(self._slots) <= UNANSWERED_MAX and not (
+            self._stalled
+            or self._held
+            or self._turn_over
+            or self._refused_room
+            or self._throttle is not None
+            or self._work is not None
+            or self._receiving.starved
+        )
+        if wanted == self._reading or self._transport is None:
+            return
+        self._reading = wanted
+        if wanted:
+            self.listener.world.tasks.call_soon(self._resume)
+            return
+        self._transport.pause_reading()
+        if self._turn_over:
+            self.listener.world.tasks.call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._turn_over = False
+        self._regulate()
+
+    def _resume(self) -> None:
+        """Handle what was kept, then read on."""
+        if self._transport is None or not self._reading:
+            return
+        self.buffer_updated(0)
+        if self._reading and self._transport is not None:
+            self._transport.resume_reading()
+
+    # ---- memory
+
+    def memory_freed(self) -> None:
+        """There may be room for what this connection brings, or for another request."""
+        if self._transport is not None:
+            self._refused_room = False
+            self._receiving.retry()
+            self._regulate()
+
+    def has_moved(self) -> bool:
+        """Whether bytes went in or out since this was last asked."""
+        if self._transport is None:
+            return True
+        before = self._moved
+        left = self._transport.get_write_buffer_size() if self._stalled else 0
+        self._moved = (self._receiving.come, left, len(self._slots))
+        return self._moved != before or (not self._stalled and not self._reading and self._throttle is None)
+
+    def give_up(self, why: str) -> None:
+        """Close it at once; what it held is free."""
+        log.warning("closing the connection of %s on %s: %s", self.peer, self.listener.name, why)
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- throttling
+
+    def throttle(self, wait_ms: int) -> None:
+        """Its client has spent its quota: hear nothing more of it for so long, at least (KIP-219)."""
+        if wait_ms <= 0 or self._transport is None:
+            return
+        self._throttled_until_ms = max(self._throttled_until_ms, self.listener.now_ms() + wait_ms)
+        if self._throttle is None:
+            self._throttle = self.listener.world.tasks.call_later(wait_ms, self._look_at_throttle)
+            self._regulate()
+
+    def _look_at_throttle(self) -> None:
+        left_ms = self._throttled_until_ms - self.listener.now_ms()
+        if left_ms > 0:
+            self._throttle = self.listener.world.tasks.call_later(left_ms, self._look_at_throttle)
+            return
+        self._throttle = None
+        self._regulate()
+
+    def unthrottle(self) -> None:
+        """It has ended: nothing waits for it."""
+        if self._throttle is not None:
+            self._throttle.cancel()
+            self._throttle = None

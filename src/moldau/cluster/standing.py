@@ -1,0 +1,87 @@
+"""Whether a cluster serves, by what its brokers say each for itself, and whether ZooKeeper is still that of its nodes.
+
+One broker that shows all the others proves little on the ZooKeeper plane: it may show registrations that dead
+processes left behind, and those who are back have been told nothing yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from moldau.cluster.nodes import ClusterSpec, cluster_ids_on_disk
+from moldau.ports.zookeeper import ConnectionLoss, Ensemble, NoNode, ZooKeeper, ZooKeeperError
+from moldau.zookeeper import paths
+from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.znodes import parse_cluster_id
+
+if TYPE_CHECKING:
+    from moldau.client import sync
+    from moldau.zookeeper.session import Session
+
+T = TypeVar("T")
+LOOK_MS = 3_000
+
+
+def ask_zookeeper(
+    where: str, work: Callable[[Session], Awaitable[T]], *, patience_ms: int = 10_000, session_ms: int = 6_000
+) -> T:
+    """What ``work`` makes of a session of its own with ZooKeeper at ``where``; ZooKeeperError as the port says."""
+    from moldau.zookeeper.session import Session
+
+    async def session() -> T:
+        zk = Session(Ensemble(connect=where, session_timeout_ms=session_ms, connection_timeout_ms=patience_ms))
+        await zk.start()
+        try:
+            return await work(zk)
+        finally:
+            await zk.stop()
+
+    return asyncio.run(session())
+
+
+def foreign_zookeeper(spec: ClusterSpec) -> str | None:
+    """Why the ZooKeeper of a cluster cannot be its own any more, in a sentence: it holds no cluster, or another one
+    than the nodes' directories. None when it is, or nothing can be said: no node has ever run."""
+    ours = cluster_ids_on_disk(spec)
+    if not spec.zookeeper or not ours:
+        return None
+    found = ask_zookeeper(spec.zookeeper, _cluster_id, patience_ms=LOOK_MS)
+    if found in ours:
+        return None
+    there = f"holds cluster {found}" if found else "holds no cluster"
+    return (
+        f"ZooKeeper at {spec.zookeeper} {there}, and the directories of the nodes are of cluster {ours[0]}: it has lost"
+        " its data, or its chroot is not that of this cluster. Topics stand in ZooKeeper: bring its data back from a"
+        " copy, or begin anew with another folder; the logs of the nodes stay as they are"
+    )
+
+
+def zookeeper_trouble(spec: ClusterSpec) -> str | None:
+    """The same, for whoever only looks: also that ZooKeeper does not answer."""
+    try:
+        return foreign_zookeeper(spec)
+    except (ConnectionLoss, TimeoutError):
+        return f"ZooKeeper at {spec.zookeeper} does not answer: records are served, and nothing is decided"
+    except (ZooKeeperError, BadZnode) as error:
+        return f"ZooKeeper at {spec.zookeeper}: {error}"
+
+
+async def _cluster_id(zk: ZooKeeper) -> str:
+    try:
+        return parse_cluster_id((await zk.get(paths.CLUSTER_ID))[0])
+    except NoNode:
+        return ""
+
+
+def is_told(client: sync.Cluster, ids: Sequence[int]) -> bool:
+    """Whether each of the brokers knows all of them and a controller, asked itself; ConnectionError when one does not
+    answer."""
+    from moldau.client.admin import describe_broker
+
+    for id in ids:
+        shown = client.run(describe_broker(client.client, id))
+        if shown.controller_id < 0 or not set(ids) <= {broker.broker_id for broker in shown.brokers}:
+            return False
+    return True
