@@ -271,6 +271,9 @@ class SimDisk:
         self._locks.add(path)
         return True
 
+    def is_replaced(self, path: str) -> bool:
+        return False
+
     def _file(self, path: str) -> Inode:
         inode = self._names.all.get(path)
         if inode is None:

@@ -32,6 +32,9 @@ class SimClock:
     def monotonic_ms(self) -> int:
         return int(self._loop.time() * self.rate * 1000) + 1_000
 
+    def monotonic_ns(self) -> int:
+        return self.monotonic_ms() * 1_000_000
+
     def wall_ms(self) -> int:
         return EPOCH_MS + self.skew_ms + int(self._loop.time() * self.rate * 1000)
 

@@ -104,6 +104,8 @@ class Server:
         self.applied = 0
         self.lag_s = 0.002
         self.due_s = 0.0
+        self.coming: deque[tuple[int, Sequence[Change]]] = deque()
+        """Transactions that were made and are not applied here yet, oldest first."""
         self.waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.watches: dict[tuple[bool, str], dict[Watcher, None]] = {}
 
@@ -116,6 +118,11 @@ class Server:
             self.watches[place] = {each: None for each in self.watches[place] if each not in watchers}
             if not self.watches[place]:
                 del self.watches[place]
+
+    def apply_next(self) -> None:
+        """Apply the oldest one. A real loop rounds its timers: of two that are due in one millisecond either may fire
+        first, and what they apply has to keep its order."""
+        self.apply(*self.coming.popleft())
 
     def apply(self, zxid: int, changes: Sequence[Change]) -> None:
         self.applied = zxid
@@ -283,7 +290,8 @@ class SimEnsemble:
         for server in self.servers:
             due_s = max(self.loop.time() + self.dice.random() * server.lag_s, server.due_s + 1e-7)
             server.due_s = due_s
-            self.loop.call_at(due_s, server.apply, self.zxid, changes, context=self.owner.context)
+            server.coming.append((self.zxid, changes))
+            self.loop.call_at(due_s, server.apply_next, context=self.owner.context)
         return results
 
     def _one(self, op: Op, session_id: int, trial: _Trial, changes: list[Change]) -> Any:

@@ -51,6 +51,18 @@ class Survey:
     present: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
     """Paths of what is named as no broker and no topic can be: left alone."""
+    denied: frozenset[str] = frozenset()
+    """Paths of znodes that are there, and whose data an ACL keeps from us."""
+
+    def check(self, path: str) -> None:
+        """BadZnode when the data of this znode could not be read."""
+        if path in self.denied:
+            raise BadZnode(path, "not allowed, by the ACL of this znode")
+
+    def written(self, path: str, stat: Stat) -> int:
+        """The transaction that wrote what could not be understood, -1 for what could not be read: an ACL changes
+        without one."""
+        return -1 if path in self.denied else stat.mzxid
 
 
 class Reading(NamedTuple):
@@ -96,6 +108,7 @@ def read_in_turns(survey: Survey, new_id: Callable[[], bytes], step: int) -> Gen
     for id in sorted(survey.brokers):
         data, stat = survey.brokers[id]
         try:
+            survey.check(paths.broker(id))
             broker = parse_broker(id, data)
             found.append(broker_record(broker, stat))
             lives[id] = broker.lives_since(stat.czxid)
@@ -169,7 +182,7 @@ def partition_record(
 def born(
     topic_id: bytes, number: int, assignment: Assignment, live: Callable[[int], bool]
 ) -> records.PartitionRecord | None:
-    """New -> Online for a partition that a tool asked for: all live replicas in sync, led by the first (LI-1).
+    """New -> Online for a partition that a tool asked for: all live replicas in sync, led by the first.
 
     None when no replica lives: it stays unborn until one does.
     """
@@ -195,6 +208,7 @@ def _features(survey: Survey, standing: Standing, bad: list[BadZnode]) -> list[A
         return []
     standing.add((paths.FEATURE,))
     try:
+        survey.check(paths.FEATURE)
         feature = parse_feature(survey.feature)
     except BadZnode as error:
         bad.append(error)
@@ -210,10 +224,11 @@ def _producer_ids(survey: Survey, standing: Standing, bad: list[BadZnode]) -> li
         return []
     standing.add((paths.PRODUCER_IDS,))
     try:
+        survey.check(paths.PRODUCER_IDS)
         block = parse_producer_ids(survey.producer_ids[0])
     except BadZnode as error:
         bad.append(error)
-        standing.unread[paths.PRODUCER_IDS] = survey.producer_ids[1].mzxid
+        standing.unread[paths.PRODUCER_IDS] = survey.written(paths.PRODUCER_IDS, survey.producer_ids[1])
         block = ProducerIdBlock(-1, 0, LONG_MAX - 1)
     if block is None:
         return []
@@ -226,12 +241,13 @@ def _topic(
     """A topic's znode. One that cannot be read is a topic without partitions, so that nobody takes its name."""
     data, stat = survey.topics[name]
     try:
+        survey.check(paths.topic(name))
         topic = parse_topic(name, data)
         if topic.id is not None and topic.id in names:
             raise BadZnode(paths.topic(name), f"topic_id is that of topic {names[topic.id]}")
     except BadZnode as error:
         bad.append(error)
-        standing.unread[paths.topic(name)] = stat.mzxid
+        standing.unread[paths.topic(name)] = survey.written(paths.topic(name), stat)
         return TopicZnode(name, hashlib.sha256(name.encode()).digest()[:16], {})
     return topic
 
@@ -252,11 +268,13 @@ def _partition_records(topic: TopicZnode, numbers: list[int], survey: Survey, no
         state = survey.states.get((topic.name, number))
         if state is not None:
             data, stat = state
+            path = paths.state(topic.name, number)
             try:
+                survey.check(path)
                 known = parse_state(topic.name, number, data)
             except BadZnode as error:
                 noted.bad.append(error)
-                noted.standing.unread[paths.state(topic.name, number)] = stat.mzxid
+                noted.standing.unread[path] = survey.written(path, stat)
                 noted.standing.set_apart.setdefault(topic.name, {})[number] = topic.partitions[number]
                 continue
             record = partition_record(topic.id, number, topic.partitions[number], known, stat)
@@ -295,10 +313,13 @@ def _settings(survey: Survey, standing: Standing, bad: list[BadZnode]) -> list[A
     found: list[Any] = []
     for entity in sorted(survey.configs):
         try:
+            survey.check(paths.config(entity))
             standing.settings[entity] = parse_config(entity, survey.configs[entity])
         except BadZnode as error:
             standing.settings[entity] = {}
             bad.append(error)
+            if error.path in survey.denied:
+                standing.unread[error.path] = -1
         standing.add((paths.config(entity),))
         kind, _, name = entity.partition("/")
         if kind == "topics" and paths.plain(name) not in survey.topics:

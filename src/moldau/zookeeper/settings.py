@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import binascii
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
+from moldau.image.quotas import Entity, entity, quota_record
 from moldau.terms.config_key import ConfigError
 from moldau.terms.dynamic_config import DYNAMIC_KEYS
 from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
@@ -23,6 +23,7 @@ from moldau.wire.records.metadata import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
+from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import INT_MAX, TEXT_MAX
 
@@ -54,16 +55,27 @@ def entity_of(kind: int, name: str) -> str:
     return f"{RESOURCES[kind]}/{_part(name)}"
 
 
-def setting_of(record: Any) -> Setting | None:
+def quota_entity_of(parts: Iterable[tuple[str, str | None]]) -> str:
+    """The path of an entity that has quotas, given its (type, name) pairs; None is the default name."""
+    named = dict(parts)
+    return "/".join(f"{folder}/{_part(named[kind] or '')}" for kind, folder in _QUOTA_FOLDERS.items() if kind in named)
+
+
+def quota_entity(path: str) -> Entity | None:
+    """The entity that may have quotas under such a path; None when it is about something else."""
+    parts = path.split("/")
+    if len(parts) % 2 or any(each not in _QUOTA_KINDS for each in parts[::2]):
+        return None
+    return entity((_QUOTA_KINDS[each], _name(name) or None) for each, name in zip(parts[::2], parts[1::2], strict=True))
+
+
+def setting_of(record: object) -> Setting | None:
     """What a record means for a config entity; None when it is about something else."""
     match record:
         case ConfigRecord():
             return Setting(entity_of(record.resource_type, record.resource_name), record.name, record.value)
         case ClientQuotaRecord():
-            named = {each.entity_type: each.entity_name for each in record.entity}
-            entity = "/".join(
-                f"{folder}/{_part(named[kind] or '')}" for kind, folder in _QUOTA_FOLDERS.items() if kind in named
-            )
+            entity = quota_entity_of([(each.entity_type, each.entity_name) for each in record.entity])
             value = str(int(record.value + 1e-6)) if record.key in _WHOLE else str(float(record.value))
             return Setting(entity, record.key, None if record.remove else value)
         case UserScramCredentialRecord() | RemoveUserScramCredentialRecord():
@@ -102,30 +114,29 @@ def judged(entity: str, settings: Mapping[str, str]) -> tuple[dict[str, str], li
     return good, complaints
 
 
-def records_of(entity: str, settings: Mapping[str, str]) -> list[Any]:
+def records_of(path: str, settings: Mapping[str, str]) -> list[Message]:
     """An entity's settings as records, by key; [] for an entity of which nothing is known."""
-    folder, *rest = entity.split("/")
+    folder, *rest = path.split("/")
     if len(rest) == 1 and folder in _KINDS:
         name = _name(rest[0])
         return [
             ConfigRecord(resource_type=_KINDS[folder], resource_name=name, name=key, value=settings[key])
             for key in sorted(settings)
         ]
-    parts = entity.split("/")
-    if len(parts) % 2 or any(each not in _QUOTA_KINDS for each in parts[::2]):
+    of = quota_entity(path)
+    if of is None:
         return []
-    named = {_QUOTA_KINDS[each]: _name(name) for each, name in zip(parts[::2], parts[1::2], strict=True)}
-    found = []
+    found: list[Message] = []
     for key in sorted(settings):
-        record = _quota(named, key, settings[key])
-        if record is None and list(named) == ["user"] and key in _MECHANISMS:
-            record = _parsed_credential(named["user"], key, settings[key])
+        record: Message | None = _quota(of, key, settings[key])
+        if record is None and len(of) == 1 and of[0][0] == "user" and of[0][1] and key in _MECHANISMS:
+            record = _parsed_credential(of[0][1], key, settings[key])
         if record is not None:
             found.append(record)
     return found
 
 
-def _quota(named: Mapping[str, str], key: str, value: str) -> Any:
+def _quota(of: Entity, key: str, value: str) -> ClientQuotaRecord | None:
     if key not in _QUOTAS:
         return None
     try:
@@ -134,11 +145,7 @@ def _quota(named: Mapping[str, str], key: str, value: str) -> Any:
         return None
     if not math.isfinite(number):
         return None
-    entity = [
-        ClientQuotaRecord.EntityData(entity_type=kind, entity_name=name or None)
-        for kind, name in sorted(named.items(), reverse=True)
-    ]
-    return ClientQuotaRecord(entity=entity, key=key, value=number, remove=False)
+    return quota_record(of, key, number)
 
 
 def _credential(record: UserScramCredentialRecord) -> str:
@@ -149,7 +156,7 @@ def _credential(record: UserScramCredentialRecord) -> str:
     return f"salt={salt},stored_key={stored},server_key={server},iterations={record.iterations}"
 
 
-def _parsed_credential(user: str, mechanism: str, text: str) -> Any:
+def _parsed_credential(user: str, mechanism: str, text: str) -> UserScramCredentialRecord | None:
     parts = dict(each.partition("=")[::2] for each in text.split(","))
     try:
         if not 0 < int(parts["iterations"]) <= INT_MAX:

@@ -17,9 +17,9 @@ from moldau.zookeeper.znodes import Assignment, parse_topic
 class Standing:
     """``settings``: entity -> what stands in its znode. ``unborn``: topic -> partitions that have no state yet.
 
-    ``unread``: path of a znode that could not be read -> the transaction that wrote it. Nothing is decided about what
-    it holds. ``set_apart``: topic -> partitions whose state is one of those, with their replicas, which stay as they
-    are.
+    ``unread``: path of a znode that could not be read -> the transaction that wrote it, -1 where an ACL denied it.
+    Nothing is decided about what it holds. ``set_apart``: topic -> partitions whose state is one of those, with their
+    replicas, which stay as they are.
     """
 
     __slots__ = ("_children", "set_apart", "settings", "unborn", "unread")

@@ -6,10 +6,10 @@ The reads are not one instant. Whoever surveys arms its watches first, so that w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
-from moldau.ports.zookeeper import NoNode, Stat, ZooKeeper
+from moldau.ports.zookeeper import NoAuth, NoNode, Stat, ZooKeeper
 from moldau.terms.ids import is_topic_name
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -23,10 +23,11 @@ Key = TypeVar("Key", bound=Hashable)
 async def survey(zk: ZooKeeper) -> Survey:
     """Everything as it stands; errors of the session come through."""
     await zk.sync()
+    denied: list[str] = []
     ids, strangers = paths.broker_ids(await _names(zk, paths.BROKER_IDS))
-    brokers = await _many(zk, {id: paths.broker(id) for id in ids})
+    brokers = await _many(zk, {id: paths.broker(id) for id in ids}, denied)
     names = await _names(zk, paths.TOPICS)
-    topics = await _many(zk, {name: paths.topic(name) for name in names if is_topic_name(name)})
+    topics = await _many(zk, {name: paths.topic(name) for name in names if is_topic_name(name)}, denied)
     wanted = {}
     unread = []
     for name, (data, _) in topics.items():
@@ -35,35 +36,40 @@ async def survey(zk: ZooKeeper) -> Survey:
                 wanted[name, number] = paths.state(name, number)
         except BadZnode:
             unread.append(name)  # ``reading`` says why
-    states = await _many(zk, wanted)
+    states = await _many(zk, wanted, denied)
     unfinished = sorted({name for name, number in wanted if (name, number) not in states})
     present = [path for path in paths.PERSISTENT if path != paths.PRODUCER_IDS]
     for folder in (paths.partitions(name) for name in (*unfinished, *unread)):
         present += await _below(zk, folder)
     for name in unread:
-        folders = await _names(zk, paths.partitions(name))
-        states_there = [f"{paths.partitions(name)}/{number}/state" for number in folders]
-        present += [p for p, one in zip(states_there, await zk.get_many(states_there), strict=True) if one is not None]
+        folder = paths.partitions(name)
+        states_there = [f"{found}/state" for found in present if found.rpartition("/")[0] == folder]
+        read = await get_each(zk, states_there)
+        present += [path for path, one in zip(states_there, read, strict=True) if one is not None]
     entities, folders = await _entities(zk)
-    configs = {entity: data for entity, (data, _) in (await _many(zk, {e: paths.config(e) for e in entities})).items()}
-    feature, producer_ids = await zk.get_many([paths.FEATURE, paths.PRODUCER_IDS])
+    configs = await _many(zk, {entity: paths.config(entity) for entity in entities}, denied)
+    alone = await _many(zk, {path: path for path in (paths.FEATURE, paths.PRODUCER_IDS)}, denied)
     return Survey(
         brokers=brokers,
         topics=topics,
         states=states,
-        configs=configs,
-        feature=None if feature is None else feature[0],
-        producer_ids=producer_ids,
+        configs={entity: data for entity, (data, _) in configs.items()},
+        feature=alone[paths.FEATURE][0] if paths.FEATURE in alone else None,
+        producer_ids=alone.get(paths.PRODUCER_IDS),
         present=(*present, *folders),
         strangers=(
             *(f"{paths.BROKER_IDS}/{name}" for name in strangers),
             *(f"{paths.TOPICS}/{name}" for name in names if not is_topic_name(name)),
         ),
+        denied=frozenset(denied),
     )
 
 
 async def topic(zk: ZooKeeper, name: str) -> Survey:
-    """One topic, its partitions' states and its settings: when a tool has made or changed it. Empty if it is gone."""
+    """One topic, its partitions' states and its settings: when a tool has made or changed it. Empty if it is gone.
+
+    NoAuth where an ACL denies one of its znodes, BadZnode where the topic's own cannot be understood.
+    """
     topics = await _many(zk, {name: paths.topic(name)})
     if not topics:
         return Survey()
@@ -77,9 +83,40 @@ async def topic(zk: ZooKeeper, name: str) -> Survey:
     )
 
 
-async def _many(zk: ZooKeeper, wanted: dict[Key, str]) -> dict[Key, Found]:
-    found = await zk.get_many(list(wanted.values()))
-    return {key: each for key, each in zip(wanted, found, strict=True) if each is not None}
+async def get_each(zk: ZooKeeper, wanted: Sequence[str]) -> list[Found | NoAuth | None]:
+    """Many znodes at once: the data and stat of each, None where there is none, NoAuth where an ACL denies it to us."""
+    try:
+        return list(await zk.get_many(wanted))
+    except NoAuth:  # it names one of them
+        return list(await asyncio.gather(*(_get_one(zk, path) for path in wanted)))
+
+
+async def _get_one(zk: ZooKeeper, path: str) -> Found | NoAuth | None:
+    try:
+        return await zk.get(path)
+    except NoNode:
+        return None
+    except NoAuth as error:
+        return error
+
+
+async def _many(zk: ZooKeeper, wanted: dict[Key, str], denied: list[str] | None = None) -> dict[Key, Found]:
+    """What is there of the znodes. Those that an ACL denies are noted in ``denied``, and found without their data;
+    without that list NoAuth is raised."""
+    if denied is None:
+        found = await zk.get_many(list(wanted.values()))
+        return {key: each for key, each in zip(wanted, found, strict=True) if each is not None}
+    there: dict[Key, Found] = {}
+    for (key, path), each in zip(wanted.items(), await get_each(zk, list(wanted.values())), strict=True):
+        if isinstance(each, NoAuth):
+            stat = await zk.exists(path)  # no ACL denies that
+            if stat is None:
+                continue
+            denied.append(path)
+            there[key] = b"", stat
+        elif each is not None:
+            there[key] = each
+    return there
 
 
 async def _names(zk: ZooKeeper, folder: str) -> list[str]:
@@ -106,7 +143,10 @@ async def _entities(zk: ZooKeeper) -> tuple[list[str], list[str]]:
 
 
 async def _below(zk: ZooKeeper, folder: str) -> list[str]:
-    """A folder that may be there, and the folders in it."""
+    """A folder that may be there, and the folders in it, unless an ACL denies them."""
     if await zk.exists(folder) is None:
         return []
-    return [folder, *(f"{folder}/{name}" for name in await _names(zk, folder))]
+    try:
+        return [folder, *(f"{folder}/{name}" for name in await _names(zk, folder))]
+    except NoAuth:
+        return [folder]

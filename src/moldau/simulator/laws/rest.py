@@ -119,7 +119,7 @@ def nobody_waits(eyes: Eyes) -> list[str]:
     broken = []
     for of in eyes.replicas().values():
         for id, replica in of.items():
-            if any(not promise.done for _, promise, _ in replica.promises):
+            if any(not promise.done for _, promise, _ in (*replica.promises, *replica.unflushed)):
                 broken.append(f"L2: produces to {replica.partition} still wait on n{id}")
             if replica.machine.proposal is not None:
                 broken.append(f"L4: n{id} still asks for an ISR of {replica.partition}: {replica.machine.proposal}")

@@ -2,7 +2,7 @@
 
 Safety: any faults, every law after every event. Liveness: a random majority is healed and the rest cut off for good; it
 elects one leader and keeps it (L8). Calm: the rest comes back and deposes nobody (KIP-996); a killed or leaving leader
-is replaced in no time (KR-6, KR-7). Read next: quorum_world.py, quorum_marks.py.
+is replaced in no time. Read next: quorum_world.py, quorum_marks.py.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def come_back(world: World, newest: int) -> None:
 
 
 def lose_the_leader(world: World, dice: Random) -> None:
-    """L8 with the fast death (KR-7) and the hand-over (KR-6): another decides long before any timeout."""
+    """L8 with the fast death and the hand-over: another decides long before any timeout."""
     if world.voters < 3:
         return
     world.run_for(dice.randrange(500))

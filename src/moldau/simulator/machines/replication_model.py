@@ -31,6 +31,10 @@ class ModelLog:
     def log_end_offset(self) -> int:
         return len(self.entries)
 
+    @property
+    def settled_end(self) -> int:
+        return len(self.entries)
+
     def entry(self, offset: int) -> Entry:
         return self.entries[offset]
 

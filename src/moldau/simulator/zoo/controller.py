@@ -386,7 +386,7 @@ MUTANTS = (
     _entry("KAFKA-9672", "C2", an_isr_exceeds_its_replicas),
     _entry("KAFKA-15665", "C10 C2", a_move_ends_when_its_newcomers_are_in_sync),
     _entry("KAFKA-4214's kind", "L7", a_move_never_ends),
-    _entry("KIP-455", "C10", replicas_are_replaced_outright),
+    _entry("KIP-455", "C10 C2", replicas_are_replaced_outright),
     _entry("KAFKA-13972", "C10", whoever_goes_is_not_told),
     _entry("Jepsen 2013", "C11 C10 C2", any_live_replica_is_elected),
     _entry("KIP-704", "C11 C2", unclean_elections_are_not_told),

@@ -233,7 +233,7 @@ MUTANTS = (
     _entry(
         "KIP-996", "pre-votes while it hears the leader", "L8", grants_pre_votes_although_it_hears_the_leader, first=18
     ),
-    _entry("own (KR-7)", "waits for a leader whose process is gone", "L8", waits_for_a_dead_leader),
+    _entry("own (fast death)", "waits for a leader whose process is gone", "L8", waits_for_a_dead_leader),
     _entry("KAFKA-10533", "the leader counts what it has not flushed", "R5 R3", counts_what_is_not_flushed),
     _entry("KAFKA-13884", "acknowledges what it has not flushed", "R5 R3", fetches_before_it_has_flushed),
     _entry("Raft 5.2", "votes twice in an epoch", "R1 R2", votes_twice_in_an_epoch),

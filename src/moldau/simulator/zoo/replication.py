@@ -305,7 +305,7 @@ MUTANTS = (
     _machine("KIP-497", "S8 S3 S2 S9", WatermarkOverIsr, first=300),
     _machine("KIP-497", "S8 S3 S2 S9", WatermarkOverProposal),
     _machine("KAFKA-14704", "S4 S8 S2 S3 S6 S12", WatermarkBeforeTruncation),
-    _machine("BR-2 (follower)", "S8", WatermarkOfTheLeader),
+    _machine("own (watermark)", "S8", WatermarkOfTheLeader),
     _machine("Jepsen 2013", "S8 S3 S2", WatermarkIsTheLeadersEnd),
     _machine("KAFKA-13091", "L2 L3", WatermarkMovesOnFetchesOnly, first=54),
     _machine("KAFKA-7786", "S4 S12 S2 S3 S14 X7", HearsLateAnswers, first=204),
