@@ -30,6 +30,7 @@ from moldau.wire.messages.k45_alter_partition_reassignments import AlterPartitio
 from moldau.wire.messages.k46_list_partition_reassignments import ListPartitionReassignmentsRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from moldau.wire.messages.k64_unregister_broker import UnregisterBrokerRequest
 from moldau.wire.messages.k74_list_config_resources import ListConfigResourcesRequest
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
 from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
@@ -56,6 +57,19 @@ class AlterOp(IntEnum):
     SUBTRACT = 3
 
 
+class Source(IntEnum):
+    """Where the value of a configuration comes from."""
+
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    FILE = 4
+    DEFAULT = 5
+    LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
 class Election(IntEnum):
     """KIP-460: the first replica, or any that is left even if records are lost."""
 
@@ -71,7 +85,7 @@ class Resource(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One value of a configuration; ``source`` is Kafka's number (5: default, 1: topic, 2 and 3: brokers, 4: file)."""
+    """One value of a configuration; ``source`` is Kafka's number, a ``Source`` unless it is newer than we are."""
 
     name: str
     value: str | None
@@ -194,7 +208,12 @@ async def delete_records(
 
 
 async def describe_configs(
-    client: Client, resources: Collection[Resource], *, keys: Sequence[str] | None = None, documentation: bool = False
+    client: Client,
+    resources: Collection[Resource],
+    *,
+    keys: Sequence[str] | None = None,
+    documentation: bool = False,
+    synonyms: bool = True,
 ) -> dict[Resource, tuple[Outcome, dict[str, ConfigEntry]]]:
     """The configuration of each resource: all keys, or the given ones. A broker is asked about itself."""
     kind = DescribeConfigsRequest
@@ -207,7 +226,7 @@ async def describe_configs(
                 )
                 for r in theirs
             ],
-            include_synonyms=True,
+            include_synonyms=synonyms,
             include_documentation=documentation,
         )
         response = await client.ask(request, to, codes=lambda r: [one.error_code for one in r.results])
@@ -356,13 +375,26 @@ async def describe_cluster(client: Client, *, fenced: bool = False) -> DescribeC
     return response
 
 
-async def describe_quorum(client: Client) -> tuple[Outcome, DescribeQuorumResponse.PartitionData | None]:
-    """The metadata quorum: leader, epoch, high watermark, voters and observers with their log ends."""
+async def describe_broker(client: Client, id: int) -> DescribeClusterResponse:
+    """The same as one broker answers, and no other for it."""
+    request = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=False)
+    response: DescribeClusterResponse = await client.ask(request, Node(id))
+    return response
+
+
+async def ask_quorum(client: Client) -> DescribeQuorumResponse:
+    """All that the leader of the metadata quorum says of it, the addresses of voters included."""
     kind = DescribeQuorumRequest
     topic = kind.TopicData(
         topic_name=METADATA_LOG.topic, partitions=[kind.PartitionData(partition_index=METADATA_LOG.partition)]
     )
     response: DescribeQuorumResponse = await client.ask(kind(topics=[topic]), CONTROLLER)
+    return response
+
+
+async def describe_quorum(client: Client) -> tuple[Outcome, DescribeQuorumResponse.PartitionData | None]:
+    """The metadata quorum: leader, epoch, high watermark, voters and observers with their log ends."""
+    response = await ask_quorum(client)
     if response.error_code != Code.NONE or not response.topics:
         return Outcome(Code(response.error_code), response.error_message), None
     part = response.topics[0].partitions[0]
@@ -392,6 +424,12 @@ async def remove_voter(client: Client, voter_id: int, directory_id: bytes) -> Ou
     """Let a controller vote no more (KIP-853), the leader too."""
     wish = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id)
     response = await client.ask(wish, CONTROLLER)
+    return Outcome(Code(response.error_code), response.error_message)
+
+
+async def unregister_broker(client: Client, broker_id: int) -> Outcome:
+    """Make the cluster forget a broker that is down for good (KIP-500)."""
+    response = await client.ask(UnregisterBrokerRequest(broker_id=broker_id), CONTROLLER)
     return Outcome(Code(response.error_code), response.error_message)
 
 

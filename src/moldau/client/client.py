@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from moldau.client.lines import Line, Lines
-from moldau.client.view import View
+from moldau.client.view import Broker, View
 from moldau.terms import Code, TopicPartition
 from moldau.terms.named import NamedTuple
 from moldau.terms.value import value
@@ -128,11 +128,11 @@ class _Patience:
         """Whether a topic that is not there may be believed not to exist."""
         return self._lines.now_ms() - self._start_ms >= self._options.unknown_topic_grace_ms
 
-    async def wait(self) -> bool:
-        """Pause; False when there is no time for another try."""
+    async def wait(self, least_ms: int = 0) -> bool:
+        """Pause, for ``least_ms`` at least; False when there is no time for another try."""
         options = self._options
         pause = min(options.retry_backoff_max_ms, options.retry_backoff_ms << min(self._tries, 20))
-        pause = pause * (80 + self._lines.below(41)) // 100
+        pause = max(least_ms, pause * (80 + self._lines.below(41)) // 100)
         self._tries += 1
         if self._lines.now_ms() + pause >= self.deadline_ms:
             return False
@@ -148,6 +148,8 @@ class Client:
         self.options = options if options is not None else ClientOptions()
         self.view = View()
         self._bootstrap = addresses(bootstrap)
+        self.answered: tuple[str, int] | None = None
+        """A server that has just answered somebody: asked before others, which may take connections and say nothing."""
         self._open: dict[tuple[str, int, str], Line] = {}
         self._coordinators: dict[Coordinator, int] = {}
         self._learnt_ms: dict[str, int] = {}
@@ -177,7 +179,8 @@ class Client:
             if not purpose and not line.closed:
                 return line
         known = [(b.host, b.port) for b in self.view.brokers.values()]
-        places = list(dict.fromkeys(self._shuffled(known) + self._shuffled(self._bootstrap)))
+        first = [self.answered] if self.answered is not None and not known else []
+        places = list(dict.fromkeys(first + self._shuffled(known) + self._shuffled(self._bootstrap)))
         problems = []
         for host, port in places:
             try:
@@ -217,6 +220,10 @@ class Client:
             if self.view.controller_id is not None:
                 return await self.line(self.view.controller_id)
         return await self.any_line()
+
+    def coordinator(self, target: Coordinator) -> Broker | None:
+        """The broker that was last found to coordinate ``target``, None when nobody was."""
+        return self.view.brokers.get(self._coordinators.get(target, -1))
 
     async def _coordinator(self, target: Coordinator) -> int:
         node_id = self._coordinators.get(target)

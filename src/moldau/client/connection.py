@@ -106,9 +106,15 @@ class Connection(asyncio.BufferedProtocol):
         return self.versions.pick(request, highest, self.peer)
 
     def ask(
-        self, message: Message, *, version: int | None = None, timeout_ms: int | None = None
+        self,
+        message: Message,
+        *,
+        version: int | None = None,
+        timeout_ms: int | None = None,
+        client_id: str | None = None,
     ) -> asyncio.Future[Any]:
-        """Send a request now; the awaitable gives its response (a message of the same api key).
+        """Send a request now; the awaitable gives its response (a message of the same api key). ``client_id``: of whom
+        it is passed on for; None: our own.
 
         Buffers of records in the message are handed to the transport, not copied: leave them alone until the answer is
         there. Raises UnsupportedApi at once. The awaitable raises ConnectionError when the connection ends first
@@ -123,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
             return answer
         wait_ms = self.options.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self._world.clock.monotonic_ms() + wait_ms
-        id = self._send(message, version)
+        id = self._send(message, version, client_id)
         self._pending[id] = _Pending(answer, message.api_key, version, deadline_ms)
         if self._timer is None or deadline_ms < self._timer_at:
             self._arm(deadline_ms, wait_ms)
@@ -139,11 +145,11 @@ class Connection(asyncio.BufferedProtocol):
         """Close; what is pending fails with ConnectionError."""
         self._end(ConnectionError(f"the connection to {self.peer} was closed here"), None)
 
-    def _send(self, message: Message, version: int) -> int:
+    def _send(self, message: Message, version: int, client_id: str | None = None) -> int:
         assert self._transport is not None, "a request before the connection was made"
         id = self._next_id
         self._next_id = (id + 1) & 0x7FFFFFFF
-        work = request_frame_in_slices(message, version, id, self.options.client_id)
+        work = request_frame_in_slices(message, version, id, self.options.client_id if client_id is None else client_id)
         if not self._encoding:
             try:
                 next(work)

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from moldau.ports import World
 from moldau.terms import Code
 from moldau.terms.value import value
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -20,6 +19,8 @@ from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
     import asyncio
+
+    from moldau.ports import World
 
 API_VERSIONS = ApiVersionsRequest.api_key
 
@@ -61,7 +62,9 @@ class Line(Protocol):
 
     def version_for(self, request: type[Message], highest: int | None = None) -> int: ...
 
-    def ask(self, message: Message, *, version: int | None = None, timeout_ms: int | None = None) -> Awaitable[Any]:
+    def ask(
+        self, message: Message, *, version: int | None = None, timeout_ms: int | None = None
+    ) -> Awaitable[Any]:  # Any: the response; nothing ties its class to that of the request
         """Send now; the awaitable gives the response or raises ConnectionError."""
 
     def tell(self, message: Message, *, version: int | None = None) -> None:

@@ -173,7 +173,7 @@ class Member:
         )
         if not self._heard(Code(response.error_code), "sync"):
             return None
-        return _read_assignment(response.assignment)
+        return read_assignment(response.assignment)
 
     def _heard(self, code: Code, what: str) -> bool:
         """Whether we are a member in good standing; Refused for what joining again will not mend."""
@@ -219,7 +219,8 @@ def _assignment_bytes(share: Collection[TopicPartition]) -> bytes:
     return _ASSIGNMENT_VERSION.to_bytes(2, "big") + assignment.encode(_ASSIGNMENT_VERSION)
 
 
-def _read_assignment(data: Buffer) -> frozenset[TopicPartition]:
+def read_assignment(data: Buffer) -> frozenset[TopicPartition]:
+    """The partitions that a leader's bytes give to a member."""
     if len(data) < 2:  # a leader may give a member nothing at all
         return frozenset()
     version = min(int.from_bytes(data[:2], "big"), _ASSIGNMENT_VERSION)

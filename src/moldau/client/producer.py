@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -102,9 +102,17 @@ class Delivery:
     def done(self) -> bool:
         return self._batch.done.done()
 
+    def on_done(self, call: Callable[[Written], object]) -> None:
+        """Have ``call`` told what became of the record's batch, as soon as that is known."""
+        self._batch.done.add_done_callback(lambda done: call(done.result()))
+
+    def own(self, written: Written) -> Written:
+        """What became of this record, by what became of its batch."""
+        return written if written.base_offset < 0 else written._replace(base_offset=written.base_offset + self._index)
+
     def __await__(self) -> Generator[Any, None, Written]:
         written = yield from asyncio.shield(self._batch.done).__await__()
-        return written if written.base_offset < 0 else written._replace(base_offset=written.base_offset + self._index)
+        return self.own(written)
 
 
 class Producer:

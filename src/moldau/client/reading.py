@@ -7,7 +7,7 @@ Sources: KIP-79, KIP-98 (aborted transactions), KIP-320, KIP-392 (nearest replic
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Any
 
 from moldau.client.client import Client
@@ -50,7 +50,8 @@ class Fetched(NamedTuple):
     """An answer of Fetch: whole batches, which may begin before the asked offset, and where the log stands.
 
     ``aborted`` are (producer id, first offset) of aborted transactions in ``records``, with read committed only.
-    ``next_offset`` is where to go on.
+    ``next_offset`` is where to go on; ``batches`` is where each batch of ``records`` begins, so that nobody need walk
+    them again.
     """
 
     code: Code
@@ -60,6 +61,7 @@ class Fetched(NamedTuple):
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted: tuple[tuple[int, int], ...] = ()
+    batches: Sequence[int] | None = None
 
 
 @value(kw_only=True)
@@ -163,14 +165,21 @@ def fetch_version_bound(request: FetchRequest) -> int | None:
 
 
 def read_partition(part: FetchResponse.PartitionData, offset: int) -> Fetched | int:
-    """What came for a partition that was asked from ``offset``; or, a number, the size of a batch that did not fit."""
+    """What came for a partition that was asked from ``offset``; or, a number, the size of a batch that did not fit.
+
+    BatchError when that size is none that a batch can have: asked for again, it would be the same for ever.
+    """
     records = part.records if part.records is not None else _NOTHING
-    end, following = _whole(records, offset)
+    *batches, end = batch.positions(records)
     if not end and len(records) >= batch.HEADER_SIZE:
-        return batch.read_header(records).size
+        size = batch.read_header(records).size
+        if size < batch.HEADER_SIZE:
+            raise BatchError(f"the batch after offset {offset} claims a size of {size} bytes")
+        return size
+    following = max(offset, batch.read_header(records, batches[-1]).next_offset) if batches else offset
     return Fetched(
         Code(part.error_code), memoryview(records)[:end], following, part.high_watermark, part.last_stable_offset,
-        part.log_start_offset, tuple((a.producer_id, a.first_offset) for a in part.aborted_transactions or ()),
+        part.log_start_offset, tuple((a.producer_id, a.first_offset) for a in part.aborted_transactions or ()), batches,
     )  # fmt: skip
 
 
@@ -230,10 +239,12 @@ class _Reader:
         return line.ask(request, version=version)
 
     def read(self, response: FetchResponse, offset: int) -> Fetched | int:
-        """What came; or, as a number, the size of a first batch that did not fit."""
+        """What came; or, as a number, the size of a first batch that did not fit.
+
+        A client over its quota is answered without any partition (KIP-219): nothing came, and no offset is known.
+        """
         if response.error_code != Code.NONE or not response.responses:
-            code = Code(response.error_code) if response.error_code else Code.UNKNOWN_SERVER_ERROR
-            return Fetched(code, _NOTHING, offset)
+            return Fetched(Code(response.error_code), _NOTHING, offset)
         part = response.responses[0].partitions[0]
         got = read_partition(part, offset)
         if isinstance(got, Fetched) and not got.records and part.preferred_read_replica >= 0:
@@ -249,11 +260,19 @@ class _Reader:
             try:
                 if asked is None:
                     asked = await self.send(offset, answer if isinstance(answer, int) else None)
-                answer = self.read(await asked, offset)
+                response = await asked
+                answer = self.read(response, offset)
+                throttled = isinstance(answer, Fetched) and _is_throttled(response)
+                if throttled and not await patience.wait(response.throttle_time_ms):
+                    return Fetched(Code.NONE, _NOTHING, offset)
             except OSError:
-                answer = Fetched(Code.NETWORK_EXCEPTION, _NOTHING, offset)
+                answer, throttled = Fetched(Code.NETWORK_EXCEPTION, _NOTHING, offset), False
             asked = None
-            if isinstance(answer, int) or self.replica != before:
+            if isinstance(answer, int) or self.replica != before or throttled:
+                continue
+            if before is not None and answer.code is Code.OFFSET_OUT_OF_RANGE:
+                # A follower may lack what its leader has; the leader itself is asked, and not to recommend another.
+                self.replica, self.options = None, replace(self.options, rack="")
                 continue
             if not _again(answer.code, self.options) or not await patience.wait():
                 return answer
@@ -279,7 +298,8 @@ async def fetch_range(
 ) -> AsyncIterator[Fetched]:
     """All batches that hold offsets from ``start`` to before ``end``; the next fetch is under way while one is used.
 
-    Ends at ``end``, where the log ends before it, or after an answer with a code that is not NONE.
+    Ends at ``end``, where the log ends before it, or after an answer with a code that is not NONE. An answer without
+    records is given as well when more should be there: how long to wait for it is the caller's to say.
     """
     reader = _Reader(client, source, options)
     offset = start
@@ -288,9 +308,10 @@ async def fetch_range(
         got = await reader.settle(asked, offset)
         asked = None
         stable = got.last_stable_offset if options.isolation == READ_COMMITTED else got.high_watermark
-        if got.code is not Code.NONE or (not got.records and got.next_offset >= min(end, stable)):
-            if got.code is not Code.NONE:
-                yield got
+        if got.code is not Code.NONE:
+            yield got
+            return
+        if not got.records and 0 <= stable <= got.next_offset:
             return
         offset = got.next_offset
         if offset < end:
@@ -298,8 +319,7 @@ async def fetch_range(
                 asked = await reader.send(offset)
             except OSError:
                 asked = None
-        if got.records:
-            yield got
+        yield got
 
 
 _NOTHING = memoryview(b"")
@@ -312,10 +332,6 @@ def _again(code: Code, options: FetchOptions) -> bool:
     return code.retriable
 
 
-def _whole(records: Any, offset: int) -> tuple[int, int]:
-    """Where the last whole batch ends in the buffer, and the offset after it."""
-    end, following = 0, offset
-    for position, header in batch.headers(records):
-        end = position + header.size
-        following = max(following, header.next_offset)
-    return end, following
+def _is_throttled(response: FetchResponse) -> bool:
+    """Whether the broker gave no answer but the time to wait before the next request (KIP-219)."""
+    return response.error_code == Code.NONE and not response.responses

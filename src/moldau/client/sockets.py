@@ -27,15 +27,19 @@ RECEIVE_BYTES = 4 << 20
 
 
 class _Answer:
-    """What ``ask`` gives: awaiting it reads the socket until the answer is there."""
+    """What ``ask`` gives: awaiting it reads the socket until the answer is there.
 
-    __slots__ = ("api_key", "deadline", "error", "line", "response", "version")
+    The time for it counts from awaiting: nobody reads before, so an answer to a request that was sent long ago may lie
+    in the socket, whole or in part, with nothing wrong on either side.
+    """
 
-    def __init__(self, line: SocketLine, api_key: int, version: int, deadline: float) -> None:
+    __slots__ = ("api_key", "error", "line", "response", "version", "wait_s")
+
+    def __init__(self, line: SocketLine, api_key: int, version: int, wait_s: float) -> None:
         self.line = line
         self.api_key = api_key
         self.version = version
-        self.deadline = deadline
+        self.wait_s = wait_s
         self.response: Message | None = None
         self.error: Exception | None = None
 
@@ -107,7 +111,7 @@ class SocketLine:
         if version is None:
             version = self.version_for(type(message))
         wait_ms = self.options.request_timeout_ms if timeout_ms is None else timeout_ms
-        answer = _Answer(self, message.api_key, version, time.monotonic() + wait_ms / 1000)
+        answer = _Answer(self, message.api_key, version, wait_ms / 1000)
         id = self._next_id
         self._next_id = (id + 1) & 0x7FFFFFFF
         if self._socket is None:
@@ -130,9 +134,10 @@ class SocketLine:
 
     def receive_until(self, answer: _Answer) -> None:
         """Read frames until ``answer`` is settled, one way or the other."""
+        deadline = time.monotonic() + answer.wait_s
         try:
             while not answer.settled:
-                self._receive(answer.deadline)
+                self._receive(deadline)
         except (OSError, Malformed) as error:
             self._end(self._named(error))
 

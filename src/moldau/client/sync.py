@@ -9,7 +9,7 @@ Read next: reading.py for what a fetch gives.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from moldau.client import groups, reading, writing
 from moldau.client.client import Client, ClientOptions, Refused, Unreachable
@@ -46,7 +46,7 @@ class Cluster:
     def close(self) -> None:
         self.client.close()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[object, None, T]) -> T:
         """Any coroutine of this room that was made with ``self.client`` (admin calls, ...), run to its end."""
         return drive(work)
 
@@ -116,6 +116,27 @@ class Cluster:
     ) -> writing.Written:
         """Append one record batch (bytes of moldau.wire.batch.build); tried again while the refusal may pass."""
         return drive(writing.produce(self.client, target, records, acks=acks, timeout_ms=timeout_ms))
+
+    def begin_produce(
+        self, parts: Mapping[TopicPartition, Buffer], *, acks: int = -1, timeout_ms: int = 30_000
+    ) -> list[writing.Sent]:
+        """Send one batch for each partition, one request per leader, and come back without waiting for the answers.
+
+        Nothing is tried again: what an answer refuses, or a lost connection left open, may be given to ``produce``.
+        """
+        return drive(writing.begin_produce(self.client, parts, acks=acks, timeout_ms=timeout_ms))
+
+    def finish_produce(self, sent: writing.Sent) -> dict[TopicPartition, writing.Written]:
+        """What became of the batches of one request; waits for the answer."""
+        return drive(sent.written())
+
+    def ready(self, sent: Collection[writing.Sent]) -> list[writing.Sent]:
+        """Those whose answer can be had without waiting."""
+        given = list(sent)
+        answered = [index for index, each in enumerate(given) if each.answer is None]
+        asked = [index for index, each in enumerate(given) if each.answer is not None]
+        answered += [asked[i] for i in drive(self.client.lines.first([given[i].answer for i in asked], 0))]
+        return [given[index] for index in sorted(answered)]
 
     def producer_id(self, transactional_id: str | None = None) -> tuple[int, int]:
         """A producer id and its epoch, for batches that must not be written twice. Refused when there is none."""

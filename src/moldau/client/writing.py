@@ -8,7 +8,7 @@ Read next: producer.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any
 
 from moldau.client.client import ANYONE, Client, Coordinator, CoordinatorKind, Refused
@@ -16,7 +16,7 @@ from moldau.terms import NO_UUID, Code, TopicPartition
 from moldau.terms.named import NamedTuple
 from moldau.wire import batch
 from moldau.wire.codec import Buffer
-from moldau.wire.messages.k00_produce import ProduceRequest
+from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest
 
 LAST_WITHOUT_IDS = 12
@@ -103,6 +103,63 @@ async def produce(
             continue
         if troubles.get(target.topic) is Code.UNKNOWN_TOPIC_OR_PARTITION and patience.has_seen_enough:
             return Written(Code.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class Sent:
+    """One Produce request that is under way; ``answer`` is None where none will come or nothing was sent."""
+
+    __slots__ = ("_client", "_settled", "answer", "targets")
+
+    def __init__(
+        self,
+        client: Client,
+        targets: Iterable[TopicPartition],
+        answer: Awaitable[ProduceResponse] | None,
+        settled: Written | None = None,
+    ) -> None:
+        self._client, self.targets, self.answer, self._settled = client, tuple(targets), answer, settled
+
+    async def written(self) -> dict[TopicPartition, Written]:
+        """What became of each batch; NETWORK_EXCEPTION where nobody knows."""
+        if self._settled is not None:
+            return dict.fromkeys(self.targets, self._settled)
+        try:
+            assert self.answer is not None, "something was sent, or it is settled"
+            found = read_written(self._client, await self.answer)
+        except OSError as error:
+            return dict.fromkeys(self.targets, Written(Code.NETWORK_EXCEPTION, message=str(error)))
+        return {target: found.get(target, Written(Code.UNKNOWN_SERVER_ERROR)) for target in self.targets}
+
+
+async def begin_produce(
+    client: Client, parts: Mapping[TopicPartition, Buffer], *, acks: int = -1, timeout_ms: int = 30_000
+) -> list[Sent]:
+    """Send batches of different partitions, one request per leader, without waiting for answers and without retries."""
+    try:
+        await client.know_leaders(parts)
+    except OSError as error:
+        return [Sent(client, parts, None, Written(Code.LEADER_NOT_AVAILABLE, message=str(error)))]
+    by_leader: dict[int | None, list[TopicPartition]] = {}
+    for target in parts:
+        by_leader.setdefault(client.view.leader(target), []).append(target)
+    found = []
+    for leader, targets in by_leader.items():
+        if leader is None:
+            found.append(Sent(client, targets, None, Written(Code.LEADER_NOT_AVAILABLE)))
+            continue
+        try:
+            line = await client.line(leader)
+        except OSError as error:
+            found.append(Sent(client, targets, None, Written(Code.LEADER_NOT_AVAILABLE, message=str(error))))
+            continue
+        request, highest = produce_request(client, [(target, parts[target]) for target in targets], acks, timeout_ms)
+        version = line.version_for(ProduceRequest, highest)
+        if acks == 0:
+            line.tell(request, version=version)
+            found.append(Sent(client, targets, None, Written(Code.NONE)))
+            continue
+        found.append(Sent(client, targets, line.ask(request, version=version, timeout_ms=timeout_ms + 5_000)))
+    return found
 
 
 async def producer_id(

@@ -9,7 +9,7 @@ import pytest
 from moldau.client.client import Client, ClientOptions, Refused
 from moldau.client.consumer import NO_RESET, Consumer, ConsumerOptions
 from moldau.client.lines import WorldLines
-from moldau.client.membership import GroupOptions, _read_assignment, _read_subscription
+from moldau.client.membership import GroupOptions, _read_subscription, read_assignment
 from moldau.client.reading import EARLIEST, LATEST
 from moldau.terms import Code, TopicPartition
 from moldau.wire import batch
@@ -416,10 +416,10 @@ def test_new_partitions_make_the_leader_share_out_again():
         fill(cluster, T1, 1)
         await consumer.client.know(["t"])
         assert await read(consumer, 1) == [(1, b"0")]
-        assert _read_assignment(group.assigned) == {T0, T1}
+        assert read_assignment(group.assigned) == {T0, T1}
 
     scene_with(1, {"t": 1}, play, **grouped())
 
 
 def test_an_empty_assignment_is_no_assignment():
-    assert _read_assignment(b"") == frozenset()
+    assert read_assignment(b"") == frozenset()

@@ -1,0 +1,73 @@
+"""How far consumer groups are behind the ends of the partitions that they read.
+
+Read next: groups.py (what is committed), consumer_groups.py (who reads).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from moldau.client import groups
+from moldau.client.client import Client, Refused
+from moldau.client.consumer_groups import ConsumerGroup, GroupMember
+from moldau.client.groups import Committed
+from moldau.client.reading import EARLIEST, LATEST, list_offsets
+from moldau.terms import Code, TopicPartition
+from moldau.terms.named import NamedTuple
+
+OFFSETS_TIMEOUT_MS = 10_000
+"""How long offsets of a partition without a leader are asked for."""
+
+
+class Lag(NamedTuple):
+    """How far a group is in one partition; None where it is not known, or nothing is committed."""
+
+    partition: TopicPartition
+    committed: Committed | None
+    start: int | None
+    end: int | None
+    member: GroupMember | None
+
+    @property
+    def lag(self) -> int | None:
+        """Records that are left to read; those that are deleted already do not count."""
+        if self.committed is None or self.end is None:
+            return None
+        return max(0, self.end - max(self.committed.offset, self.start or 0))
+
+
+async def committed(client: Client, group_id: str) -> dict[TopicPartition, Committed]:
+    """What a group committed, nothing when there is no such group. Refused when it may not be read."""
+    code, found = await groups.committed(client, group_id)
+    if code not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
+        raise Refused(code, f"committed offsets of group {group_id!r}")
+    return {partition: one for partition, one in found.items() if one.offset >= 0}
+
+
+async def lags(client: Client, group: ConsumerGroup) -> list[Lag]:
+    """Where the group stands in each partition that it committed or reads now, in order."""
+    positions = await committed(client, group.group_id)
+    readers = {partition: one for one in group.members for partition in one.assignment}
+    wanted = sorted({*positions, *readers})
+    starts, ends = await bounds(client, wanted)
+    return [Lag(one, positions.get(one), starts.get(one), ends.get(one), readers.get(one)) for one in wanted]
+
+
+async def bounds(
+    client: Client, partitions: Collection[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """The first and the end offsets of partitions; without those that cannot be told."""
+    if not partitions:
+        return {}, {}
+    await client.know(sorted({one.topic for one in partitions}))
+    known = client.view.topics
+    there = [one for one in partitions if one.topic in known and one.partition in known[one.topic].partitions]
+    return await offsets_at(client, dict.fromkeys(there, EARLIEST)), await offsets_at(
+        client, dict.fromkeys(there, LATEST)
+    )
+
+
+async def offsets_at(client: Client, moments: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The offsets of partitions at moments, as ``list_offsets`` has them; without those that cannot be told."""
+    found = await list_offsets(client, moments, timeout_ms=OFFSETS_TIMEOUT_MS) if moments else {}
+    return {one: offset.offset for one, offset in found.items() if offset.code is Code.NONE and offset.offset >= 0}
