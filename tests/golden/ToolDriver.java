@@ -5,10 +5,13 @@ import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
@@ -19,9 +22,9 @@ import org.apache.kafka.common.utils.Exit;
  *
  * A line on standard input is a command: base64 words with spaces between - limit in ms, standard input, main class,
  * arguments ("-" is the empty word). The answer is one line: status, standard output, standard error, the last two as
- * base64. A tool that calls Exit is over at that moment, as in a process of its own: its thread is parked for ever and
- * what other threads print later is thrown away. Status 130 is a tool that was still running when its limit was over,
- * as after Ctrl-C: its shutdown hooks have run.
+ * base64. A tool that calls Exit or System.exit is over at that moment, as in a process of its own: its thread is parked for ever and
+ * what other threads print later is thrown away. A tool whose main returns is over when its shutdown hooks have run.
+ * Status 130 is a tool that was still running when its limit was over, as after Ctrl-C: its shutdown hooks have run.
  */
 public class ToolDriver {
     private static final class Run {
@@ -29,7 +32,9 @@ public class ToolDriver {
         final ByteArrayOutputStream err = new ByteArrayOutputStream();
         final List<Runnable> hooks = new ArrayList<>();
         final CountDownLatch over = new CountDownLatch(1);
+        Set<Thread> strangers;
         InputStream in;
+        volatile boolean stopping;
         int status;
 
         synchronized void end(int status) {
@@ -79,6 +84,28 @@ public class ToolDriver {
         }
     }
 
+    @SuppressWarnings("unchecked")
+    private static Map<Thread, Thread> hooksOfThisJvm() throws Exception {
+        Field field = Class.forName("java.lang.ApplicationShutdownHooks").getDeclaredField("hooks");
+        field.setAccessible(true);
+        return (Map<Thread, Thread>) field.get(null);
+    }
+
+    private static void runHooksOfThisJvm(Run run) throws Exception {
+        Map<Thread, Thread> all = hooksOfThisJvm();
+        List<Thread> own = new ArrayList<>();
+        synchronized (run) {
+            for (Thread hook : all.keySet())
+                if (!run.strangers.contains(hook))
+                    own.add(hook);
+            own.forEach(all::remove);
+        }
+        for (Thread hook : own)
+            hook.start();
+        for (Thread hook : own)
+            hook.join(30_000);
+    }
+
     private static void park() {
         while (true) {
             try {
@@ -92,11 +119,15 @@ public class ToolDriver {
     private static Run run(long limitMs, byte[] stdin, String main, String[] arguments) throws Exception {
         Run run = new Run();
         run.in = new ByteArrayInputStream(stdin);
+        run.strangers = Set.copyOf(hooksOfThisJvm().keySet());
         NOW.set(run);
         Thread thread = new Thread(() -> {
             try {
                 Class.forName(main).getMethod("main", String[].class).invoke(null, (Object) arguments);
-                run.end(0);
+                if (!run.stopping) {
+                    runHooksOfThisJvm(run);
+                    run.end(0);
+                }
             } catch (java.lang.reflect.InvocationTargetException failed) {
                 System.err.print("Exception in thread \"main\" ");
                 failed.getCause().printStackTrace();
@@ -109,8 +140,10 @@ public class ToolDriver {
         thread.setDaemon(true);
         thread.start();
         if (!run.over.await(limitMs, TimeUnit.MILLISECONDS)) {
+            run.stopping = true;
             for (Runnable hook : run.hooks)
                 hook.run();
+            runHooksOfThisJvm(run);
             run.end(130);
         }
         return run;
@@ -122,6 +155,27 @@ public class ToolDriver {
         System.setOut(new PrintStream(new Switch(false), true, "UTF-8"));
         System.setErr(new PrintStream(new Switch(true), true, "UTF-8"));
         System.setIn(new Source());
+        Thread driver = Thread.currentThread();
+        java.security.Policy.setPolicy(new java.security.Policy() {
+            @Override
+            public boolean implies(java.security.ProtectionDomain domain, java.security.Permission permission) {
+                return true;
+            }
+        });
+        System.setSecurityManager(new SecurityManager() {
+            @Override
+            public void checkPermission(java.security.Permission permission) {
+                // everything is allowed
+            }
+
+            @Override
+            public void checkExit(int status) {
+                if (Thread.currentThread() != driver) {
+                    NOW.get().end(status);
+                    park();
+                }
+            }
+        });
         Exit.setExitProcedure((status, message) -> {
             NOW.get().end(status);
             park();

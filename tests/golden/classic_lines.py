@@ -8,8 +8,16 @@ import re
 
 TOOLS = (
     "topics", "configs", "reassign-partitions", "leader-election", "get-offsets", "delete-records", "log-dirs",
-    "broker-api-versions",
+    "broker-api-versions", "consumer-groups", "console-producer", "console-consumer", "producer-perf-test",
+    "verifiable-producer", "verifiable-consumer",
 )  # fmt: skip
+WITH_COMMANDS = {
+    "metadata-quorum": ("describe", "add-controller", "remove-controller"),
+    "features": ("describe", "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies"),
+    "storage": ("info", "format", "version-mapping", "feature-dependencies", "random-uuid"),
+    "cluster": ("cluster-id", "unregister", "list-endpoints"),
+}
+"""Tools whose help is printed for each subcommand."""
 OF_ALL = ("", " --help", " --version", " --bogus", " --bootstrap-server")
 B = "--bootstrap-server 127.0.0.1:1"
 OTHERS = f"""
@@ -54,11 +62,103 @@ kafka-delete-records.sh {B}
 kafka-delete-records.sh {B} --offset-json-file /nowhere
 kafka-log-dirs.sh {B}
 kafka-log-dirs.sh --describe
+kafka-consumer-perf-test.sh --version
+kafka-consumer-perf-test.sh {B} --topic a --num-records x
+kafka-consumer-perf-test.sh {B} --topic a --num-records 1 --command-config /nowhere
+kafka-producer-perf-test.sh {B} --topic a
+kafka-producer-perf-test.sh {B} --topic a --num-records x
+kafka-producer-perf-test.sh {B} --topic a --num-records 1 --throughput 1
+kafka-producer-perf-test.sh {B} --topic a --num-records 0 --throughput 1 --record-size 1
+kafka-producer-perf-test.sh {B} --topic a --num-records 1 --throughput x --record-size 1
+kafka-producer-perf-test.sh {B} --topic a --num-records 1 --throughput 1 --record-size 1 --payload-monotonic
+kafka-producer-perf-test.sh {B} --topic a --num-records 1 --throughput 1 --record-size 1 --command-property a
+kafka-producer-perf-test.sh {B} --topic a --num-records 1 --throughput 1 --payload-file /nowhere
+kafka-producer-perf-test.sh --topic a --num-records 1 --throughput 1 --payload-monotonic
+kafka-verifiable-producer.sh --topic a
+kafka-verifiable-producer.sh {B}
+kafka-verifiable-producer.sh {B} --topic a --acks 2
+kafka-verifiable-producer.sh {B} --topic a --command-config /nowhere
+kafka-verifiable-producer.sh {B} --topic a --command-config /nowhere --producer.config /nowhere
+kafka-verifiable-producer.sh --bootstrap-server a --topic a
+kafka-verifiable-consumer.sh --topic a
+kafka-verifiable-consumer.sh {B} --topic a
+kafka-verifiable-consumer.sh {B} --topic a --group-id a --max-messages x
+kafka-verifiable-consumer.sh {B} --topic a --group-id a --reset-policy x
+kafka-verifiable-consumer.sh {B} --topic a --group-id a --group-protocol x
+kafka-verifiable-consumer.sh {B} --topic a --group-id a --session-timeout 1
+kafka-verifiable-consumer.sh --bootstrap-server a --topic a --group-id a
+kafka-console-producer.sh --topic a
+kafka-console-producer.sh {B} --topic a --line-reader nosuch
+kafka-console-producer.sh {B} --topic a --compression-codec foo
+kafka-console-producer.sh {B} --topic a --property a=b --reader-property x=y
+kafka-console-consumer.sh {B} --topic a --include b
+kafka-console-consumer.sh {B} --topic a --offset 3
+kafka-console-consumer.sh {B} --topic a --partition 0 --offset x
+kafka-console-consumer.sh {B} --topic a --formatter nosuch
+kafka-console-consumer.sh {B} --topic a --from-beginning --command-property auto.offset.reset=latest
+kafka-storage.sh info -c /nowhere
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c /nowhere
+kafka-storage.sh version-mapping -r 4.0
+kafka-metadata-quorum.sh {B} describe
+kafka-metadata-quorum.sh {B} remove-controller
+kafka-metadata-quorum.sh {B} remove-controller -i x -d y
+kafka-metadata-quorum.sh {B} --command-config /nowhere describe --status
+kafka-metadata-quorum.sh --boot {B} describe
+kafka-cluster.sh cluster-id
+kafka-cluster.sh clster-id
+kafka-cluster.sh unregister -b 127.0.0.1:1
+kafka-features.sh {B} upgrade
+kafka-features.sh {B} upgrade --feature group.version
+kafka-features.sh {B} version-mapping --release-version 3.9
+kafka-features.sh {B} version-mapping --release-version x
+kafka-features.sh {B} feature-dependencies --feature eligible.leader.replicas.version=1
+kafka-consumer-groups.sh {B}
+kafka-consumer-groups.sh {B} --list --members
+kafka-consumer-groups.sh {B} --list --group a
+kafka-consumer-groups.sh {B} --list --timeout x
+kafka-consumer-groups.sh {B} --list --command-config /nowhere
+kafka-consumer-groups.sh {B} --describe --group a --members --offsets
+kafka-consumer-groups.sh {B} --delete --group a --topic b
+kafka-consumer-groups.sh {B} --reset-offsets --group a --execute --dry-run
+kafka-consumer-groups.sh {B} --reset-offsets --group a --to-latest --to-earliest
+kafka-consumer-groups.sh --validate-regex 'orders-[0-9]+'
+kafka-consumer-groups.sh --validate-regex 'orders-('
+kafka-consumer-groups.sh --validate-regex '\\p{{Elvish}}'
 """
 LINES = [
     *(f"kafka-{tool}.sh{words}" for tool in TOOLS for words in OF_ALL),
+    *(f"kafka-{tool}.sh{words}" for tool in WITH_COMMANDS for words in ("", " --help", " --bogus", " describ")),
+    *(f"kafka-{tool}.sh {name} --help" for tool, names in WITH_COMMANDS.items() for name in names),
     *filter(None, OTHERS.splitlines()),
 ]
+
+Z = "--zookeeper 127.0.0.1:1"
+OF_2_8 = f"""
+kafka-topics.sh {Z}
+kafka-topics.sh {Z} --help
+kafka-topics.sh {Z} --bogus
+kafka-topics.sh {Z} --list --create
+kafka-topics.sh {Z} --list --bootstrap-server 127.0.0.1:1
+kafka-topics.sh {Z} --create
+kafka-topics.sh {Z} --create --topic a
+kafka-topics.sh {Z} --create --topic a --partitions 1 --replica-assignment 1
+kafka-topics.sh {Z} --list --config a=b
+kafka-topics.sh {Z} --delete --topic a --partitions 3
+kafka-topics.sh {Z} --describe --if-exists
+kafka-topics.sh {Z} --describe --at-min-isr-partitions
+kafka-topics.sh {Z} --describe --topics-with-overrides --under-replicated-partitions
+kafka-preferred-replica-election.sh
+kafka-preferred-replica-election.sh --help
+kafka-preferred-replica-election.sh --bogus
+kafka-preferred-replica-election.sh --path-to-json-file /nowhere
+kafka-preferred-replica-election.sh {Z} --bootstrap-server 127.0.0.1:1
+"""
+CLASSES_OF_2_8 = {
+    "kafka-topics.sh": "kafka.admin.TopicCommand",
+    "kafka-preferred-replica-election.sh": "kafka.admin.PreferredReplicaLeaderElectionCommand",
+}
+LINES_OF_2_8 = [line for line in OF_2_8.splitlines() if line]
+"""Those of Kafka 2.8's tools, for ZooKeeper."""
 
 
 def masked(text: str) -> str:

@@ -16,7 +16,14 @@ from typing import NamedTuple, Self
 HERE = Path(__file__).resolve().parent
 JARS = HERE.parents[1] / ".jars"
 KAFKA = JARS / "kafka-4.3.1"
-FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
+FLAGS = (
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+    "-Djava.security.manager=allow",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+)
 STILL_RUNNING = 130
 
 
@@ -34,7 +41,9 @@ class JavaTools:
     def __init__(self, jars: Path = KAFKA) -> None:
         self._folder = TemporaryDirectory(prefix="java-tools-")
         classes = ("-cp", f"{self._folder.name}:{jars}/*")
-        subprocess.run(["javac", *classes, "-d", self._folder.name, HERE / "ToolDriver.java"], check=True)
+        subprocess.run(
+            ["javac", "-Xlint:-removal", *classes, "-d", self._folder.name, HERE / "ToolDriver.java"], check=True
+        )
         self._process = subprocess.Popen(
             ["java", *FLAGS, "-Duser.timezone=UTC", *classes, "ToolDriver"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1,

@@ -4,11 +4,14 @@ AdmissionJudge.java appends each batch to a real UnifiedLog of Kafka's own jars.
 indices of the records that were named; the CRC32C of the messages (top-level first, then each record's, joined by
 0x1f); what was stored, or the class of the exception; and the packed payload in base64 where the batch's was changed.
 Run it again (`python tests/golden/record_admission.py`, needs `make jars` and javac) when Kafka gets a new version.
+With `--first N` it asks Kafka of the batches from number N on instead, writes nothing, and tells where Moldau says
+other than Kafka.
 Read next: tests/rooms/storage/test_kafka_admission.py, which holds Moldau against these lines.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from base64 import b64encode
@@ -27,13 +30,30 @@ JARS = HERE.parents[1] / ".jars" / "kafka-4.3.1"
 TARGET = HERE / "admission-4.3.tsv"
 
 
-def main() -> None:
-    """Ask, and write the file."""
+def main() -> int:
+    """Ask, and write the file, or compare."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", type=int, default=None, help="compare the 10,000 batches from this number on")
+    first: int | None = parser.parse_args().first
+    verdicts = judged(range(first or 0, (first or 0) + COUNT))
+    if first is None:
+        TARGET.write_text("".join(f"{line}\n" for line in verdicts.values()))
+        print(f"{COUNT} verdicts in {TARGET.name}, {TARGET.stat().st_size} bytes")
+        return 0
+    from tests.rooms.storage.test_kafka_admission import differences
+
+    wrong = differences(verdicts)
+    print(f"batches {first} to {first + COUNT - 1}: {len(wrong)} differ", *wrong[:20], sep="\n")
+    return 1 if wrong else 0
+
+
+def judged(numbers: range) -> dict[int, str]:
+    """Kafka's verdicts on batches, by their numbers, as lines of the file."""
     lines = [str(NOW_MS)]
     for name, settings in CONFIGS.items():
         lines.append(f"config {name} " + ",".join(f"{key}={text}" for key, text in settings.items()))
     kept = []
-    for number in range(COUNT):
+    for number in numbers:
         name, batch, packed = batch_of(number)
         lines.append(f"batch {name} {batch.hex()}")
         kept.append(packed)
@@ -44,18 +64,19 @@ def main() -> None:
             ["java", *flags, "-cp", f"{classes}:{JARS}/*", "AdmissionJudge"],
             input="\n".join(lines) + "\n", stdout=subprocess.PIPE, text=True, check=True,
         ).stdout.split("\n")[:-1]  # fmt: skip
-    assert len(said) == COUNT, f"{len(said)} verdicts on {COUNT} batches"
-    with TARGET.open("w") as out:
-        for line, packed in zip(said, kept, strict=True):
-            code, error, message, errors, *stored = line.split("\t")
-            indices = ",".join(each.split("=")[0] for each in errors.split("\x1f") if each)
-            texts = "\x1f".join((message, *(each.partition("=")[2] for each in errors.split("\x1f") if each)))
-            digest = f"{crc32c(texts.encode()):08x}" if indices else ""
-            told = ",".join(stored) or error.removesuffix("Exception")
-            packed_text = "" if packed is None else b64encode(packed).decode()
-            out.write("\t".join((str(int(Code[code])), indices, digest, told, packed_text)).rstrip("\t") + "\n")
-    print(f"{COUNT} verdicts in {TARGET.name}, {TARGET.stat().st_size} bytes")
+    assert len(said) == len(numbers), f"{len(said)} verdicts on {len(numbers)} batches"
+    return {number: _verdict(line, packed) for number, line, packed in zip(numbers, said, kept, strict=True)}
+
+
+def _verdict(said: str, packed: bytes | None) -> str:
+    code, error, message, errors, *stored = said.split("\t")
+    indices = ",".join(each.split("=")[0] for each in errors.split("\x1f") if each)
+    texts = "\x1f".join((message, *(each.partition("=")[2] for each in errors.split("\x1f") if each)))
+    digest = f"{crc32c(texts.encode()):08x}" if indices else ""
+    told = ",".join(stored) or error.removesuffix("Exception")
+    packed_text = "" if packed is None else b64encode(packed).decode()
+    return "\t".join((str(int(Code[code])), indices, digest, told, packed_text)).rstrip("\t")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,4 +1,5 @@
-"""Records what Apache Kafka 4.3.1's tools say to command lines that need no cluster, in classic-4.3.json.
+"""Records what Kafka's tools say to command lines that need no cluster: 4.3.1's in classic-4.3.json, 2.8.2's of
+the ZooKeeper era in classic-2.8.json.
 
 Usage tables, versions, and what is wrong with options and files. Run it again (`python tests/golden/
 record_classic_tools.py`, needs `make jars` and javac) when a case or a tool is added, or Kafka gets a new version. Read
@@ -10,30 +11,37 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from tests.golden.classic_lines import LINES, masked  # noqa: E402
-from tests.golden.java_tools import JavaTools  # noqa: E402
+from tests.golden.classic_lines import CLASSES_OF_2_8, LINES, LINES_OF_2_8, masked  # noqa: E402
+from tests.golden.java_tools import JARS, KAFKA, JavaTools  # noqa: E402
 
 from moldau.admin.classic.registry import CLASSES, SCRIPTS  # noqa: E402
 
-TARGET = HERE / "classic-4.3.json"
+TARGET, TARGET_OF_2_8 = HERE / "classic-4.3.json", HERE / "classic-2.8.json"
 
 
 def main() -> None:
-    """Ask, and write the file: line -> status, output, errors."""
+    """Ask, and write the files."""
+    record(TARGET, KAFKA, LINES, {})
+    record(TARGET_OF_2_8, JARS / "tools-2.8.2", LINES_OF_2_8, CLASSES_OF_2_8)
+
+
+def record(target: Path, jars: Path, lines: Sequence[str], classes: Mapping[str, str]) -> None:
+    """Ask, and write a file: line -> status, output, errors. ``classes``: by script, where they are not of 4.3.1."""
     kept = {}
-    with JavaTools() as java:
-        for line in LINES:
+    with JavaTools(jars) as java:
+        for line in lines:
             script, *words = shlex.split(line)
-            name = next(name for name, module in CLASSES.items() if module == SCRIPTS[script])
+            name = classes.get(script) or next(name for name, module in CLASSES.items() if module == SCRIPTS[script])
             said = java.run(name, words)
             kept[line] = [said.status, masked(said.out), masked(said.err)]
-    TARGET.write_text(json.dumps(kept, indent=0) + "\n")
-    print(f"{len(kept)} command lines in {TARGET.name}, {TARGET.stat().st_size} bytes")
+    target.write_text(json.dumps(kept, indent=0) + "\n")
+    print(f"{len(kept)} command lines in {target.name}, {target.stat().st_size} bytes")
 
 
 if __name__ == "__main__":

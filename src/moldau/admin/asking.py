@@ -1,91 +1,109 @@
-"""What commands that ask a running cluster share: where it is, how an answer is shown, how a refusal ends.
+"""What commands that ask a running cluster share: a conversation with it, and how a refusal ends a command.
 
-Any Kafka-compatible cluster will do: only standard requests are sent. Exit codes are those of ``main.py``. Read next: a
-noun's file, such as ``reassign.py``.
+Every Kafka-compatible cluster will do: only standard requests are sent. Exit codes are those of ``main.py``. The client
+is loaded when a conversation begins. Read next: options.py, output.py, advice.py; a noun's file, such as ``topic.py``.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import socket
-import sys
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Coroutine
+from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
 
-import click
-
-from moldau.admin.main import fail
+from moldau.admin.main import fail, is_local
+from moldau.admin.options import DATA as DATA
+from moldau.admin.options import IN_PROGRESS as IN_PROGRESS
+from moldau.admin.options import MISMATCH as MISMATCH
+from moldau.admin.options import OUTPUT as OUTPUT
+from moldau.admin.options import SERVERS as SERVERS
+from moldau.admin.options import client_config
+from moldau.admin.options import default_bootstrap as default_bootstrap
+from moldau.admin.output import note as note
+from moldau.admin.output import show as show
 from moldau.admin.probe import why_not_kafka
-from moldau.client.client import ClientOptions, Unreachable, addresses
-from moldau.client.sync import Cluster, Refused
-from moldau.client.view import Topic
-from moldau.cluster.nodes import HOST, ClusterSpec
+
+if TYPE_CHECKING:
+    from moldau.admin.client_config import ClientConfig
+    from moldau.client.client import Client, ClientOptions
+    from moldau.client.lines import ConnectionOptions
+    from moldau.client.view import Topic
+    from moldau.terms import Code, TopicPartition
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
-IN_PROGRESS, MISMATCH = 3, 4
-"""Exit codes: not done yet; done, but not as asked."""
 PATIENCE_MS = 30_000
 """How long a command asks a cluster that does not answer."""
 NOBODY_S = 5.0
 """How long it waits for a cluster of which no broker listens."""
 
-DATA = Path("moldau-data")
-"""The folder of a cluster that `moldau up` makes when it is told of none."""
 
+def client_options(config: ClientConfig, patience_ms: int = PATIENCE_MS) -> tuple[ClientOptions, ConnectionOptions]:
+    """How a client asks and connects by the file of ``--command-config``; ends the command when a value is none."""
+    from moldau.admin.client_config import BadClientConfig
+    from moldau.client.client import ClientOptions
+    from moldau.client.lines import ConnectionOptions
 
-def default_bootstrap() -> str:
-    """Brokers to ask when nobody says: those of the cluster in ./moldau-data, or where Kafka is by default."""
-    if (DATA / "cluster.json").exists():
-        with contextlib.suppress(OSError, ValueError):
-            spec = ClusterSpec.load(DATA)
-            return ",".join(f"{HOST}:{node.port}" for node in spec.nodes if node.is_broker) or NOWHERE
-    return NOWHERE
-
-
-NOWHERE = "localhost:9092"
-
-SERVERS = click.option(
-    "-b",
-    "--bootstrap-server",
-    "bootstrap",
-    envvar="MOLDAU_BOOTSTRAP",
-    default=default_bootstrap,
-    show_default=f"the cluster in ./{DATA}, or {NOWHERE}",
-    help="Brokers to ask, host:port with commas between (or MOLDAU_BOOTSTRAP).",
-)
-OUTPUT = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "tsv"]),
-    default="text",
-    show_default=True,
-    help="How to print.",
-)
+    try:
+        return ClientOptions(
+            api_timeout_ms=config.integer("default.api.timeout.ms", patience_ms),
+            retry_backoff_ms=config.integer("retry.backoff.ms", 100),
+            retry_backoff_max_ms=config.integer("retry.backoff.max.ms", 1_000),
+            metadata_max_age_ms=config.integer("metadata.max.age.ms", 300_000),
+        ), ConnectionOptions(
+            client_id=config.text("client.id", "moldau"),
+            request_timeout_ms=config.integer("request.timeout.ms", 30_000),
+            connect_timeout_ms=config.integer("socket.connection.setup.timeout.ms", 10_000),
+        )
+    except BadClientConfig as error:
+        fail(f"--command-config {error}", 2)
 
 
 class Talk:
     """A conversation with one cluster; ends the command with a word when nobody answers."""
 
-    def __init__(self, bootstrap: str, patience_ms: int | None = None) -> None:
+    def __init__(
+        self, bootstrap: str, patience_ms: int = PATIENCE_MS, *, request_timeout_ms: int | None = None
+    ) -> None:
+        from moldau.client.sync import Cluster
+        from moldau.terms.value import replace
+
         self.bootstrap = bootstrap
-        options = ClientOptions(api_timeout_ms=PATIENCE_MS if patience_ms is None else patience_ms)
+        self.config = client_config()
+        options, connection = client_options(self.config, patience_ms)
+        if request_timeout_ms is not None:
+            connection = replace(connection, request_timeout_ms=request_timeout_ms)
         try:
-            self.cluster = Cluster(bootstrap, options=options)
+            self.cluster = Cluster(bootstrap, connection=connection, options=options)
         except ValueError as error:
             fail(f"--bootstrap-server {bootstrap}: {error}", 2)
-        if (why := _unreached(bootstrap)) is not None:
+        answered, why = _who_answers(bootstrap)
+        if answered is None:
             fail(f"{bootstrap}: {why}; `moldau up` starts a cluster, --bootstrap-server says where one is")
+        self.cluster.client.answered = answered
+
+    def apart(self, patience_ms: int) -> Talk:
+        """Another conversation with the same cluster, over its own connections, that waits no longer for anything."""
+        return Talk(self.bootstrap, patience_ms, request_timeout_ms=patience_ms)
 
     def __enter__(self) -> Talk:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        from moldau.client.client import Refused
+        from moldau.client.lines import UnsupportedApi
+
         self.cluster.close()
-        if isinstance(error, (Unreachable, Refused, OSError)):
+        if isinstance(error, UnsupportedApi):
+            fail(f"{self.bootstrap}: {error}: the brokers are too old for this, or of another kind")
+        if isinstance(error, Refused):
+            from moldau.admin.advice import advised
+
+            fail(f"{self.bootstrap}: {advised(error.code, str(error))}")
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError) and error.filename is None:
+            if is_local(error):
+                return
             fail(f"{self.bootstrap}: {error}")
 
     def topics(self, names: Collection[str]) -> dict[str, Topic]:
@@ -94,13 +112,47 @@ class Talk:
         self.cluster.run(client.know(sorted(names), grace=True))
         return {name: client.view.topics[name] for name in names if name in client.view.topics}
 
-    def ask(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any, **named: Any) -> T:
+    def existing(self, names: Collection[str]) -> dict[str, Topic]:
+        """The named topics; ends the command when one does not exist, naming those that are called nearly so."""
+        found = self.topics(names)
+        for name in names:
+            if name not in found:
+                from moldau.admin.advice import no_such
+
+                fail(no_such("topic", name, self.cluster.topics(), "`moldau topic list` lists them"))
+        return found
+
+    def partitions(self, wish: str) -> list[TopicPartition]:
+        """The partitions that ``orders`` or ``orders:0,3-5`` names; ends the command when one is not there."""
+        from moldau.admin.options import partitions_of
+        from moldau.terms import TopicPartition
+
+        name, numbers = partitions_of(wish)
+        known = self.existing([name])[name].partitions
+        for number in numbers or ():
+            if number not in known:
+                fail(f"topic {name} has no partition {number}: it has {len(known)}, 0 to {len(known) - 1}")
+        return [TopicPartition(name, number) for number in (sorted(known) if numbers is None else numbers)]
+
+    def ask(
+        self, work: Callable[Concatenate[Client, P], Coroutine[object, None, T]], *arguments: P.args, **named: P.kwargs
+    ) -> T:
         """One of ``moldau.client.admin``'s calls."""
         return self.cluster.run(work(self.cluster.client, *arguments, **named))
 
 
-def _unreached(bootstrap: str) -> str | None:
-    """Why none of the servers is a broker that answers; None when one is. Nobody is waited for, in case they start."""
+def refused(what: str, code: Code, message: str | None = None) -> NoReturn:
+    """End the command with what the cluster said of something, and what to do about it."""
+    from moldau.admin.advice import advised
+
+    fail(advised(code, what, message))
+    raise AssertionError
+
+
+def _who_answers(bootstrap: str) -> tuple[tuple[str, int] | None, str]:
+    """The first of the servers that answers as a broker; or why none does. Nobody is waited for, in case they start."""
+    from moldau.client.client import addresses
+
     deadline = time.monotonic() + NOBODY_S
     while True:
         why, absent = "", False
@@ -108,7 +160,7 @@ def _unreached(bootstrap: str) -> str | None:
             try:
                 other = why_not_kafka(host, port)
                 if other is None:
-                    return None
+                    return (host, port), ""
                 why = why or other
             except ConnectionRefusedError:
                 why, absent = why or "nobody listens there", True
@@ -117,35 +169,5 @@ def _unreached(bootstrap: str) -> str | None:
             except OSError as error:
                 why = why or f"{host}:{port} cannot be reached: {error.strerror or error}"
         if not absent or time.monotonic() > deadline:
-            return why
+            return None, why
         time.sleep(0.1)
-
-
-def show(rows: Sequence[dict[str, Any]], output: str, columns: Iterable[str]) -> None:
-    """Rows as a table, as JSON (a list), or with tabs between. Lists in them are joined with commas."""
-    names = list(columns)
-    if output == "json":
-        print(json.dumps(list(rows), indent=2))
-        return
-    lines = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
-    if output == "tsv":
-        print("\n".join("\t".join(line) for line in lines))
-        return
-    widths = [max(len(line[at]) for line in lines) for at in range(len(names))]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value)) or "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
-
-
-def note(text: str) -> None:
-    """Progress and advice: for people, so not among what a script reads."""
-    print(text, file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
-"""``moldau broker``: who is there; controlled shutdown of one broker or of all in turn, with progress and reasons.
+"""``moldau broker stop|start|roll``: controlled shutdown of one broker or of all in turn, with progress and reasons.
 
-``list`` sends standard requests only, so that it works on any Kafka cluster. ``stop``, ``start`` and ``roll`` are for
-nodes that ``moldau up`` started in a folder of this machine: no Kafka request stops a broker; elsewhere, send SIGTERM.
+They act on nodes that ``moldau up`` started in a folder of this machine; with a command of the user's on any:
+``foreign_nodes.py``. Looking at brokers is in brokers.py.
 What speaks against a stop: ``moldau.image.leaving``. What a broker does before it goes: ``broker/lifecycle.py``.
 """
 
@@ -9,93 +9,68 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 
-from moldau.admin.asking import IN_PROGRESS, OUTPUT, SERVERS, Talk, note, show
+from moldau.admin.asking import IN_PROGRESS, note
+from moldau.admin.foreign_nodes import reasons_against, roll_foreign, stop_foreign
 from moldau.admin.main import fail
+from moldau.admin.rolling import Progress, listed, safe_order
 from moldau.admin.up import DATA, found
-from moldau.client import admin
-from moldau.client.admin import Resource, ResourceType
-from moldau.client.lines import UnsupportedApi
-from moldau.client.sync import Refused
-from moldau.client.view import Topic
 from moldau.cluster.cluster import Cluster, ClusterError
 from moldau.cluster.nodes import is_alive, send, wait_gone
-from moldau.image.leaving import Stand, hindrances
-from moldau.terms import Code
 
 LOOK_S = 0.1
 FOLDER = click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="The folder.")
 PATIENCE = click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait for each.")
+FOREIGN = click.option(
+    "-b", "--bootstrap-server", "bootstrap", help="Brokers of a cluster that `moldau up` did not start, instead."
+)
 FORCE = click.option("--force", is_flag=True, help="Go on although partitions would suffer.")
 
 
 @click.group()
 def broker() -> None:
-    """Look at brokers; stop, start and roll those of a cluster on this machine.
+    """Stop, start and roll nodes of a cluster on this machine.
 
     \b
-    moldau broker list
     moldau broker stop 2
     moldau broker roll
     """
 
 
-@broker.command(name="list")
-@SERVERS
-@OUTPUT
-def list_(bootstrap: str, output: str) -> None:
-    """Every broker: where it is, how much it leads and holds, what of it is out of sync.
-
-    A broker that is fenced is registered, and does not serve; one that is gone is known by its replicas alone.
-    """
-    with Talk(bootstrap) as talk:
-        shown = talk.ask(admin.describe_cluster, fenced=True)
-        parts = [part for topic in talk.cluster.topics().values() for part in topic.partitions.values()]
-        controller = _controller(talk, shown.controller_id)
-    there = {one.broker_id: one for one in shown.brokers}
-    rows = []
-    for id in sorted({*there, *(id for part in parts for id in part.replicas)}):
-        one = there.get(id)
-        rows.append(
-            {
-                "broker": id,
-                "address": f"{one.host}:{one.port}" if one is not None else None,
-                "rack": one.rack if one is not None else None,
-                "state": "gone" if one is None else "fenced" if one.is_fenced else "serves",
-                "controller": id == controller,
-                "leads": sum(part.leader == id for part in parts),
-                "replicas": sum(id in part.replicas for part in parts),
-                "out_of_sync": sum(id in part.replicas and id not in part.isr for part in parts),
-            }
-        )
-    show(rows, output, ("broker", "address", "rack", "state", "controller", "leads", "replicas", "out_of_sync"))
-
-
-def _controller(talk: Talk, told: int) -> int:
-    """The active controller: the quorum's leader, or on ZooKeeper, where there is no quorum, whom the brokers name."""
-    try:
-        outcome, quorum = talk.ask(admin.describe_quorum)
-    except (Refused, UnsupportedApi):
-        return told
-    return told if quorum is None or outcome.code is not Code.NONE else quorum.leader_id
-
-
 @broker.command()
 @click.argument("id", type=int)
 @FOLDER
+@FOREIGN
 @PATIENCE
 @FORCE
-@click.option("--dry-run", is_flag=True, help="Only say what speaks against it.")
-def stop(id: int, data: Path, timeout_s: float, force: bool, dry_run: bool) -> None:
+@click.option("--check", "--dry-run", "check", is_flag=True, help="Only say what speaks against it.")
+@click.option("--wait", is_flag=True, help="Wait until a broker that somebody else stops leads nothing, and has gone.")
+@click.option("--command", help="What stops a broker of --bootstrap-server; {host}, {port}, {id} are filled in.")
+def stop(
+    id: int, data: Path, bootstrap: str | None, timeout_s: float, force: bool, check: bool, wait: bool,
+    command: str | None,
+) -> None:  # fmt: skip
     """Stop a broker by controlled shutdown: others lead before it goes.
 
+    \b
+    moldau broker stop 2 --check
+    moldau broker stop 2
+    moldau broker stop 2 --bootstrap-server localhost:9092 --check
+    moldau broker stop 2 --bootstrap-server localhost:9092 --command 'ssh {host} systemctl stop kafka'
+
     Refused, with the reasons, when partitions would be without leader or take no acks=all (exit 1); exit 3 when it has
-    not gone in time, which calls nothing off.
+    not gone in time, which calls nothing off. A node of `moldau up` is told to stop. For any other cluster, which
+    --bootstrap-server names, it runs --command, or says what to run.
     """
+    if bootstrap is not None:
+        how = {"check": check, "force": force, "wait": wait, "command": command, "timeout_s": timeout_s}
+        stop_foreign(bootstrap, id, **how)  # type: ignore[arg-type]  # by name
+        return
+    if command is not None:
+        fail("--command is for brokers of another cluster: name it with --bootstrap-server", 2)
     cluster = found(data)
     if id not in _ids(cluster):
         fail(f"no node {id}: this cluster has {', '.join(map(str, _ids(cluster)))}", 2)
@@ -105,7 +80,7 @@ def stop(id: int, data: Path, timeout_s: float, force: bool, dry_run: bool) -> N
     reasons = _reasons(cluster, id)
     for reason in reasons:
         note(reason)
-    if dry_run or (reasons and not force):
+    if check or (reasons and not force):
         print(f"node {id} " + ("had better not be stopped." if reasons else "can be stopped."))
         raise SystemExit(1 if reasons else 0)
     _stop(cluster, id, timeout_s)
@@ -127,27 +102,71 @@ def start(id: int, data: Path) -> None:
 
 @broker.command()
 @FOLDER
+@FOREIGN
 @PATIENCE
 @FORCE
-def roll(data: Path, timeout_s: float, force: bool) -> None:
-    """Stop and start every node in turn; the next one only when all replicas are in sync again."""
+@click.option("--command", help="What restarts a broker of --bootstrap-server; {host}, {port}, {id} are filled in.")
+@click.option("--state", type=click.Path(dir_okay=False, path_type=Path), help="Where to note how far it is.")
+def roll(
+    data: Path, bootstrap: str | None, timeout_s: float, force: bool, command: str | None, state: Path | None
+) -> None:
+    """Restart every node in turn, the active controller last; the next one only when all replicas are in sync again.
+
+    \b
+    moldau broker roll
+    moldau broker roll --bootstrap-server localhost:9092 --command 'ssh {host} systemctl restart kafka'
+
+    Waits before a node while partitions would suffer from its stop. Ends when one is not back, or not in sync, in time
+    (exit 3). Cut off, the same command goes on where it was: how far it is stands in a file until it is done, roll.json
+    in the cluster's folder, or ./moldau-roll.json. --command is to end when the broker has been restarted; controllers
+    that are no brokers are not rolled by it.
+    """
+    if bootstrap is not None:
+        if command is None:
+            fail("what restarts a broker? Say --command, such as 'ssh {host} systemctl restart kafka'", 2)
+            raise AssertionError
+        where = Path("moldau-roll.json") if state is None else state
+        roll_foreign(bootstrap, command, force=force, timeout_s=timeout_s, state=where)
+        return
+    if command is not None:
+        fail("--command is for brokers of another cluster: name it with --bootstrap-server", 2)
     cluster = found(data)
-    for id in _ids(cluster):
-        if id in cluster.alive():
-            deadline = time.monotonic() + timeout_s
-            while (reasons := _reasons(cluster, id)) and not force and time.monotonic() < deadline:
-                time.sleep(LOOK_S)
-            for reason in reasons:
-                note(reason)
-            if reasons and not force:
-                fail(f"the roll ends before node {id}: partitions would suffer (--force goes on)")
-            _stop(cluster, id, timeout_s)
-        _start(cluster, id)
-        try:
-            cluster.wait_until_in_sync(timeout_s)
-        except ClusterError as error:
-            fail(f"the roll ends after node {id}: {str(error).splitlines()[0]}", IN_PROGRESS)
+    progress = Progress(cluster.folder / "roll.json" if state is None else state, cluster.cluster_id)
+    if progress.done:
+        note(f"going on with the roll; restarted before: {listed(progress.done)}")
+    for id in _order(cluster):
+        if id not in progress.done:
+            _roll_one(cluster, id, timeout_s=timeout_s, force=force)
+            progress.restarted(id)
+    progress.finished()
     print("every node was restarted.")
+
+
+def _roll_one(cluster: Cluster, id: int, *, timeout_s: float, force: bool) -> None:
+    if id in cluster.alive():
+        deadline = time.monotonic() + timeout_s
+        while (reasons := _reasons(cluster, id)) and not force and time.monotonic() < deadline:
+            time.sleep(LOOK_S)  # no request tells of a change in what brokers know
+        for reason in reasons:
+            note(reason)
+        if reasons and not force:
+            fail(f"the roll ends before node {id}: partitions would suffer (--force goes on)")
+        _stop(cluster, id, timeout_s)
+    _start(cluster, id)
+    try:
+        cluster.wait_until_in_sync(timeout_s)
+    except ClusterError as error:
+        fail(f"the roll ends after node {id}: {str(error).splitlines()[0]}", IN_PROGRESS)
+
+
+def _order(cluster: Cluster) -> list[int]:
+    """The active controller last; by number when nobody says who it is."""
+    brokers = [node.id for node in cluster.spec.nodes if node.is_broker]
+    try:
+        active = cluster.controller()
+    except (OSError, ClusterError):
+        active = -1
+    return safe_order(brokers, _ids(cluster), active)
 
 
 def _ids(cluster: Cluster) -> list[int]:
@@ -161,23 +180,7 @@ def _reasons(cluster: Cluster, id: int) -> list[str]:
     left = [one for one in cluster.alive() if one in controllers and one != id]
     if id in controllers and cluster.spec.zookeeper == "" and len(left) <= len(controllers) // 2:
         reasons.append(f"{len(left)} of {len(controllers)} controllers would be left: no majority, nothing is decided")
-    client = cluster.client()
-    topics: dict[str, Topic] = client.topics()
-    wanted = [Resource(ResourceType.TOPIC, name) for name in topics]
-    answers = client.run(admin.describe_configs(client.client, wanted, keys=["min.insync.replicas"])) if wanted else {}
-
-    def min_isr(name: str) -> int:
-        _, entries = answers.get(Resource(ResourceType.TOPIC, name), (None, {}))
-        entry = entries.get("min.insync.replicas")
-        return int(entry.value or 1) if entry is not None else 1
-
-    return reasons + hindrances(id, _stands(topics), min_isr)
-
-
-def _stands(topics: Mapping[str, Topic]) -> Iterator[Stand]:
-    for name, topic in topics.items():
-        for number, part in topic.partitions.items():
-            yield name, number, part.replicas, part.isr
+    return reasons + reasons_against(cluster.client(), id)
 
 
 def _leads(cluster: Cluster, id: int) -> int:
@@ -197,7 +200,7 @@ def _stop(cluster: Cluster, id: int, timeout_s: float) -> None:
         if still is not None and still != led:
             led = still
             print(f"node {id}: {led} partition(s) still led", flush=True)
-        time.sleep(LOOK_S)
+        time.sleep(LOOK_S)  # the process may be nobody's child here, and no request tells who leads less
     if not wait_gone(node, None, 0):
         what = "it waits until others lead them" if led else "it writes its logs to disk"
         note(f"node {id} has not gone after {timeout_s:g} s: {led} partition(s) led, {what}; it goes on by itself")

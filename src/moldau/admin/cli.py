@@ -4,12 +4,11 @@ each."""
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
-from importlib import import_module
 
 import click
 
 from moldau.admin.classic.registry import SCRIPTS
+from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 
 COMMANDS = {
@@ -19,9 +18,17 @@ COMMANDS = {
     "node": ("moldau.admin.storage:node", "Run one node, as in production."),
     "storage": ("moldau.admin.storage:storage", "Format a node's folders, or look at them."),
     "quorum": ("moldau.admin.quorum:quorum", "Look at the controllers' quorum; add and remove controllers."),
+    "topic": ("moldau.admin.topic:topic", "Look at topics; make, grow and delete them."),
+    "config": ("moldau.admin.config:config", "Look at settings of topics, brokers and groups, and change them."),
+    "group": ("moldau.admin.group:group", "Look at consumer groups and their lag; set their offsets; delete them."),
+    "record": ("moldau.admin.record:record", "Look at single records; delete the records before an offset."),
+    "produce": ("moldau.admin.produce:produce", "Write records to a topic, from standard input or a file."),
+    "consume": ("moldau.admin.consume:consume", "Read records of topics to their ends."),
+    "tail": ("moldau.admin.consume:tail", "Follow the records of topics as they come."),
+    "feature": ("moldau.admin.feature:feature", "Look at the cluster's feature levels; raise and lower them."),
     "reassign": ("moldau.admin.reassign:reassign", "Move replicas between brokers."),
     "leader": ("moldau.admin.leader:leader", "Look at leaders, and elect them."),
-    "broker": ("moldau.admin.broker:broker", "Look at brokers; stop, start and roll them."),
+    "broker": ("moldau.admin.brokers:broker", "Look at brokers; stop, start and roll them."),
     "replica": ("moldau.admin.replica:replica", "Look whether replicas hold the same, byte for byte."),
     "log": ("moldau.admin.log:log", "Merge state-change logs; tell who led a partition when, and why."),
     "migrate": ("moldau.admin.migrate:migrate", "Move a cluster from ZooKeeper to the quorum's plane, or back."),
@@ -30,39 +37,21 @@ COMMANDS = {
         "Write kafka-topics.sh and so on to a folder.",
     ),
     "sim": ("moldau.admin.sim:sim", "Run a cluster on simulated time, nets and disks, by a seed."),
+    "perf": ("moldau.admin.perf:perf", "Measure writing, reading, and the way from one to the other."),
+    "doctor": ("moldau.admin.doctor:doctor", "Tell what is wrong with a cluster or a file of it, and what mends it."),
+    "completion": ("moldau.admin.completing:completion", "Print the script that completes words in a shell."),
     "demo": ("moldau.admin.demo:demo", "The whole story in three minutes: data, a stream, a killed broker, a report."),
 }
 
 
-class _Lazy(click.Group):
-    """A group whose commands are imported when they are used: `moldau status` does not pay for Spark."""
+class _Tree(Noun):
+    """All commands; a word that is none may also be nearly the name of one of Kafka's scripts."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
-            return None
-        module, _, name = entry[0].partition(":")
-        command: click.Command = getattr(import_module(module), name)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            near = get_close_matches(args[0], (*COMMANDS, *SCRIPTS))
-            hint = f"Did you mean {' or '.join(near)}?" if near else "`moldau --help` lists all commands."
-            raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+    def known_words(self, ctx: click.Context) -> list[str]:
+        return [*self.list_commands(ctx), *SCRIPTS]
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Tree, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="moldau", prog_name="moldau")
 def cli() -> None:
     """Moldau: a Kafka-compatible streaming cluster in Python.

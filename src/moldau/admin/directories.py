@@ -19,20 +19,30 @@ def place(talk: Talk, wanted: Directories, timeout_s: float) -> int:
     """Have replicas put into directories, those that are on their way as soon as they are there; how many were not."""
     left, deadline, refused = dict(wanted), time.monotonic() + timeout_s, 0
     while left:
-        answers = talk.ask(admin.alter_log_dirs, _by_broker(left))
-        for (partition, broker), path in list(left.items()):
-            code = answers.get((broker, partition), Code.UNKNOWN_SERVER_ERROR)
-            if code not in NOT_YET:
-                del left[partition, broker]
-            if code is not Code.NONE and code not in NOT_YET:
-                note(f"moldau: {partition} on broker {broker} is not moved to {path}: {code.name}")
-                refused += 1
+        left, names = ask_once(talk, left)
+        for (partition, broker), name in names.items():
+            note(f"moldau: {partition} on broker {broker} is not moved to {wanted[partition, broker]}: {name}")
+        refused += len(names)
         if not left or time.monotonic() >= deadline:
             break
         time.sleep(PAUSE_S)
     for (partition, broker), path in sorted(left.items()):
         note(f"moldau: {partition} on broker {broker} is not there yet; execute again moves it to {path}")
     return refused + len(left)
+
+
+def ask_once(talk: Talk, wanted: Directories) -> tuple[Directories, dict[tuple[TopicPartition, int], str]]:
+    """Ask brokers to put replicas into directories: those that are not there yet, and those refused, with the error."""
+    answers = talk.ask(admin.alter_log_dirs, _by_broker(wanted))
+    left: Directories = {}
+    refused: dict[tuple[TopicPartition, int], str] = {}
+    for (partition, broker), path in wanted.items():
+        code = answers.get((broker, partition), Code.UNKNOWN_SERVER_ERROR)
+        if code in NOT_YET:
+            left[partition, broker] = path
+        elif code is not Code.NONE:
+            refused[partition, broker] = code.name
+    return left, refused
 
 
 def misplaced(talk: Talk, wanted: Directories) -> dict[TopicPartition, str]:

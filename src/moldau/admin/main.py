@@ -6,12 +6,15 @@ progress, 4 mismatch, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import NoReturn
 
 INTERRUPTED = 130
+_LOCAL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
+"""How writing to a file fails, and talking to a broker does not."""
 
 
 def main() -> None:
@@ -22,29 +25,67 @@ def main() -> None:
             from moldau.admin.node import run_node
 
             sys.exit(run_node(arguments[1:]))
-        if arguments and arguments[0].endswith(".sh"):
-            from moldau.admin.classic.run import is_classic, run
-
-            if is_classic(arguments[0]):
-                sys.exit(run(arguments[0], arguments[1:]))
-        import_module("moldau.admin.cli").run()
+        _demand_streams()
+        try:
+            _run(arguments)
+        finally:
+            sys.stdout.flush()  # here, where it can still be told that nothing was written
     except KeyboardInterrupt:  # also while it was still loading
         fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # whoever read our output has gone
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # for what is still in the buffer
+        drop_output()
         raise SystemExit(1) from None
     except OSError as error:
+        if is_local(error):
+            drop_output()
         fail(reason(error))
+    finally:
+        # CPython notes an interrupt that comes while a string is evaluated (a codec is being made, say), although it is
+        # handled here, and would end the process by the signal and not with our exit code; the next string clears that.
+        exec("")
+
+
+def _run(arguments: list[str]) -> None:
+    if arguments and arguments[0].endswith(".sh"):
+        from moldau.admin.classic.run import is_classic, run
+
+        if is_classic(arguments[0]):
+            sys.exit(run(arguments[0], arguments[1:]))
+    import_module("moldau.admin.cli").run()
+
+
+def _demand_streams() -> None:
+    """End when standard output is closed: an answer that nobody can have is none. Of a closed input nothing comes."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # until the process ends
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115
+    if sys.stdout is None:
+        fail("standard output is closed")
+
+
+def drop_output() -> None:
+    """Forget what could not be written, so that the interpreter does not fail at it again when it ends."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # it is no file
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+
+
+def is_local(error: BaseException) -> bool:
+    """Whether it is this machine's output that failed, a full disk say, and not a connection."""
+    return isinstance(error, OSError) and error.filename is None and error.errno in _LOCAL
 
 
 def reason(error: BaseException) -> str:
     """What went wrong, in words: without Python's number of it, and with the file's name where it has one."""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        where = error.filename or ("standard output" if is_local(error) else "")
+        return f"{where}: {error.strerror}" if where else error.strerror
     return str(error) or type(error).__name__
 
 
-def fail(message: str, code: int = 1) -> Any:
+def fail(message: str, code: int = 1) -> NoReturn:
     """Say why on stderr and end with ``code``."""
     print(f"moldau: {message}", file=sys.stderr)
     raise SystemExit(code)

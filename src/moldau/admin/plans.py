@@ -15,6 +15,8 @@ Plan = dict[TopicPartition, list[int]]
 Directories = dict[tuple[TopicPartition, int], str]
 """(partition, broker) -> the log directory that the broker's replica is to be in, if it is to be in one."""
 ANY = "any"
+VERSION = 1
+"""Of the file's form."""
 
 
 class BadPlan(ValueError):
@@ -24,9 +26,16 @@ class BadPlan(ValueError):
 def parse(text: str) -> Plan:
     """A plan from Kafka's JSON: {"version": 1, "partitions": [{"topic", "partition", "replicas"}]}."""
     try:
-        entries = json.loads(text)["partitions"]
-        listed = [(TopicPartition(e["topic"], int(e["partition"])), [int(r) for r in e["replicas"]]) for e in entries]
-    except (ValueError, TypeError, KeyError) as error:
+        whole = json.loads(text)
+        listed = [
+            (TopicPartition(_name(e["topic"]), _id(e["partition"])), [_id(r) for r in e["replicas"]])
+            for e in whole["partitions"]
+        ]
+        if whole.get("version", VERSION) != VERSION:
+            raise BadPlan(f"it is a plan of version {whole['version']}, and {VERSION} is the only one known")
+    except BadPlan:
+        raise
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         expected = '{"partitions": [{"topic", "partition", "replicas"}, ...]}'
         raise BadPlan(f"{_wrong(error)}; expected {expected}") from error
     plan: Plan = {}
@@ -41,6 +50,19 @@ def parse(text: str) -> Plan:
     if not plan:
         raise BadPlan("there is no partition in it")
     return plan
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"a topic's name is no text: {value!r}")
+    return value
+
+
+def _id(value: object) -> int:
+    """A broker's or a partition's number, which Kafka's tool takes as nothing but a number either."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+        raise ValueError(f"no number of a partition or a broker: {value!r}")
+    return value
 
 
 def directories_in(text: str) -> Directories:
@@ -74,14 +96,14 @@ def text_of(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
 def topics_in(text: str) -> list[str]:
     """Topic names from Kafka's JSON: {"topics": [{"topic": NAME}, ...]}."""
     try:
-        return [str(entry["topic"]) for entry in json.loads(text)["topics"]]
-    except (ValueError, TypeError, KeyError) as error:
+        return [_name(entry["topic"]) for entry in json.loads(text)["topics"]]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise BadPlan(f'{_wrong(error)}; expected {{"topics": [{{"topic": NAME}}, ...]}}') from error
 
 
 def _wrong(error: Exception) -> str:
     """What is wrong with a file, in words."""
-    if isinstance(error, json.JSONDecodeError):
+    if isinstance(error, json.JSONDecodeError | RecursionError):
         return f"it is no JSON: {error}"
     if isinstance(error, KeyError):
         return f'"{error.args[0]}" is missing'

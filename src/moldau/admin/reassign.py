@@ -7,7 +7,7 @@ works on any Kafka cluster. Plans are made in ``plans.py``; what a move is, docs
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,17 @@ import click
 
 from moldau.admin import directories, plans
 from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, note, show
-from moldau.admin.main import fail, reason
-from moldau.admin.plans import BadPlan, Directories, Plan
-from moldau.admin.throttles import throttle, unthrottle
+from moldau.admin.files import write_whole
+from moldau.admin.main import fail
+from moldau.admin.plans import Directories, Plan
+from moldau.admin.reassignment import apply_command, plan_command, status_command
+from moldau.admin.reassignment.apply_command import PLAN
+from moldau.admin.reassignment.cluster import current, ids, read, tell_refusals, under_way
+from moldau.admin.reassignment.recorded import save_throttles, take_away, throttles_of
+from moldau.admin.throttles import throttle
 from moldau.client import admin
 from moldau.client.view import Outcome
-from moldau.terms import TopicPartition
+from moldau.terms import Code, TopicPartition
 
 COLUMNS = ("topic", "partition", "status", "replicas", "wanted")
 LOOK_S = 0.5
@@ -29,23 +34,37 @@ DIRECTORIES_S = 10.0
 LOOKS_AFTER = 6
 """The controller knows of a move's end a moment before the broker that is asked what the replicas are."""
 
-PLAN = click.option(
-    "--plan", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True, help="A plan file."
-)
-
 
 @click.group()
 def reassign() -> None:
     """Move replicas between brokers.
 
     \b
-    moldau reassign generate --topic orders --brokers 1,2,4 > plan.json
+    moldau reassign plan --drain 3 --out plan.json
+    moldau reassign apply --plan plan.json --throttle 50MB
+    moldau reassign status --plan plan.json
+    moldau reassign rollback --plan plan.json --yes
+
+    \b
+    moldau reassign generate --topic orders --brokers 1,2 > plan.json
     moldau reassign execute --plan plan.json --rollback before.json --throttle 50000000 --wait
     moldau reassign verify --plan plan.json
 
-    Plan files are those of Kafka's kafka-reassign-partitions. A move that went wrong is called off with `cancel`, or
-    turned round by executing the rollback file.
+    Plan files are those of Kafka's kafka-reassign-partitions. `apply` begins a few moves at once and stays; `execute`
+    begins all of them, as Kafka's tool does. A move that went wrong is called off with `cancel`; `rollback`, or the
+    rollback file, takes a plan back.
     """
+
+
+for _one in (
+    plan_command.plan,
+    apply_command.apply,
+    status_command.status,
+    apply_command.pause,
+    apply_command.resume,
+    apply_command.rollback,
+):
+    reassign.add_command(_one)
 
 
 @reassign.command()
@@ -55,8 +74,8 @@ def reassign() -> None:
 @click.option("--brokers", required=True, help="Who is to hold the replicas: ids with commas between.")
 def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, brokers: str) -> None:
     """Print a plan that spreads topics evenly over brokers with as few moves as that takes, racks respected."""
-    wanted = _ids(brokers)
-    topics = [*names, *(_read(topics_file, plans.topics_in) if topics_file is not None else [])]
+    wanted = ids("--brokers", brokers)
+    topics = [*names, *(read(topics_file, plans.topics_in) if topics_file is not None else [])]
     if not topics:
         fail("which topics? Name them with --topic or --topics-file", 2)
     with Talk(bootstrap) as talk:
@@ -64,14 +83,14 @@ def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, b
         missing = [id for id in wanted if id not in known]
         if missing:
             fail(f"brokers {missing} are not there; alive are {sorted(known)}")
-        current = _current(talk, topics)
+        before = current(talk, topics)
     try:
-        plan = plans.spread(current, {id: known[id].rack for id in wanted})
+        plan = plans.spread(before, {id: known[id].rack for id in wanted})
     except ValueError as error:
         fail(str(error))
         return
-    moved = sum(len(set(plan[p]) - set(current[p])) for p in plan)
-    note(f"{len(plan)} partitions, {moved} replicas to move. Today: {plans.text_of(current)}")
+    moved = sum(len(set(plan[p]) - set(before[p])) for p in plan)
+    note(f"{len(plan)} partitions, {moved} replicas to move. Today: {plans.text_of(before)}")
     print(plans.text_of(plan))
 
 
@@ -87,30 +106,31 @@ def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, b
 @OUTPUT
 def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
     """Begin the moves of a plan. Refused moves are named, and harm no others."""
-    plan, placed = _read(path, plans.parse), _read(path, plans.directories_in)
+    plan, placed = read(path, plans.parse), read(path, plans.directories_in)
     with Talk(bootstrap) as talk:
-        current = _current(talk, {p.topic for p in plan}, plan)
+        before = current(talk, {p.topic for p in plan}, plan)
         if wish["dry_run"]:
-            show([_row(p, "would move" if plan[p] != current[p] else "as it is", current[p], plan[p]) for p in plan],
+            show([_row(p, "would move" if plan[p] != before[p] else "as it is", before[p], plan[p]) for p in plan],
                  output, COLUMNS)  # fmt: skip
             return
-        under_way = _under_way(talk, None)
-        if under_way and not wish["additional"]:
-            fail(f"{len(under_way)} moves are under way (`moldau reassign list`); --additional begins these as well")
+        moving = under_way(talk, None)
+        if moving and not wish["additional"]:
+            fail(f"{len(moving)} moves are under way (`moldau reassign list`); --additional begins these as well")
         if wish["rollback"] is not None:
-            wish["rollback"].write_text(plans.text_of(current) + "\n", encoding="utf-8")
+            _write_rollback(wish["rollback"], plans.text_of(before) + "\n")
         if wish["throttle"] is not None:
-            throttle(talk, plan, current, wish["throttle"])
-        whole, outcomes = talk.ask(admin.reassign, plan)
-        refused = _tell_refusals(whole, outcomes)
+            record = partial(save_throttles, path)
+            throttle(talk, plan, before, rate=wish["throttle"], recorded=throttles_of(path), save=record)
+        whole, outcomes = _ask(talk, plan, before)
+        refused = tell_refusals(whole, outcomes)
         begun = len(plan) - refused
         note(f"{begun} of {len(plan)} moves begun.")
         taken = {(p, broker): folder for (p, broker), folder in placed.items() if outcomes.get(p, whole).ok}
         refused += directories.place(talk, taken, wish["timeout"] if wish["wait"] else DIRECTORIES_S)
         if wish["wait"] and begun:
             code = _stay(talk, {p: plan[p] for p in plan if outcomes.get(p, whole).ok}, taken, wish["timeout"])
-            if code != IN_PROGRESS and wish["throttle"] is not None:
-                unthrottle(talk, plan)
+            if code != IN_PROGRESS:
+                take_away(talk, path)
             raise SystemExit(1 if refused else code)
     raise SystemExit(1 if refused else 0)
 
@@ -123,9 +143,9 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
 def verify(path: Path, bootstrap: str, preserve_throttles: bool, output: str) -> None:
     """How far a plan is. Exit 0: all as planned; 3: moves are under way; 4: something is otherwise.
 
-    When nothing is under way any more, the throttles of the plan's partitions are taken away, and no others.
+    When nothing is under way any more, the throttles that `execute` has set are taken away, and no others.
     """
-    plan, placed = _read(path, plans.parse), _read(path, plans.directories_in)
+    plan, placed = read(path, plans.parse), read(path, plans.directories_in)
     with Talk(bootstrap) as talk:
         rows = _look(talk, plan, placed)
         show(rows, output, COLUMNS)
@@ -133,7 +153,7 @@ def verify(path: Path, bootstrap: str, preserve_throttles: bool, output: str) ->
         if "moving" in states:
             raise SystemExit(IN_PROGRESS)
         if not preserve_throttles:
-            unthrottle(talk, plan)
+            take_away(talk, path, plan)
     raise SystemExit(MISMATCH if states != {"done"} else 0)
 
 
@@ -145,7 +165,7 @@ def list_(bootstrap: str, output: str) -> None:
     with Talk(bootstrap) as talk:
         rows = [
             {"topic": p.topic, "partition": p.partition, **one._asdict()}
-            for p, one in sorted(_under_way(talk, None).items())
+            for p, one in sorted(under_way(talk, None).items())
         ]
     if not rows and output == "text":
         note("no moves are under way.")
@@ -159,56 +179,56 @@ def list_(bootstrap: str, output: str) -> None:
 @click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
 @click.option("--yes", is_flag=True, help="Do not ask before all moves are called off.")
 def cancel(bootstrap: str, path: Path | None, preserve_throttles: bool, yes: bool) -> None:
-    """Call moves off: each partition goes back to the replicas that it had. Without a plan: all that are under way."""
-    plan = None if path is None else _read(path, plans.parse)
+    """Call moves off: each partition goes back to the replicas that it had. Without a plan: all that are under way.
+
+    A plan that is being applied ends with that; what it has moved stays (`rollback` takes it back).
+    """
+    if path is not None and apply_command.is_applied(path):
+        apply_command.cancel_plan(path, bootstrap)
+        return
+    plan = None if path is None else read(path, plans.parse)
     with Talk(bootstrap) as talk:
-        moving = _under_way(talk, None if plan is None else list(plan))
+        moving = under_way(talk, None if plan is None else list(plan))
         if not moving:
             note("nothing is under way.")
         elif plan is None and not yes and not click.confirm(f"Call off all {len(moving)} moves?", err=True):
             raise SystemExit(1)
         refused = 0
         if moving:
-            refused = _tell_refusals(*talk.ask(admin.reassign, dict.fromkeys(moving)))
+            refused = tell_refusals(*talk.ask(admin.reassign, dict.fromkeys(moving)))
             note(f"{len(moving) - refused} of {len(moving)} moves called off.")
-        if not preserve_throttles:
-            unthrottle(talk, plan if plan is not None else moving)
+        if not preserve_throttles and path is not None:
+            take_away(talk, path, plan or ())
     raise SystemExit(1 if refused else 0)
 
 
 # ---- what the cluster says
 
 
-def _current(talk: Talk, topics: Iterable[str], only: Iterable[TopicPartition] | None = None) -> Plan:
-    """Replicas as they are: of ``only`` these partitions, or of all; ends the command when one is not there."""
-    names = sorted(set(topics))
-    found = talk.topics(names)
-    for name in names:
-        if name not in found:
-            fail(f"there is no topic {name}")
-    everything = {
-        TopicPartition(name, number): list(part.replicas)
-        for name, topic in found.items()
-        for number, part in sorted(topic.partitions.items())
-    }
-    if only is None:
-        return everything
-    missing = [str(p) for p in only if p not in everything]
-    if missing:
-        fail(f"there is no partition {', '.join(missing)}")
-    return {p: everything[p] for p in only}
+def _write_rollback(path: Path, text: str) -> None:
+    """Write the way back; ends the command when there is one already that says otherwise: it may be an earlier one."""
+    if path.is_file() and path.read_text(encoding="utf-8", errors="replace") != text:
+        fail(f"{path} is there and says otherwise, maybe what was before an earlier run; name another file", 2)
+    write_whole(path, text)
 
 
-def _under_way(talk: Talk, of: Sequence[TopicPartition] | None) -> dict[TopicPartition, admin.Reassignment]:
-    whole, moving = talk.ask(admin.reassignments, of)
-    if not whole.ok:
-        fail(f"{whole.code.name}: {whole.message or 'the moves under way cannot be listed'}")
-    return moving
+def _ask(talk: Talk, plan: Plan, before: Plan) -> tuple[Outcome, dict[TopicPartition, Outcome]]:
+    """Ask for the moves, but for those to brokers that are not alive, which would wait for them for ever."""
+    alive = talk.cluster.brokers()
+    refused = {}
+    for p, wanted in plan.items():
+        dead = [r for r in wanted if r not in before[p] and r not in alive]
+        if dead:
+            why = f"broker {', '.join(map(str, dead))} is not alive"
+            refused[p] = Outcome(Code.INVALID_REPLICA_ASSIGNMENT, why)
+    asked = {p: wanted for p, wanted in plan.items() if p not in refused}
+    whole, outcomes = talk.ask(admin.reassign, asked) if asked else (Outcome(Code.NONE), {})
+    return whole, outcomes | refused
 
 
 def _look(talk: Talk, plan: Plan, placed: Directories) -> list[dict[str, object]]:
     """A row for each partition of the plan: moving, done, otherwise, or gone; by brokers, then by log directories."""
-    moving = _under_way(talk, list(plan))
+    moving = under_way(talk, list(plan))
     misplaced = directories.misplaced(talk, placed) if placed else {}
     topics = talk.topics({p.topic for p in plan})
     rows = []
@@ -254,33 +274,3 @@ def _stay(talk: Talk, plan: Plan, placed: Directories, timeout_s: float) -> int:
         if time.monotonic() >= deadline:
             return IN_PROGRESS
         time.sleep(LOOK_S)
-
-
-def _tell_refusals(whole: Outcome, outcomes: Mapping[TopicPartition, Outcome]) -> int:
-    """Name what was refused; how many. A refusal of the whole ends the command."""
-    if not whole.ok:
-        fail(f"{whole.code.name}: {whole.message or 'the request was refused'}")
-    refused = {p: one for p, one in sorted(outcomes.items()) if not one.ok}
-    for partition, one in refused.items():
-        note(f"moldau: {partition}: {one.code.name}{f': {one.message}' if one.message else ''}")
-    return len(refused)
-
-
-# ---- words of the command line
-
-
-def _ids(text: str) -> list[int]:
-    try:
-        return sorted({int(word) for word in text.split(",")})
-    except ValueError:
-        fail(f"--brokers {text}: ids with commas between are expected, such as 1,2,3", 2)
-        raise
-
-
-def _read(path: Path, parse: Any) -> Any:
-    try:
-        return parse(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        return fail(reason(error), 2)
-    except (UnicodeDecodeError, BadPlan) as error:
-        return fail(f"{path}: {error}", 2)

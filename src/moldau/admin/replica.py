@@ -5,7 +5,6 @@ Exit 0 all is well, 1 a replica is behind, not there, or cannot be reached, 4 a 
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import click
 
 from moldau.admin.asking import MISMATCH, OUTPUT, SERVERS, Talk, note, show
 from moldau.admin.main import fail
+from moldau.admin.rate import Rate
 from moldau.admin.replica_check.comparing import Finding, Verdict
 from moldau.admin.replica_check.folders import Pace, directories, replicas_in
 from moldau.admin.replica_check.folders import verify as verify_folders
@@ -21,20 +21,6 @@ from moldau.storage.errors import BrokenFile
 from moldau.terms import TopicPartition
 
 _COLUMNS = ("PARTITION", "BROKER", "VERDICT", "OFFSET", "DETAIL")
-_UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
-
-
-class Rate(click.ParamType[float]):
-    """Bytes a second: 50MB, 1GiB, 1000000."""
-
-    name = "RATE"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """As a number."""
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?(?:/s)?", str(value).lower())
-        if found is None or float(found[1]) <= 0:
-            self.fail(f"{value!r} is no rate; 50MB is one", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
 
 
 @click.group()
@@ -137,6 +123,7 @@ def _folders(paths: tuple[str, ...], topics: tuple[str, ...], pace: Pace) -> Ite
 
 
 def _brokers(bootstrap: str, topics: tuple[str, ...], pace: Pace) -> Iterator[tuple[TopicPartition, Finding]]:
+    from moldau.admin.replica_check.wire import Silent
     from moldau.admin.replica_check.wire import verify as verify_wire
     from moldau.client.admin import Resource, ResourceType, describe_configs
 
@@ -151,8 +138,11 @@ def _brokers(bootstrap: str, topics: tuple[str, ...], pace: Pace) -> Iterator[tu
             for one, (_, entries) in configs.items()
             if "cleanup.policy" in entries and "compact" in (entries["cleanup.policy"].value or "")
         }
+        silent: Silent = {}
         for name, topic in sorted(known.items()):
             for number, partition in sorted(topic.partitions.items()):
                 at = TopicPartition(name, number)
-                for finding in verify_wire(talk.cluster, at, partition, pace, compacted=name in compacted):
+                for finding in verify_wire(
+                    talk.cluster, at, partition, pace, compacted=name in compacted, silent=silent
+                ):
                     yield at, finding

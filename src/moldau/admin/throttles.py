@@ -1,12 +1,15 @@
-"""The throttles of moves (KIP-73): set for the partitions of a plan, and taken away for them and no others.
+"""The throttles of moves (KIP-73): set where nobody has set any, recorded, and taken away as recorded.
 
-A topic lists its throttled replicas as ``partition:broker``; entries of other partitions, or ``*``, are somebody else's
-and stay. A broker's rate goes with the last entry that named it, and stays while any other topic still names it.
+A topic lists its throttled replicas as ``partition:broker``; a broker has a rate. Entries and rates that were there
+before are somebody else's and stay as they are. What is about to be set is recorded first, so that whoever goes on
+after a kill knows what to take away. A recorded rate that somebody has changed meanwhile is theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 from moldau.admin.asking import Talk, note
 from moldau.admin.main import fail
@@ -18,94 +21,218 @@ RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.ra
 REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 OWN = (1, 2)
 """The sources of a value that was set on the topic, or on the broker, itself."""
+DYNAMIC = (*OWN, 3)
+"""The same, and a default that was set for all brokers."""
 EVERYTHING = "*"
+Assignment = Mapping[TopicPartition, Sequence[int]]
 Changes = dict[Resource, list[tuple[str, AlterOp, str | None]]]
+Listed = dict[str, dict[str, list[str]]]
+"""Entries by topic and key."""
+Ours = dict[str, dict[str, list[str]]]
+"""The rates that we have set or were about to, by broker and key."""
+LOOKS = 5
+LOOK_S = 0.2
+"""A broker that is asked for a topic's lists may hear of the last change a moment after it was made."""
+
+
+@dataclass
+class Throttles:
+    """What was set: the rates of each broker and key, oldest first, and these entries by topic and key.
+
+    A rate stays recorded when another follows it: who is killed between recording and setting leaves the first one.
+    """
+
+    rates: Ours = field(default_factory=dict)
+    entries: Listed = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, object]:
+        """For ``json.dumps``."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: object) -> Throttles:
+        """What ``as_json`` gave; ValueError when it is something else."""
+        try:
+            assert isinstance(data, dict)
+            rates = {str(broker): _texts(keys) for broker, keys in data["rates"].items()}
+            entries = {str(topic): _texts(keys) for topic, keys in data["entries"].items()}
+        except (AssertionError, KeyError, AttributeError, TypeError) as error:
+            raise ValueError("throttles are not told as they should be") from error
+        return Throttles(rates, entries)
+
+    def __bool__(self) -> bool:
+        return bool(self.rates or self.entries)
 
 
 def throttle(
-    talk: Talk, plan: Mapping[TopicPartition, Sequence[int]], current: Mapping[TopicPartition, Sequence[int]], rate: int
-) -> None:
-    """Hold leaders back in what they send of moving partitions, and newcomers in what they fetch."""
-    entries: dict[str, tuple[list[str], list[str]]] = {}
-    brokers: set[int] = set()
-    for partition, wanted in sorted(plan.items()):
-        new = [r for r in wanted if r not in current[partition]]
-        if new:
-            leaders, followers = entries.setdefault(partition.topic, ([], []))
-            leaders += [f"{partition.partition}:{r}" for r in current[partition]]
-            followers += [f"{partition.partition}:{r}" for r in new]
-            brokers.update(current[partition], wanted)
+    talk: Talk,
+    plan: Assignment,
+    now: Assignment,
+    *,
+    rate: int,
+    recorded: Throttles,
+    save: Callable[[Throttles], None],
+) -> Throttles:
+    """Hold leaders back in what they send of moving partitions, and newcomers in what they fetch.
+
+    Args:
+        plan, now: where replicas are to be, and where they are.
+        recorded: what was set before for the same plan; it stays ours, and gets this rate.
+        save: called with what is going to be set, before it is.
+    """
+    wanted, brokers = _wanted(plan, now)
+    rates = _rates(talk, brokers)
+    made = merged(wanted, _listed(talk, wanted), rates, rate=rate, recorded=recorded)
+    for id in sorted(brokers - made.rates.keys(), key=int):
+        told = ", ".join(dict.fromkeys(rates.get(id, {}).values()))
+        note(f"broker {id} has a rate of somebody else's, which stays: {told}" if told else f"broker {id} has no rate")
+    save(made)
     changes: Changes = {
-        Resource(ResourceType.BROKER, str(id)): [(key, AlterOp.SET, str(rate)) for key in RATES]
-        for id in sorted(brokers)
+        Resource(ResourceType.BROKER, id): [(key, AlterOp.SET, values[-1]) for key, values in keys.items()]
+        for id, keys in made.rates.items()
+        if id in brokers
     }
-    for topic, before in _listed(talk, entries).items():
-        merged = [_merged(before[key], ours) for key, ours in zip(REPLICAS, entries[topic], strict=True)]
-        changes[Resource(ResourceType.TOPIC, topic)] = [
-            (key, AlterOp.SET, ",".join(texts)) for key, texts in zip(REPLICAS, merged, strict=True)
-        ]
+    for topic in wanted:
+        ours = [(key, AlterOp.APPEND, ",".join(one)) for key, one in made.entries.get(topic, {}).items() if one]
+        if ours:
+            changes[Resource(ResourceType.TOPIC, topic)] = [*ours]
     _change(talk, changes)
+    return made
 
 
-def unthrottle(talk: Talk, partitions: Iterable[TopicPartition]) -> None:
-    """Take the throttles of these partitions away."""
-    numbers: dict[str, set[str]] = {}
-    for partition in partitions:
-        numbers.setdefault(partition.topic, set()).add(str(partition.partition))
-    changes, named, in_use = _without(_listed(talk, talk.cluster.topics()), numbers)
-    if EVERYTHING not in in_use:
-        changes |= _rates(talk, sorted(named - in_use))
+def merged(
+    wanted: Listed, listed: Listed, rates: Mapping[str, Mapping[str, str]], *, rate: int, recorded: Throttles
+) -> Throttles:
+    """What is ours to set: entries that are not listed, rates that are not set; and what was ours before.
+
+    ``rates`` has a key for each broker that can be asked; a broker that cannot gets none.
+    """
+    made = Throttles(
+        {broker: {key: list(values) for key, values in keys.items()} for broker, keys in recorded.rates.items()},
+        {topic: {key: list(one) for key, one in keys.items()} for topic, keys in recorded.entries.items()},
+    )
+    for broker, found in rates.items():
+        before = recorded.rates.get(broker, {})
+        ours = {
+            key: [*(one for one in before.get(key, ()) if one != str(rate)), str(rate)]
+            for key in RATES
+            if key not in found or found[key] in before.get(key, ())
+        }
+        made.rates.pop(broker, None)
+        if ours:
+            made.rates[broker] = ours
+    for topic, keys in wanted.items():
+        for key, entries in keys.items():
+            there = listed.get(topic, {}).get(key, [])
+            own = made.entries.setdefault(topic, {}).setdefault(key, [])
+            if EVERYTHING not in there:
+                own += [one for one in entries if one not in there and one not in own]
+    return made
+
+
+def unthrottle(talk: Talk, recorded: Throttles) -> Throttles:
+    """Take away what was recorded; what could not be, as its broker is not alive."""
+    if not recorded:
+        return recorded
+    changes = without(_listed_as(talk, recorded.entries), recorded.entries)
+    rates = _rates(talk, set(recorded.rates))
+    for broker, found in rates.items():
+        # One that shows no rate may not have heard of it yet; that nothing is there to be taken away does no harm.
+        gone = [key for key, values in recorded.rates[broker].items() if key not in found or found[key] in values]
+        if gone:
+            changes[Resource(ResourceType.BROKER, broker)] = [(key, AlterOp.DELETE, None) for key in gone]
     if changes:
         _change(talk, changes)
         note("throttles are taken away.")
+    left = Throttles({broker: keys for broker, keys in recorded.rates.items() if broker not in rates})
+    for broker in left.rates:
+        note(f"broker {broker} is not alive: its throttle stays until it is, and this is done again")
+    return left
 
 
-def _without(
-    listed: Mapping[str, Mapping[str, list[str]]], numbers: Mapping[str, set[str]]
-) -> tuple[Changes, set[str], set[str]]:
-    """The lists without the entries of these partitions; the brokers that those named, and those still named."""
+def without(listed: Listed, ours: Listed) -> Changes:
+    """What takes our entries out of the lists, and leaves all others."""
     changes: Changes = {}
-    named: set[str] = set()
-    in_use: set[str] = set()
-    for topic, lists in listed.items():
-        for key, entries in lists.items():
-            ours = [entry for entry in entries if entry.partition(":")[0] in numbers.get(topic, ())]
-            left = [entry for entry in entries if entry not in ours]
-            named.update(entry.partition(":")[2] for entry in ours)
-            in_use.update(entry.partition(":")[2] or EVERYTHING for entry in left)
-            if ours:
-                change = (key, AlterOp.SET, ",".join(left)) if left else (key, AlterOp.DELETE, None)
+    for topic, keys in listed.items():
+        for key, entries in keys.items():
+            gone = [one for one in entries if one in ours.get(topic, {}).get(key, ())]
+            if gone:
+                left = len(entries) > len(gone)
+                change = (key, AlterOp.SUBTRACT, ",".join(gone)) if left else (key, AlterOp.DELETE, None)
                 changes.setdefault(Resource(ResourceType.TOPIC, topic), []).append(change)
-    return changes, named, in_use
-
-
-def _rates(talk: Talk, brokers: Sequence[str]) -> Changes:
-    """What takes the rates away that are set on these brokers; on those that live, the others cannot be asked."""
-    alive = talk.cluster.brokers()
-    resources = [Resource(ResourceType.BROKER, id) for id in brokers if int(id) in alive]
-    described = talk.ask(admin.describe_configs, resources, keys=RATES) if resources else {}
-    changes: Changes = {}
-    for resource, (outcome, entries) in described.items():
-        found = [key for key in RATES if outcome.ok and key in entries and entries[key].source in OWN]
-        if found:
-            changes[resource] = [(key, AlterOp.DELETE, None) for key in found]
     return changes
 
 
-def _listed(talk: Talk, topics: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+def throttled(talk: Talk, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those of the partitions that a topic's lists name, whoever put them there."""
+    wanted = sorted(partitions)
+    there = talk.cluster.topics()
+    listed = _listed(talk, sorted({p.topic for p in wanted if p.topic in there}))
+    named = {
+        (topic, entry.partition(":")[0]) for topic, keys in listed.items() for one in keys.values() for entry in one
+    }
+    return [p for p in wanted if (p.topic, str(p.partition)) in named]
+
+
+def _wanted(plan: Assignment, now: Assignment) -> tuple[Listed, set[str]]:
+    """The entries for these moves, and the brokers that take part in them."""
+    entries: Listed = {}
+    brokers: set[str] = set()
+    for partition, wanted in sorted(plan.items()):
+        new = [r for r in wanted if r not in now[partition]]
+        if new:
+            keys = entries.setdefault(partition.topic, {key: [] for key in REPLICAS})
+            keys[REPLICAS[0]] += [f"{partition.partition}:{r}" for r in now[partition]]
+            keys[REPLICAS[1]] += [f"{partition.partition}:{r}" for r in new]
+            brokers.update(map(str, (*now[partition], *wanted)))
+    return entries, brokers
+
+
+def _rates(talk: Talk, brokers: Iterable[str]) -> dict[str, dict[str, str]]:
+    """The rates that are set on these brokers, of those that live: the others cannot be asked."""
+    alive = talk.cluster.brokers()
+    resources = [Resource(ResourceType.BROKER, id) for id in sorted(brokers, key=int) if int(id) in alive]
+    described = talk.ask(admin.describe_configs, resources, keys=RATES) if resources else {}
+    return {
+        resource.name: {key: entries[key].value or "" for key in RATES
+                        if key in entries and entries[key].source in DYNAMIC}
+        for resource, (outcome, entries) in described.items()
+        if outcome.ok
+    }  # fmt: skip
+
+
+def _listed(talk: Talk, topics: Iterable[str]) -> Listed:
     """The throttled replicas that topics list, by topic and key."""
     resources = [Resource(ResourceType.TOPIC, name) for name in topics]
     described = talk.ask(admin.describe_configs, resources, keys=REPLICAS) if resources else {}
-    found: dict[str, dict[str, list[str]]] = {}
+    found: Listed = {}
     for resource, (_, entries) in described.items():
         texts = {key: entries[key].value if key in entries and entries[key].source in OWN else "" for key in REPLICAS}
         found[resource.name] = {key: [one for one in (text or "").split(",") if one] for key, text in texts.items()}
     return found
 
 
-def _merged(before: Sequence[str], ours: Sequence[str]) -> list[str]:
-    """A list with our entries; one of everything is enough as it is."""
-    return list(before) if EVERYTHING in before else list(dict.fromkeys([*before, *ours]))
+def _listed_as(talk: Talk, recorded: Listed) -> Listed:
+    """What topics list, looked at a few times until all that was recorded is there: it may never have been set."""
+    for _ in range(LOOKS):
+        listed = _listed(talk, [topic for topic in recorded if topic in talk.cluster.topics()])
+        if all(
+            set(recorded[topic].get(key, ())) <= {*found}
+            for topic, keys in listed.items()
+            for key, found in keys.items()
+        ):
+            break
+        time.sleep(LOOK_S)
+    return listed
+
+
+def _texts(keys: Mapping[object, object]) -> dict[str, list[str]]:
+    """Lists of texts by key; AssertionError or AttributeError when they are something else."""
+    found: dict[str, list[str]] = {}
+    for key, values in keys.items():
+        assert isinstance(values, list | str)
+        found[str(key)] = [values] if isinstance(values, str) else [str(one) for one in values]
+    return found
 
 
 def _change(talk: Talk, changes: Changes) -> None:

@@ -19,6 +19,7 @@ from moldau.admin.main import INTERRUPTED, fail, reason
 from moldau.cluster.cluster import EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
 from moldau.cluster.layout import COMBINED, PAGES
 from moldau.cluster.nodes import ClusterSpec, is_alive, setting
+from moldau.cluster.standing import zookeeper_trouble
 from moldau.cluster.stopping import Ending
 from moldau.terms.broker_config import BROKER_KEYS
 
@@ -268,6 +269,9 @@ def _stop(cluster: Cluster, data: Path) -> bool:
 def status(data: Path, output: str) -> None:
     """Nodes, who leads how much, what is not in sync."""
     cluster = found(data)
+    trouble = zookeeper_trouble(cluster.spec) if cluster.alive() else None
+    if trouble is not None:
+        print(f"moldau: {trouble}", file=sys.stderr)
     rows = _rows(cluster)
     if output == "json":
         print(
@@ -279,7 +283,7 @@ def status(data: Path, output: str) -> None:
     else:
         print(f"cluster {cluster.cluster_id}    bootstrap servers: {cluster.bootstrap_servers}")
         _table(rows)
-    raise SystemExit(0 if all(row["state"] == "serving" for row in rows) else 1)
+    raise SystemExit(0 if trouble is None and all(row["state"] == "serving" for row in rows) else 1)
 
 
 def found(data: Path) -> Cluster:

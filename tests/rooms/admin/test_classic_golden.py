@@ -13,21 +13,26 @@ import pytest
 
 from moldau.admin.classic.registry import CLASSES, SCRIPTS
 from moldau.admin.classic.run import run
-from tests.golden.classic_lines import LINES, masked
+from tests.golden.classic_lines import LINES, LINES_OF_2_8, masked
 
-GOLDEN = json.loads((Path(__file__).resolve().parents[2] / "golden" / "classic-4.3.json").read_text())
+HERE = Path(__file__).resolve().parents[2] / "golden"
+GOLDEN = {name: json.loads((HERE / f"classic-{name}.json").read_text()) for name in ("4.3", "2.8")}
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_a_line_is_answered_as_kafka_does(line: str) -> None:
+@pytest.mark.parametrize(
+    ("release", "line"), [*(("4.3", line) for line in LINES), *(("2.8", line) for line in LINES_OF_2_8)]
+)
+def test_a_line_is_answered_as_kafka_does(release: str, line: str) -> None:
     script, *words = shlex.split(line)
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = run(script, words)
-    assert [status, masked(out.getvalue()), masked(err.getvalue())] == GOLDEN[line], "see record_classic_tools.py"
+    assert [status, masked(out.getvalue()), masked(err.getvalue())] == GOLDEN[release][line], (
+        "see record_classic_tools.py"
+    )
 
 
 def test_every_recorded_tool_is_there_and_every_class_has_a_module() -> None:
-    assert {line.split()[0] for line in LINES} <= set(SCRIPTS)
+    assert {line.split()[0] for line in (*LINES, *LINES_OF_2_8)} <= set(SCRIPTS)
     for module in {*SCRIPTS.values(), *CLASSES.values()}:
         assert find_spec(f"moldau.admin.classic.{module}") is not None

@@ -109,6 +109,15 @@ def entry(number: int, *replicas: int) -> dict[str, object]:
         (json.dumps({"partitions": [entry(0)]}), "no replicas"),
         (json.dumps({"partitions": [entry(0, 1, 1)]}), "broker twice"),
         ('{"partitions": []}', "no partition"),
+        ('{"version": 7, "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]}', "version 7"),
+        ('{"partitions": [{"topic": 5, "partition": 0, "replicas": [1]}]}', "expected"),
+        ('{"partitions": [{"topic": "t", "partition": 0.5, "replicas": [1]}]}', "0.5"),
+        ('{"partitions": [{"topic": "t", "partition": true, "replicas": [1]}]}', "True"),
+        ('{"partitions": [{"topic": "t", "partition": -1, "replicas": [1]}]}', "-1"),
+        ('{"partitions": [{"topic": "t", "partition": 0, "replicas": ["2"]}]}', "'2'"),
+        ('{"partitions": [{"topic": "t", "partition": 0, "replicas": [99999999999]}]}', "99999999999"),
+        ('{"partitions": [{"topic": "t", "partition": 0, "replicas": "12"}]}', "expected"),
+        ("[" * 100_000, "no JSON"),
     ],
 )
 def test_a_file_that_is_no_plan_is_told_why(text: str, why: str) -> None:

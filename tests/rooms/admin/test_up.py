@@ -224,7 +224,7 @@ def test_commands_ask_the_cluster_of_the_folder_they_are_typed_in(
         ("statsu", "Did you mean status?"),
         ("reasign", "Did you mean reassign?"),
         ("xyzzy", "`moldau --help` lists all commands."),
-        ("broker lst", "Did you mean 'list'?"),
+        ("broker lst", "Did you mean list?"),
         ("up --port abc", "'abc' is not a valid port number (0 to 65535)"),
         ("up --port 70000", "65535"),
     ],

@@ -15,7 +15,7 @@ from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given
 from moldau.admin.classic.run import help_or_version
-from moldau.admin.classic.session import Session, checked, executed, read_config
+from moldau.admin.classic.session import Session, checked, executed, no_controllers, read_config
 from moldau.client import admin, groups
 from moldau.client.admin import AlterOp, ConfigEntry, Resource, ResourceType
 from moldau.terms.ids import is_topic_name
@@ -67,8 +67,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(given: Given, entities: Entities) -> None:
     config = read_config(given.value("command-config"))
-    if given.has("bootstrap-controller"):
-        raise illegal_argument("--bootstrap-controller is not served by Moldau's tools yet: give --bootstrap-server")
+    no_controllers(given.has("bootstrap-controller"))
     with Session(config, given.text("bootstrap-server")) as session:
         if given.has("alter") and len(entities.types) != len(entities.names):
             raise illegal_argument("An entity name must be specified for every entity type")

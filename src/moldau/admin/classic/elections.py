@@ -127,7 +127,7 @@ def _read(path: str) -> list[TopicPartition]:
         listed = found.get("partitions")
         if listed is None:
             raise JavaError(ADMIN_OPERATION, 'Replica election data is missing "partitions" field')
-        partitions = [_partition(one) for one in listed.items()]
+        partitions = [partition_of(one) for one in listed.items()]
     except JavaError as error:
         if error.kind == ADMIN_OPERATION:
             raise
@@ -139,7 +139,8 @@ def _read(path: str) -> list[TopicPartition]:
     return partitions
 
 
-def _partition(one: Json) -> TopicPartition:
+def partition_of(one: Json) -> TopicPartition:
+    """The partition that an object of a JSON file names."""
     return TopicPartition(one.field("topic").text(), one.field("partition").integer())
 
 

@@ -18,7 +18,8 @@ from moldau.terms.named import NamedTuple
 class Option(NamedTuple):
     """An option: ``takes`` names the value that it takes ("" for one without a name, None: it takes none).
 
-    ``type`` is Java's word for the value's type, as users see it; ``default`` the value of an option that is not given.
+    ``type`` is Java's word for the value's type, as users see it; ``default`` the value of an option that is not given;
+    ``available_if`` names options of which one must be given beside it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Option(NamedTuple):
     required: bool = False
     aliases: tuple[str, ...] = ()
     repeats_with: str = ""
+    available_if: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -177,6 +179,14 @@ class Given:
             names = ", ".join(_listed(option.names) for option in missing)
             several = "s" if len(missing) > 1 else ""
             raise OptionError("MissingRequiredOptionsException", f"Missing required option{several} {names}")
+        lonely = [name for name in self._found if not self._is_available(self._named[name])]
+        if lonely and not self.has("help"):
+            names = ", ".join(name for option in lonely for name in self._named[option].names)
+            why = f"Option(s) [{names}] are unavailable given other options on the command line"
+            raise OptionError("UnavailableOptionException", why)
+
+    def _is_available(self, option: Option) -> bool:
+        return not option.available_if or any(self.has(name) for name in option.available_if)
 
     def _read_short(self, text: str, words: list[str]) -> None:
         name, _, value = text.partition("=")

@@ -6,17 +6,36 @@ word, as a JVM does; an output that nobody reads any more is no failure of it.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.options import Given, Option, UsageError
 from moldau.admin.classic.registry import CLASSES, KAFKA_VERSION, RUN_CLASS, SCRIPTS
+from moldau.admin.main import drop_output
 
-INTERRUPTED = 128 + signal.SIGINT
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was told to end (SIGTERM): a tool that goes on until then ends as after Ctrl-C."""
+
+
+@contextmanager
+def ending_softly() -> Iterator[None]:
+    """Within, SIGTERM is raised as Terminated; only the main thread of a process can have it so."""
+
+    def end(*_: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def is_classic(name: str) -> bool:
@@ -29,10 +48,12 @@ def run(name: str, arguments: Sequence[str]) -> int:
     try:
         status = _main(name, list(arguments))
         sys.stdout.flush()
+    except Terminated:
+        status = TERMINATED
     except KeyboardInterrupt:
         status = INTERRUPTED
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # for what is still in the buffer
+        drop_output()
         status = 1
     return status
 

@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
 from moldau.admin.classic.options import java_integer
-from moldau.client.client import ClientOptions, Refused, Unreachable
+from moldau.client.client import Client, ClientOptions, Refused, Unreachable
 from moldau.client.lines import ConnectionOptions, Line, RequestTimedOut, UnsupportedApi
 from moldau.client.sockets import SocketLines, drive
 from moldau.client.sync import Cluster
@@ -24,6 +24,7 @@ from moldau.client.view import Broker, Outcome
 from moldau.terms.properties import read_properties
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _ADDRESS = re.compile(r"^(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)\Z")
 CONFIG_ERROR = "org.apache.kafka.common.config.ConfigException"
@@ -45,28 +46,45 @@ def read_config(path: str | None) -> dict[str, str]:
         raise JavaError("java.io.IOException", "Is a directory") from None
 
 
+def no_controllers(asked: bool) -> None:
+    """JavaError when controllers are to be asked themselves."""
+    if asked:
+        raise illegal_argument("--bootstrap-controller is not served by Moldau's tools yet: give --bootstrap-server")
+
+
 class Session:
     """Asks a cluster. Use as a context manager. JavaError where Kafka's own client would not start."""
 
-    def __init__(self, config: Mapping[str, str], bootstrap: str | None = None, *, client: str = "Admin") -> None:
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        bootstrap: str | None = None,
+        *,
+        client: str = "Admin",
+        timeout_ms: int | None = None,
+    ) -> None:
+        """``timeout_ms``: the time of each call, whatever the properties say."""
         self.client_name = client
         api_timeout_ms = _number(config, "default.api.timeout.ms", 60_000)
         request_timeout_ms = _number(config, "request.timeout.ms", 30_000)
+        if timeout_ms is not None:
+            api_timeout_ms, request_timeout_ms = timeout_ms, min(timeout_ms, request_timeout_ms)
         protocol = config.get("security.protocol", "PLAINTEXT")
         if protocol != "PLAINTEXT":
             raise JavaError(CONFIG_ERROR, f"security.protocol={protocol} is not served by Moldau's tools yet")
         servers = config.get("bootstrap.servers", "") if bootstrap is None else bootstrap
         places = self._places(servers)
-        connection = ConnectionOptions(
+        self.bootstrap = ",".join(places)
+        self.connection = connection = ConnectionOptions(
             client_id=config.get("client.id") or "adminclient-1",
             request_timeout_ms=request_timeout_ms,
             connect_timeout_ms=_number(config, "socket.connection.setup.timeout.ms", 10_000),
         )
         options = ClientOptions(api_timeout_ms=api_timeout_ms, retry_backoff_ms=100)
-        self.cluster = Cluster(",".join(places), connection=connection, options=options)
+        self.cluster = Cluster(self.bootstrap, connection=connection, options=options)
         self.cluster.client.lines = _LoudLines(connection, self.cluster.client.view.brokers)
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -105,9 +123,9 @@ class Session:
     def ask(
         self,
         call: str,
-        work: Callable[..., Coroutine[object, object, T]],
-        *arguments: object,
-        **named: object,
+        work: Callable[Concatenate[Client, P], Coroutine[object, None, T]],
+        *arguments: P.args,
+        **named: P.kwargs,
     ) -> T:
         """One call of moldau.client; ``call`` is how Kafka's admin client names it in failures."""
         try:
@@ -137,6 +155,17 @@ def checked(outcome: Outcome) -> Outcome:
     if not outcome.ok:
         raise kafka_error(outcome.code, outcome.message)
     return outcome
+
+
+def empty_servers() -> JavaError:
+    """A producer or a consumer is not told where the cluster is."""
+    why = "Configuration 'bootstrap.servers' must not be empty. Valid values include: any non-empty value"
+    return JavaError(CONFIG_ERROR, why)
+
+
+def no_consumer(why: JavaError) -> JavaError:
+    """Kafka's consumer would not start."""
+    return JavaError("org.apache.kafka.common.KafkaException", "Failed to construct kafka consumer", why)
 
 
 def executed(error: JavaError) -> JavaError:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from collections.abc import Collection
+from functools import partial
 
 from moldau.admin.classic.java import JavaError, illegal_argument
-from moldau.admin.classic.kafka_errors import kafka_error
+from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given, java_integer
 from moldau.admin.classic.run import Finished, help_or_version, print_usage, tell
 from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, checked, read_config
@@ -31,6 +33,10 @@ OTHER_TOOL = " (To alter topic configurations, the kafka-configs tool can be use
 
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
+    if any(word.partition("=")[0] in ("--zookeeper", "-zookeeper") for word in arguments):
+        from moldau.admin.classic.zookeeper_topics import main as main_of_2_8
+
+        return main_of_2_8(arguments)
     try:
         given = Given(OPTIONS, arguments)
         _check(given)
@@ -66,12 +72,22 @@ def _act(session: Session, given: Given) -> None:
 # ---- what is asked for
 
 
-def _check(given: Given) -> None:
+def demand_one_action(given: Given) -> None:
+    """Print the help that was asked for, or end with the usage unless exactly one action is given."""
     if not given.arguments:
         raise Finished(print_usage(given.options, "Create, delete, describe, or change a topic."))
     help_or_version(given, "This tool helps to create, delete, describe, or change a topic.")
     if sum(map(given.has, ACTIONS)) != 1:
         given.refuse("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
+
+
+def exclude_others(given: Given, name: str, *actions: str) -> None:
+    """Refuse an option beside all actions but these."""
+    given.exclude(name, [action for action in ACTIONS if action not in actions])
+
+
+def _check(given: Given) -> None:
+    demand_one_action(given)
     if given.has("delete-config"):
         text = "delete-config option is no longer supported and deprecated since version 4.0. "
         print(text + "The config will be fully removed in future releases.", file=sys.stderr)
@@ -94,9 +110,7 @@ def _check(given: Given) -> None:
 
 
 def _check_combinations(given: Given) -> None:
-    def only_with(name: str, *actions: str) -> None:
-        given.exclude(name, [action for action in ACTIONS if action not in actions])
-
+    only_with = partial(exclude_others, given)
     only_with("config", "alter", "create")
     only_with("partitions", "alter", "create")
     only_with("replication-factor", "create")
@@ -112,7 +126,7 @@ def _check_combinations(given: Given) -> None:
     only_with("exclude-internal", "list", "describe")
 
 
-def _assignment(given: Given) -> dict[int, list[int]]:
+def assignment_of(given: Given) -> dict[int, list[int]]:
     """Replicas by partition as --replica-assignment gives them; empty without it."""
     text = given.value("replica-assignment")
     found: dict[int, list[int]] = {}
@@ -140,7 +154,8 @@ def java_split(text: str, separator: str) -> list[str]:
     return [] if words == [""] and text else words
 
 
-def _configs(given: Given) -> dict[str, str]:
+def configs_of(given: Given, known: Collection[str] | None = None) -> dict[str, str]:
+    """What --config says, checked; ``known``: the keys that there are, those of this release without."""
     pairs = []
     for text in given.values("config"):
         words = re.split(r"\s*=\s*", text)
@@ -151,6 +166,9 @@ def _configs(given: Given) -> dict[str, str]:
             raise illegal_argument(f"requirement failed: Invalid topic config: {rule}")
         pairs.append((words[0].strip(), words[1].strip()))
     configs = dict(pairs)
+    unknown = [key for key in configs if known is not None and key not in known]
+    if unknown:
+        raise JavaError(f"{PACKAGE}InvalidConfigurationException", f"Unknown topic config name: {unknown[0]}")
     refuse_bad_values(configs)
     return configs
 
@@ -195,8 +213,8 @@ def existing(session: Session, given: Given) -> list[str]:
 def _create(session: Session, given: Given) -> None:
     name = given.text("topic")
     partitions, factor = given.integer("partitions"), given.integer("replication-factor")
-    assignment = _assignment(given)
-    configs = _configs(given)
+    assignment = assignment_of(given)
+    configs = configs_of(given)
     if "." in name or "_" in name:
         print(COLLISION)
     if factor is not None and not 1 <= factor <= 32767:
@@ -222,7 +240,7 @@ def _create(session: Session, given: Given) -> None:
 def _alter(session: Session, given: Given) -> None:
     count = given.integer("partitions")
     assert count is not None, "--alter without --partitions is refused"
-    assignment = _assignment(given)
+    assignment = assignment_of(given)
     names = existing(session, given)
     new: dict[str, list[list[int]]] = {}
     if assignment:

@@ -22,6 +22,12 @@ from moldau.wire.messages.k01_fetch import FetchResponse
 PATIENCE_S = 5.0
 ASK_MS = 10_000
 FETCH = FetchOptions(max_bytes=4 << 20, max_wait_ms=200)
+FIRST = FetchOptions(max_bytes=4 << 20, max_wait_ms=0)
+"""Of an empty partition nothing comes however long it is waited for, and there may be thousands."""
+THROTTLED_S = 60.0
+"""How long a quota of this client's may hold it up in one fetch (KIP-219: the answer names no partition)."""
+SILENT_S = 60.0
+"""How long a broker that did not answer is left alone: each time costs ASK_MS, and it may have many replicas."""
 _AWAY = frozenset({
     Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.NOT_LEADER_OR_FOLLOWER, Code.KAFKA_STORAGE_ERROR,
     Code.REPLICA_NOT_AVAILABLE,
@@ -36,20 +42,32 @@ class Failed(Exception):
         self.finding = finding
 
 
+Silent = dict[int, tuple[float, str]]
+"""Brokers that did not answer: until when they are left alone, and what was wrong."""
+
+
 class Remote:
     """One replica, as its broker serves it."""
 
-    def __init__(self, cluster: Cluster, partition: TopicPartition, broker: int, pace: Pace) -> None:
+    def __init__(
+        self, cluster: Cluster, partition: TopicPartition, broker: int, pace: Pace, silent: Silent | None = None
+    ) -> None:
+        self._silent: Silent = {} if silent is None else silent
         self._cluster = cluster
         self._partition = partition
         self._broker = broker
         self._pace = pace
         self.failed: Finding | None = None
 
-    def look(self, offset: int) -> FetchResponse.PartitionData:
+    def look(
+        self, offset: int, options: FetchOptions = FETCH, throttled_s: float = THROTTLED_S
+    ) -> FetchResponse.PartitionData:
         """What the broker answers from an offset on; Failed when it cannot be had."""
+        until, why = self._silent.get(self._broker, (0.0, ""))
+        if time.monotonic() < until:
+            raise Failed(Finding(self._broker, Verdict.UNREACHABLE, None, why))
         client = self._cluster.client
-        request = fetch_request(client, self._partition, offset, FETCH)
+        request = fetch_request(client, self._partition, offset, options)
         request.topics[0].partitions[0].current_leader_epoch = -1
         try:
             answer = self._cluster.run(
@@ -63,7 +81,11 @@ class Remote:
                 )
             )
         except OSError as error:
+            self._silent[self._broker] = time.monotonic() + SILENT_S, str(error)
             raise Failed(Finding(self._broker, Verdict.UNREACHABLE, None, str(error))) from None
+        if not answer.error_code and not answer.responses and throttled_s > 0:  # over a quota: nothing was read
+            time.sleep(max(answer.throttle_time_ms / 1000, 0.1))
+            return self.look(offset, options, throttled_s - max(answer.throttle_time_ms / 1000, 0.1))
         if answer.error_code or not answer.responses:
             raise Failed(Finding(self._broker, Verdict.UNREACHABLE, None, Code(answer.error_code).name))
         part: FetchResponse.PartitionData = answer.responses[0].partitions[0]
@@ -96,18 +118,18 @@ class Remote:
 
 
 def verify(
-    cluster: Cluster, partition: TopicPartition, known: Partition, pace: Pace, *, compacted: bool
+    cluster: Cluster, partition: TopicPartition, known: Partition, pace: Pace, *, compacted: bool, silent: Silent
 ) -> list[Finding]:
     """Compare the replicas of a partition up to its leader's high watermark.
 
     Compacted logs differ in their batches by right: of such only checksums are looked at, each replica for itself.
     """
-    remotes = {id: Remote(cluster, partition, id, pace) for id in known.replicas}
+    remotes = {id: Remote(cluster, partition, id, pace, silent) for id in known.replicas}
     failed: dict[int, Finding] = {}
     starts, until = [0], 0
     for id, remote in remotes.items():
         try:
-            part = remote.look(0)
+            part = remote.look(0, FIRST)
             starts.append(part.log_start_offset)
             until = part.high_watermark if id == known.leader else until
         except Failed as error:

@@ -45,15 +45,16 @@ _TO = re.compile(r"(?:to broker (?:Node\()?|\(id: )(\d+)")
 _OLD_PARTITION = re.compile(r"\[([\w.-]+), *(\d+)\]")
 _NAMED_PARTITION = re.compile(r"topicName='?([\w.-]+)'?, partitionIndex=(\d+)")
 _PARTITION = re.compile(
-    r"(?:partitions?(?: being reassigned)?|Leader|Follower|state change for|log for|PartitionFetchState for|fetching)"
-    r" (?:Set\(|List\(|HashSet\()?([\w.-]+)-(\d+)(?![\w-])"
+    r"(?:[Pp]artitions?(?: being reassigned)?|Leader|Follower|state change for|log for|PartitionFetchState for"
+    r"|fetching) (?:Set\(|List\(|HashSet\()?([\w.-]+)-(\d+)(?![\w-])"
 )
 _MARKED = re.compile(r"Mark replicas ([\w.,-]+) on broker")
 _STATE = re.compile(r" from (\w+?(?:Partition|Replica\w*)) to (\w+)")
 _LEADER = re.compile(r"\b(?:leader=|Leader:|Current leader is |with leader |elected leader )(-?\d+)", re.IGNORECASE)
 _LEADER_EPOCH = re.compile(r"\b(?:leaderEpoch[=:]|starts at leader epoch )(-?\d+)", re.IGNORECASE)
 _ISR = re.compile(
-    r"\bisr(?:=(?:List|Set|Vector|ArrayBuffer)?[(\[]| \[|:)([\d, ]*?)(?:[)\]]|,LeaderEpoch)", re.IGNORECASE
+    r"\bisr(?:=(?:List|Set|Vector|ArrayBuffer)?[(\[]| \[|:)([\d, ]*?)(?:[)\]]|,Leader(?:Epoch|RecoveryState))",
+    re.IGNORECASE,
 )
 _REPLICAS = re.compile(r"(?:\breplicas=(?:List)?[(\[]|AllReplicas:|assigned replicas )([\d, ]+)")
 

@@ -1,0 +1,16 @@
+"""Bytes to standard output, as they are, for tools that print what records hold."""
+
+from __future__ import annotations
+
+import sys
+
+
+def write_bytes(data: bytes) -> None:
+    """Write to standard output and flush; BrokenPipeError when nobody reads it any more."""
+    sys.stdout.flush()
+    out = getattr(sys.stdout, "buffer", None)
+    if out is None:  # a stream of text was put in its place
+        sys.stdout.write(data.decode("utf-8", "replace"))
+        return
+    out.write(data)
+    out.flush()

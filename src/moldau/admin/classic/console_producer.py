@@ -1,0 +1,205 @@
+"""kafka-console-producer.sh: sends the lines of standard input as records."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from moldau.admin.classic.client_topics import await_topic
+from moldau.admin.classic.console_producer_options import ABOUT, OPTIONS
+from moldau.admin.classic.console_properties import key_values, log, merged, newer_name, tell_unused
+from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
+from moldau.admin.classic.line_reader import Line, LineReader, lines_of_stdin
+from moldau.admin.classic.options import Given, OptionError, UsageError
+from moldau.admin.classic.producer_config import acks_of, codec_of, number_of
+from moldau.admin.classic.run import ending_softly, help_or_version
+from moldau.admin.classic.session import Session, executed, is_address, read_config
+from moldau.admin.classic.topics import java_split
+from moldau.client.client import Refused
+from moldau.client.feeding import Feed, FeedOptions, NotWritten
+from moldau.client.lines import UnsupportedApi
+
+LOGGER = "org.apache.kafka.clients.producer.internals.ErrorLoggingCallback"
+READER = "org.apache.kafka.tools.LineMessageReader"
+USED = frozenset({
+    "acks", "batch.size", "bootstrap.servers", "client.id", "compression.type", "default.api.timeout.ms",
+    "delivery.timeout.ms", "key.serializer", "linger.ms", "max.block.ms", "request.timeout.ms", "security.protocol",
+    "socket.connection.setup.timeout.ms", "value.serializer",
+})  # fmt: skip
+_RENAMED = (
+    ("command-config", "producer.config"),
+    ("command-property", "producer-property"),
+    ("reader-property", "property"),
+)
+_MERGED = (
+    ("linger.ms", "timeout", 64),
+    ("acks", "request-required-acks", 0),
+    ("request.timeout.ms", "request-timeout-ms", 32),
+    ("retries", "message-send-max-retries", 32),
+    ("retry.backoff.ms", "retry-backoff-ms", 64),
+    ("send.buffer.bytes", "socket-buffer-size", 32),
+    ("buffer.memory", "max-memory-bytes", 64),
+    ("batch.size", "batch-size", 32),
+    ("batch.size", "max-partition-memory-bytes", 32),
+    ("metadata.max.age.ms", "metadata-expiry-ms", 64),
+    ("max.block.ms", "max-block-ms", 64),
+)
+"""Property, option and how many bits its number has (0: it is a text)."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the tool; the exit status."""
+    try:
+        given = _given(arguments)
+        used = {name: newer_name(given, name, old, warning=True) for name, old in _RENAMED}
+        reader = LineReader(_reader_properties(given, used))
+        properties = _properties(given, used)
+        with ending_softly():
+            _produce(given, reader, properties)
+    except OptionError as error:
+        print(error.said, file=sys.stderr)
+        return 1
+    except JavaError as error:
+        sys.stdout.flush()
+        sys.stderr.write(error.trace)
+        return 1
+    return 0
+
+
+def _given(arguments: Sequence[str]) -> Given:
+    try:
+        given = Given(OPTIONS, arguments)
+    except OptionError as error:
+        raise UsageError(Given(OPTIONS, []).options, error.said) from None
+    help_or_version(given, ABOUT)
+    given.require("topic")
+    for name, old in _RENAMED:
+        if given.has(name) and given.has(old):
+            given.refuse(f"Options --{name} and --{old} cannot be specified together.")
+    servers = given.value("bootstrap-server") or ""
+    if not servers.strip():
+        given.refuse("Error while validating the bootstrap address\n")
+    if not all(map(is_address, java_split(servers, ","))):
+        given.refuse("Please provide valid host:port like host1:9091,host2:9092\n")
+    return given
+
+
+def _reader_properties(given: Given, used: dict[str, str]) -> dict[str, str]:
+    name = given.text("line-reader")
+    if name != READER:
+        raise JavaError("java.lang.ClassNotFoundException", name)
+    found = read_config(given.value("reader-config"))
+    return found | {"topic": given.text("topic")} | key_values(given.values(used["reader-property"]))
+
+
+def _properties(given: Given, used: dict[str, str]) -> dict[str, str]:
+    found = read_config(given.value(used["command-config"])) | key_values(given.values(used["command-property"]))
+    codec = "none"
+    if given.has("compression-codec"):
+        codec = given.value("compression-codec") or "gzip"
+    found["compression.type"] = codec
+    found.setdefault("client.id", "console-producer")
+    for key, option, bits in _MERGED:
+        if bits:
+            given.integer(option, bits)
+        merged(given, found, key, option)
+    return found
+
+
+def _options(properties: dict[str, str]) -> FeedOptions:
+    timeout_ms = number_of(properties, "delivery.timeout.ms", 120_000)
+    return FeedOptions(acks=acks_of(properties), codec=codec_of(properties), timeout_ms=min(timeout_ms, 30_000))
+
+
+def _produce(given: Given, reader: LineReader, properties: dict[str, str]) -> None:
+    options = _options(properties)
+    own = {key for key, _, _ in _MERGED}  # options of the tool that are of no use here say so in docs/tools.md
+    tell_unused(properties, USED | own, LOGGER)
+    with Session(properties, given.text("bootstrap-server"), client="Producer") as session:
+        sender = _Sender(session, given.text("topic"), options, properties)
+        sync = given.has("sync")
+        linger_s = number_of(properties, "linger.ms", 1000) / 1000
+        try:
+            for line in lines_of_stdin(min(linger_s, 1.0)):
+                if line is not None:
+                    sender.add(reader.read(line))
+                if sync:
+                    sender.flush_or_fail()
+                elif line is None or sender.full or sender.age_s >= linger_s:
+                    sender.flush()
+        finally:
+            sender.flush()
+
+
+class _Sender:
+    """Gathers records and sends them; a failure is told in one line and is no end, as in Kafka's tool."""
+
+    def __init__(self, session: Session, topic: str, options: FeedOptions, properties: dict[str, str]) -> None:
+        self.session = session
+        self.topic = topic
+        self.feed = Feed(session.cluster.client, topic, options)
+        self._batch_bytes = number_of(properties, "batch.size", 16_384)
+        self._block_ms = number_of(properties, "max.block.ms", 60_000)
+        self._waiting: list[Line] = []
+        self._bytes = 0
+        self._since = 0.0
+
+    @property
+    def full(self) -> bool:
+        """Whether so much has gathered that it is sent at once."""
+        return self._bytes >= max(self._batch_bytes, 1)
+
+    @property
+    def age_s(self) -> float:
+        """How long the oldest record has waited."""
+        return time.monotonic() - self._since if self._waiting else 0.0
+
+    def add(self, line: Line) -> None:
+        """Take a record."""
+        if not self._waiting:
+            self._since = time.monotonic()
+        self._waiting.append(line)
+        self._bytes += len(line.key or b"") + len(line.value or b"")
+
+    def flush(self) -> None:
+        """Send what has gathered; what goes wrong is logged."""
+        waiting = self._waiting
+        try:
+            self._send()
+        except JavaError as error:
+            what = f"with key: {_size(waiting[0].key)}, value: {_size(waiting[0].value)}"
+            if len(waiting) > 1:
+                what += f" and {len(waiting) - 1} more"
+            log("ERROR", f"Error when sending message to topic {self.topic} {what} with error: {error}", LOGGER)
+
+    def flush_or_fail(self) -> None:
+        """Send what has gathered; what goes wrong is raised."""
+        try:
+            self._send()
+        except JavaError as error:
+            raise executed(error) from None
+
+    def _send(self) -> None:
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        if not waiting:
+            return
+        cluster = self.session.cluster
+        cluster.run(await_topic(cluster.client, self.topic, self._block_ms))
+        for line in waiting:
+            self.feed.add(line.key, line.value, line.headers)
+        try:
+            self.session.cluster.run(self.feed.flush())
+        except NotWritten as error:
+            raise kafka_error(error.code, error.message) from None
+        except Refused as error:
+            raise kafka_error(error.code) from None
+        except UnsupportedApi as error:
+            raise JavaError(f"{PACKAGE}UnsupportedVersionException", str(error)) from None
+        except OSError as error:
+            raise timed_out(str(error)) from None
+
+
+def _size(data: bytes | None) -> str:
+    return "null" if data is None else f"{len(data)} bytes"

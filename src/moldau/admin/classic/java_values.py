@@ -1,0 +1,89 @@
+"""Values that Java's serializers wrote, as Java shows them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from math import isinf, isnan
+from uuid import UUID
+
+_PACKAGE = "org.apache.kafka.common.serialization."
+_READABLE = range(32, 127)
+
+
+def java_decimal(number: float) -> str:
+    """A double as Java's Double.toString has it."""
+    if isnan(number):
+        return "NaN"
+    if isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        text = f"{number!r}"
+        if "e" in text:
+            text = f"{number:.20f}".rstrip("0")
+        return text if "." in text else f"{text}.0"
+    digits, _, exponent = f"{number:e}".partition("e")
+    digits, _, exponent = next(
+        shown for size in range(1, 18) if float(shown := f"{number:.{size}e}") == number
+    ).partition("e")
+    whole, _, rest = digits.partition(".")
+    return f"{whole}.{rest.rstrip('0') or '0'}E{int(exponent)}"
+
+
+def _number(code: str) -> Callable[[bytes], str]:
+    def read(data: bytes) -> str:
+        try:
+            return str(struct.unpack(f">{code}", data)[0])
+        except struct.error:
+            raise ValueError(f"Size of data received is not {struct.calcsize(code)}") from None
+
+    return read
+
+
+def _decimal(code: str) -> Callable[[bytes], str]:
+    def read(data: bytes) -> str:
+        try:
+            (number,) = struct.unpack(f">{code}", data)
+        except struct.error:
+            raise ValueError(f"Size of data received by Deserializer is not {struct.calcsize(code)}") from None
+        if code == "f":
+            shortest = next(
+                (text for size in range(1, 10) if struct.pack(">f", float(text := f"{number:.{size}g}")) == data),
+                repr(number),
+            )
+            number = float(shortest)
+        return java_decimal(number)
+
+    return read
+
+
+def _boolean(data: bytes) -> str:
+    if data not in (b"\0", b"\1"):
+        raise ValueError("Unexpected data received: a boolean is one byte, 0 or 1")
+    return "true" if data == b"\1" else "false"
+
+
+def _uuid(data: bytes) -> str:
+    text = data.decode("utf-8", "replace")
+    try:
+        return str(UUID(text))
+    except ValueError:
+        raise ValueError(f"Error parsing data into UUID: {text}") from None
+
+
+def _bytes(data: bytes) -> str:
+    return "".join(chr(one) if one in _READABLE and one != 92 else f"\\x{one:02X}" for one in data)
+
+
+DESERIALIZERS: dict[str, Callable[[bytes], str]] = {
+    f"{_PACKAGE}StringDeserializer": lambda data: data.decode("utf-8", "replace"),
+    f"{_PACKAGE}ShortDeserializer": _number("h"),
+    f"{_PACKAGE}IntegerDeserializer": _number("i"),
+    f"{_PACKAGE}LongDeserializer": _number("q"),
+    f"{_PACKAGE}FloatDeserializer": _decimal("f"),
+    f"{_PACKAGE}DoubleDeserializer": _decimal("d"),
+    f"{_PACKAGE}BooleanDeserializer": _boolean,
+    f"{_PACKAGE}UUIDDeserializer": _uuid,
+    f"{_PACKAGE}BytesDeserializer": _bytes,
+}
+"""Kafka's class -> the text of what it reads out of bytes. ValueError when the bytes are not of that kind."""

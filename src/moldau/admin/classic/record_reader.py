@@ -1,0 +1,176 @@
+"""Reads topics for the tools that consume: over breaks of connections and elections, alone or as a member of a group.
+
+Read next: console_consumer.py, consumer_perf.py.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+
+from moldau.admin.classic.client_topics import want_topics
+from moldau.admin.classic.console_consumer_options import FOREVER, Wish
+from moldau.admin.classic.console_formatters import Seen
+from moldau.admin.classic.console_properties import log
+from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.session import Session, no_consumer
+from moldau.client.client import Client, Refused, Unreachable
+from moldau.client.consumer import Chunk, Consumer
+from moldau.client.lines import UnsupportedApi
+from moldau.client.sync import Cluster
+from moldau.terms import Code, TopicPartition
+from moldau.wire import batch
+from moldau.wire.compression import BatchError
+
+LOGGER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+ONCE_MS = 1_000
+LOOK_AGAIN_MS = 30_000
+
+
+def call_ms(timeout_ms: int) -> int | None:
+    """How long a request may take where reading is given up after a while: none outlasts that by much."""
+    return None if timeout_ms == FOREVER else max(timeout_ms, ONCE_MS)
+
+
+def consumer_session(
+    properties: Mapping[str, str], bootstrap: str | None = None, *, timeout_ms: int | None = None
+) -> Session:
+    """A session for a consumer; JavaError when Kafka's would not start."""
+    try:
+        return Session(properties, bootstrap, client="Consumer", timeout_ms=timeout_ms)
+    except JavaError as error:
+        raise no_consumer(error) from None
+
+
+class Reader:
+    """What is to be read, record by record, over breaks of connections and elections."""
+
+    def __init__(self, cluster: Cluster, consumer: Consumer, wish: Wish) -> None:
+        self.cluster = cluster
+        self.client: Client = cluster.client
+        self.consumer = consumer
+        self.wish = wish
+        self._topics: tuple[str, ...] = () if wish.topic is None else (wish.topic,)
+        self._ready = False
+        self._look_at = 0.0
+        self._positions: dict[TopicPartition, int] = {}
+        self._rest: Iterator[Seen] = iter(())
+
+    def receive(self) -> Iterator[Seen] | None:
+        """The next records; None when none came in time, or none will come any more."""
+        began = time.monotonic()
+        while True:
+            left_ms = self._left_ms(began)
+            try:
+                chunks = self._poll(min(left_ms, ONCE_MS))
+            except (Unreachable, OSError):
+                chunks = []
+                time.sleep(min(left_ms, 100) / 1000)  # nobody tells that a broker is there again
+            except (Refused, UnsupportedApi, BatchError) as error:
+                log("ERROR", f"Error processing message, terminating consumer process: {error}", LOGGER)
+                return None
+            for chunk in chunks:
+                if chunk.fetched.code is not Code.NONE:
+                    what = f"{chunk.partition}: {chunk.fetched.code.name}"
+                    log("ERROR", f"Error processing message, terminating consumer process: {what}", LOGGER)
+                    return None
+            if chunks:
+                return self._records(chunks)
+            if self._left_ms(began) <= 0:
+                log("ERROR", "Error processing message, terminating consumer process: TimeoutException", LOGGER)
+                return None
+
+    def some(self, wait_ms: int, most: int) -> list[Seen]:
+        """The next records, at most so many; none when none came within the time."""
+        found = list(islice(self._rest, most))
+        if found:
+            return found
+        try:
+            chunks = self._poll(wait_ms)
+        except (Unreachable, OSError):
+            time.sleep(wait_ms / 1000)  # nobody tells that a broker is there again
+            return []
+        self._rest = self._records([chunk for chunk in chunks if chunk.fetched.code is Code.NONE])
+        return list(islice(self._rest, most))
+
+    def seen(self, seen: Seen) -> None:
+        """A record was used: what is committed at the end goes up to it, and no further."""
+        self._positions[seen.partition] = seen.record.offset + 1
+
+    def close(self) -> None:
+        """Commit, where that is automatic, what was used, and leave the group."""
+        for partition, offset in self._positions.items():
+            with suppress(KeyError):
+                self.consumer.seek(partition, offset)
+        with suppress(OSError, Refused, UnsupportedApi):
+            self.cluster.run(self.consumer.close())
+
+    def _left_ms(self, began: float) -> float:
+        if self.wish.timeout_ms == FOREVER:
+            return ONCE_MS
+        return self.wish.timeout_ms - (time.monotonic() - began) * 1000
+
+    def _poll(self, wait_ms: float) -> list[Chunk]:
+        wait_ms = max(wait_ms, 0)
+        if not self._ready:
+            self._ready = self._begin(int(wait_ms) or 1)
+            if not self._ready:
+                time.sleep(min(wait_ms, 100) / 1000)  # no broker tells that it has made a partition
+                return []
+        self._look_again()
+        return self.cluster.run(self.consumer.poll(wait_ms))
+
+    def _begin(self, timeout_ms: int) -> bool:
+        """Find out about topics, and take partitions or join; whether that could be done."""
+        wish = self.wish
+        if wish.topic is None:
+            self.cluster.run(self.client.know(None, timeout_ms=timeout_ms))
+            self._topics = self._included()
+        else:
+            self.cluster.run(want_topics(self.client, self._topics, timeout_ms=timeout_ms))
+        if wish.partition is None:
+            self.cluster.run(self.consumer.subscribe(self._topics))
+            self._look_at = time.monotonic() + LOOK_AGAIN_MS / 1000
+            return True
+        source = TopicPartition(self._topics[0], wish.partition)
+        topic = self.client.view.topics.get(source.topic)
+        if topic is None or source.partition not in topic.partitions:
+            return False
+        self.consumer.assign({source: wish.offset})
+        return True
+
+    def _included(self) -> tuple[str, ...]:
+        try:
+            pattern = re.compile(self.wish.include or "")
+        except re.error as error:
+            raise JavaError("java.util.regex.PatternSyntaxException", str(error)) from None
+        topics = self.client.view.topics.values()
+        return tuple(sorted(topic.name for topic in topics if not topic.internal and pattern.fullmatch(topic.name)))
+
+    def _look_again(self) -> None:
+        """Notice topics and partitions that were made meanwhile."""
+        idle = not self.consumer.assignment
+        if self.wish.partition is not None or (time.monotonic() < self._look_at and not idle):
+            return
+        self._look_at = time.monotonic() + LOOK_AGAIN_MS / 1000
+        self.cluster.run(self.client.know(None if self.wish.topic is None else self._topics))
+        if self.wish.topic is None and (found := self._included()) != self._topics:
+            self._topics = found
+            self.cluster.run(self.consumer.subscribe(found))
+
+    def _records(self, chunks: list[Chunk]) -> Iterator[Seen]:
+        for chunk in chunks:
+            appended = [
+                (header.last_offset, header.is_log_append_time)
+                for _, header in batch.headers(chunk.fetched.records)
+            ]  # fmt: skip
+            at = 0
+            for record in chunk.records(self.consumer.options.isolation):
+                while appended[at][0] < record.offset:
+                    at += 1
+                time_of_broker = appended[at][1] if record.timestamp >= 0 else None
+                self._positions.setdefault(chunk.partition, record.offset)
+                yield Seen(chunk.partition, record, time_of_broker)

@@ -1,0 +1,171 @@
+"""Sends records one by one, as Kafka's producer does, and tells of each what became of it.
+
+For the tools that measure or verify a cluster: records gather in batches, and several batches are under way at once.
+The console producer, which waits for one thing at a time, does without (0032). Read next: producer_perf.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from moldau.admin.classic.client_topics import await_topic
+from moldau.admin.classic.console_properties import log
+from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
+from moldau.admin.classic.producer_config import (
+    BATCH_BYTES,
+    BUFFER_BYTES,
+    LINGER_MS,
+    REQUEST_BYTES,
+    acks_of,
+    codec_of,
+    number_of,
+)
+from moldau.admin.classic.session import CONFIG_ERROR, Session, empty_servers
+from moldau.client.client import Client, ClientOptions
+from moldau.client.lines import WorldLines
+from moldau.client.producer import Delivery, Producer, ProducerOptions
+from moldau.client.writing import Written
+from moldau.runtime.world import new_loop, real_world
+from moldau.terms import Code
+from moldau.terms.named import NamedTuple
+
+USED = frozenset({
+    "acks", "batch.size", "bootstrap.servers", "buffer.memory", "client.id", "compression.type",
+    "default.api.timeout.ms", "delivery.timeout.ms", "enable.idempotence", "key.serializer", "linger.ms",
+    "max.block.ms", "max.request.size", "request.timeout.ms", "security.protocol",
+    "socket.connection.setup.timeout.ms", "value.serializer",
+})  # fmt: skip
+"""The keys that decide something here; security.protocol must be PLAINTEXT."""
+YIELD_AFTER = 64
+_BATCH_OVERHEAD, _RECORD_OVERHEAD = 61, 21
+
+
+class Place(NamedTuple):
+    """Where a record was written; the offset is -1 where nobody says."""
+
+    partition: int
+    offset: int
+
+
+Told = Callable[[Place | None, JavaError | None], object]
+"""Is told of a record where it is, or why it is nowhere."""
+
+
+def run_sender(properties: Mapping[str, str], topic: str, work: Callable[[Sender], Awaitable[None]]) -> None:
+    """Do ``work`` with a sender of records for a topic; JavaError when Kafka's producer would not start."""
+    options = ProducerOptions(
+        acks=acks_of(properties),
+        idempotent=acks_of(properties) == -1 and properties.get("enable.idempotence", "true") == "true",
+        codec=codec_of(properties),
+        linger_ms=number_of(properties, "linger.ms", LINGER_MS),
+        batch_bytes=number_of(properties, "batch.size", BATCH_BYTES),
+        buffer_bytes=number_of(properties, "buffer.memory", BUFFER_BYTES),
+        request_bytes=number_of(properties, "max.request.size", REQUEST_BYTES),
+        request_timeout_ms=number_of(properties, "request.timeout.ms", 30_000),
+        delivery_timeout_ms=number_of(properties, "delivery.timeout.ms", 120_000),
+    )
+    if "bootstrap.servers" not in properties:
+        why = 'Missing required configuration "bootstrap.servers" which has no default value.'
+        raise JavaError(CONFIG_ERROR, why)
+    if not properties["bootstrap.servers"].strip():
+        raise empty_servers()
+    block_ms = number_of(properties, "max.block.ms", 60_000)
+    try:
+        session = Session(properties, client="Producer")
+    except JavaError as error:
+        what = "Failed to construct kafka producer"
+        raise JavaError("org.apache.kafka.common.KafkaException", what, error) from None
+
+    async def send_all() -> None:
+        sender = Sender(session, topic, options, block_ms)
+        try:
+            await work(sender)
+        finally:
+            sender.close()
+
+    with session, asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(send_all())
+
+
+class Sender:
+    """Takes the records of one topic; ``flush`` waits for what has been taken."""
+
+    def __init__(self, session: Session, topic: str, options: ProducerOptions, block_ms: int) -> None:
+        self.topic = topic
+        self.options = options
+        self._block_ms = block_ms
+        self._count = 0
+        self._invalid = False
+        world = real_world(asyncio.get_running_loop(), lambda name, error: log("ERROR", f"{name}: {error}", __name__))
+        client = Client(WorldLines(world, session.connection), session.bootstrap, ClientOptions(retry_backoff_ms=100))
+        self._producer = Producer(client, options)
+
+    async def send(
+        self, value: bytes, told: Told, *, key: bytes | None = None, timestamp_ms: int | None = None
+    ) -> None:
+        """Take a record, as soon as there is room; ``told`` is called once, now or later."""
+        try:
+            if self._invalid:
+                raise JavaError(f"{PACKAGE}InvalidTopicException", self.topic)
+            await await_topic(self._producer.client, self.topic, self._block_ms)
+            self._check_size(key, value)
+        except JavaError as error:
+            self._invalid |= error.kind == f"{PACKAGE}InvalidTopicException"
+            told(None, error)
+            return
+        await self._producer.room()
+        delivery = self._producer.send(self.topic, value, key, timestamp_ms=timestamp_ms)
+        delivery.on_done(lambda written: told(*_outcome(delivery, written)))
+        self._count += 1
+        if self._count % YIELD_AFTER == 0:
+            await asyncio.sleep(0)
+
+    async def flush(self) -> None:
+        """Wait until of every record is told what became of it."""
+        await self._producer.flush()
+        await asyncio.sleep(0)  # for those that are told last
+
+    def close(self) -> None:
+        """Break the connections."""
+        self._producer.client.close()
+
+    def _check_size(self, key: bytes | None, value: bytes) -> None:
+        size = _BATCH_OVERHEAD + _RECORD_OVERHEAD + 1 + _size(key) + _size(value)
+        most = self.options.request_bytes
+        if size > most:
+            why = f"The message is {size} bytes when serialized which is larger than {most}"
+            what = f"{why}, which is the value of the max.request.size configuration."
+            raise JavaError(f"{PACKAGE}RecordTooLargeException", what)
+
+
+def _outcome(delivery: Delivery, written: Written) -> tuple[Place | None, JavaError | None]:
+    if written.code is Code.NONE:
+        return Place(delivery.partition, delivery.own(written).base_offset), None
+    return None, kafka_error(written.code, written.message)
+
+
+def _size(data: bytes | None) -> int:
+    """How many bytes a key or a value takes in a record: its length, and that in a number of varying size."""
+    if data is None:
+        return 1
+    return max(1, -(-(len(data) << 1).bit_length() // 7)) + len(data)
+
+
+class Throttle:
+    """Holds a loop back to so many records a second; negative: never, 0: for ever after the first."""
+
+    def __init__(self, per_s: float) -> None:
+        self._per_s = per_s
+        self._started = time.monotonic()
+
+    async def pause(self, sent: int) -> None:
+        """Wait until ``sent`` records are not too many."""
+        elapsed_s = time.monotonic() - self._started
+        if self._per_s < 0 or elapsed_s <= 0 or sent / elapsed_s <= self._per_s:
+            return
+        if self._per_s == 0:
+            await asyncio.Event().wait()
+        await asyncio.sleep(sent / self._per_s - elapsed_s)

@@ -1,0 +1,35 @@
+"""How Kafka's tools of the ZooKeeper era are run: a session with ZooKeeper, and failures as those tools tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from moldau.admin.classic.java import JavaError
+from moldau.cluster.standing import ask_zookeeper
+from moldau.ports.zookeeper import ConnectionLoss, NoNode, SessionExpired, ZooKeeper, ZooKeeperError
+from moldau.zookeeper.connect import parse_connect
+from moldau.zookeeper.payload import BadZnode
+
+T = TypeVar("T")
+
+ADMIN_OPERATION = "kafka.admin.AdminOperationException"
+ADMIN_FAILED = "kafka.common.AdminCommandFailedException"
+PATIENCE_MS = SESSION_MS = 30_000
+"""What Kafka's tools take."""
+
+
+def in_zookeeper(where: str, work: Callable[[ZooKeeper], Awaitable[T]]) -> T:
+    """What ``work`` makes of a session with ZooKeeper; JavaError when there is none to be had."""
+    try:
+        parse_connect(where)
+        return ask_zookeeper(where, work, patience_ms=PATIENCE_MS, session_ms=SESSION_MS)
+    except ValueError as error:
+        raise JavaError("java.lang.IllegalArgumentException", str(error)) from None
+    except (ConnectionLoss, SessionExpired):
+        what = "Timed out waiting for connection while in state: CONNECTING"
+        raise JavaError("kafka.zookeeper.ZooKeeperClientTimeoutException", what) from None
+    except NoNode as error:
+        raise JavaError("org.apache.zookeeper.KeeperException$NoNodeException", str(error)) from None
+    except (ZooKeeperError, BadZnode) as error:
+        raise JavaError("org.apache.zookeeper.KeeperException", str(error)) from None

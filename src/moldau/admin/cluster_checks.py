@@ -1,0 +1,283 @@
+"""What can be wrong with a running cluster, seen from where this runs: partitions, brokers, controllers, disks, clocks.
+
+Standard requests only; what a cluster cannot say is not checked. Read next: doctor.py, file_checks.py.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from moldau.admin.findings import ERROR, NOTE, WARNING, Finding, some
+from moldau.admin.partition_states import FILTERS, PartitionState
+from moldau.admin.probe import why_not_kafka
+from moldau.admin.topic import look_at
+from moldau.client import admin
+from moldau.client.admin import Resource, ResourceType, Source
+from moldau.client.client import Refused, addresses
+from moldau.client.features import describe_features
+from moldau.client.lines import UnsupportedApi
+from moldau.terms import Code
+
+if TYPE_CHECKING:
+    from moldau.admin.asking import Talk
+
+PROBE_S = 2.0
+CONTROLLER_S = 8.0
+"""How long a controller is waited for: an election may be under way."""
+SKEW_MS = 5_000
+"""A clock that is this far from ours is wrong; an answer takes less."""
+BEHIND_MS = 10_000
+IMBALANCE_PERCENT = 10
+FULL, NEARLY_FULL = 0.03, 0.10
+"""Shares of a disk that are left."""
+THROTTLES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+
+
+def cluster_checks(talk: Talk) -> list[Finding]:
+    """All that is wrong with the cluster."""
+    topics = talk.cluster.topics()
+    led = is_led(talk)
+    parts = look_at(talk, topics, is_led=led)
+    found = [*_addresses(talk), *_partitions(talk, parts), *_placement(parts), *_leaders(parts)]
+    checks: tuple[Callable[[Talk], Iterator[Finding]], ...] = (_quorum, _features, _disks, _throttles)
+    if not led:
+        what = f"none answers within {CONTROLLER_S:.0f} s: no leader is elected, no topic is made or changed"
+        mend = (
+            "start controllers until more than half of the voters run (`moldau quorum status`); with ZooKeeper, look at"
+            " the end of the brokers' server.log, /controller and /controller_epoch"
+        )
+        found.append(Finding(ERROR, "controller", what, mend))
+        checks = (_features, _disks)
+    for check in checks:
+        found += _asked(check, talk)
+    return found
+
+
+def is_led(talk: Talk) -> bool:
+    """Whether a controller answers. It is asked over connections of its own: a broker that waits for one answers
+    nothing else meanwhile, and each check would wait for half a minute."""
+
+    with talk.apart(int(1000 * CONTROLLER_S)) as other:
+        try:
+            return other.ask(admin.reassignments)[0].code not in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT)
+        except UnsupportedApi:
+            return True
+        except (Refused, OSError):
+            return False
+
+
+def _asked(check: Callable[[Talk], Iterator[Finding]], talk: Talk) -> list[Finding]:
+    """What a check finds; a note when the cluster does not let us look."""
+    try:
+        return list(check(talk))
+    except UnsupportedApi:
+        return []
+    except (Refused, OSError) as error:
+        what = check.__name__.strip("_")
+        return [
+            Finding(
+                WARNING, what, f"could not be looked at: {error}", "look again; `moldau broker list` shows who serves"
+            )
+        ]
+
+
+# ---- this client's view
+
+
+def _addresses(talk: Talk) -> Iterator[Finding]:
+    """Who cannot be reached from here."""
+    asked = addresses(talk.bootstrap)
+    for host, port in asked:
+        if (why := _unreachable(host, port)) is not None:
+            mend = "start it, or take it out of --bootstrap-server"
+            yield Finding(WARNING, f"{host}:{port}", f"of the servers to ask, it does not answer: {why}", mend)
+    from_afar = not all(map(_is_loopback, (host for host, _ in asked)))
+    for id, one in sorted(talk.cluster.brokers().items()):
+        about, place = f"broker {id}", f"{one.host}:{one.port}"
+        if from_afar and _is_loopback(one.host):
+            what = f"tells clients to come to {place}, which is their own machine"
+            yield Finding(
+                ERROR, about, what, f"set advertised.listeners in broker {id}'s server.properties, start it again"
+            )
+        elif (why := _unreachable(one.host, one.port)) is not None:
+            what = f"tells clients to come to {place}, and cannot be reached there from here: {why}"
+            mend = "a firewall, a name or advertised.listeners in its server.properties is wrong, or it has just died"
+            yield Finding(ERROR, about, what, mend)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _unreachable(host: str, port: int) -> str | None:
+    try:
+        return why_not_kafka(host, port, PROBE_S)
+    except (OSError, ValueError, OverflowError) as error:
+        return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+# ---- partitions and brokers
+
+
+def _partitions(talk: Talk, parts: Sequence[PartitionState]) -> Iterator[Finding]:
+    alive = talk.cluster.client.view.brokers
+    held = Counter(id for one in parts for id in one.replicas)
+    for id in sorted(set(held) - set(alive)):
+        what = f"holds {held[id]} replicas and does not serve"
+        mend = (
+            f"start it (`moldau broker start {id}` where `moldau up` made it), or `moldau reassign plan --drain {id}`"
+        )
+        yield Finding(ERROR, f"broker {id}", what, mend)
+    offline = [one for one in parts if FILTERS["offline"](one)]
+    wanting = [one for one in parts if FILTERS["under_replicated"](one) and not FILTERS["offline"](one)]
+    short = [one for one in wanting if FILTERS["under_min_isr"](one)]
+    behind = [one for one in wanting if not FILTERS["under_min_isr"](one)]
+    if offline:
+        missing = sorted({id for one in offline for id in one.isr or one.replicas})
+        mend = (
+            f"start one of the brokers that were in sync: {some(missing)}; if they are lost for good, with what they "
+        )
+        mend += f"alone had: `moldau leader elect --type unclean --topic {offline[0].topic}`"
+        yield Finding(
+            ERROR, _names(offline), f"{len(offline)} partitions have no leader: nobody can read or write", mend
+        )
+    if short:
+        what = f"{len(short)} partitions have fewer replicas in sync than min.insync.replicas: acks=all is refused"
+        lost = sorted({id for one in short for id in one.replicas if id not in one.isr})
+        mend = f"bring brokers {some(lost)} back; `moldau topic describe --under-min-isr` shows all"
+        yield Finding(ERROR, _names(short), what, mend)
+    if behind:
+        what = f"{len(behind)} partitions have replicas that are not in sync"
+        mend = "wait while brokers catch up; `moldau topic describe --under-replicated --watch` shows whether they do"
+        yield Finding(WARNING, _names(behind), what, mend)
+    moving = [one for one in parts if FILTERS["moving"](one)]
+    if moving:
+        yield Finding(NOTE, _names(moving), f"{len(moving)} partitions are moving", "`moldau reassign list` shows them")
+
+
+def _names(parts: Sequence[PartitionState]) -> str:
+    return some([f"{one.topic}-{one.partition}" for one in parts])
+
+
+def _placement(parts: Sequence[PartitionState]) -> Iterator[Finding]:
+    """Topics that are made so that they cannot stay available."""
+    never = sorted({one.topic for one in parts if one.min_isr > one.factor})
+    for name in never[:3]:
+        what = "min.insync.replicas is more than it has replicas: acks=all is always refused"
+        yield Finding(
+            ERROR, name, what, f"`moldau config alter --topic {name} --set min.insync.replicas=1`, or more replicas"
+        )
+    tight = sorted({one.topic for one in parts if one.min_isr == one.factor > 1})
+    if tight:
+        what = "min.insync.replicas is as many as there are replicas: while any broker is down acks=all is refused"
+        mend = f"`moldau config alter --topic {tight[0]} --set min.insync.replicas=N`, one less than replicas"
+        yield Finding(WARNING, some(tight), what, mend)
+    single = sorted({one.topic for one in parts if one.factor == 1})
+    if single and len({id for one in parts for id in one.replicas}) > 1:
+        what = f"{len(single)} topics have one replica: they are away while its broker is"
+        yield Finding(NOTE, some(single), what, f"`moldau reassign plan --set-rf 3 --topic {single[0]}`")
+
+
+def _leaders(parts: Sequence[PartitionState]) -> Iterator[Finding]:
+    preferred = Counter(one.replicas[0] for one in parts if one.replicas)
+    astray = Counter(one.replicas[0] for one in parts if one.replicas and one.leader not in (one.replicas[0], -1))
+    for id, count in sorted(astray.items()):
+        percent = 100 * count / preferred[id]
+        if percent > IMBALANCE_PERCENT:
+            what = f"others lead {count} of the {preferred[id]} partitions that it should ({percent:.0f} %)"
+            yield Finding(WARNING, f"broker {id}", what, "`moldau leader elect --all`, once it is in sync")
+
+
+# ---- controllers, features, disks
+
+
+def _quorum(talk: Talk) -> Iterator[Finding]:
+    try:
+        outcome, part = talk.ask(admin.describe_quorum)
+    except UnsupportedApi:
+        yield Finding(
+            NOTE,
+            "ZooKeeper",
+            "the cluster keeps its metadata there; Kafka 4 does not",
+            "docs/migration.md: `moldau migrate`",
+        )
+        return
+    if part is None or outcome.code is not Code.NONE or part.leader_id < 0:
+        what = f"no controller leads the metadata log ({outcome.code.name}): no leader is elected, no topic is made"
+        yield Finding(
+            ERROR,
+            "controller",
+            what,
+            "start controllers until more than half of the voters run; `moldau quorum status`",
+        )
+        return
+    voters = part.current_voters
+    if len(voters) % 2 == 0:
+        what = f"{len(voters)} controllers vote: one more or less survives as many failures or more"
+        yield Finding(NOTE, "controllers", what, "`moldau quorum add-controller` or `remove-controller`")
+    leader = next((one for one in voters if one.replica_id == part.leader_id), None)
+    stamp = leader.last_caught_up_timestamp if leader is not None else -1
+    if stamp <= 0:
+        return
+    ahead_ms = stamp - int(time.time() * 1000)
+    if abs(ahead_ms) > SKEW_MS:
+        way = "ahead of" if ahead_ms > 0 else "behind"
+        what = f"its clock is {abs(ahead_ms) / 1000:.0f} s {way} the one here: retention and --from by time go wrong"
+        yield Finding(
+            WARNING, f"controller {part.leader_id}", what, "set the clocks by NTP: `timedatectl`, `chronyc tracking`"
+        )
+    for one in voters:
+        late_ms = stamp - one.last_caught_up_timestamp
+        if one.replica_id != part.leader_id and (one.last_caught_up_timestamp < 0 or late_ms > BEHIND_MS):
+            since = f"for {late_ms / 1000:.0f} s" if one.last_caught_up_timestamp >= 0 else "at all"
+            what = f"has not kept up with the metadata log {since}: it is down, or cannot reach {part.leader_id}"
+            yield Finding(ERROR, f"controller {one.replica_id}", what, "start it; `moldau quorum status` shows its lag")
+
+
+def _features(talk: Talk) -> Iterator[Finding]:
+    found = talk.ask(describe_features)
+    for name, level in sorted(found.in_force.items()):
+        highest = found.supported.get(name, (0, level))[1]
+        if name == "metadata.version" and level < highest:
+            what = f"is at level {level}, all that is asked here support {highest}"
+            mend = f"once no older release will be needed: `moldau feature upgrade {name} --dry-run`"
+            yield Finding(NOTE, name, what, mend)
+
+
+def _disks(talk: Talk) -> Iterator[Finding]:
+    for id, directories in talk.ask(admin.describe_log_dirs, sorted(talk.cluster.brokers())).items():
+        for one in directories:
+            about = f"broker {id} {one.log_dir}"
+            if one.error_code != Code.NONE:
+                what = f"the log directory is offline: {Code(one.error_code).name}"
+                yield Finding(
+                    ERROR,
+                    about,
+                    what,
+                    f"see the end of broker {id}'s server.log; mend the disk, start the broker again",
+                )
+            elif one.total_bytes > 0 and one.usable_bytes < NEARLY_FULL * one.total_bytes:
+                share = one.usable_bytes / one.total_bytes
+                what = f"{100 * share:.0f} % of the disk is left"
+                mend = f"`moldau broker describe {id}`; `moldau config alter --topic NAME --set retention.ms=..`"
+                yield Finding(ERROR if share < FULL else WARNING, about, what, mend)
+
+
+def _throttles(talk: Talk) -> Iterator[Finding]:
+    """Throttles that a move left behind."""
+    if talk.ask(admin.reassignments)[1]:
+        return
+    places = [Resource(ResourceType.BROKER, str(id)) for id in sorted(talk.cluster.brokers())]
+    for place, (_, entries) in talk.ask(admin.describe_configs, places, keys=THROTTLES, synonyms=False).items():
+        for key, entry in sorted(entries.items()):
+            if key in THROTTLES and entry.source in (Source.BROKER, Source.ALL_BROKERS):
+                what = f"{key} is {entry.value}, and nothing moves: replicas catch up no faster"
+                mend = f"`moldau config alter --broker {place.name} --unset {key} --yes`"
+                yield Finding(WARNING, f"broker {place.name}", what, mend)

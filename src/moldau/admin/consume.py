@@ -1,0 +1,308 @@
+"""``moldau consume`` and ``moldau tail``: records of topics, to the ends that they have now, or as they come.
+
+Alone, from a place; or as a member of a group, which remembers where it was. What is committed for a group is what was
+printed, however the command ends. Read next: record_text.py (formats), starting.py (places).
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from moldau.admin.asking import Talk, refused
+from moldau.admin.completing import groups as complete_groups
+from moldau.admin.completing import topics as complete_topics
+from moldau.admin.options import SERVERS, F, refuse
+from moldau.admin.output import note
+from moldau.admin.record_text import COLUMNS, FORMATS, printer
+from moldau.admin.starting import PLACE, Place, offsets
+
+if TYPE_CHECKING:
+    from moldau.client.consumer import Chunk, Consumer
+    from moldau.terms import TopicPartition
+    from moldau.wire.batch import Record
+
+POLL_MS = 200
+LOOK_S = 10.0
+"""How often topics are asked for new partitions."""
+TAILED = "timestamp,partition,offset,key,value"
+
+
+class Read(TypedDict):
+    """What the options of both commands say."""
+
+    columns: tuple[str, ...]
+    most: int | None
+    group: str | None
+    grep: str | None
+    key: str | None
+    header: str | None
+    committed: bool
+    output: str
+
+
+def READ(command: F) -> F:
+    """The options of both commands."""
+    for option in reversed(
+        (
+            click.option("-n", "--max", "most", type=click.IntRange(min=1), metavar="N", help="End after N records."),
+            click.option(
+                "-g", "--group", metavar="ID", shell_complete=complete_groups, help="Share as a member of a group."
+            ),
+            click.option("--grep", metavar="REGEX", help="Only where key or value match."),
+            click.option("-k", "--key", help="Only with this key."),
+            click.option("-H", "--header", metavar="KEY[=VALUE]", help="Only with this header."),
+            click.option(
+                "--committed", is_flag=True, help="Leave out records of transactions that are open or aborted."
+            ),
+            click.option(
+                "-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="How to print."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _columns(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in COLUMNS:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(COLUMNS)}", context, parameter)
+    return names
+
+
+@click.command()
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:PARTITIONS]...", shell_complete=complete_topics)
+@click.option("--from", "place", type=PLACE, default="earliest", show_default=True, help="Where to begin.")
+@click.option("--follow", is_flag=True, help="Do not end where the topics end now.")
+@click.option("--columns", default="value", show_default=True, callback=_columns, help="Of text, with commas between.")
+@READ
+@SERVERS
+def consume(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool, **wish: Unpack[Read]) -> None:
+    """Read records of TOPICS from a place to where they end now.
+
+    \b
+    moldau consume orders
+    moldau consume orders:0 --from 10 --max 5 --columns offset,key,value
+    moldau consume orders --from -10m --grep paid -o json
+    moldau consume orders --group billing --max 100
+    """
+    _read(topics, bootstrap, place, follow, wish)
+
+
+@click.command()
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:PARTITIONS]...", shell_complete=complete_topics)
+@click.option("--from", "place", type=PLACE, default="latest", show_default=True, help="Where to begin.")
+@click.option("--columns", default=TAILED, show_default=True, callback=_columns, help="Of text, with commas between.")
+@READ
+@SERVERS
+def tail(topics: tuple[str, ...], bootstrap: str, place: Place, **wish: Unpack[Read]) -> None:
+    """Follow the records of TOPICS as they come, until Ctrl-C.
+
+    \b
+    moldau tail orders
+    moldau tail orders --from -10m --grep 'paid|refund'
+    moldau tail orders --from -5 --max 5 -o hex
+    """
+    _read(topics, bootstrap, place, True, wish)
+
+
+def _read(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool, wish: Read) -> None:
+    keep = _filter(wish)
+    stop = _Stop()
+    with Talk(bootstrap) as talk:
+        reading = _Reading(talk, _consumer(talk, wish, latest=place.kind == "latest"), wish, keep)
+        try:
+            if wish["group"] is not None:
+                reading.join(topics, place)
+            else:
+                reading.assign(topics, place)
+            reading.run(follow, stop)
+        except BaseException:
+            reading.go_back_to_what_was_written()
+            raise
+        finally:
+            reading.close()
+    matched = f", {reading.seen} looked at" if reading.seen != reading.printed else ""
+    note(f"{reading.printed} records{matched}.")
+
+
+class _Stop:
+    """Set by Ctrl-C; a second one ends at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        try:
+            signal.signal(signal.SIGINT, self._interrupted)
+        except ValueError:  # not in the main thread
+            return
+
+    def _interrupted(self, *_: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+class _Reading:
+    """A consumer, what it has printed, and where it ends."""
+
+    def __init__(self, talk: Talk, consumer: Consumer, wish: Read, keep: Callable[[Record], bool]) -> None:
+        self.talk = talk
+        self.seen = self.printed = 0
+        self._keep = keep
+        self._most: int | None = wish["most"]
+        self._write = printer(wish["output"], wish["columns"])
+        self._consumer = consumer
+        self._ends: dict[TopicPartition, int] = {}
+        self._written: dict[TopicPartition, int] = {}
+        """Where each partition goes on after all that has left this process."""
+        self._topics: list[str] = []
+        self._look_at = time.monotonic() + LOOK_S
+
+    def assign(self, topics: tuple[str, ...], place: Place) -> None:
+        """Read these partitions alone."""
+        asked = sorted({one for text in topics for one in self.talk.partitions(text)})
+        self._consumer.assign(offsets(self.talk, asked, place))
+        self._topics = [text for text in topics if ":" not in text]
+
+    def join(self, topics: tuple[str, ...], place: Place) -> None:
+        """Read as a member of the group."""
+        if split := [text for text in topics if ":" in text]:
+            refuse(f"{split[0]}: a group shares partitions out itself; name topics only")
+        if place.kind not in ("earliest", "latest"):
+            refuse("a group goes on where it was: --from is earliest or latest, for what it never committed")
+        self.talk.existing(topics)
+        self.talk.cluster.run(self._consumer.subscribe(topics))
+
+    def run(self, follow: bool, stop: _Stop) -> None:
+        """Print what comes, until it is enough."""
+        while not stop.asked:
+            self._written = {one: self._consumer.position(one) for one in self._consumer.assignment}
+            chunks = self.talk.cluster.run(self._consumer.poll(POLL_MS))
+            for at, chunk in enumerate(chunks):
+                if not self._print(chunk, stop):
+                    for later in chunks[at + 1 :]:
+                        self._go_back(later.partition, later.offset)
+                    sys.stdout.flush()
+                    return
+            sys.stdout.flush()
+            if not follow and not chunks and self._is_at_end():
+                return
+            if follow and self._topics and time.monotonic() > self._look_at:
+                self._take_new_partitions()
+
+    def go_back_to_what_was_written(self) -> None:
+        """Forget what was polled since: whoever reads our output may never get it, so it is not to be committed."""
+        from moldau.client.reading import LATEST
+
+        for one in self._consumer.assignment:
+            self._consumer.seek(one, self._written.get(one, LATEST))
+
+    def close(self) -> None:
+        """Leave, committing what was printed where a group is to remember it."""
+        if self._consumer.member is not None:
+            self.talk.cluster.run(self._consumer.close())
+
+    def _print(self, chunk: Chunk, stop: _Stop) -> bool:
+        """Whether to go on."""
+        from moldau.terms import Code
+
+        if chunk.fetched.code is not Code.NONE:
+            refused(f"{chunk.partition} at offset {chunk.offset}", chunk.fetched.code)
+        for record in chunk.records(self._consumer.options.isolation):
+            self.seen += 1
+            if self._keep(record):
+                self._write(chunk.partition, record)
+                self.printed += 1
+            if stop.asked or self.printed == self._most:
+                self._go_back(chunk.partition, record.offset + 1)
+                return False
+        return True
+
+    def _go_back(self, partition: TopicPartition, offset: int) -> None:
+        if partition in self._consumer.assignment:
+            self._consumer.seek(partition, offset)
+
+    def _is_at_end(self) -> bool:
+        """Whether all partitions were read to where they ended when they were first looked at."""
+        from moldau.client.reading import LATEST
+
+        mine = self._consumer.assignment
+        if not mine:
+            return False
+        new = {one: LATEST for one in mine if one not in self._ends}
+        if new:
+            found = self.talk.cluster.offsets(new, isolation=self._consumer.options.isolation)
+            self._ends.update((one, found[one].offset) for one in new)
+        return all(self._consumer.position(one) >= self._ends[one] for one in mine)
+
+    def _take_new_partitions(self) -> None:
+        """Begin to read what topics have got since, from its first record on."""
+        from moldau.client.reading import EARLIEST
+        from moldau.terms import TopicPartition
+
+        self._look_at = time.monotonic() + LOOK_S
+        mine = {one: self._consumer.position(one) for one in self._consumer.assignment}
+        known = self.talk.cluster.topics(self._topics)
+        there = {TopicPartition(name, number) for name, topic in known.items() for number in topic.partitions}
+        if new := there - set(mine):
+            note(f"new partitions: {', '.join(map(str, sorted(new)))}")
+            self._consumer.assign({**mine, **dict.fromkeys(new, EARLIEST)})
+
+
+def _consumer(talk: Talk, wish: Read, *, latest: bool) -> Consumer:
+    from moldau.admin.client_config import BadClientConfig
+    from moldau.client.consumer import Consumer, ConsumerOptions
+    from moldau.client.membership import GroupOptions
+    from moldau.client.reading import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+
+    config = talk.config
+    try:
+        isolation = config.one_of("isolation.level", ("read_uncommitted", "read_committed"), "read_uncommitted")
+        group = None
+        if wish["group"] is not None:
+            group = GroupOptions(
+                group_id=wish["group"],
+                instance_id=config.text("group.instance.id") or None,
+                session_timeout_ms=config.integer("session.timeout.ms", 45_000),
+                rack=config.text("client.rack") or None,
+            )
+        options = ConsumerOptions(
+            group=group,
+            reset=LATEST if latest else EARLIEST,
+            isolation=READ_COMMITTED if wish["committed"] or isolation == "read_committed" else READ_UNCOMMITTED,
+            max_bytes=config.integer("fetch.max.bytes", 50 << 20),
+            partition_max_bytes=config.integer("max.partition.fetch.bytes", 1 << 20),
+            min_bytes=config.integer("fetch.min.bytes", 1),
+            max_wait_ms=config.integer("fetch.max.wait.ms", 100),
+            rack=config.text("client.rack"),
+        )
+    except BadClientConfig as error:
+        refuse(f"--command-config {error}")
+    return Consumer(talk.cluster.client, options)
+
+
+def _filter(wish: Read) -> Callable[[Record], bool]:
+    """Whether a record is wanted."""
+    key = None if wish["key"] is None else wish["key"].encode()
+    name, equals, value = (wish["header"] or "").partition("=")
+    try:
+        pattern = None if wish["grep"] is None else re.compile(wish["grep"].encode())
+    except re.error as error:
+        refuse(f"--grep {wish['grep']}: {error}")
+
+    def keep(record: Record) -> bool:
+        if key is not None and record.key != key:
+            return False
+        if name and not any(k == name and (not equals or v == value.encode()) for k, v in record.headers):
+            return False
+        return pattern is None or any(pattern.search(data) for data in (record.key, record.value) if data is not None)
+
+    return keep

@@ -1,0 +1,157 @@
+"""What can be wrong with a node's server.properties, or with a client's file, on the machine where they are used.
+
+No cluster need run. Read next: doctor.py, cluster_checks.py.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+
+from moldau.admin.advice import nearest
+from moldau.admin.client_config import BadClientConfig, read_client_config
+from moldau.admin.findings import ERROR, NOTE, WARNING, Finding, some
+from moldau.broker import formatting
+from moldau.broker.config import NodeConfig, load
+from moldau.broker.formatting import FormatRefused
+from moldau.runtime.disk import RealDisk
+from moldau.terms.broker_config import BROKER_KEYS
+from moldau.terms.config_key import ConfigError
+from moldau.terms.properties import read_properties
+
+OF_NODES = frozenset({"process.roles", "node.id", "broker.id", "listeners", "log.dirs", "log.dir", "zookeeper.connect"})
+"""A file with any of these is a node's."""
+CONNECT_S = 1.0
+FULL, NEARLY_FULL = 0.03, 0.10
+
+
+def file_checks(path: str) -> tuple[list[Finding], str | None]:
+    """All that is wrong with a file; and the servers that it names, when it is a client's."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    except OSError as error:
+        return [
+            Finding(ERROR, path, f"cannot be read: {error.strerror}", "name a server.properties or a client's file")
+        ], None
+    except UnicodeDecodeError:
+        return [Finding(ERROR, path, "is no text file", "name a server.properties or a client's file")], None
+    if not OF_NODES & set(read_properties(text)):
+        return _client(path)
+    try:
+        config = load(text)
+    except ConfigError as error:
+        return [Finding(ERROR, path, str(error), "docs/configuration.md says what is allowed")], None
+    return [*_keys(path, config), *_folders(config), *_network(config), *_durability(path, config)], None
+
+
+def _client(path: str) -> tuple[list[Finding], str | None]:
+    try:
+        config = read_client_config(path)
+    except BadClientConfig as error:
+        return [Finding(ERROR, path, str(error).removeprefix(f"{path}: "), "see docs/cli.md")], None
+    found = []
+    if config.unused:
+        what = f"not used by any command: {some(config.unused)}"
+        found.append(Finding(NOTE, path, what, "other clients may use them"))
+    servers = config.text("bootstrap.servers")
+    if not servers:
+        found.append(Finding(WARNING, path, "bootstrap.servers is not set", "set it, or give --bootstrap-server"))
+    return found, servers or None
+
+
+def _keys(path: str, config: NodeConfig) -> Iterator[Finding]:
+    for key in config.unknown:
+        near = nearest(key, BROKER_KEYS)
+        yield Finding(WARNING, path, f"{key} is no setting of a broker", near or "take it out")
+    if config.without_effect:
+        yield Finding(NOTE, path, f"without effect here: {some(config.without_effect)}", "nothing need be done")
+
+
+def _folders(config: NodeConfig) -> Iterator[Finding]:
+    disk = RealDisk()
+    for folder in sorted({config.metadata_dir, *config.log_dirs}):
+        parent = folder
+        while parent and not os.path.isdir(parent):
+            parent = os.path.dirname(parent.rstrip("/")) or ("/" if parent.startswith("/") else ".")
+        if not os.access(parent, os.W_OK):
+            yield Finding(
+                ERROR,
+                folder,
+                "this user may not write there",
+                f"chown it, or run the node as its owner (`ls -ld {parent}`)",
+            )
+        usage = shutil.disk_usage(parent)
+        share = usage.free / usage.total if usage.total else 1.0
+        if share < NEARLY_FULL:
+            mend = "make room, or name another disk in log.dirs"
+            yield Finding(ERROR if share < FULL else WARNING, folder, f"{100 * share:.0f} % of the disk is left", mend)
+    if config.on_zookeeper:
+        return
+    try:
+        said, sound = formatting.describe(config, disk)
+    except (FormatRefused, OSError, ValueError) as error:
+        yield Finding(
+            ERROR, "meta.properties", str(error), "`moldau storage info -c FILE`; format the folder anew if it is lost"
+        )
+        return
+    if not sound:
+        problems = [line.strip() for line in said.partition("Found problem")[2].splitlines()[1:] if line.strip()]
+        mend = "`moldau storage format -t CLUSTER_ID -c FILE` (`moldau storage random-uuid` draws an id)"
+        yield Finding(ERROR, "log.dirs", some(problems) or "not formatted", mend)
+
+
+def _network(config: NodeConfig) -> Iterator[Finding]:
+    for one in config.advertised:
+        if one.host in ("127.0.0.1", "localhost", "::1"):
+            what = f"clients and brokers elsewhere are told to come to {one.host}:{one.port}, their own machine"
+            yield Finding(NOTE, f"listener {one.name}", what, "set advertised.listeners, unless all of them run here")
+    peers = {id: place for id, place in config.voters.items() if id != config.node_id}
+    for id, (host, port) in sorted(peers.items()):
+        if (why := _why_not(host, port)) is not None:
+            what = f"{host}:{port} of controller.quorum.voters cannot be reached from here: {why}"
+            yield Finding(WARNING, f"controller {id}", what, "start it, or correct its address")
+    if len(config.voters) % 2 == 0 and config.voters:
+        what = f"{len(config.voters)} voters survive no more failures than {len(config.voters) - 1}"
+        yield Finding(NOTE, "controller.quorum.voters", what, "an odd number is better")
+    if config.is_controller and config.voters and config.node_id not in config.voters:
+        what = f"this controller is node {config.node_id}, and not among the voters {some(sorted(config.voters))}"
+        yield Finding(
+            ERROR, "controller.quorum.voters", what, "the same list, with all controllers, is in every node's file"
+        )
+    if config.on_zookeeper:
+        servers = str(config["zookeeper.connect"]).partition("/")[0].split(",")
+        down = [
+            one
+            for one in servers
+            if _why_not(one.rpartition(":")[0] or one, int(one.rpartition(":")[2] or 2181)) is not None
+        ]
+        if down:
+            severity = ERROR if len(down) > len(servers) // 2 else WARNING
+            yield Finding(
+                severity, "zookeeper.connect", f"cannot be reached from here: {some(down)}", "start ZooKeeper there"
+            )
+
+
+def _why_not(host: str, port: int) -> str | None:
+    try:
+        with socket.create_connection((host, port), CONNECT_S):
+            return None
+    except (OSError, ValueError, OverflowError) as error:
+        return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _durability(path: str, config: NodeConfig) -> Iterator[Finding]:
+    if not config.is_broker:
+        return
+    needed, made = int(config["min.insync.replicas"]), int(config["default.replication.factor"])
+    if needed > made > 1:
+        what = (
+            f"min.insync.replicas={needed} is more than default.replication.factor={made}: acks=all is always refused"
+        )
+        yield Finding(ERROR, path, what, "lower the first or raise the second")
+    if config["unclean.leader.election.enable"]:
+        what = "unclean.leader.election.enable=true: acknowledged records are given up for availability"
+        yield Finding(WARNING, path, what, "set it to false, and for single topics where loss does not matter")

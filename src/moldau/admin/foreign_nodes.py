@@ -1,0 +1,153 @@
+"""Brokers that ``moldau up`` did not start: what speaks against a stop, and a stop or a roll by somebody's command.
+
+No Kafka request stops a broker: whoever runs on its machine does, with SIGTERM. Here is said what that would do, the
+command is run, and its effect waited for. Standard requests only, so that it works on any Kafka cluster.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from moldau.admin.asking import IN_PROGRESS, Talk, note
+from moldau.admin.brokers import active_controller
+from moldau.admin.main import fail
+from moldau.admin.rolling import Progress, filled, listed, run_command, safe_order
+from moldau.client import admin
+from moldau.client.admin import Resource, ResourceType
+from moldau.client.sync import Cluster, Refused
+from moldau.client.view import Broker, Topic
+from moldau.image.leaving import Stand, hindrances
+
+LOOK_S = 0.2
+
+
+def reasons_against(client: Cluster, id: int) -> list[str]:
+    """What would become unavailable, or take no acks=all, if the broker stopped now."""
+    topics: dict[str, Topic] = client.topics()
+    wanted = [Resource(ResourceType.TOPIC, name) for name in topics]
+    answers = client.run(admin.describe_configs(client.client, wanted, keys=["min.insync.replicas"])) if wanted else {}
+
+    def min_isr(name: str) -> int:
+        _, entries = answers.get(Resource(ResourceType.TOPIC, name), (None, {}))
+        entry = entries.get("min.insync.replicas")
+        return int(entry.value or 1) if entry is not None else 1
+
+    return hindrances(id, stands(topics), min_isr)
+
+
+def stands(topics: Mapping[str, Topic]) -> Iterator[Stand]:
+    """Every partition with its replicas and who of them is in sync."""
+    for name, topic in topics.items():
+        for number, part in topic.partitions.items():
+            yield name, number, part.replicas, part.isr
+
+
+def stop_foreign(
+    bootstrap: str, id: int, *, check: bool, force: bool, wait: bool, command: str | None, timeout_s: float
+) -> None:
+    """Say what speaks against a stop; run the command that stops the broker, or say what to run; wait until it went."""
+    with Talk(bootstrap) as talk:
+        broker = _broker(talk, id)
+        text = None if command is None else filled(command, id, broker.host, broker.port)
+        reasons = reasons_against(talk.cluster, id)
+        for reason in reasons:
+            note(reason)
+        if check or (reasons and not force):
+            print(f"broker {id} " + ("had better not be stopped." if reasons else "can be stopped."))
+            raise SystemExit(1 if reasons else 0)
+        if text is None:
+            print(
+                f"on {broker.host}, where broker {id} runs: send it SIGTERM, as `systemctl stop` and"
+                " kafka-server-stop.sh do (never kill -9); others lead before it goes."
+            )
+            if not wait:
+                return
+        elif (status := run_command(text)) != 0:
+            fail(f"`{text}` ended with {status}")
+        _wait_until_it_went(talk, id, timeout_s)
+
+
+def roll_foreign(bootstrap: str, command: str, *, force: bool, timeout_s: float, state: Path) -> None:
+    """Restart every broker in turn by a command; the next one only when all replicas are in sync again."""
+    with Talk(bootstrap) as talk:
+        brokers = talk.cluster.brokers()
+        progress = Progress(state, talk.cluster.cluster_id() or "")
+        order = safe_order(brokers, (), active_controller(talk, talk.ask(admin.describe_cluster).controller_id))
+        if progress.done:
+            note(f"going on with the roll of which {state} tells: restarted before: {listed(progress.done)}")
+        for id in order:
+            if id not in progress.done:
+                _restart(talk, brokers[id], command, force=force, timeout_s=timeout_s)
+                progress.restarted(id)
+        progress.finished()
+    print("every broker was restarted.")
+
+
+def _restart(talk: Talk, broker: Broker, command: str, *, force: bool, timeout_s: float) -> None:
+    id = broker.node_id
+    deadline = time.monotonic() + timeout_s
+    while (reasons := reasons_against(talk.cluster, id)) and not force and time.monotonic() < deadline:
+        time.sleep(LOOK_S)  # no request tells of a change in what brokers know
+    for reason in reasons:
+        note(reason)
+    if reasons and not force:
+        fail(f"the roll ends before broker {id}: partitions would suffer (--force goes on)")
+    text = filled(command, id, broker.host, broker.port)
+    print(f"broker {id}: {text}", flush=True)
+    started = time.monotonic()
+    status = run_command(text)
+    if status != 0:
+        fail(f"the roll ends at broker {id}: `{text}` ended with {status}; the same command goes on with it")
+    if not _until(lambda: _is_back(talk, broker), timeout_s):
+        fail(f"the roll ends at broker {id}: it is not back, or not in sync, after {timeout_s:g} s", IN_PROGRESS)
+    print(f"broker {id}: back and in sync after {time.monotonic() - started:.1f} s", flush=True)
+
+
+def _is_back(talk: Talk, broker: Broker) -> bool:
+    """Whether it is registered, listens, and nothing is out of sync in the whole cluster."""
+    if broker.node_id not in talk.cluster.brokers():
+        return False
+    with socket.create_connection((broker.host, broker.port), timeout=5):
+        pass
+    return all(len(isr) == len(replicas) for _, _, replicas, isr in stands(talk.cluster.topics()))
+
+
+def _wait_until_it_went(talk: Talk, id: int, timeout_s: float) -> None:
+    """Until the broker leads nothing and is gone, telling how many partitions it still leads."""
+    started, told = time.monotonic(), -1
+
+    def gone() -> bool:
+        nonlocal told
+        led = sum(part.leader == id for topic in talk.cluster.topics().values() for part in topic.partitions.values())
+        if led != told:
+            print(f"broker {id}: {led} partition(s) led", flush=True)
+            told = led
+        return not led and id not in talk.cluster.brokers()
+
+    if not _until(gone, timeout_s):
+        note(f"broker {id} has not gone after {timeout_s:g} s: {told} partition(s) led; nothing is called off")
+        raise SystemExit(IN_PROGRESS)
+    print(f"broker {id}: gone after {time.monotonic() - started:.1f} s", flush=True)
+
+
+def _broker(talk: Talk, id: int) -> Broker:
+    brokers = talk.cluster.brokers()
+    if id not in brokers:
+        fail(f"broker {id} is not alive; alive are {listed(sorted(brokers))}")
+    return brokers[id]
+
+
+def _until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Whether the condition came about in time; that nobody answers for a while is part of a restart."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        try:
+            if condition():
+                return True
+        except (OSError, Refused):
+            pass
+        time.sleep(LOOK_S)  # no request tells that a broker is back, or knows more
+    return False

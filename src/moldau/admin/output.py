@@ -1,0 +1,160 @@
+"""How answers are printed: tables for people, JSON, YAML and tabs for scripts; colour only on a terminal.
+
+Rows are mappings; a script sees every field of them, a table those that are named. Nothing is ever cut off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+Row = Mapping[str, object]
+
+FORMATS = ("text", "wide", "json", "yaml", "tsv")
+_BARE = re.compile(r"[A-Za-z/_][A-Za-z0-9_./:+@-]*\Z")
+_WORDS_OF_YAML = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+_COLOURS = {"red": "31", "yellow": "33", "green": "32", "bold": "1"}
+_ALARMS = {
+    "red": frozenset({"offline", "gone", "error", "failed", "under-min-isr", "DIVERGED", "MISSING", "UNREACHABLE"}),
+    "yellow": frozenset({"under-replicated", "at-min-isr", "fenced", "warning", "moving", "LAGGING", "Empty"}),
+}
+
+
+def show(rows: Sequence[Row], output: str, columns: Iterable[str], wide: Iterable[str] = ()) -> None:
+    """Rows as a table (``wide``: with more columns), as JSON or YAML (a list), or with tabs between.
+
+    Lists in cells are joined with commas.
+    """
+    if output == "json":
+        print(json.dumps(list(rows), indent=2))
+    elif output == "yaml":
+        print(yaml(list(rows)))
+    else:
+        names = [*columns, *(wide if output == "wide" else ())]
+        print(table(rows, names) if output != "tsv" else tabs(rows, names))
+
+
+def show_one(thing: Row, output: str) -> bool:
+    """Print a thing that is no list of rows, as JSON or YAML; False when the format is for tables."""
+    if output == "json":
+        print(json.dumps(thing, indent=2))
+    elif output == "yaml":
+        print(yaml(thing))
+    else:
+        return False
+    return True
+
+
+def tabs(rows: Iterable[Row], names: Sequence[str]) -> str:
+    """A line for each row, with tabs between cells, below a line of names."""
+    lines = [[_head(name) for name in names], *([cell(row.get(name)) for name in names] for row in rows)]
+    return "\n".join("\t".join(re.sub(r"[\t\r\n]", " ", one) for one in line) for line in lines)
+
+
+def table(rows: Iterable[Row], names: Sequence[str]) -> str:
+    """Rows below each other, each column as wide as its widest cell; numbers are set to the right."""
+    columns: list[list[str]] = []
+    numbers: list[bool] = []
+    rows = list(rows)
+    for name in names:
+        values = [row.get(name) for row in rows]
+        columns.append([_head(name), *map(cell, values)])
+        numbers.append(any(_is_number(one) for one in values) and all(one is None or _is_number(one) for one in values))
+    widths = [max(map(len, column)) for column in columns]
+    coloured = is_coloured()
+    lines = []
+    for at, line in enumerate(zip(*columns, strict=True)):
+        cells = [
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, numbers, strict=True)
+        ]
+        text = "  ".join(cells).rstrip()
+        lines.append(_painted(text, line, at == 0) if coloured else text)
+    return "\n".join(lines)
+
+
+def cell(value: object) -> str:
+    """A value in a table."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value)) or "-"
+    if isinstance(value, dict):
+        return ",".join(f"{key}={one}" for key, one in value.items()) or "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def note(text: str) -> None:
+    """Progress and advice: for people, so not among what a script reads."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def is_coloured() -> bool:
+    """Whether to colour: on a terminal that can, unless NO_COLOR says otherwise."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def watch(draw: Callable[[], object], every_s: float | None) -> None:
+    """Draw once; or, with seconds given, again and again on a cleared screen until Ctrl-C, which ends it well."""
+    if every_s is None:
+        draw()
+        return
+    try:
+        while True:
+            if sys.stdout.isatty():
+                sys.stdout.write("\x1b[H\x1b[2J")
+                print(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends")
+            draw()
+            sys.stdout.flush()
+            time.sleep(every_s)
+    except KeyboardInterrupt:
+        raise SystemExit(0) from None
+
+
+def yaml(value: object, indent: str = "") -> str:
+    """A value of JSON's kinds as YAML, in block style."""
+    if isinstance(value, Mapping):
+        lines = [f"{indent}{_word(str(key))}:{_below(one, indent)}" for key, one in value.items()]
+        return "\n".join(lines) or f"{indent}{{}}"
+    if isinstance(value, (list, tuple)):
+        lines = []
+        for one in value:
+            block = yaml(one, f"{indent}  ")
+            lines.append(f"{indent}- {block[len(indent) + 2 :]}")
+        return "\n".join(lines) or f"{indent}[]"
+    return indent + _scalar(value)
+
+
+def _below(value: object, indent: str) -> str:
+    if isinstance(value, (Mapping, list, tuple)) and value:
+        deeper = indent if isinstance(value, (list, tuple)) else f"{indent}  "
+        return "\n" + yaml(value, deeper)
+    return " " + yaml(value)
+
+
+def _scalar(value: object) -> str:
+    return _word(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _word(text: str) -> str:
+    return text if _BARE.match(text) and text.lower() not in _WORDS_OF_YAML and text[-1] != ":" else json.dumps(text)
+
+
+def _head(name: str) -> str:
+    return name.replace("_", "-").upper()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _painted(text: str, cells: Iterable[str], head: bool) -> str:
+    words = set(cells)
+    colour = "bold" if head else next((name for name, alarms in _ALARMS.items() if words & alarms), None)
+    return text if colour is None else f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"

@@ -1,0 +1,226 @@
+"""``moldau produce``: writes records from standard input, a file or the command line.
+
+A record a line, taken as they come: what is there is written when no more comes at once. Ends with how many records the
+cluster took; a record that cannot be read ends it before anything behind it is written.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
+
+import click
+
+from moldau.admin.asking import Talk, refused
+from moldau.admin.completing import topics as complete_topics
+from moldau.admin.main import INTERRUPTED, fail, reason
+from moldau.admin.options import SERVERS, pairs, refuse
+from moldau.admin.output import note
+
+if TYPE_CHECKING:
+    from moldau.admin.record_text import Wish
+    from moldau.client.feeding import Feed
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
+READ_BYTES = 256 << 10
+LINE_BYTES_MAX = 64 << 20
+LINGER_S = 0.01
+
+
+class Written(TypedDict):
+    """What is written, and how, as the options say it."""
+
+    kind: str
+    separator: str
+    key: str | None
+    headers: tuple[str, ...]
+    partition: int | None
+    null: str | None
+    acks: str | None
+    compression: str | None
+
+
+class BadRecord(Exception):
+    """Input that is no record; the text says which and why."""
+
+
+@click.command()
+@click.argument("topic", shell_complete=complete_topics)
+@click.option(
+    "-m", "--message", "messages", multiple=True, help="A value to write, instead of standard input; repeat it."
+)
+@click.option("-f", "--file", "path", type=click.Path(dir_okay=False), help="Read records from here.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["value", "key-value", "json", "hex", "raw"]),
+    default="value",
+    show_default=True,
+    help="What a line is; raw: all of the input is one record.",
+)
+@click.option("-s", "--separator", default="\t", show_default="tab", help="Between key and value.")
+@click.option("-k", "--key", help="The key of every record.")
+@click.option("-H", "--header", "headers", metavar="KEY=VALUE", multiple=True, help="Of every record; repeat it.")
+@click.option("-p", "--partition", type=click.IntRange(min=0), help="Write there; otherwise keys decide.")
+@click.option("--null", "null", metavar="WORD", help="A value (or key) that is this is none: a tombstone.")
+@click.option(
+    "--acks", type=click.Choice(list(ACKS)), help="Who must have it: all in sync (default), the leader, nobody."
+)
+@click.option("-z", "--compression", type=click.Choice(CODECS), help="How batches are compressed (none).")
+@SERVERS
+def produce(topic: str, bootstrap: str, messages: tuple[str, ...], path: str | None, **wish: Unpack[Written]) -> None:
+    """Write records to TOPIC: a line of standard input is one record.
+
+    With acks=all each record is written once, whatever connections break. Exit 1 when any was not written.
+
+    \b
+    printf 'one\\ntwo\\n' | moldau produce orders
+    moldau produce orders -m hello --key customer-7 --header source=shop
+    printf '7:paid\\n' | moldau produce orders --format key-value --separator :
+    moldau consume orders -o json | moldau produce orders-copy --format json
+    """
+    if messages and path is not None:
+        refuse("--message and --file are both what to write: leave one out")
+    headers: list[tuple[str, bytes | None]] = [
+        (key, value.encode()) for key, value in pairs(wish["headers"], "--header").items()
+    ]
+    read = _reader(wish, headers)
+    with Talk(bootstrap) as talk:
+        feed = _feed(talk, topic, wish)
+        try:
+            if messages:
+                for message in messages:
+                    _add(feed, read, message.encode(), wish, "--message")
+            else:
+                _copy(talk, feed, read, wish, path)
+            _flush(talk, feed)
+        except BadRecord as error:
+            _flush(talk, feed)
+            fail(f"{error}; the {feed.written} records before it are written, nothing else is")
+        except KeyboardInterrupt:
+            unsure = f", {feed.sending} more may be" if feed.sending else ""
+            left = f"; {feed.waiting} that were read are not" if feed.waiting else ""
+            fail(f"interrupted: {feed.written} records are written{unsure}{left}", INTERRUPTED)
+    note(f"{feed.written} records were written to {topic}.")
+
+
+def _feed(talk: Talk, topic: str, wish: Written) -> Feed:
+    from moldau.admin.client_config import BadClientConfig
+    from moldau.client.feeding import Feed, FeedOptions
+    from moldau.wire.compression import Codec
+
+    try:
+        acks = wish["acks"] or talk.config.one_of("acks", tuple(ACKS), "all")
+        codec = wish["compression"] or talk.config.one_of("compression.type", CODECS, "none")
+        timeout_ms = talk.config.integer("request.timeout.ms", 30_000)
+    except BadClientConfig as error:
+        refuse(f"--command-config {error}")
+    known = talk.existing([topic])[topic].partitions
+    number = wish["partition"]
+    if number is not None and number not in known:
+        fail(f"topic {topic} has no partition {number}: it has {len(known)}, 0 to {len(known) - 1}")
+    options = FeedOptions(acks=ACKS[acks], codec=Codec[codec.upper()], timeout_ms=timeout_ms)
+    return Feed(talk.cluster.client, topic, options)
+
+
+def _copy(talk: Talk, feed: Feed, read: Callable[[bytes], Wish], wish: Written, path: str | None) -> None:
+    """Everything of the input; what has gathered is written whenever no more comes at once."""
+    try:
+        source = sys.stdin.buffer if path is None else open(path, "rb")  # noqa: SIM115  # the command ends with it
+    except OSError as error:
+        refuse(reason(error))
+    if path is None and sys.stdin.name == os.devnull:  # main.py put it there: of `< /dev/null` the name is another
+        fail("standard input is closed")
+    if path is None and sys.stdin.isatty():
+        note("a line is a record; Ctrl-D ends")
+    if wish["kind"] == "raw":
+        _add(feed, read, source.read(), wish, "the input")
+        return
+    number = 0
+    for lines in _lines(source, lambda: _flush(talk, feed)):
+        for line in lines:
+            number += 1
+            _add(feed, read, line, wish, f"line {number}")
+            if feed.full:
+                _flush(talk, feed)
+
+
+def _lines(source: BinaryIO, idle: Callable[[], None]) -> Iterator[list[bytes]]:
+    """Lines without their ends; ``idle`` is called when no more comes at once."""
+    rest = b""
+    while True:
+        if not _has_more(source):
+            idle()
+        chunk = source.read1(READ_BYTES)  # type: ignore[attr-defined]  # every buffered stream has it
+        if not chunk:
+            break
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > LINE_BYTES_MAX:
+            fail(f"a line is longer than {LINE_BYTES_MAX} bytes: no record can be; --format raw takes files whole")
+        yield lines
+    if rest:
+        yield [rest]
+
+
+def _has_more(source: BinaryIO) -> bool:
+    """Whether something, or the end, can be read without waiting for long. ``read1`` leaves nothing in the buffer."""
+    try:
+        return bool(select.select([source], [], [], LINGER_S)[0])
+    except (OSError, ValueError):  # not a file that the system knows
+        return True
+
+
+def _reader(wish: Written, headers: list[tuple[str, bytes | None]]) -> Callable[[bytes], Wish]:
+    """A function that makes a record of a line; ValueError says what is wrong with it."""
+    from moldau.admin.record_text import Wish, read_json
+
+    separator, kind = wish["separator"].encode(), wish["kind"]
+    null = None if wish["null"] is None else wish["null"].encode()
+    fixed = None if wish["key"] is None else wish["key"].encode()
+    if kind == "key-value" and not separator:
+        refuse("--separator is empty")
+    if kind in ("key-value", "json") and fixed is not None:
+        refuse(f"--key and --format {kind} both say what the key is: leave one out")
+
+    def read(line: bytes) -> Wish:
+        line = line.removesuffix(b"\r") if kind not in ("raw", "value") else line
+        if kind == "json":
+            found = read_json(line)
+            return found._replace(headers=[*found.headers, *headers])
+        key, value = fixed, line
+        if kind == "hex":
+            value = bytes.fromhex(line.decode("latin-1"))
+        elif kind == "key-value":
+            key, found_it, value = line.partition(separator)
+            if not found_it:
+                raise ValueError(f"there is no {wish['separator']!r} between key and value")
+        return Wish(None if key == null else key, None if value == null else value, headers)
+
+    return read
+
+
+def _add(feed: Feed, read: Callable[[bytes], Wish], line: bytes, wish: Written, what: str) -> None:
+    try:
+        record = read(line)
+        partition = wish["partition"] if wish["partition"] is not None else record.partition
+        feed.add(record.key, record.value, record.headers, partition=partition, timestamp_ms=record.timestamp_ms)
+    except KeyError:
+        raise BadRecord(f"{what}: topic {feed.topic} has no partition {partition}") from None
+    except ValueError as error:
+        raise BadRecord(f"{what}: {error}") from None
+
+
+def _flush(talk: Talk, feed: Feed) -> None:
+    from moldau.client.feeding import NotWritten
+
+    if not feed.waiting:
+        return
+    try:
+        talk.cluster.run(feed.flush())
+    except NotWritten as error:
+        text = f"{error.written} records are written, the next {error.count} for {error.partition} are not"
+        refused(text, error.code, error.message)

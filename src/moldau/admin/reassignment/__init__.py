@@ -1,0 +1,1 @@
+"""Making and carrying out reassignment plans; the commands are in ``moldau.admin.reassign``."""

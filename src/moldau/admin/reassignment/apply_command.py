@@ -1,0 +1,263 @@
+"""``moldau reassign apply``, ``pause``, ``resume``, ``cancel`` and ``rollback``: a plan carried out with a journal.
+
+Each of them writes in the journal what is to become of the plan, waits until the process that carries it out has
+stopped, and goes on in its place. Read next: ``journal.py``, ``carrying.py``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from moldau.admin import plans
+from moldau.admin.asking import IN_PROGRESS, SERVERS, Talk, note
+from moldau.admin.main import fail
+from moldau.admin.plans import Plan
+from moldau.admin.rate import Rate
+from moldau.admin.reassignment import journal as journals
+from moldau.admin.reassignment.carrying import Carrier, OutOfTime, TakenOver
+from moldau.admin.reassignment.cluster import current, read, under_way
+from moldau.admin.reassignment.journal import (
+    CANCELLED,
+    CANCELLING,
+    DONE,
+    ENDED,
+    PAUSED,
+    ROLLED_BACK,
+    ROLLING_BACK,
+    RUNNING,
+    BadJournal,
+    Busy,
+    Journal,
+)  # fmt: skip
+
+HANDOVER_S = 60.0
+"""How long the process that carries a plan out may take to see that something else is wished."""
+
+PLAN = click.option(
+    "--plan", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True, help="A plan file."
+)
+TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0), help="End after so many seconds; the moves go on.")
+
+
+@click.command()
+@SERVERS
+@PLAN
+@click.option("--max-moves", type=click.IntRange(min=1), default=10, show_default=True, help="Moves at once, in all.")
+@click.option(
+    "--max-moves-per-broker", type=click.IntRange(min=1), default=4, show_default=True,
+    help="Of them, those that one broker takes part in: it gets a replica, or is copied from.",
+)  # fmt: skip
+@click.option("--throttle", type=Rate(), help="What each broker may spend on the moves, a second: 50MB.")
+@click.option("--additional", is_flag=True, help="Begin although moves that are not of this plan are under way.")
+@TIMEOUT
+def apply(
+    path: Path, bootstrap: str, max_moves: int, max_moves_per_broker: int, throttle: float | None, additional: bool,
+    timeout: float | None,
+) -> None:  # fmt: skip
+    """Carry out a plan, a few moves at once, and stay until it is done.
+
+    \b
+    moldau reassign apply --plan plan.json --throttle 50MB --max-moves 4
+
+    A journal beside the plan (plan.json.journal) says what was before and what has been set, so that after whatever
+    killed it the same command goes on. Throttles that somebody else has set stay as they are; ours are taken away
+    at the end. Exit 0: all as planned; 1: something was refused; 3: paused, or time is up; 4: somebody else has moved
+    a partition meanwhile.
+    """
+    plan = read(path, plans.parse)
+
+    def begin(talk: Talk) -> Journal:
+        journal = _known(path, talk, plan)
+        if journal is not None and journal.plan != plan:  # another plan, made where one was that has ended
+            journal = None
+        if journal is not None and journal.state not in (RUNNING, *ENDED):
+            verb = {PAUSED: "resume", CANCELLING: "cancel", ROLLING_BACK: "rollback"}[journal.state]
+            fail(f"the plan is {journal.state}: `moldau reassign {verb} --plan {path}` goes on with that")
+        now = current(talk, {p.topic for p in plan}, plan)
+        moving = under_way(talk, None).keys()
+        taken = moving & plan.keys()
+        if taken and (journal is None or journal.state in ENDED):
+            fail(f"{len(taken)} of its partitions are being moved already, not by this plan: {min(taken)} ...")
+        if journal is None:
+            journal = Journal(cluster=talk.cluster.cluster_id() or "", plan=plan, before=now)
+        elif journal.state in ENDED:
+            journal.begin_again(now)
+        foreign = moving - plan.keys()
+        if foreign and not additional:
+            fail(f"{len(foreign)} moves that are not of this plan are under way; --additional begins all the same")
+        _demand_alive(talk, plan, now)
+        journal.state = RUNNING
+        journal.max_moves, journal.max_moves_per_broker = max_moves, max_moves_per_broker
+        journal.rate = None if throttle is None else int(throttle)
+        journals.write(path, journal)
+        return journal
+
+    with _mine(path, wait_s=0), Talk(bootstrap) as talk:
+        journal = begin(talk)
+        _carry(talk, path, journal, timeout)
+
+
+@click.command()
+@SERVERS
+@PLAN
+@TIMEOUT
+def pause(path: Path, bootstrap: str, timeout: float | None) -> None:
+    """Begin no more moves of a plan. Waits for those that are under way, and takes the throttles away."""
+    with _wished(path, bootstrap, PAUSED, (RUNNING, PAUSED)) as (talk, journal):
+        with _words(path):
+            code = Carrier(talk, path, journal, {}, timeout).wait_for_the_moves()
+        raise SystemExit(code)
+
+
+@click.command()
+@SERVERS
+@PLAN
+@TIMEOUT
+def resume(path: Path, bootstrap: str, timeout: float | None) -> None:
+    """Go on with a plan that was paused, as it was begun, and stay until it is done."""
+    with _wished(path, bootstrap, RUNNING, (PAUSED,)) as (talk, journal):
+        _carry(talk, path, journal, timeout)
+
+
+@click.command()
+@SERVERS
+@PLAN
+@TIMEOUT
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def rollback(path: Path, bootstrap: str, timeout: float | None, yes: bool) -> None:
+    """Take everything back to where it was before the plan: what is under way is called off, what is done moves back.
+
+    With the limits and the throttle with which the plan was begun.
+    """
+    if not yes:
+        click.confirm(f"Take back all that {path} has moved?", abort=True, err=True)
+    every = (RUNNING, PAUSED, CANCELLING, ROLLING_BACK, *ENDED)
+    with _wished(path, bootstrap, ROLLING_BACK, every) as (talk, journal):
+        with _words(path):
+            Carrier(talk, path, journal, {}, timeout).call_off()
+        _carry(talk, path, journal, timeout)
+
+
+def cancel_plan(path: Path, bootstrap: str) -> None:
+    """Call off what a plan that is being applied has under way; what is done stays."""
+    with _wished(path, bootstrap, CANCELLING, (RUNNING, PAUSED, CANCELLING)) as (talk, journal), _words(path):
+        carrier = Carrier(talk, path, journal, {}, None)
+        note(f"{carrier.call_off()} moves called off.")
+        carrier.cancelled(CANCELLED)
+
+
+def is_applied(path: Path) -> bool:
+    """Whether a plan has a journal of something that has not ended."""
+    journal = _load(path)
+    return journal is not None and journal.state in (RUNNING, PAUSED, CANCELLING)
+
+
+# ---- parts
+
+
+def _carry(talk: Talk, path: Path, journal: Journal, timeout: float | None) -> None:
+    """Carry out what the journal says, and end the command."""
+    placed = read(path, plans.directories_in)
+    back = journal.state == ROLLING_BACK
+    with _words(path):
+        carrier = Carrier(talk, path, journal, {} if back else placed, timeout)
+        code = carrier.carry_out(ROLLED_BACK if back else DONE)
+    raise SystemExit(code)
+
+
+@contextlib.contextmanager
+def _words(path: Path) -> Iterator[None]:
+    """What is told when a command ends before the plan does."""
+    try:
+        yield
+    except TakenOver as error:
+        note(f"this ends here: the plan is {error.state} now, by another command.")
+        raise SystemExit(IN_PROGRESS) from None
+    except OutOfTime:
+        note(f"time is up. What is under way goes on; `moldau reassign status --plan {path}` tells how far it is.")
+        raise SystemExit(IN_PROGRESS) from None
+    except BadJournal as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        note(f"what is under way goes on; the same command, or `moldau reassign cancel --plan {path}`, ends it.")
+        raise
+
+
+@contextlib.contextmanager
+def _mine(path: Path, wait_s: float) -> Iterator[None]:
+    """While this process carries the plan out; ends the command when another one does, and goes on doing so."""
+    deadline = time.monotonic() + wait_s
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(journals.held(path))
+                break
+            except Busy:
+                if time.monotonic() >= deadline:
+                    fail(f"{path} is being applied by another process")
+            time.sleep(0.05)  # a lock can be waited for without end, or not at all: flock knows no time
+        yield
+
+
+@contextlib.contextmanager
+def _wished(path: Path, bootstrap: str, state: str, of: tuple[str, ...]) -> Iterator[tuple[Talk, Journal]]:
+    """Note what is wished, and take the place of the process that carries the plan out."""
+    plan = read(path, plans.parse)
+    with Talk(bootstrap) as talk:
+        journal = _known(path, talk, plan)
+        if journal is None or journal.plan != plan:
+            fail(f"{path} was never applied: {journals.journal_of(path).name} does not tell of it")
+        assert journal is not None
+        if journal.state not in of:
+            fail(f"the plan is {journal.state}")
+
+        def change(one: Journal) -> None:
+            one.state = state
+
+        _updated(path, change)
+        with _mine(path, HANDOVER_S):
+            found = _load(path)
+            assert found is not None
+            yield talk, found
+
+
+def _updated(path: Path, change: Callable[[Journal], None]) -> Journal:
+    try:
+        return journals.update(path, change)
+    except BadJournal as error:
+        fail(str(error))
+        raise
+
+
+def _load(path: Path) -> Journal | None:
+    try:
+        return journals.load(path)
+    except BadJournal as error:
+        fail(str(error), 2)
+        raise
+
+
+def _known(path: Path, talk: Talk, plan: Plan) -> Journal | None:
+    """The plan's journal; ends the command when it is of another cluster, or the plan is another one by now."""
+    journal, file = _load(path), journals.journal_of(path)
+    if journal is None:
+        return None
+    cluster = talk.cluster.cluster_id() or ""
+    if journal.cluster != cluster:
+        fail(f"{file} is of cluster {journal.cluster}, and {talk.bootstrap} is cluster {cluster}")
+    if journal.plan != plan and journal.state not in ENDED:
+        fail(f"{path} has changed since it was begun: {file} is of another plan")
+    return journal
+
+
+def _demand_alive(talk: Talk, plan: Plan, now: Plan) -> None:
+    """End the command when a replica is to go to a broker that is not there."""
+    alive = talk.cluster.brokers()
+    dead = sorted({r for p, wanted in plan.items() for r in wanted if r not in now[p] and r not in alive})
+    if dead:
+        fail(f"broker {', '.join(map(str, dead))} is not alive, and the plan gives it replicas; nothing was begun")

@@ -1,0 +1,244 @@
+"""Carrying a plan out: a bounded number of moves at once, throttled, until all is done or somebody wishes otherwise.
+
+How far the moves are is asked of the cluster at each look, so that it makes no difference whether it was this process
+that began them; what only a process knows is in the journal (``journal.py``). Which moves begin next: ``waves.py``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from moldau.admin import directories, throttles
+from moldau.admin.asking import MISMATCH, Talk, note
+from moldau.admin.plans import Directories
+from moldau.admin.reassignment import journal as journals
+from moldau.admin.reassignment import waves
+from moldau.admin.reassignment.journal import Journal
+from moldau.admin.reassignment.waves import Limits, Shown
+from moldau.admin.throttles import Throttles
+from moldau.client import admin
+from moldau.client.admin import Election, Reassignment
+from moldau.client.client import Refused
+from moldau.terms import Code, TopicPartition
+
+T = TypeVar("T")
+Moving = dict[TopicPartition, Reassignment]
+
+LOOK_S = 0.3
+"""How often the cluster is asked how far it is, or asked again: no request waits for the end of a move."""
+LOOKS_OTHERWISE = 10
+"""The controller knows of a move's end a moment before the broker that is asked what the replicas are."""
+PATIENCE_S = 180.0
+"""How long a cluster may give no answer, as while it elects a controller."""
+TRANSIENT = frozenset(
+    {Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT, Code.COORDINATOR_NOT_AVAILABLE, Code.NETWORK_EXCEPTION,
+     Code.BROKER_NOT_AVAILABLE, Code.CONCURRENT_TRANSACTIONS}
+)  # fmt: skip
+
+
+class TakenOver(Exception):
+    """Another command has changed what is to become of the plan, and carries that out."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(state)
+        self.state = state
+
+
+class OutOfTime(Exception):
+    """Time is up; what is under way goes on."""
+
+
+class Carrier:
+    """Carries out what the journal says, under the plan's lock (``journal.held``)."""
+
+    def __init__(self, talk: Talk, path: Path, journal: Journal, placed: Directories, timeout_s: float | None) -> None:
+        self._talk, self._path, self._journal = talk, path, journal
+        self._unplaced = {} if journal.goal is not journal.plan else dict(placed)
+        self._placed = dict(self._unplaced)
+        self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self._refused: dict[TopicPartition, str] = {}
+        self._otherwise: Counter[TopicPartition] = Counter()
+        self._told = ""
+
+    # ---- what can be wished
+
+    def carry_out(self, done: str) -> int:
+        """Move everything to the journal's goal, take the throttles away and note ``done``; the exit code."""
+        if self._journal.rate is not None:
+            self._patiently(self._throttle)
+        states = self._until_nothing_is_left(begin=True)
+        self._elect()
+        self._finish(done)
+        bad = {p: state for p, state in states.items() if state != waves.FINISHED}
+        for p, state in sorted(bad.items())[:20]:
+            why = self._refused.get(p) or {waves.GONE: "it is gone"}.get(state, "somebody else has moved it meanwhile")
+            note(f"moldau: {p}: {why}")
+        if bad:
+            note(f"{len(states) - len(bad)} of {len(states)} partitions are as planned.")
+            return 1 if self._refused or waves.GONE in bad.values() else MISMATCH
+        note(f"all {len(states)} partitions are as planned.")
+        return 0
+
+    def wait_for_the_moves(self) -> int:
+        """Begin nothing more; wait for what is under way, and take the throttles away. The exit code."""
+        states = self._until_nothing_is_left(begin=False)
+        self._finish(None)
+        left = sum(state == waves.WAITING for state in states.values())
+        note(f"paused: {left} of {len(states)} partitions wait.")
+        return 0
+
+    def call_off(self) -> int:
+        """Call off what is under way: those partitions go back to the replicas that they had. How many it were."""
+        count = 0
+        while True:
+            _, moving = self._patiently(self._look)
+            if not moving:
+                return count
+            whole, outcomes = self._patiently(lambda: self._talk.ask(admin.reassign, dict.fromkeys(moving)))  # noqa: B023
+            if whole.ok:
+                count += sum(one.ok for one in outcomes.values())
+            time.sleep(LOOK_S)
+
+    def cancelled(self, done: str) -> None:
+        """Take the throttles away, and note it."""
+        self._finish(done)
+
+    # ---- the work
+
+    def _until_nothing_is_left(self, *, begin: bool) -> dict[TopicPartition, str]:
+        """Look, begin what may begin, until nothing moves and nothing waits; how far each partition is then."""
+        while True:
+            self._demand_unchanged()
+            shown, moving = self._patiently(self._look)
+            states = waves.stand(self._journal.goal, self._journal.origin, shown, moving)
+            waiting = [p for p, state in states.items() if state == waves.WAITING and p not in self._refused]
+            if begin:
+                self._begin(waiting, shown, moving)
+            self._place()
+            self._tell(states, moving)
+            unsure = [p for p, state in states.items() if state == waves.OTHERWISE]
+            self._otherwise = Counter({p: self._otherwise[p] + 1 for p in unsure})
+            settled = all(count >= LOOKS_OTHERWISE for count in self._otherwise.values())
+            if not moving and settled and not (begin and waiting) and not self._being_placed():
+                return states
+            if self._deadline is not None and time.monotonic() > self._deadline:
+                raise OutOfTime
+            time.sleep(LOOK_S)
+
+    def _look(self) -> tuple[dict[TopicPartition, Shown], Moving]:
+        goal = self._journal.goal
+        whole, moving = self._talk.ask(admin.reassignments, list(goal))
+        if not whole.ok:
+            raise Refused(whole.code, whole.message or "the moves under way")
+        topics = self._talk.cluster.topics({p.topic for p in goal})
+        shown = {
+            TopicPartition(name, number): Shown(part.replicas, part.leader)
+            for name, topic in topics.items()
+            for number, part in topic.partitions.items()
+        }
+        return shown, moving
+
+    def _begin(self, waiting: Sequence[TopicPartition], shown: dict[TopicPartition, Shown], moving: Moving) -> None:
+        limits = Limits(self._journal.max_moves, self._journal.max_moves_per_broker)
+        begin = waves.next_moves(waiting, self._journal.goal, shown, moving, limits)
+        if not begin:
+            return
+        wish = {p: self._journal.goal[p] for p in begin}
+        whole, outcomes = self._patiently(lambda: self._talk.ask(admin.reassign, wish))
+        if not whole.ok and whole.code not in TRANSIENT:
+            outcomes = dict.fromkeys(wish, whole)
+        for p, one in outcomes.items():
+            if not one.ok and one.code not in TRANSIENT:
+                self._refused[p] = f"{one.code.name}{f': {one.message}' if one.message else ''}"
+
+    def _place(self) -> None:
+        """Have replicas put into the plan's log directories, those that come as soon as they are there."""
+        if self._unplaced:
+            self._unplaced, refused = self._patiently(lambda: directories.ask_once(self._talk, self._unplaced))
+            for (p, broker), why in refused.items():
+                self._refused[p] = f"broker {broker} does not move it to its directory: {why}"
+                self._placed.pop((p, broker))
+
+    def _being_placed(self) -> bool:
+        if not self._placed:
+            return False
+        self._placed = {key: path for key, path in self._placed.items() if key[0] not in self._refused}
+        return bool(self._patiently(lambda: directories.misplaced(self._talk, self._placed)))
+
+    def _throttle(self) -> None:
+        assert self._journal.rate is not None
+        shown, _ = self._look()
+        now = {p: shown[p].replicas for p in self._journal.goal if p in shown}
+        goal = {p: replicas for p, replicas in self._journal.goal.items() if p in now}
+        rate, recorded = self._journal.rate, self._journal.throttles
+        throttles.throttle(self._talk, goal, now, rate=rate, recorded=recorded, save=self._save)
+
+    def _save(self, made: Throttles) -> None:
+        def change(journal: Journal) -> None:
+            journal.throttles = made
+
+        self._journal.throttles = made
+        journals.update(self._path, change)
+
+    def _finish(self, done: str | None) -> None:
+        """Take away what is ours, then note it."""
+        left = self._patiently(lambda: throttles.unthrottle(self._talk, self._journal.throttles))
+
+        def change(journal: Journal) -> None:
+            journal.throttles = left
+            if done is not None and journal.state == self._journal.state:
+                journal.state = done
+
+        journals.update(self._path, change)
+        self._journal.throttles = left
+
+    def _elect(self) -> None:
+        """Give the leads to the first replicas, which the plan has chosen."""
+        shown, _ = self._patiently(self._look)
+        astray = [
+            p
+            for p, replicas in self._journal.goal.items()
+            if p in shown and list(shown[p].replicas) == list(replicas) and shown[p].leader != replicas[0]
+        ]
+        if astray:
+            self._patiently(lambda: self._talk.ask(admin.elect_leaders, astray, Election.PREFERRED))
+
+    # ---- who else has a say
+
+    def _demand_unchanged(self) -> None:
+        found = journals.load(self._path)
+        if found is None or found.state != self._journal.state:
+            raise TakenOver("gone" if found is None else found.state)
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask until there is an answer; a cluster without controller gives none for a while."""
+        deadline = time.monotonic() + PATIENCE_S
+        told = False
+        while True:
+            try:
+                return ask()
+            except (Refused, OSError) as error:
+                lasting = error.code not in TRANSIENT if isinstance(error, Refused) else error.filename is not None
+                if lasting or time.monotonic() > deadline:
+                    raise
+                if not told:
+                    note(f"no answer: {error}; asking again ...")
+                    told = True
+            time.sleep(LOOK_S)
+
+    def _tell(self, states: dict[TopicPartition, str], moving: Moving) -> None:
+        """How far it is, whenever that changes; who is missing, if a move waits for a broker."""
+        counts = Counter(states.values())
+        dead = {r for one in moving.values() for r in one.adding} - self._patiently(self._talk.cluster.brokers).keys()
+        missing = f"; they wait for broker {', '.join(map(str, sorted(dead)))}, which is not alive" if dead else ""
+        text = (
+            f"{counts[waves.FINISHED]} of {len(states)} done, {counts[waves.MOVING]} under way,"
+            f" {counts[waves.WAITING]} wait{missing}"
+        )
+        if text != self._told:
+            note(text)
+            self._told = text

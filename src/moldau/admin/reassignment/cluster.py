@@ -1,0 +1,74 @@
+"""What commands about reassignments ask of a cluster, and read from files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from moldau.admin.asking import Talk, note
+from moldau.admin.main import fail, reason
+from moldau.admin.plans import BadPlan, Plan
+from moldau.client import admin
+from moldau.client.view import Outcome
+from moldau.terms import TopicPartition
+
+Read = TypeVar("Read")
+
+
+def current(talk: Talk, topics: Iterable[str], only: Iterable[TopicPartition] | None = None) -> Plan:
+    """Replicas as they are: of ``only`` these partitions, or of all; ends the command when one is not there."""
+    names = sorted(set(topics))
+    found = talk.topics(names)
+    for name in names:
+        if name not in found:
+            fail(f"there is no topic {name}")
+    everything = {
+        TopicPartition(name, number): list(part.replicas)
+        for name, topic in found.items()
+        for number, part in sorted(topic.partitions.items())
+    }
+    if only is None:
+        return everything
+    missing = [str(p) for p in only if p not in everything]
+    if missing:
+        fail(f"there is no partition {', '.join(missing)}")
+    return {p: everything[p] for p in only}
+
+
+def under_way(talk: Talk, of: Sequence[TopicPartition] | None) -> dict[TopicPartition, admin.Reassignment]:
+    """The moves under way, of these partitions or all."""
+    whole, moving = talk.ask(admin.reassignments, of)
+    if not whole.ok:
+        fail(f"{whole.code.name}: {whole.message or 'the moves under way cannot be listed'}")
+    return moving
+
+
+def tell_refusals(whole: Outcome, outcomes: Mapping[TopicPartition, Outcome]) -> int:
+    """Name what was refused; how many. A refusal of the whole ends the command."""
+    if not whole.ok:
+        fail(f"{whole.code.name}: {whole.message or 'the request was refused'}")
+    refused = {p: one for p, one in sorted(outcomes.items()) if not one.ok}
+    for partition, one in refused.items():
+        note(f"moldau: {partition}: {one.code.name}{f': {one.message}' if one.message else ''}")
+    return len(refused)
+
+
+def ids(option: str, text: str) -> list[int]:
+    """The numbers of brokers that an option names."""
+    try:
+        return sorted({int(word) for word in text.split(",")})
+    except ValueError:
+        fail(f"{option} {text}: ids with commas between are expected, such as 1,2,3", 2)
+        raise
+
+
+def read(path: Path, parse: Callable[[str], Read]) -> Read:
+    """A file as ``parse`` reads it; ends the command when it is not one."""
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        fail(reason(error), 2)
+    except (UnicodeDecodeError, BadPlan) as error:
+        fail(f"{path}: {error}", 2)
+    raise AssertionError

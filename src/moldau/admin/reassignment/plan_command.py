@@ -1,0 +1,196 @@
+"""``moldau reassign plan``: a plan for what is wished, what it costs, and how even the cluster is afterwards.
+
+Asks and changes nothing. The plan is made by ``planning.py``, the numbers by ``summary.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import asdict
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import click
+
+from moldau.admin import plans
+from moldau.admin.asking import OUTPUT, SERVERS, Talk, note, show
+from moldau.admin.files import write_whole
+from moldau.admin.main import fail
+from moldau.admin.plans import Plan
+from moldau.admin.rate import Rate, bytes_text, time_text
+from moldau.admin.reassignment.cluster import current, ids
+from moldau.admin.reassignment.planning import GOALS, Impossible, Planner
+from moldau.admin.reassignment.summary import Summary, summarize
+from moldau.client import admin
+from moldau.terms import TopicPartition
+
+BROKERS = (
+    "broker", "rack", "alive", "replicas", "replicas_after", "leaders", "leaders_after", "bytes", "bytes_after",
+    "moves_in", "moves_out",
+)  # fmt: skip
+SKEW = ("what", "before", "after")
+
+
+class Wish(TypedDict):
+    """What is wished, and where the plan goes."""
+
+    drain: str | None
+    add: str | None
+    replace: str | None
+    set_rf: int | None
+    balance: str | None
+    throttle: float | None
+    out: Path | None
+
+
+@click.command()
+@SERVERS
+@click.option("--drain", metavar="ID[,ID]", help="Take all replicas off these brokers.")
+@click.option("--add", metavar="ID[,ID]", help="Give these brokers their share; nothing moves between the others.")
+@click.option("--replace", metavar="OLD=NEW", help="Give one broker's replicas to another.")
+@click.option("--set-rf", type=click.IntRange(1, 32767), help="Give every partition so many replicas.")
+@click.option("--balance", metavar="GOAL[,GOAL]", help=f"Even out {', '.join(GOALS)}: one, or several of them.")
+@click.option("--topic", "names", multiple=True, help="Only this topic; may be given again.")
+@click.option("--topics", "pattern", help="Only topics of which this regular expression matches the whole name.")
+@click.option("--throttle", type=Rate(), help="Tell how long it takes when a broker spends so much a second: 50MB.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan here; else it is printed.")
+@OUTPUT
+def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | None, **wish: Unpack[Wish]) -> None:
+    """Make a plan: drain, add or replace brokers, set the replication factor, balance.
+
+    \b
+    moldau reassign plan --drain 3 --out plan.json
+    moldau reassign plan --add 4 --throttle 50MB --out plan.json
+    moldau reassign plan --replace 2=4 --out plan.json
+    moldau reassign plan --set-rf 3 --topic orders --out plan.json
+    moldau reassign plan --balance racks,replicas,disk,leaders > plan.json
+
+    No more replicas move than must, none ends in fewer racks than it could keep, and only live brokers get any. The
+    plan is Kafka's JSON and holds the partitions that change; `moldau reassign apply` carries it out. Without --out
+    the plan goes to standard output, and what it costs to standard error. `-o json` prints one object of both.
+    """
+    wishes = [name for name in ("drain", "add", "replace", "set_rf") if wish[name] is not None]
+    if len(wishes) > 1 or not (wishes or wish["balance"]):
+        fail("what is wished? One of --drain, --add, --replace and --set-rf, or --balance, or one of them with it", 2)
+    goals = _goals(wish["balance"])
+    with Talk(bootstrap) as talk:
+        everything = current(talk, talk.cluster.topics())
+        racks = {id: broker.rack for id, broker in sorted(talk.cluster.brokers().items())}
+        chosen = _chosen(everything, names, pattern)
+        sizes = _sizes(talk, racks)
+        leaders = {TopicPartition(name, n): part.leader for name, topic in talk.cluster.topics().items()
+                   for n, part in topic.partitions.items()}  # fmt: skip
+    before = {p: replicas for p, replicas in everything.items() if p.topic in chosen}
+    planner = Planner(before, racks, sizes)
+    try:
+        _plan(planner, wish, goals, {id for held in everything.values() for id in held} | set(racks))
+    except Impossible as error:
+        fail(str(error))
+    rate = None if wish["throttle"] is None else int(wish["throttle"])
+    summary = summarize(
+        before, planner.result(), racks, sizes=sizes, leaders=leaders, rate=rate, targets=planner.targets
+    )
+    _give(planner.changes(), summary, wish["out"], output)
+    if planner.stuck:
+        note(f"{len(planner.stuck)} partitions stay as they are: no replica of theirs is alive: {planner.stuck[0]} ...")
+
+
+def _goals(text: str | None) -> list[str]:
+    goals = [] if text is None else text.split(",")
+    for goal in goals:
+        if goal not in GOALS:
+            fail(f"--balance {text}: {goal or 'nothing'} cannot be balanced; {', '.join(GOALS)} can", 2)
+    return goals
+
+
+def _plan(planner: Planner, wish: Wish, goals: Collection[str], known: set[int]) -> None:
+    if wish["drain"] is not None:
+        gone = ids("--drain", wish["drain"])
+        _demand_known(gone, known)
+        planner.drain(gone)
+    elif wish["add"] is not None:
+        planner.add(ids("--add", wish["add"]))
+    elif wish["replace"] is not None:
+        found = re.fullmatch(r"(\d+)=(\d+)", wish["replace"])
+        if found is None or found[1] == found[2]:
+            fail(f"--replace {wish['replace']}: two ids are expected, such as 4=9", 2)
+        assert found is not None
+        _demand_known([int(found[1])], known)
+        planner.replace(int(found[1]), int(found[2]))
+    elif wish["set_rf"] is not None:
+        planner.set_rf(wish["set_rf"])
+    planner.balance(goals)
+
+
+def _demand_known(brokers: Collection[int], known: set[int]) -> None:
+    for id in brokers:
+        if id not in known:
+            fail(f"there is no broker {id}; there are {', '.join(map(str, sorted(known)))}")
+
+
+def _chosen(everything: Plan, names: Collection[str], pattern: str | None) -> set[str]:
+    """The topics that are planned for; ends the command when one of them is not there."""
+    there = {p.topic for p in everything}
+    for name in names:
+        if name not in there:
+            fail(f"there is no topic {name}")
+    if pattern is None:
+        return set(names) or there
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        fail(f"--topics {pattern}: {error}", 2)
+    found = {name for name in there if wanted.fullmatch(name)} | set(names)
+    if not found:
+        fail(f"--topics {pattern}: no topic is called so")
+    return found
+
+
+def _sizes(talk: Talk, alive: Collection[int]) -> dict[TopicPartition, int]:
+    """Bytes of each partition: of its largest replica, the others may still be copying."""
+    sizes: dict[TopicPartition, int] = {}
+    for directories in talk.ask(admin.describe_log_dirs, list(alive)).values():
+        for directory in directories:
+            for topic in directory.topics:
+                for part in topic.partitions:
+                    if not part.is_future_key:
+                        key = TopicPartition(topic.name, part.partition_index)
+                        sizes[key] = max(sizes.get(key, 0), part.partition_size)
+    return sizes
+
+
+def _give(changes: Plan, summary: Summary, out: Path | None, output: str) -> None:
+    text = plans.text_of(changes)
+    if out is not None and changes:
+        write_whole(out, text + "\n")
+    if output == "json":
+        print(json.dumps({"plan": json.loads(text), **summary.as_json()}, indent=2))
+    elif out is None:
+        print(text)
+        note(_words(summary))
+    else:
+        show([asdict(one) for one in summary.brokers], output, BROKERS)
+        if output == "text":
+            print()
+            show([asdict(one) for one in summary.skew], output, SKEW)
+        print(_words(summary))
+        if not changes:
+            note(f"{out} is not written: nothing has to change.")
+
+
+def _words(summary: Summary) -> str:
+    if not summary.partitions:
+        return "nothing has to change."
+    words = [
+        f"{summary.partitions} partitions change: {summary.replicas_to_move} replicas are copied,"
+        f" {bytes_text(summary.bytes_to_move)}; {summary.leaders_to_change} get another preferred leader"
+    ]
+    if summary.seconds is not None:
+        words.append(f"about {time_text(summary.seconds)} at the throttle")
+    if summary.too_few_racks or summary.too_few_racks_after:
+        words.append(
+            f"partitions in fewer racks than could be: {summary.too_few_racks}, then {summary.too_few_racks_after}"
+        )
+    return "; ".join(words) + "."

@@ -1,0 +1,278 @@
+"""Who should hold what: drain, add and replace brokers, change replication factors, balance. As few moves as will do.
+
+Pure values: no I/O, no randomness. What holds for each plan: replicas stay where they are unless they must go; nobody
+is twice in a partition; new replicas are on live brokers only; a partition is in no fewer racks than before, where a
+rack is left for it; and a plan made of a plan's result moves nothing. Partitions that no live broker holds a
+replica of cannot be copied from anywhere, and stay. Read next: ``levelling.py``, ``summary.py``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from moldau.admin.plans import Plan
+from moldau.admin.reassignment.levelling import Leveller
+from moldau.terms import TopicPartition
+
+GOALS = ("racks", "replicas", "disk", "leaders")
+"""What can be balanced, in the order in which it is done."""
+TOLERANCE = 0.1
+"""Brokers within this of the average are balanced by bytes."""
+
+
+class Impossible(ValueError):
+    """There is no such plan; the text says why."""
+
+
+class Planner:
+    """A plan in the making.
+
+    Args:
+        current: the replicas of each partition today.
+        racks: the live brokers, and their racks.
+        sizes: bytes of each partition; those that are missing count as empty.
+    """
+
+    def __init__(
+        self,
+        current: Mapping[TopicPartition, Sequence[int]],
+        racks: Mapping[int, str | None],
+        sizes: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        self._first = {p: tuple(replicas) for p, replicas in sorted(current.items())}
+        self._now: Plan = {p: list(replicas) for p, replicas in self._first.items()}
+        self._racks = dict(sorted(racks.items()))
+        self._targets = set(self._racks)
+        self._sizes = dict(sizes or {})
+        self.stuck = [p for p, replicas in self._now.items() if not any(r in self._racks for r in replicas)]
+        """Partitions without a live replica: no plan moves them."""
+        self._movable = sorted(self._now.keys() - set(self.stuck))
+        self._count()
+
+    def result(self) -> Plan:
+        """All partitions as they should be."""
+        return {p: list(replicas) for p, replicas in self._now.items()}
+
+    def changes(self) -> Plan:
+        """The partitions of which that is otherwise than today, in whatever way."""
+        return {p: list(replicas) for p, replicas in self._now.items() if tuple(replicas) != self._first[p]}
+
+    @property
+    def targets(self) -> frozenset[int]:
+        """The brokers that may hold replicas: those that live, but for what is drained or replaced."""
+        return frozenset(self._targets)
+
+    # ---- what can be wished
+
+    def drain(self, brokers: Collection[int]) -> None:
+        """Take every replica off these brokers, dead or alive."""
+        self._targets -= set(brokers)
+        for p in self._movable:
+            for at, replica in enumerate(self._now[p]):
+                if replica in brokers:
+                    self._put(p, at, self._best(p, replica, first=at == 0))
+
+    def replace(self, old: int, new: int) -> None:
+        """Give one broker's replicas to another; those that it holds already, or that would lose a rack, to others."""
+        if new not in self._racks:
+            raise Impossible(f"broker {new} is not alive; alive are {_listed(self._racks)}")
+        self._targets.discard(old)
+        for p in self._movable:
+            if old in self._now[p]:
+                at = self._now[p].index(old)
+                best = self._best(p, old, first=at == 0)
+                kept = min(self._width(p, old, best), self._width(p, None, None))
+                fits = new not in self._now[p] and self._width(p, old, new) >= kept
+                self._put(p, at, new if fits else best)
+
+    def add(self, brokers: Collection[int]) -> None:
+        """Give these brokers their share of replicas; nothing moves between the others."""
+        missing = set(brokers) - set(self._racks)
+        if missing:
+            raise Impossible(f"not alive: broker {_listed(missing)}; alive are {_listed(self._racks)}")
+        self._leveller(brokers).level()
+
+    def set_rf(self, factor: int) -> None:
+        """Give every partition so many replicas. The first stays first; dead and crowded brokers' replicas go first."""
+        if factor > len(self._targets):
+            raise Impossible(f"{factor} replicas need as many brokers, and {len(self._targets)} are alive")
+        for p in self._movable:
+            replicas = self._now[p]
+            while len(replicas) > factor:
+                self._put(p, replicas.index(self._least_needed(p)), None)
+            while len(replicas) < factor:
+                self._put(p, len(replicas), self._best(p, None, first=False))
+
+    def balance(self, goals: Collection[str], tolerance: float = TOLERANCE) -> None:
+        """Even out what is named of ``GOALS``; a later one does not undo an earlier one."""
+        for goal in GOALS:
+            if goal in goals:
+                if goal == "racks":
+                    self._widen()
+                elif goal == "replicas":
+                    self._leveller(None).level()
+                elif goal == "disk":
+                    self._level_bytes(tolerance, keep_counts="replicas" in goals)
+                else:
+                    leads = _Leads(self._now, self._first, self._targets)
+                    items = [p for p in self._movable if self._now[p]]
+                    Leveller(leads, items, self._targets, key=lambda p: p).level()
+
+    # ---- racks
+
+    def racks_of(self, replicas: Iterable[int]) -> int:
+        """In how many racks these replicas are; brokers of which no rack is known count as one."""
+        return len({self._racks.get(replica) for replica in replicas})
+
+    def _width(self, p: TopicPartition, old: int | None, new: int | None) -> int:
+        """In how many racks the partition would be."""
+        return self.racks_of([r for r in [*self._now[p], new] if r is not None and r != old])
+
+    def _widen(self) -> None:
+        """Move replicas that share a rack while another is without; as many as are missing, and no more."""
+        racks = {self._racks[broker] for broker in self._targets}
+        for p in self._sound():
+            replicas = self._now[p]
+            while self.racks_of(replicas) < min(len(replicas), len(racks)):
+                doubles = [r for r in replicas if self._width(p, r, None) == self.racks_of(replicas)]
+                old = max(doubles, key=lambda r: (self._first[p].count(r) == 0, r != replicas[0], self._held[r], -r))
+                self._put(p, replicas.index(old), self._best(p, old, first=old == replicas[0]))
+
+    # ---- moves
+
+    def takers(self, p: TopicPartition, giver: int) -> list[int]:
+        """Who may take a replica from ``giver`` without the partition's losing a rack."""
+        replicas = self._now[p]
+        others = {self._racks.get(r) for r in replicas if r != giver}
+        enough = len(others) >= self.racks_of(replicas)
+        return [b for b in self._takers if b not in replicas and (enough or self._racks[b] not in others)]
+
+    def holders(self, p: TopicPartition) -> list[int]:
+        return self._now[p]
+
+    def at_first(self, p: TopicPartition) -> tuple[int, ...]:
+        return self._first[p]
+
+    def move(self, p: TopicPartition, giver: int, taker: int) -> None:
+        self._put(p, self._now[p].index(giver), taker)
+
+    def _leveller(self, takers: Collection[int] | None) -> Leveller[TopicPartition]:
+        self._takers = sorted(self._targets if takers is None else takers)
+        sound = self._sound()
+        others = Counter(r for p in self._now.keys() - set(sound) for r in self._now[p])
+        return Leveller(
+            self, sound, self._targets, takers=takers, fixed=others, key=lambda p: (self._sizes.get(p, 0), p)
+        )
+
+    def _sound(self) -> list[TopicPartition]:
+        """Partitions of which all replicas live. The others have to be drained first: in what rack a dead one is, and
+        when it comes back, nobody knows."""
+        return [p for p in self._movable if all(r in self._racks for r in self._now[p])]
+
+    def _best(self, p: TopicPartition, leaving: int | None, *, first: bool) -> int:
+        """Who should hold a replica instead of ``leaving``: most racks, then fewest replicas, then fewest leads."""
+        able = [b for b in self._targets if b not in self._now[p]]
+        if not able:
+            count = len(self._now[p])
+            raise Impossible(f"{p} has {count} replicas, and there are {len(self._targets)} brokers to hold them")
+        return min(able, key=lambda b: (-self._width(p, leaving, b), self._held[b], first and self._leads[b], b))
+
+    def _least_needed(self, p: TopicPartition) -> int:
+        """Which replica the partition can spare: a dead one, one that shares its rack, one of a full broker."""
+        first = next(r for r in self._now[p] if r in self._racks)
+        spare = [r for r in self._now[p] if r != first]
+        return min(spare, key=lambda r: (r in self._racks, -self._width(p, r, None), -self._held.get(r, 0), r))
+
+    def _put(self, p: TopicPartition, at: int, broker: int | None) -> None:
+        """Put a broker in a partition's list of replicas, instead of the one at that place or at its end."""
+        replicas = self._now[p]
+        before = list(replicas)
+        replicas[at : at + 1] = [] if broker is None else [broker]
+        for sign, told in ((-1, before), (1, replicas)):
+            for replica in told:
+                if replica in self._held:
+                    self._held[replica] += sign
+            if told and told[0] in self._leads:
+                self._leads[told[0]] += sign
+
+    def _count(self) -> None:
+        self._held = dict.fromkeys(self._racks, 0)
+        self._leads = dict.fromkeys(self._racks, 0)
+        for replicas in self._now.values():
+            for replica in replicas:
+                if replica in self._held:
+                    self._held[replica] += 1
+            if replicas and replicas[0] in self._leads:
+                self._leads[replicas[0]] += 1
+
+    # ---- bytes
+
+    def _level_bytes(self, tolerance: float, *, keep_counts: bool) -> None:
+        """Move from brokers with many bytes to those with few, while one is further from the average than allowed.
+
+        Each move takes the replica that brings the two closest to each other, so that few are needed.
+        """
+        self._takers = sorted(self._targets)
+        sound = self._sound()
+        on = {b: {p for p in sound if b in self._now[p]} for b in self._takers}
+        load = {b: sum(self._sizes.get(p, 0) for p, held in self._now.items() if b in held) for b in self._takers}
+        mean = sum(load.values()) / max(len(load), 1)
+        while True:
+            moved = self._one_by_bytes(on, load, (mean * (1 - tolerance), mean * (1 + tolerance)), keep_counts)
+            if moved is None:
+                return
+            p, giver, taker = moved
+            self.move(p, giver, taker)
+            on[giver].discard(p)
+            on[taker].add(p)
+            load[giver] -= self._sizes[p]
+            load[taker] += self._sizes[p]
+
+    def _one_by_bytes(
+        self,
+        on: Mapping[int, set[TopicPartition]],
+        load: Mapping[int, int],
+        allowed: tuple[float, float],
+        keep_counts: bool,
+    ) -> tuple[TopicPartition, int, int] | None:
+        """The next move: of the fullest broker that has one, to the emptiest that may take it."""
+        low, high = allowed
+        for giver in sorted(load, key=lambda b: (-load[b], b)):
+            for taker in sorted(load, key=lambda b: (load[b], b)):
+                gap = load[giver] - load[taker]
+                if gap <= 0 or (load[giver] <= high and load[taker] >= low):
+                    break  # nobody after this one is emptier
+                if keep_counts and self._held[giver] <= self._held[taker]:
+                    continue
+                sizes = ((abs(gap - 2 * self._sizes.get(p, 0)), p) for p in on[giver]
+                         if 0 < self._sizes.get(p, 0) < gap and taker in self.takers(p, giver))  # fmt: skip
+                best = min(sizes, default=None)
+                if best is not None:
+                    return best[1], giver, taker
+        return None
+
+
+class _Leads:
+    """The first replicas, for levelling: any other replica of a partition may become its first. No data moves."""
+
+    def __init__(self, now: Plan, first: Mapping[TopicPartition, Sequence[int]], live: Collection[int]) -> None:
+        self._now, self._first, self._live = now, first, live
+
+    def holders(self, p: TopicPartition) -> list[int]:
+        return self._now[p][:1]
+
+    def at_first(self, p: TopicPartition) -> Sequence[int]:
+        return self._first[p][:1]
+
+    def takers(self, p: TopicPartition, giver: int) -> list[int]:
+        return [r for r in self._now[p] if r != giver and r in self._live]
+
+    def move(self, p: TopicPartition, giver: int, taker: int) -> None:
+        replicas = self._now[p]
+        replicas.remove(taker)
+        replicas.insert(0, taker)
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(brokers)))

@@ -1,0 +1,183 @@
+"""``moldau reassign status``: how far a plan is, in partitions and bytes, and when it will be done."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TypedDict
+
+import click
+
+from moldau.admin import plans
+from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, show
+from moldau.admin.main import fail
+from moldau.admin.rate import bytes_text, time_text
+from moldau.admin.reassignment import journal as journals
+from moldau.admin.reassignment import waves
+from moldau.admin.reassignment.apply_command import PLAN
+from moldau.admin.reassignment.cluster import read, under_way
+from moldau.admin.reassignment.journal import BadJournal, Journal
+from moldau.admin.reassignment.waves import Shown
+from moldau.client import admin
+from moldau.client.admin import Reassignment
+from moldau.terms import TopicPartition
+
+COLUMNS = ("topic", "partition", "status", "replicas", "wanted", "percent", "bytes", "bytes_copied")
+Sizes = Mapping[tuple[TopicPartition, int], int]
+"""Bytes of each replica."""
+
+
+class Row(TypedDict):
+    """How far a partition is."""
+
+    topic: str
+    partition: int
+    status: str
+    replicas: list[int] | None
+    wanted: list[int]
+    percent: float | None
+    bytes: int | None
+    bytes_copied: int | None
+
+
+class Report(TypedDict):
+    """How far a plan is, as ``-o json`` prints it."""
+
+    state: str | None
+    rate: int | None
+    throttled: bool
+    counts: dict[str, int]
+    missing_brokers: list[int]
+    bytes_per_second: int | None
+    partitions: list[Row]
+
+
+@click.command()
+@SERVERS
+@PLAN
+@click.option("--all", "everything", is_flag=True, help="Show partitions that are done, too.")
+@click.option("--watch", is_flag=True, help="Look again and again, until nothing is left to do.")
+@click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds in between.")
+@OUTPUT
+def status(path: Path, bootstrap: str, everything: bool, watch: bool, interval: float, output: str) -> None:
+    """How far a plan is: what is done, moves and waits, bytes, and when it will be done. Changes nothing.
+
+    \b
+    moldau reassign status --plan plan.json
+    moldau reassign status --plan plan.json --watch
+
+    Exit 0: all as planned; 3: something moves or waits; 4: something is otherwise than planned.
+    """
+    plan = read(path, plans.parse)
+    before: tuple[float, int] | None = None
+    with Talk(bootstrap) as talk:
+        while True:
+            journal = _journal(path)
+            report = _look(talk, plan if journal is None else journal.goal, journal)
+            now = time.monotonic()
+            copied = sum(int(row["bytes_copied"] or 0) for row in report["partitions"])
+            if before is not None and now > before[0]:
+                report["bytes_per_second"] = max(0, round((copied - before[1]) / (now - before[0])))
+            before = (now, copied)
+            _print(report, everything, output)
+            counts = report["counts"]
+            left = counts[waves.MOVING] + counts[waves.WAITING]
+            if not watch or not left:
+                break
+            time.sleep(interval)
+    if left:
+        raise SystemExit(IN_PROGRESS)
+    raise SystemExit(0 if counts[waves.FINISHED] == len(report["partitions"]) else MISMATCH)
+
+
+def _journal(path: Path) -> Journal | None:
+    try:
+        return journals.load(path)
+    except BadJournal as error:
+        fail(str(error), 2)
+        raise
+
+
+def _look(talk: Talk, goal: waves.Plan, journal: Journal | None) -> Report:
+    """Everything that is known."""
+    moving = under_way(talk, list(goal))
+    topics = talk.cluster.topics({p.topic for p in goal})
+    shown = {
+        TopicPartition(name, number): Shown(part.replicas, part.leader)
+        for name, topic in topics.items()
+        for number, part in topic.partitions.items()
+    }
+    origin = goal if journal is None else journal.origin
+    states = waves.stand(goal, origin, shown, moving)
+    alive = talk.cluster.brokers()
+    brokers = {b for p, one in moving.items() if p in shown for b in (*one.adding, shown[p].leader)} & alive.keys()
+    sizes = _sizes(talk, brokers) if brokers else {}
+    rows = [_row(p, (state, shown.get(p)), goal[p], moving.get(p), sizes) for p, state in sorted(states.items())]
+    return {
+        "state": None if journal is None else journal.state,
+        "rate": None if journal is None else journal.rate,
+        "throttled": bool(journal is not None and journal.throttles),
+        "counts": {**dict.fromkeys((waves.FINISHED, waves.MOVING, waves.WAITING), 0), **Counter(states.values())},
+        "missing_brokers": sorted({r for one in moving.values() for r in one.adding} - alive.keys()),
+        "bytes_per_second": None,
+        "partitions": rows,
+    }
+
+
+def _row(
+    p: TopicPartition, state: tuple[str, Shown | None], wanted: Sequence[int], moving: Reassignment | None, sizes: Sizes
+) -> Row:
+    how_far, shown = state
+    row: Row = {
+        "topic": p.topic, "partition": p.partition, "status": how_far,
+        "replicas": None if shown is None else list(shown.replicas), "wanted": list(wanted),
+        "percent": None, "bytes": None, "bytes_copied": None,
+    }  # fmt: skip
+    if moving is not None and shown is not None and (p, shown.leader) in sizes:
+        whole = sizes[p, shown.leader] * len(moving.adding)
+        copied = min(whole, sum(sizes.get((p, broker), 0) for broker in moving.adding))
+        row |= {"bytes": whole, "bytes_copied": copied, "percent": round(100 * copied / whole, 1) if whole else 100.0}
+    return row
+
+
+def _sizes(talk: Talk, brokers: Collection[int]) -> dict[tuple[TopicPartition, int], int]:
+    return {
+        (TopicPartition(topic.name, part.partition_index), broker): part.partition_size
+        for broker, directories in talk.ask(admin.describe_log_dirs, sorted(brokers)).items()
+        for directory in directories
+        for topic in directory.topics
+        for part in topic.partitions
+        if not part.is_future_key
+    }
+
+
+def _print(report: Report, everything: bool, output: str) -> None:
+    if output == "json":
+        print(json.dumps(report, indent=2), flush=True)
+        return
+    rows = [row for row in report["partitions"] if everything or row["status"] not in (waves.FINISHED, waves.WAITING)]
+    if rows or output == "tsv":
+        show(rows, output, COLUMNS)
+    if output == "text":
+        print(_words(report), flush=True)
+
+
+def _words(report: Report) -> str:
+    counts = report["counts"]
+    words = [", ".join(f"{count} {state}" for state, count in counts.items())]
+    left = sum((row["bytes"] or 0) - (row["bytes_copied"] or 0) for row in report["partitions"])
+    rate = report["bytes_per_second"]
+    if counts[waves.MOVING]:
+        words.append(f"{bytes_text(left)} left of what moves")
+        if rate:
+            words.append(f"{bytes_text(rate)}/s, about {time_text(left / rate)} for that")
+    if report["missing_brokers"]:
+        words.append(f"broker {', '.join(map(str, report['missing_brokers']))} is not alive, and moves wait for it")
+    if report["throttled"]:
+        words.append("throttled")
+    if report["state"]:
+        words.append(f"the plan is {report['state']}")
+    return "; ".join(words)

@@ -1,0 +1,62 @@
+"""Rolling a cluster: in what order, how far it is, and by which command where the nodes are not ours.
+
+The order is brokers that are not the controller, controllers that are no brokers, and the active controller last, so
+that it changes once. How far a roll is stands in a file, so that one that was cut off goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from moldau.admin.files import write_whole
+from moldau.admin.main import fail
+
+
+def safe_order(brokers: Collection[int], controllers: Collection[int], active: int) -> list[int]:
+    """All nodes in the order in which they are restarted."""
+    return sorted({*brokers, *controllers}, key=lambda id: (id == active, id not in brokers, id))
+
+
+class Progress:
+    """Which nodes of a roll were restarted, in a file; the file is there while the roll is not done."""
+
+    def __init__(self, path: Path, cluster: str) -> None:
+        self._path, self._cluster = path, cluster
+        self.done: list[int] = []
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            if told["cluster"] != cluster:
+                fail(f"{path} is of a roll of cluster {told['cluster']}, and this is {cluster}; --state names another")
+            self.done = [int(id) for id in told["done"]]
+        except FileNotFoundError:
+            pass
+        except (ValueError, KeyError, TypeError):
+            fail(f"{path} does not tell how far a roll is; remove it, or say --state", 2)
+
+    def restarted(self, id: int) -> None:
+        """Note one more."""
+        self.done.append(id)
+        write_whole(self._path, json.dumps({"cluster": self._cluster, "done": self.done}) + "\n")
+
+    def finished(self) -> None:
+        """All are: the next roll begins anew."""
+        self._path.unlink(missing_ok=True)
+
+
+def filled(command: str, id: int, host: str, port: int) -> str:
+    """A command with {id}, {host} and {port} filled in; other braces are the shell's."""
+    return command.replace("{id}", str(id)).replace("{host}", shlex.quote(host)).replace("{port}", str(port))
+
+
+def run_command(command: str) -> int:
+    """Run a command by the shell, with our streams; its exit status."""
+    return subprocess.run(command, shell=True, check=False).returncode
+
+
+def listed(ids: Sequence[int]) -> str:
+    """Numbers with commas between."""
+    return ", ".join(map(str, ids))

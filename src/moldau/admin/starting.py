@@ -1,0 +1,81 @@
+"""Where reading begins: words of ``--from`` as offsets of partitions.
+
+Read next: consume.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import click
+
+from moldau.admin.main import fail
+from moldau.admin.options import instant_ms
+from moldau.admin.output import note
+from moldau.terms.named import NamedTuple
+
+if TYPE_CHECKING:
+    from moldau.admin.asking import Talk
+    from moldau.terms import TopicPartition
+
+
+class Place(NamedTuple):
+    """earliest, latest, offset, last (so many before the end) or time (ms), and the number."""
+
+    kind: str
+    number: int = 0
+
+
+class _Place(click.ParamType[Place]):
+    name = "PLACE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        """The place that a word names."""
+        if isinstance(value, Place):
+            return value
+        text = str(value)
+        if text in ("earliest", "latest"):
+            return Place(text)
+        if re.fullmatch(r"\d{1,18}", text, re.ASCII):
+            return Place("offset", int(text))
+        if re.fullmatch(r"-\d{1,18}", text, re.ASCII):
+            return Place("last", int(text[1:]))
+        try:
+            return Place("time", instant_ms(text))
+        except ValueError:
+            self.fail(
+                f"{text!r} is no place; earliest, latest, an offset, -5 (the last five), -10m (ten minutes ago), "
+                "2026-11-22T10:00:00 and @1700000000000 (ms) are",
+                param,
+                ctx,
+            )
+
+
+PLACE = _Place()
+
+
+def offsets(talk: Talk, asked: Collection[TopicPartition], place: Place) -> dict[TopicPartition, int]:
+    """The offset of each partition at that place, no further than the partition's ends; says when it had to move."""
+    from moldau.client.group_lags import bounds, offsets_at
+
+    starts, ends = talk.ask(bounds, asked)
+    if missing := [one for one in asked if one not in starts or one not in ends]:
+        fail(f"offsets of {missing[0]} cannot be told: it has no leader (`moldau topic describe {missing[0].topic}`)")
+    at_time = talk.ask(offsets_at, dict.fromkeys(asked, place.number)) if place.kind == "time" else {}
+    found = {}
+    for one in asked:
+        start, end = starts[one], ends[one]
+        wanted = {
+            "earliest": start,
+            "latest": end,
+            "offset": place.number,
+            "last": max(start, end - place.number),
+            "time": at_time.get(one, end),
+        }[place.kind]
+        found[one] = min(max(wanted, start), end)
+        if found[one] != wanted:
+            has = f"has offsets {start} to {end - 1}" if end > start else "is empty"
+            note(f"{one} {has}: {found[one]} is taken for {wanted}")
+    return found

@@ -1,0 +1,261 @@
+"""``moldau topic``: which topics there are, how their partitions stand; makes, grows and deletes them.
+
+Standard requests only. Changes are in topic_changes.py. The counterpart of Kafka's kafka-topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from moldau.admin.asking import Talk
+from moldau.admin.completing import topics as complete_topics
+from moldau.admin.lazy import Noun
+from moldau.admin.main import fail
+from moldau.admin.options import OUTPUT, SERVERS, WATCH, F
+from moldau.admin.output import Row, show, table, watch
+
+if TYPE_CHECKING:
+    from moldau.admin.partition_states import PartitionState
+    from moldau.client.admin import Reassignment
+    from moldau.client.view import Topic
+    from moldau.terms import TopicPartition
+
+COLUMNS = ("topic", "partition", "leader", "replicas", "in_sync", "state")
+WIDE = ("epoch", "adding", "removing", "first_offset", "end_offset")
+CHANGES = "moldau.admin.topic_changes"
+
+
+class Filters(TypedDict):
+    """By which of ``FILTERS`` partitions are looked for."""
+
+    offline: bool
+    under_replicated: bool
+    under_min_isr: bool
+    at_min_isr: bool
+    moving: bool
+
+
+@click.group(
+    cls=Noun,
+    lazy={
+        "create": (f"{CHANGES}:create", "Make topics."),
+        "alter": (f"{CHANGES}:alter", "Add partitions to a topic, and change its settings."),
+        "delete": (f"{CHANGES}:delete", "Delete topics with all their records."),
+    },
+)
+def topic() -> None:
+    """Look at topics; make, grow and delete them.
+
+    \b
+    moldau topic create orders --partitions 6 --replication-factor 3 --set retention.ms=86400000
+    moldau topic list
+    moldau topic describe orders -o wide
+    moldau topic describe --under-min-isr
+    moldau topic alter orders --partitions 12
+    moldau topic delete orders
+    """
+
+
+def FILTERED(command: F) -> F:
+    """Options by which partitions are looked for; those that are given are or-ed."""
+    wanted = {
+        "--offline": "without a leader",
+        "--under-replicated": "with replicas that are not in sync",
+        "--under-min-isr": "with fewer in sync than min.insync.replicas, or offline",
+        "--at-min-isr": "with just min.insync.replicas in sync",
+        "--moving": "under reassignment",
+    }
+    for option, what in reversed(wanted.items()):
+        command = click.option(option, is_flag=True, help=f"Only partitions {what}.")(command)
+    return command
+
+
+PATTERNS = click.argument("patterns", nargs=-1, shell_complete=complete_topics)
+EXCLUDE = click.option("--exclude-internal", is_flag=True, help="Leave the cluster's own topics out.")
+
+
+def LOOKED_AT(command: F) -> F:
+    """Which topics are looked at, how often, and how they are printed."""
+    return PATTERNS(SERVERS(FILTERED(EXCLUDE(WATCH(OUTPUT(command))))))
+
+
+@topic.command("list")
+@LOOKED_AT
+def list_(
+    patterns: tuple[str, ...],
+    bootstrap: str,
+    exclude_internal: bool,
+    every_s: float | None,
+    output: str,
+    **wish: Unpack[Filters],
+) -> None:
+    """List topics, all or those that match PATTERNS ('order*'), with the worst that is to say of their partitions."""
+
+    def look() -> None:
+        with Talk(bootstrap) as talk:
+            topics = matching(talk, patterns, exclude_internal)
+            by_topic: dict[str, list[PartitionState]] = {name: [] for name in topics}
+            for one in look_at(talk, topics):
+                by_topic[one.topic].append(one)
+        rows = [
+            _row(topics[name], parts)
+            for name, parts in by_topic.items()
+            if not any(wish.values()) or _kept(parts, wish)
+        ]
+        show(rows, output, ("topic", "partitions", "replication_factor", "state"), ("internal", "id"))
+
+    watch(look, every_s)
+
+
+@topic.command()
+@LOOKED_AT
+def describe(
+    patterns: tuple[str, ...],
+    bootstrap: str,
+    exclude_internal: bool,
+    every_s: float | None,
+    output: str,
+    **wish: Unpack[Filters],
+) -> None:
+    """Show leader, replicas and state of each partition; of all topics, or of those that match PATTERNS.
+
+    -o wide adds leader epochs, moves, and the first and end offsets.
+    """
+
+    def look() -> None:
+        with Talk(bootstrap) as talk:
+            _describe(talk, patterns, output, matching(talk, patterns, exclude_internal), wish)
+
+    watch(look, every_s)
+
+
+def _describe(talk: Talk, patterns: tuple[str, ...], output: str, topics: Mapping[str, Topic], wish: Filters) -> None:
+    filtered = any(wish.values())
+    parts = _kept(look_at(talk, topics), wish) if filtered else look_at(talk, topics)
+    rows = [one.row() for one in parts]
+    if output in ("wide", "json", "yaml"):
+        _add_offsets(talk, parts, rows)
+    if filtered or output == "tsv":
+        show(rows, output, COLUMNS, WIDE)
+        return
+    settings = _own_settings(talk, topics)
+    by_topic: dict[str, list[Row]] = {name: [] for name in topics}
+    heads: dict[str, list[PartitionState]] = {name: [] for name in topics}
+    for one, row in zip(parts, rows, strict=True):
+        by_topic[one.topic].append(row)
+        heads[one.topic].append(one)
+    whole: list[Row] = [
+        {**_row(topics[name], heads[name]), "configs": settings[name], "partition_list": theirs}
+        for name, theirs in by_topic.items()
+    ]
+    if output in ("json", "yaml"):
+        show(whole, output, ())
+        return
+    print(table(whole, ["topic", "partitions", "replication_factor", "state", "id", "configs"]))
+    if rows:
+        print()
+        print(table(rows, [*COLUMNS, *(WIDE if output == "wide" else ())]))
+
+
+def _row(topic: Topic, parts: list[PartitionState]) -> Row:
+    from moldau.admin.partition_states import worst
+    from moldau.terms import NO_UUID, uuid_text
+
+    return {
+        "topic": topic.name,
+        "partitions": len(topic.partitions),
+        "replication_factor": max((one.factor for one in parts), default=0),
+        "state": worst(parts),
+        "internal": topic.internal,
+        "id": uuid_text(topic.topic_id) if topic.topic_id != NO_UUID else None,
+    }
+
+
+def _kept(parts: list[PartitionState], wish: Filters) -> list[PartitionState]:
+    from moldau.admin.partition_states import FILTERS
+
+    wanted = [FILTERS[name] for name, on in wish.items() if on]
+    return [one for one in parts if any(matches(one) for matches in wanted)]
+
+
+# ---- asking
+
+
+def matching(talk: Talk, patterns: tuple[str, ...], exclude_internal: bool = False) -> dict[str, Topic]:
+    """Topics that match any of the patterns, all without one; ends the command when a pattern matches none."""
+    from moldau.admin.advice import no_such
+
+    plain = [one for one in patterns if not set(one) & set("*?[")]
+    topics = talk.existing(plain) if len(plain) == len(patterns) > 0 else talk.cluster.topics()
+    found: dict[str, Topic] = {}
+    for pattern in patterns:
+        names = [name for name in topics if name == pattern or fnmatchcase(name, pattern)]
+        if not names:
+            fail(no_such("topic", pattern, topics, "`moldau topic list` lists them"))
+        found.update((name, topics[name]) for name in names)
+    chosen = found if patterns else topics
+    return {name: one for name, one in sorted(chosen.items()) if not (exclude_internal and one.internal)}
+
+
+def look_at(talk: Talk, topics: Mapping[str, Topic], *, is_led: bool = True) -> list[PartitionState]:
+    """The partitions of these topics, with their minimum of replicas in sync, and how they move: which a controller
+    has to say, if the cluster ``is_led`` by one."""
+    from moldau.admin.partition_states import states
+
+    moves = _moves(talk) if is_led else {}
+    return states(topics.values(), talk.cluster.client.view.brokers, _min_isr(talk, topics), moves)
+
+
+def _min_isr(talk: Talk, topics: Mapping[str, Topic]) -> dict[str, int]:
+    from moldau.client import admin
+    from moldau.client.admin import Resource, ResourceType
+
+    wanted = [Resource(ResourceType.TOPIC, name) for name in topics]
+    answers = talk.ask(admin.describe_configs, wanted, keys=["min.insync.replicas"], synonyms=False) if wanted else {}
+    return {
+        place.name: int(entries["min.insync.replicas"].value or 1)
+        for place, (_, entries) in answers.items()
+        if "min.insync.replicas" in entries
+    }
+
+
+def _moves(talk: Talk) -> dict[TopicPartition, Reassignment]:
+    """Moves under way; none from brokers that cannot say, or not to us."""
+    from moldau.client import admin
+    from moldau.client.lines import UnsupportedApi
+
+    try:
+        return talk.ask(admin.reassignments)[1]
+    except UnsupportedApi:
+        return {}
+
+
+def _own_settings(talk: Talk, topics: Mapping[str, Topic]) -> dict[str, dict[str, str | None]]:
+    """What is set for each topic itself."""
+    from moldau.client import admin
+    from moldau.client.admin import Resource, ResourceType, Source
+
+    wanted = [Resource(ResourceType.TOPIC, name) for name in topics]
+    answers = talk.ask(admin.describe_configs, wanted, synonyms=False) if wanted else {}
+    found: dict[str, dict[str, str | None]] = {name: {} for name in topics}
+    for place, (_, entries) in answers.items():
+        own = {key: one.value for key, one in sorted(entries.items()) if one.source == Source.TOPIC}
+        found[place.name] = own
+    return found
+
+
+def _add_offsets(talk: Talk, parts: list[PartitionState], rows: list[dict[str, object]]) -> None:
+    """First and end offsets of partitions that have a leader, into their rows."""
+    from moldau.client.reading import EARLIEST, LATEST
+    from moldau.terms import TopicPartition
+
+    led = [TopicPartition(one.topic, one.partition) for one in parts if one.leader >= 0]
+    for name, moment in (("first_offset", EARLIEST), ("end_offset", LATEST)):
+        found = talk.cluster.offsets(dict.fromkeys(led, moment)) if led else {}
+        for one, row in zip(parts, rows, strict=True):
+            offset = found.get(TopicPartition(one.topic, one.partition))
+            row[name] = offset.offset if offset is not None and offset.offset >= 0 else None

@@ -1,0 +1,352 @@
+"""``moldau topic create|alter|delete``.
+
+Several topics are changed together or not at all: what the cluster would refuse is found by a dry run first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from moldau.admin.asking import Talk, refused
+from moldau.admin.completing import topic_keys
+from moldau.admin.completing import topics as complete_topics
+from moldau.admin.main import fail
+from moldau.admin.options import DRY_RUN, SERVERS, WAIT, YES, confirm, pairs, refuse, wait_until
+from moldau.admin.output import note
+
+if TYPE_CHECKING:
+    from moldau.client.view import Outcome, Topic
+    from moldau.wire.messages.k03_metadata import MetadataResponse
+
+QUOTA_S, QUOTA_LOOK_S = 30.0, 0.5
+"""How long, and how often, a change is asked for that a quota puts off."""
+ONE_BROKER_MS = 5_000
+"""How long one broker is asked whether it knows of a change."""
+
+
+class Waiting(TypedDict):
+    """What ``WAIT`` says."""
+
+    wait: bool
+    timeout_s: float
+
+
+class Change(Waiting):
+    """What becomes of a topic, but for its settings."""
+
+    partitions: int | None
+    assignment: str | None
+    dry_run: bool
+
+
+class NewTopics(Change):
+    """The same of topics that are made."""
+
+    factor: int | None
+    if_not_exists: bool
+
+
+SET = click.option(
+    "--set",
+    "-c",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    shell_complete=topic_keys,
+    help="A setting; repeat it.",
+)
+ASSIGNMENT = click.option(
+    "--assignment",
+    metavar="1:2,2:3",
+    help="Brokers of each partition, the preferred leader first: ',' between partitions, ':' between brokers.",
+)
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="How many partitions (the cluster's default).")
+@click.option(
+    "-r", "--replication-factor", "factor", type=click.IntRange(1, 32767), help="How many replicas (default)."
+)
+@ASSIGNMENT
+@SET
+@click.option("--if-not-exists", is_flag=True, help="Let be what exists already.")
+@DRY_RUN
+@WAIT
+@SERVERS
+def create(names: tuple[str, ...], bootstrap: str, settings: tuple[str, ...], **wish: Unpack[NewTopics]) -> None:
+    """Make topics, all alike.
+
+    \b
+    moldau topic create orders --partitions 6 --replication-factor 3
+    moldau topic create events --set cleanup.policy=compact --dry-run
+    moldau topic create by-hand --assignment 1:2,2:3,3:1 --wait
+    """
+    from moldau.client import admin
+    from moldau.client.admin import NewTopic
+    from moldau.terms import Code
+
+    if wish["assignment"] is not None and (wish["partitions"] or wish["factor"]):
+        refuse("--assignment says how many partitions and replicas there are: leave the other two options out")
+    assignment = _assignment(wish["assignment"])
+    configs = pairs(settings, "--set")
+    wanted = {
+        name: NewTopic(
+            name=name,
+            partitions=wish["partitions"] or -1,
+            replication_factor=wish["factor"] or -1,
+            configs=configs,
+            assignment=assignment,
+        )
+        for name in dict.fromkeys(names)
+    }
+    with Talk(bootstrap) as talk:
+        tried = _but_throttled(talk.ask(admin.create_topics, list(wanted.values()), validate_only=True))
+        there = [name for name, one in tried.items() if one.code is Code.TOPIC_ALREADY_EXISTS]
+        for name in there if wish["if_not_exists"] else ():
+            note(f"topic {name} exists already")
+            wanted.pop(name), tried.pop(name, None)
+        _all_well(tried, configs)
+        if wish["dry_run"]:
+            for name in wanted:
+                print(f"topic {name} would be made")
+            return
+        done = _patiently(lambda left: talk.ask(admin.create_topics, [wanted[name] for name in left]), wanted)
+        for name, one in done.items():
+            if one.ok:
+                print(f"topic {name} was made")
+        _all_well(done, configs)
+        if wish["wait"] and wanted:
+            wait_until(lambda: _are_led(talk, list(wanted)), wish["timeout_s"], "every partition has a leader")
+
+
+def _patiently(ask: Callable[[Collection[str]], dict[str, Outcome]], names: Collection[str]) -> dict[str, Outcome]:
+    """What becomes of each; what a quota of changes puts off (KIP-599) is asked again, as Kafka's Admin does."""
+    from moldau.terms import Code
+
+    deadline, told = time.monotonic() + QUOTA_S, False
+    done = ask(list(names)) if names else {}
+    while time.monotonic() < deadline:
+        left = [name for name, one in done.items() if one.code is Code.THROTTLING_QUOTA_EXCEEDED]
+        if not left:
+            break
+        if not told:
+            note("a quota of the cluster's (controller_mutation_rate) puts it off; asking again ...")
+            told = True
+        time.sleep(QUOTA_LOOK_S)
+        done.update(ask(left))
+    return done
+
+
+def _but_throttled(tried: dict[str, Outcome]) -> dict[str, Outcome]:
+    """Outcomes of a dry run without those that a quota puts off: nothing is said against them."""
+    from moldau.terms import Code
+
+    return {name: one for name, one in tried.items() if one.code is not Code.THROTTLING_QUOTA_EXCEEDED}
+
+
+def _are_led(talk: Talk, names: list[str], count: int = 1) -> bool:
+    """Whether every broker knows these topics, with so many partitions at least, and leaders of all."""
+    seen = _seen_by_all(talk, names)
+    return bool(seen) and all(
+        len(topic.partitions) >= count and all(part.leader_id >= 0 for part in topic.partitions) for topic in seen
+    )
+
+
+def _seen_by_all(talk: Talk, names: list[str]) -> list[MetadataResponse.MetadataResponseTopic]:
+    """The topics as every broker that answers has them now: each learns of a change in its own time."""
+    from moldau.client.client import Node
+    from moldau.wire.messages.k03_metadata import MetadataRequest
+
+    topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    found: list[MetadataResponse.MetadataResponseTopic] = []
+    for id in talk.cluster.brokers():
+        with suppress(OSError):  # one that has just died knows nothing
+            client = talk.cluster.client
+            answer = talk.cluster.run(client.ask(request, Node(id), codes=lambda r: (), timeout_ms=ONE_BROKER_MS))
+            found += answer.topics
+    return found
+
+
+def _all_well(outcomes: Mapping[str, Outcome], configs: Mapping[str, str | None]) -> None:
+    """Ends the command, when one was refused, with the first refusal."""
+    from moldau.terms import Code
+
+    for name, one in outcomes.items():
+        if not one.ok:
+            hint = unknown_keys(configs) if one.code is Code.INVALID_CONFIG else ""
+            others = sum(not other.ok for other in outcomes.values()) - 1
+            rest = f"; so are {others} others" if others else ""
+            refused(f"topic {name}{rest}", one.code, f"{one.message or ''} {hint}".strip())
+
+
+def unknown_keys(keys: Mapping[str, object]) -> str:
+    """``Did you mean ...?`` for the first key that no topic has, as far as this version of Kafka's settings knows."""
+    from moldau.admin.advice import nearest
+    from moldau.terms.topic_config import TOPIC_KEYS
+
+    return next((f"{key}: {near}" for key in keys if key not in TOPIC_KEYS and (near := nearest(key, TOPIC_KEYS))), "")
+
+
+def _assignment(text: str | None) -> dict[int, list[int]] | None:
+    """Replicas by partition; ends the command when the text is none."""
+    if text is None:
+        return None
+    found: dict[int, list[int]] = {}
+    for number, word in enumerate(text.split(",")):
+        brokers = word.split(":")
+        if not all(one.isdecimal() and len(one) < 10 for one in brokers):
+            refuse(
+                f"--assignment {text}: {word!r} is no list of brokers; 1:2,2:3 is two partitions with two replicas each"
+            )
+        found[number] = [int(one) for one in brokers]
+        if len(set(found[number])) < len(brokers):
+            refuse(f"--assignment {text}: {word!r} names a broker twice")
+    return found
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_topics)
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="How many partitions it is to have.")
+@ASSIGNMENT
+@SET
+@click.option("--unset", metavar="KEY", multiple=True, help="Back to the cluster's default; repeat it.")
+@DRY_RUN
+@WAIT
+@SERVERS
+def alter(name: str, bootstrap: str, settings: tuple[str, ...], unset: tuple[str, ...], **wish: Unpack[Change]) -> None:
+    """Add partitions to a topic, and change its settings. Records of a key may go to another partition from then on.
+
+    --assignment places the new partitions only. For other replicas: `moldau reassign`.
+
+    \b
+    moldau topic alter orders --partitions 12 --set retention.ms=3600000 --dry-run
+    """
+    changes = pairs(settings, "--set")
+    if not (wish["partitions"] or changes or unset):
+        refuse("what is to change? --partitions, --set or --unset")
+    if twice := set(changes) & set(unset):
+        refuse(f"{sorted(twice)[0]} is to be set and unset")
+    placed = _assignment(wish["assignment"])
+    with Talk(bootstrap) as talk:
+        before = talk.existing([name])[name]
+        new = _new_partitions(before, wish["partitions"], placed)
+        _apply(talk, name, new, changes, unset, validate_only=True)
+        verb = "would be changed" if wish["dry_run"] else "was changed"
+        if not wish["dry_run"]:
+            _apply(talk, name, new, changes, unset, validate_only=False)
+        if new is not None:
+            print(f"topic {name} {verb}: {len(before.partitions)} -> {new[0]} partitions")
+        for key, value in changes.items():
+            print(f"topic {name} {verb}: {key}={value}")
+        for key in unset:
+            print(f"topic {name} {verb}: {key} as the cluster has it")
+        if wish["wait"] and new is not None and not wish["dry_run"]:
+            count = new[0]
+            wait_until(lambda: _are_led(talk, [name], count), wish["timeout_s"], f"{count} partitions have leaders")
+
+
+New = tuple[int, Sequence[Sequence[int]] | None]
+
+
+def _new_partitions(before: Topic, count: int | None, placed: Mapping[int, list[int]] | None) -> New | None:
+    """How many partitions there shall be and where the new ones are; None when that does not change."""
+    if count is None:
+        if placed is not None:
+            refuse("--assignment places new partitions: --partitions says how many there shall be")
+        return None
+    has = len(before.partitions)
+    if count < has:
+        fail(f"topic {before.name} has {has} partitions, and a partition with its records cannot be taken away")
+    if count == has:
+        note(f"topic {before.name} has {has} partitions already")
+        return None
+    if placed is not None and len(placed) != count - has:
+        refuse(f"--assignment places {len(placed)} partitions, but {count - has} are new")
+    return count, None if placed is None else list(placed.values())
+
+
+def _apply(
+    talk: Talk,
+    name: str,
+    new: New | None,
+    changes: Mapping[str, str],
+    unset: Sequence[str],
+    *,
+    validate_only: bool,
+) -> None:
+    from moldau.client import admin
+    from moldau.client.admin import AlterOp, Resource, ResourceType
+    from moldau.terms import Code
+
+    if changes or unset:
+        place = Resource(ResourceType.TOPIC, name)
+        wanted: list[tuple[str, AlterOp, str | None]] = [(key, AlterOp.SET, value) for key, value in changes.items()]
+        wanted += [(key, AlterOp.DELETE, None) for key in unset]
+        outcome = talk.ask(admin.alter_configs, {place: wanted}, validate_only=validate_only)[place]
+        if not outcome.ok:
+            hint = unknown_keys(dict.fromkeys((*changes, *unset))) if outcome.code is Code.INVALID_CONFIG else ""
+            refused(f"settings of topic {name}", outcome.code, f"{outcome.message or ''} {hint}".strip())
+    if new is not None:
+        count, placed = new
+        given = None if placed is None else {name: placed}
+
+        def ask(_: Collection[str]) -> dict[str, Outcome]:
+            return talk.ask(admin.create_partitions, {name: count}, assignments=given, validate_only=validate_only)
+
+        found = _but_throttled(ask([name])) if validate_only else _patiently(ask, [name])
+        for one in found.values():
+            if not one.ok:
+                refused(f"partitions of topic {name}", one.code, one.message)
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
+@click.option("--if-exists", is_flag=True, help="Do not mind topics that are not there.")
+@DRY_RUN
+@YES
+@WAIT
+@SERVERS
+def delete(
+    names: tuple[str, ...], bootstrap: str, if_exists: bool, dry_run: bool, yes: bool, **wish: Unpack[Waiting]
+) -> None:
+    """Delete topics with all their records; there is no way back.
+
+    \b
+    moldau topic delete orders --dry-run
+    moldau topic delete orders --yes --wait
+    """
+    from moldau.client import admin
+    from moldau.terms import Code
+
+    wanted = list(dict.fromkeys(names))
+    with Talk(bootstrap) as talk:
+        known = talk.topics(wanted) if if_exists else talk.existing(wanted)
+        for name in wanted:
+            if name not in known:
+                note(f"there is no topic {name}")
+        if dry_run:
+            for name, one in known.items():
+                print(f"topic {name} with {len(one.partitions)} partitions would be deleted")
+            return
+        if not known:
+            return
+        count = sum(len(one.partitions) for one in known.values())
+        confirm(f"Delete {', '.join(known)} with {count} partitions and all their records?", yes)
+        outcomes = _patiently(lambda left: talk.ask(admin.delete_topics, left), known)
+        for name, outcome in outcomes.items():
+            if outcome.ok:
+                print(f"topic {name} was deleted")
+        _all_well(outcomes, {})
+        if wish["wait"]:
+            wait_until(
+                lambda: all(one.error_code != Code.NONE for one in _seen_by_all(talk, list(known))),
+                wish["timeout_s"],
+                "no broker knows it any more",
+            )

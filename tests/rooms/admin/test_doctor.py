@@ -1,0 +1,122 @@
+"""What the doctor finds, without a cluster: partitions as values, and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from moldau.admin.cli import cli
+from moldau.admin.cluster_checks import _leaders, _placement
+from moldau.admin.file_checks import file_checks
+from moldau.admin.findings import ERROR, NOTE, WARNING, some
+from moldau.admin.partition_states import AT_MIN, FILTERS, OFFLINE, OK, UNDER, UNDER_MIN, PartitionState, worst
+from moldau.admin.perf import percentile
+
+
+def part(isr: list[int], replicas: tuple[int, ...] = (1, 2, 3), leader: int = 1, min_isr: int = 2) -> PartitionState:
+    return PartitionState("t", 0, leader, 0, list(replicas), isr, [], [], len(replicas), min_isr)
+
+
+@pytest.mark.parametrize(
+    ("one", "state"),
+    [
+        (part([1, 2, 3]), OK),
+        (part([1, 2]), AT_MIN),
+        (part([1, 2], min_isr=1), UNDER),
+        (part([1]), UNDER_MIN),
+        (part([], leader=-1), OFFLINE),
+        (part([1], replicas=(1,), min_isr=1), OK),
+    ],
+)
+def test_the_state_of_a_partition_is_the_worst_that_is_to_say(one: PartitionState, state: str) -> None:
+    assert one.state == state
+    assert worst([part([1, 2, 3]), one]) == state
+
+
+def test_a_partition_at_its_minimum_is_found_as_kafka_s_tool_finds_it() -> None:
+    assert FILTERS["at_min_isr"](part([1], replicas=(1,), min_isr=1))
+    assert FILTERS["under_min_isr"](part([1, 2, 3], leader=-1))
+    assert not FILTERS["under_replicated"](part([1, 2, 3]))
+
+
+def test_a_minimum_that_can_never_be_met_is_an_error_and_one_that_allows_no_failure_a_warning() -> None:
+    assert [one.severity for one in _placement([part([1], replicas=(1,), min_isr=2)])] == [ERROR]
+    assert [one.severity for one in _placement([part([1, 2], replicas=(1, 2), min_isr=2)])] == [WARNING]
+    assert list(_placement([part([1, 2, 3])])) == []
+
+
+def test_leaders_elsewhere_are_worth_a_warning_above_a_tenth() -> None:
+    fine, astray = part([1, 2, 3]), part([1, 2, 3], leader=2)
+    assert list(_leaders([fine] * 9 + [astray])) == []
+    (found,) = _leaders([fine] * 8 + [astray])
+    assert (found.about, found.severity) == ("broker 1", WARNING)
+
+
+def test_many_names_are_counted() -> None:
+    assert some(range(7)) == "0, 1, 2, 3, 4 and 2 more"
+
+
+@pytest.mark.parametrize(("percent", "value"), [(50, 5), (90, 9), (99, 10), (100, 10), (0, 1)])
+def test_percentiles_are_values_that_were_measured(percent: float, value: int) -> None:
+    assert percentile(range(1, 11), percent) == value
+
+
+# ---- files
+
+
+def node_file(folder: Path, **more: str) -> Path:
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": "1@127.0.0.1:9",
+        "listeners": "PLAINTEXT://127.0.0.1:9,CONTROLLER://127.0.0.1:9",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(folder / "data"),
+        **{key.replace("_", "."): text for key, text in more.items()},
+    }
+    file = folder / "server.properties"
+    file.write_text("".join(f"{key}={text}\n" for key, text in settings.items()))
+    return file
+
+
+def found(path: Path) -> dict[str, str]:
+    return {one.what: one.severity for one in file_checks(str(path))[0]}
+
+
+def test_a_node_s_file_is_told_what_is_wrong_with_it(tmp_path: Path) -> None:
+    said = found(node_file(tmp_path, log_retention_mss="5", min_insync_replicas="3", default_replication_factor="2"))
+    text = "\n".join(said)
+    assert "log.retention.mss is no setting of a broker" in text
+    assert "is not formatted" in text
+    assert "min.insync.replicas=3 is more than default.replication.factor=2" in text
+
+
+def test_a_formatted_node_s_file_has_nothing_wrong(tmp_path: Path) -> None:
+    file = node_file(tmp_path)
+    words = ["storage", "format", "-t", "bW9sZGF1LW5vZGUtdGVzdA", "-c", str(file)]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    assert set(found(file).values()) <= {NOTE}
+    assert CliRunner().invoke(cli, ["doctor", str(file)]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("node.id=x\nprocess.roles=broker", "node.id"),
+        ("bootstrap.servers=127.0.0.1:9\nsasl.mechanism=PLAIN", "sasl.mechanism is not supported"),
+        ("client.id=x", "bootstrap.servers is not set"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_why(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text(text)
+    done = CliRunner().invoke(cli, ["doctor", str(tmp_path / "file")])
+    assert done.exit_code == 4
+    assert says in done.output
+
+
+def test_files_that_are_none_are_told(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xff")
+    for path in (tmp_path / "nowhere", tmp_path, tmp_path / "binary"):
+        assert [one.severity for one in file_checks(str(path))[0]] == [ERROR]

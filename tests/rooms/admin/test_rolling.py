@@ -1,0 +1,45 @@
+"""A roll takes the active controller last, goes on where it was cut off, and fills in commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from moldau.admin.rolling import Progress, filled, safe_order
+
+
+def test_brokers_go_first_and_the_active_controller_last() -> None:
+    assert safe_order([1, 2, 3], [1, 2, 3], 2) == [1, 3, 2]
+    assert safe_order([1, 2], [7, 8, 9], 8) == [1, 2, 7, 9, 8]
+    assert safe_order([2, 1], [], -1) == [1, 2]
+
+
+def test_a_roll_that_was_cut_off_knows_who_was_restarted(tmp_path: Path) -> None:
+    state = tmp_path / "roll.json"
+    Progress(state, "c").restarted(3)
+    again = Progress(state, "c")
+    assert again.done == [3]
+    again.restarted(1)
+    assert Progress(state, "c").done == [3, 1]
+    again.finished()
+    assert not state.exists()
+    assert Progress(state, "c").done == []
+
+
+def test_a_state_of_another_cluster_or_none_at_all_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "roll.json"
+    Progress(state, "c").restarted(3)
+    with pytest.raises(SystemExit, match="1"):
+        Progress(state, "d")
+    state.write_text("{")
+    with pytest.raises(SystemExit, match="2"):
+        Progress(state, "c")
+    assert capsys.readouterr().err.count("\n") == 2
+
+
+def test_only_what_is_named_is_filled_in_and_hosts_are_quoted() -> None:
+    command = "ssh {host} 'kill $(cat /run/kafka-{id}.pid) && echo ${HOME} {port} {}'"
+    assert filled(command, 7, "h;rm", 9) == "ssh 'h;rm' 'kill $(cat /run/kafka-7.pid) && echo ${HOME} 9 {}'"
