@@ -10,13 +10,17 @@ import typing
 
 if typing.TYPE_CHECKING:
     from moldau.spark.local import session as session
+    from moldau.spark.supervise import run as run
+    from moldau.spark.supervise import until_it_stands as until_it_stands
 
-__all__ = ["session"]
+__all__ = ["run", "session", "until_it_stands"]
+
+_AT = {"session": "local", "run": "supervise", "until_it_stands": "supervise"}
 
 
 def __getattr__(name: str) -> object:
-    if name == "session":
-        from moldau.spark.local import session
+    if name in _AT:
+        import importlib
 
-        return session
+        return getattr(importlib.import_module(f"moldau.spark.{_AT[name]}"), name)
     raise AttributeError(f"module 'moldau.spark' has no attribute {name!r}")

@@ -6,16 +6,21 @@ Read next: moldau/client/sync.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from moldau.client.client import ClientOptions, Refused
 from moldau.client.lines import ConnectionOptions
-from moldau.client.reading import READ_COMMITTED, READ_UNCOMMITTED, Fetched, FetchOptions
+from moldau.client.reading import LATEST, READ_COMMITTED, READ_UNCOMMITTED, Fetched, FetchOptions, Offset, epoch_ends
+from moldau.client.sampling import bytes_per_offset
 from moldau.client.sync import Cluster
-from moldau.spark.feed import OffsetLost, Slice, Topic, Unreachable
+from moldau.spark.feed import End, OffsetLost, Place, Slice, Topic, Unreachable
 from moldau.spark.frames import Aborted
 from moldau.spark.options import Options
 from moldau.terms import NO_UUID, Code, TopicPartition
+from moldau.terms.value import replace
+
+_SHOWING_MS = 5000
+"""Positions that are only shown to a group hold up no query for longer."""
 
 _LOST = {
     Code.OFFSET_OUT_OF_RANGE: "the offset is no longer (or not yet) in the log",
@@ -31,11 +36,13 @@ def open_feed(options: Options) -> ClientFeed:
     connection = ConnectionOptions(
         client_id=options.kafka.get("client.id", options.group_id_prefix),
         request_timeout_ms=kafka.get("request.timeout.ms", 30_000),
+        connect_timeout_ms=kafka.get("socket.connection.setup.timeout.ms", 10_000),
     )
     client = ClientOptions(
         api_timeout_ms=kafka.get("default.api.timeout.ms", 60_000),
         retry_backoff_ms=kafka.get("retry.backoff.ms", 100),
         retry_backoff_max_ms=kafka.get("retry.backoff.max.ms", 1000),
+        metadata_max_age_ms=kafka.get("metadata.max.age.ms", 300_000),
     )
     fetch = FetchOptions(
         max_wait_ms=kafka.get("fetch.max.wait.ms", 500),
@@ -43,14 +50,20 @@ def open_feed(options: Options) -> ClientFeed:
         isolation=READ_COMMITTED if options.read_committed else READ_UNCOMMITTED,
         rack=options.kafka.get("client.rack", ""),
     )
-    return ClientFeed(Cluster(options.bootstrap_servers, connection=connection, options=client), fetch)
+    hurried = replace(client, api_timeout_ms=min(client.api_timeout_ms, _SHOWING_MS))
+    return ClientFeed(
+        Cluster(options.bootstrap_servers, connection=connection, options=client), fetch,
+        lambda: Cluster(options.bootstrap_servers, connection=connection, options=hurried),
+    )  # fmt: skip
 
 
 class ClientFeed:
-    """A ``feed.Feed`` over a ``Cluster``."""
+    """A ``feed.Feed`` over a ``Cluster``; positions are shown to a group over another, which is not waited for long."""
 
-    def __init__(self, cluster: Cluster, options: FetchOptions) -> None:
+    def __init__(self, cluster: Cluster, options: FetchOptions, open_hurried: Callable[[], Cluster]) -> None:
         self._cluster, self._options = cluster, options
+        self._open_hurried = open_hurried
+        self._hurried: Cluster | None = None
 
     def topics(self, names: Collection[str] | None) -> Mapping[str, Topic]:
         return {
@@ -59,21 +72,40 @@ class ClientFeed:
         }
 
     def offsets(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        found: dict[TopicPartition, int] = {}
+        return {source: answer.offset for source, answer in self._listed(asked).items()}
+
+    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, End]:
+        found = self._listed(dict.fromkeys(partitions, LATEST))
+        return {source: End(answer.offset, answer.leader_epoch) for source, answer in found.items()}
+
+    def _listed(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Offset]:
         if not asked:
-            return found
-        for source, answer in self._cluster.offsets(asked, isolation=self._options.isolation).items():
-            if answer.code is not Code.NONE:
+            return {}
+        found = self._cluster.offsets(asked, isolation=self._options.isolation)
+        for source, answer in found.items():
+            if answer.code is not Code.NONE and answer.code not in _LOST:
                 raise _trouble(answer.code, f"offsets of {source}")
-            found[source] = answer.offset
-        return found
+        return {source: answer for source, answer in found.items() if answer.code is Code.NONE}
+
+    def epoch_ends(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        if not asked:
+            return {}
+        found = self._cluster.run(epoch_ends(self._cluster.client, asked))
+        return {source: each.end_offset for source, each in found.items()
+                if each.code is Code.NONE and each.end_offset >= 0}  # fmt: skip
+
+    def sample(self, asked: Mapping[TopicPartition, Place]) -> Mapping[TopicPartition, float]:
+        places = {source: (place.topic_id, place.offset) for source, place in asked.items()}
+        return self._cluster.run(bytes_per_offset(self._cluster.client, places)) if asked else {}
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         found = self._cluster.committed(group_id, partitions)
         return {source: each.offset for source, each in found.items() if each.offset >= 0}
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        for source, code in self._cluster.commit(group_id, offsets).items():
+        if self._hurried is None:
+            self._hurried = self._open_hurried()
+        for source, code in self._hurried.commit(group_id, offsets).items():
             if code is not Code.NONE:
                 raise _trouble(code, f"commit of {source} to group {group_id}")
 
@@ -84,10 +116,12 @@ class ClientFeed:
     def slices(self, source: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
         options = self._fetching(topic_id, max_bytes)
         for got in self._cluster.fetch_range(source, span.start, span.stop, options):
-            yield self._slice(got, source, span.start)
+            yield self._slice(got, source, got.next_offset)
 
     def close(self) -> None:
         self._cluster.close()
+        if self._hurried is not None:
+            self._hurried.close()
 
     def _fetching(self, topic_id: bytes, max_bytes: int) -> FetchOptions:
         options = self._options
@@ -105,7 +139,14 @@ class ClientFeed:
             raise _trouble(got.code, f"fetch of {source} from offset {offset}")
         committed = self._options.isolation == READ_COMMITTED
         end = got.last_stable_offset if committed else got.high_watermark
-        return Slice(got.records, got.log_start_offset, end, tuple(Aborted(*each) for each in got.aborted))
+        return Slice(
+            got.records,
+            got.next_offset,
+            got.log_start_offset,
+            end,
+            tuple(Aborted(*each) for each in got.aborted),
+            got.batches,
+        )
 
 
 def _trouble(code: Code, what: str) -> Exception:

@@ -81,14 +81,22 @@ class Decoder(NamedTuple):
     def schema(self) -> pa.Schema:
         return arrow_schema(self.columns)
 
-    def decode(self, buffer: Buffer, start: int, end: int, aborted: Sequence[Aborted] = ()) -> Iterator[pa.RecordBatch]:
+    def decode(
+        self,
+        buffer: Buffer,
+        start: int,
+        end: int,
+        aborted: Sequence[Aborted] = (),
+        starts: Sequence[int] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         """Record batches of the offsets in [start, end) that the whole batches of ``buffer`` hold, in order.
 
         A partial last batch is left alone. ``aborted``: transactions to leave out, from the fetch answer's list; empty
-        reads uncommitted. BatchError names what is corrupt, with topic, partition and offset.
+        reads uncommitted. ``starts``: where the whole batches begin, when the buffer was walked before. BatchError
+        names what is corrupt, with topic, partition and offset.
         """
         try:
-            batches = wanted(find_batches(buffer, check_crcs=self.check_crcs), start, end, aborted)
+            batches = wanted(find_batches(buffer, check_crcs=self.check_crcs, starts=starts), start, end, aborted)
             for group in groups(batches, self.target_bytes):
                 rows = _parse(find_records(group), "headers" in self.columns)
                 if rows.offset.size and (rows.offset[0] < start or rows.offset[-1] >= end):
@@ -183,10 +191,10 @@ def _parse(frames: Frames, with_headers: bool) -> _Rows:
 def _field(data: Bytes, at: Ints, ends: Ints) -> tuple[tuple[Ints, Ints], Ints]:
     """((start, length) of keys or values, position after them); -1 is null, and nothing may reach beyond its record."""
     length, start = varints(data, at)
-    after = start + np.maximum(length, 0)
-    if bool(((length < -1) | (after > ends)).any()):
+    size = np.maximum(length, 0)
+    if bool(((length < -1) | (size > ends - start)).any()):
         raise BatchError("a field reaches beyond its record")
-    return (start, length), after
+    return (start, length), start + size
 
 
 def _gather(source: pa.Buffer, start: Ints, length: Ints) -> pa.Array:
@@ -212,7 +220,7 @@ def _headers(source: pa.Buffer, rows: _Rows) -> pa.Array:
     count = rows.offset.size
     total = int(rows.header_count.sum())
     room = rows.end - rows.header_at
-    if bool((rows.header_count * 2 > room).any()):
+    if bool((rows.header_count > room // 2).any()):
         raise BatchError("a record claims more headers than it has bytes")
     edges = np.zeros(count + 1, np.int64)
     np.cumsum(rows.header_count, out=edges[1:])

@@ -25,13 +25,31 @@ class Topic(NamedTuple):
 class Slice(NamedTuple):
     """An answer to a fetch: whole record batches, perhaps beginning before the asked offset, and where the log stands.
 
-    ``end_offset`` is the high watermark, or the last stable offset when reading committed.
+    ``next_offset`` is the offset after the last batch, the asked one when there is none. ``end_offset`` is the high
+    watermark, or the last stable offset when reading committed; -1 when it was not told. ``batches`` says where each
+    batch begins, when the client knows.
     """
 
     records: Buffer
+    next_offset: int
     log_start_offset: int
     end_offset: int
     aborted: Sequence[Aborted] = ()
+    batches: Sequence[int] | None = None
+
+
+class End(NamedTuple):
+    """Where a partition's log ends for readers, as the leader of this epoch has it (-1: it did not say)."""
+
+    offset: int
+    leader_epoch: int = -1
+
+
+class Place(NamedTuple):
+    """An offset in one partition of the topic with this id (NO_UUID: whichever has the name)."""
+
+    topic_id: bytes
+    offset: int
 
 
 class OffsetLost(Exception):
@@ -46,7 +64,25 @@ class Feed(Protocol):
         ...
 
     def offsets(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """-2: earliest, -1: latest, else the first offset at or after that time (ms), -1 when there is none."""
+        """-2: earliest, -1: latest, else the first offset at or after that time (ms), -1 when there is none.
+
+        Partitions that are not there are left out.
+        """
+        ...
+
+    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, End]:
+        """The latest offset, and under which leader epoch it was told. Partitions that are not there are left out."""
+        ...
+
+    def epoch_ends(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Where the records of a leader epoch and those before it end; partitions that cannot tell are left out."""
+        ...
+
+    def sample(self, asked: Mapping[TopicPartition, Place]) -> Mapping[TopicPartition, float]:
+        """About how many bytes of the log an offset takes where reading goes on; all are asked at once.
+
+        Partitions with nothing to judge by are left out.
+        """
         ...
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -62,7 +98,10 @@ class Feed(Protocol):
         ...
 
     def slices(self, source: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
-        """As ``fetch``, on and on through ``span``; the next is under way while one is used. May end early."""
+        """As ``fetch``, on and on through ``span``; the next is under way while one is used. May end early.
+
+        A slice without records is given when none came though more should: how long to wait is the caller's to say.
+        """
         ...
 
     def close(self) -> None: ...

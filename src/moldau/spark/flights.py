@@ -13,12 +13,12 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from moldau.spark.supervise import until_it_stands
 from moldau.spark.tables import BatchKey, Table, Totals, key_of
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ TABLE, TOTALS, CHECKPOINT = "flights", "delays", "checkpoint"
 """Folders under ``--folder``."""
 
 KEYS, SUMS = ("carrier", "hour"), ("flights", "departures", "delay_minutes")
-
-BEGINNINGS = 5
-_TOO_SLOW = "Timed out while waiting for the Python worker to connect back"
 
 
 class Batches:
@@ -101,22 +98,6 @@ def start(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
     )
 
 
-def until_it_stands(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """The query that ``begin`` starts, once its source stands. Spark gives the source's Python process ten seconds to
-    come up, which no setting changes and a busy machine may need; nothing is read before, so it is begun again."""
-    turn = 0
-    while True:
-        query, turn = begin(), turn + 1
-        while query.isActive and query.status["message"].startswith("Initializing"):
-            time.sleep(0.1)
-        error = query.exception()
-        if error is None:
-            return query
-        if _TOO_SLOW not in str(error) or turn == BEGINNINGS:
-            raise error
-        print(f"begun again, as Python took too long to start: {_TOO_SLOW}", file=sys.stderr, flush=True)
-
-
 def warm_up(spark: SparkSession, folder: Path) -> None:
     """Do once, with one flight, what every batch will do: the engine compiles on first use, better now than later."""
     from pyspark.sql import functions as fn
@@ -128,7 +109,7 @@ def warm_up(spark: SparkSession, folder: Path) -> None:
         Totals(Path(aside) / TOTALS, keys=KEYS, sums=SUMS).fold(sums(rows), BatchKey("warm-up", 0))
 
 
-def say(**event: Any) -> None:
+def say(**event: object) -> None:
     """One JSON line for whoever started us."""
     print(json.dumps(event), flush=True)
 

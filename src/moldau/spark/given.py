@@ -24,9 +24,10 @@ _FORBIDDEN = {
 }
 KAFKA_NUMBERS = {
     "request.timeout.ms": 1, "default.api.timeout.ms": 1, "retry.backoff.ms": 0, "retry.backoff.max.ms": 0,
-    "fetch.max.wait.ms": 0, "fetch.min.bytes": 0, "max.partition.fetch.bytes": 1,
+    "fetch.max.wait.ms": 0, "fetch.min.bytes": 0, "max.partition.fetch.bytes": 1, "connections.max.idle.ms": 1,
+    "metadata.max.age.ms": 0, "socket.connection.setup.timeout.ms": 1,
 }  # fmt: skip
-_KAFKA_CHOICES = {
+KAFKA_CHOICES = {
     "isolation.level": ("read_uncommitted", "read_committed"),
     "check.crcs": ("true", "false"),
     "security.protocol": ("PLAINTEXT",),
@@ -59,11 +60,16 @@ class Given:
         if value is not None:
             raise OptionError(name, value, why)
 
-    def refuse_unknown(self, names: Collection[str]) -> None:
-        """OptionError for a name that is not among ``names`` and not one of ``kafka.*``."""
+    def under(self, prefix: str) -> dict[str, str]:
+        """The options whose names begin so, without that beginning, in lower case."""
+        start = prefix.lower()
+        return {name.removeprefix(start): value for name, value in self.values.items() if name.startswith(start)}
+
+    def refuse_unknown(self, names: Collection[str], *prefixes: str) -> None:
+        """OptionError for a name that is not among ``names``, not one of ``kafka.*`` and begins like no prefix."""
         known = {name.lower(): name for name in names}
         for name, value in self.values.items():
-            if name in known or name.startswith("kafka."):
+            if name in known or name.startswith(("kafka.", *(each.lower() for each in prefixes))):
                 continue
             near = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {known[near[0]]}?" if near else "allowed are " + ", ".join(names) + " and kafka.*"
@@ -97,7 +103,7 @@ def kafka_options(given: Given) -> dict[str, str]:
         raise OptionError(
             "kafka.bootstrap.servers", kafka.get("bootstrap.servers"), "host:port[,host:port...] is required"
         )
-    for name, allowed in _KAFKA_CHOICES.items():
+    for name, allowed in KAFKA_CHOICES.items():
         if kafka.get(name, allowed[0]) not in allowed:
             raise OptionError(f"kafka.{name}", kafka[name], "allowed are " + ", ".join(allowed))
     for name, at_least in KAFKA_NUMBERS.items():

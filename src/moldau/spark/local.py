@@ -37,6 +37,10 @@ class NoJava(RuntimeError):
     """Spark cannot start here; the message says what is missing and how to get it."""
 
 
+class ForeignSession(RuntimeError):
+    """The running session cannot be told which cluster to read; the message says what to do instead."""
+
+
 class NoSpark(ImportError):
     """PySpark is not installed; the message says how to get it."""
 
@@ -51,7 +55,8 @@ def session(
 ) -> SparkSession:
     """A session with ``local[cores]`` and this interpreter for its workers.
 
-    ``bootstrap_servers`` is the cluster that ``format("moldau")`` reads when ``kafka.bootstrap.servers`` is not given.
+    ``bootstrap_servers`` is the cluster that ``format("moldau")`` reads when ``kafka.bootstrap.servers`` is not given;
+    a later call of the same program changes it for what is read from then on.
     ``folder`` takes Spark's scratch files and ``spark.log``, where the JVM's and the workers' messages go (default: a
     temporary folder). ``conf`` adds or overrides Spark settings; memory is ``spark.driver.memory``, 1g unless set.
     NoSpark when PySpark is not installed, NoJava when no Java 17 or later is found.
@@ -67,10 +72,12 @@ def session(
     log.write_text(_QUIET_LOG)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    if bootstrap_servers is not None:
-        os.environ["MOLDAU_BOOTSTRAP"] = bootstrap_servers
 
     from pyspark.sql import SparkSession
+
+    from moldau.spark.source import DEFAULTS
+
+    os.environ.setdefault(DEFAULTS, str(home / "bootstrap-servers"))
 
     settings = {
         "spark.driver.memory": "1g",
@@ -93,7 +100,30 @@ def session(
         builder = builder.config(name, value)
     with _messages_to(home / "spark.log"):
         found: SparkSession = builder.getOrCreate()
+    if bootstrap_servers is not None:
+        _name_cluster(found, bootstrap_servers)
     return found
+
+
+def _name_cluster(spark: SparkSession, bootstrap_servers: str) -> None:
+    """Have the sources of this JVM read the cluster. They see the environment as it was when the JVM started, and so
+    are told in a file whose name is in there; ForeignSession for a JVM that somebody else has started."""
+    from moldau.spark.source import DEFAULTS
+
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None, "a classic session has a JVM"
+    file = jvm.java.lang.System.getenv(DEFAULTS)
+    if file is not None:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(f"{file}.{os.getpid()}")
+        fresh.write_text(bootstrap_servers)
+        fresh.replace(file)
+    elif jvm.java.lang.System.getenv("MOLDAU_BOOTSTRAP") != bootstrap_servers:
+        raise ForeignSession(
+            "a Spark session that moldau.spark.session did not start is running, and its sources cannot be told of "
+            f"{bootstrap_servers}: set the option kafka.bootstrap.servers, or the environment variable "
+            "MOLDAU_BOOTSTRAP before Spark starts"
+        )
 
 
 @contextlib.contextmanager

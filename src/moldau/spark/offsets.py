@@ -9,24 +9,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from enum import StrEnum
 from typing import NamedTuple
 
 from moldau.spark.feed import Feed, Topic
 from moldau.spark.given import OptionError
+from moldau.spark.losses import Loss, LossKind
 from moldau.spark.options import Limits, Subscription, java_pattern
 from moldau.spark.start import EARLIEST, LATEST, Ago, AtTime, AtTimes, Earliest, Explicit, Latest, OfGroup, Start
 from moldau.terms import NO_UUID, TopicPartition, uuid_bytes, uuid_text
 
-IDS_KEY = "#topicIds"
+IDS_KEY, EPOCHS_KEY = "#topicIds", "#leaderEpochs"
 Offsets = Mapping[TopicPartition, int]
+_NOWHERE: Offsets = {}
 
 
 class Positions(NamedTuple):
-    """Offsets of partitions, and the ids of their topics; NO_UUID where the id is not known."""
+    """Offsets of partitions, the ids of their topics (NO_UUID: not known), and the leader epochs they are of (KIP-320).
+
+    A leader of an epoch has every record that was read under it or before, unless an unclean election lost some.
+    """
 
     offsets: Offsets
     topic_ids: Mapping[str, bytes]
+    epochs: Mapping[TopicPartition, int] = {}
 
     def id_of(self, source: TopicPartition) -> bytes:
         return self.topic_ids.get(source.topic, NO_UUID)
@@ -45,40 +50,6 @@ class Range(NamedTuple):
         return self.end - self.start
 
 
-class LossKind(StrEnum):
-    """How records got out of reach before they were read."""
-
-    PARTITION_GONE = "the partition is gone"
-    TOPIC_RECREATED = "the topic was deleted and made anew"
-    LOG_WENT_BACK = "the log ends before the position: its end was cut off"
-    RECORDS_EXPIRED = "the log now begins after the position: older records expired"
-    NEW_PARTITION_CUT = "a partition found new does not begin at offset 0: older records expired"
-
-
-class Loss(NamedTuple):
-    """Records lost in one partition: reading stood at ``position``, what is there now begins or ends at ``found``."""
-
-    kind: LossKind
-    source: TopicPartition
-    position: int
-    found: int
-
-    def __str__(self) -> str:
-        return f"{self.source}: {self.kind} (position {self.position}, found {self.found})"
-
-
-class DataLossError(RuntimeError):
-    """Records were lost and the options say to stop."""
-
-    def __init__(self, losses: Iterable[Loss | str]) -> None:
-        self.losses = tuple(losses)
-        super().__init__(
-            "some records can no longer be read:\n  "
-            + "\n  ".join(map(str, self.losses))
-            + "\nSet onDataLoss=skip (or failOnDataLoss=false) to go on with what is there."
-        )
-
-
 def encode(positions: Positions) -> dict[str, dict[str, int] | dict[str, str]]:
     """The stream offset of these positions, always in the same order, since Spark compares its text."""
     found: dict[str, dict[str, int] | dict[str, str]] = {}
@@ -89,6 +60,11 @@ def encode(positions: Positions) -> dict[str, dict[str, int] | dict[str, str]]:
     known = {topic: text for topic, text in ids.items() if text != uuid_text(NO_UUID)}
     if known:
         found[IDS_KEY] = known
+    epochs = {
+        str(source): positions.epochs[source] for source in sorted(positions.offsets) if source in positions.epochs
+    }
+    if epochs:
+        found[EPOCHS_KEY] = epochs
     return found
 
 
@@ -98,10 +74,16 @@ def decode(offset: Mapping[str, Mapping[str, int | str]]) -> Positions:
     offsets = {
         TopicPartition(topic, int(partition)): int(at)
         for topic, by_partition in offset.items()
-        if topic != IDS_KEY
+        if not topic.startswith("#")
         for partition, at in by_partition.items()
     }
-    return Positions(offsets, ids)
+    epochs = {_partition(name): int(epoch) for name, epoch in offset.get(EPOCHS_KEY, {}).items()}
+    return Positions(offsets, ids, epochs)
+
+
+def _partition(name: str) -> TopicPartition:
+    topic, _, number = name.rpartition("-")
+    return TopicPartition(topic, int(number))
 
 
 def select(subscription: Subscription, topics: Mapping[str, Topic]) -> dict[TopicPartition, bytes]:
@@ -188,8 +170,13 @@ def _same_partitions(option: str, named: Collection[TopicPartition], partitions:
         )
 
 
-def find_losses(position: Positions, earliest: Positions, latest: Positions) -> list[Loss]:
-    """What was lost between ``position`` and what the cluster holds now, partition by partition."""
+def find_losses(
+    position: Positions, earliest: Positions, latest: Positions, diverged: Offsets = _NOWHERE
+) -> list[Loss]:  # fmt: skip
+    """What was lost between ``position`` and what the cluster holds now, partition by partition.
+
+    ``diverged``: where the records that had been read end, in logs that were cut off before the position.
+    """
     losses: list[Loss] = []
     for source in sorted(set(position.offsets) | set(latest.offsets)):
         at, end = position.offsets.get(source), latest.offsets.get(source)
@@ -203,6 +190,8 @@ def find_losses(position: Positions, earliest: Positions, latest: Positions) -> 
             losses.append(Loss(LossKind.TOPIC_RECREATED, source, at, begin))
         elif end < at:
             losses.append(Loss(LossKind.LOG_WENT_BACK, source, at, end))
+        elif diverged.get(source, at) < at:
+            losses.append(Loss(LossKind.LOG_DIVERGED, source, at, diverged[source]))
         elif begin > at:
             losses.append(Loss(LossKind.RECORDS_EXPIRED, source, at, begin))
     return losses
@@ -214,11 +203,14 @@ def recreated(before: Positions, after: Positions, source: TopicPartition) -> bo
     return old != NO_UUID and new != NO_UUID and old != new
 
 
-def begin_at(position: Positions, earliest: Positions, end: Positions) -> dict[TopicPartition, int]:
+def begin_at(
+    position: Positions, earliest: Positions, end: Positions, diverged: Offsets = _NOWHERE
+) -> dict[TopicPartition, int]:  # fmt: skip
     """Where to read each partition of ``end`` from: on from ``position``, or from the earliest record there.
 
     New partitions and topics made anew begin at their earliest record. Expired records are stepped over; a log that was
-    cut off before the position yields nothing (its range ends where it begins).
+    cut off before the position yields nothing (its range ends where it begins), one that has grown past it again is
+    read from where it was cut.
     """
     found: dict[TopicPartition, int] = {}
     for source, last in end.offsets.items():
@@ -226,6 +218,7 @@ def begin_at(position: Positions, earliest: Positions, end: Positions) -> dict[T
         at = position.offsets.get(source)
         if at is None or recreated(position, end, source):
             at = first
+        at = min(at, diverged.get(source, at))
         found[source] = min(max(at, first), max(last, first))
     return found
 

@@ -25,6 +25,7 @@ from moldau.spark.given import (
     size_bytes,
     timestamp,
 )
+from moldau.spark.kafka_keys import consumer_options
 from moldau.spark.rows import ALL_COLUMNS
 from moldau.spark.start import (
     EARLIEST,
@@ -64,7 +65,8 @@ class Subscription:
 class Limits:
     """How much one trigger may take, and how a range is split among tasks. None: no limit.
 
-    Offsets are counted as offsets, bytes as they lie in the log (compressed), delays in ms.
+    Offsets are counted as offsets, bytes as they lie in the log (compressed), delays in ms. A backlog of at most
+    ``unweighed`` offsets is taken without asking how large its records are.
     """
 
     max_offsets: int | None = None
@@ -73,6 +75,12 @@ class Limits:
     max_bytes: int | None = None
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
+    unweighed: int = 0
+
+
+DEFAULT_MAX_BYTES = 4 << 30
+"""What a trigger takes at most when nothing says how much: a batch that fails is read again from its beginning."""
+DEFAULT_UNWEIGHED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,7 @@ class Options:
     columns: tuple[str, ...] = ALL_COLUMNS[:-1]
     group_id_prefix: str = "spark-moldau-source"
     initial_offsets_location: str | None = None
+    location_settings: Mapping[str, str] = field(default_factory=dict)
     publish_group: str | None = None
     fetch_retries: int = 3
     fetch_retry_interval_ms: int = 1000
@@ -123,6 +132,8 @@ NAMES = (
 )  # fmt: skip
 """What may be set besides ``kafka.*``; the last five are Moldau's own."""
 
+_STORE_SETTING = "initialOffsetsLocation."
+_STORES = ("s3", "s3a", "hdfs", "abfs", "abfss", "az", "gs")
 _STREAM_REFUSES = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 _BATCH_IGNORES = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger",
                   "publishGroup", "initialOffsetsLocation")  # fmt: skip
@@ -131,15 +142,15 @@ _BATCH_IGNORES = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDel
 def parse(raw: Mapping[str, str], mode: Mode) -> Options:
     """The checked options of a batch or a stream read; OptionError otherwise."""
     given = Given(raw)
-    given.refuse_unknown(NAMES)
+    given.refuse_unknown(NAMES, _STORE_SETTING)
     kafka = kafka_options(given)
+    unheeded = consumer_options(kafka)
     if mode == "stream":
         for name in _STREAM_REFUSES:
             given.refuse(name, "a stream has no end; it is allowed in batch reads only")
     warnings = [f"option {name} has no meaning in a batch read and is ignored" for name in _BATCH_IGNORES
                 if mode == "batch" and given.get(name) is not None]  # fmt: skip
-    if "group.id" in kafka:
-        warnings.append("option kafka.group.id is set: readers of one group id may disturb each other's positions")
+    warnings += unheeded
     strategy = given.choice("startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
     start = _start(given, mode)
     location = _location(given, mode, moves(start, latest_on_no_match=strategy == "latest"))
@@ -153,6 +164,7 @@ def parse(raw: Mapping[str, str], mode: Mode) -> Options:
         columns=_columns(given),
         group_id_prefix=given.get("groupIdPrefix") or "spark-moldau-source",
         initial_offsets_location=location,
+        location_settings=given.under(_STORE_SETTING),
         publish_group=given.get("publishGroup") if mode == "stream" else None,
         fetch_retries=given.number("fetchOffset.numRetries", 3, at_least=0),
         fetch_retry_interval_ms=given.number("fetchOffset.retryIntervalMs", 1000, at_least=0),
@@ -162,8 +174,20 @@ def parse(raw: Mapping[str, str], mode: Mode) -> Options:
     )
 
 
-def columns(raw: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns these options ask for, before it is known whether a batch or a stream is read."""
+def check(raw: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns these options ask for; OptionError when neither a batch nor a stream could be read with them.
+
+    For ``load()``, when it is not known yet which of the two it will be.
+    """
+    try:
+        parse(raw, "batch")
+    except OptionError as refused:
+        try:
+            parse(raw, "stream")
+        except OptionError as also:
+            if refused.name == "startingOffsets" != also.name:
+                refused.args = (f"as a batch: {refused}; as a stream: {also}",)
+            raise refused from None
     return _columns(Given(raw))
 
 
@@ -303,13 +327,17 @@ def _limits(given: Given) -> Limits:
         )
     split = _split_limits(given)
     delay_ms = given.maybe("maxTriggerDelay", duration_ms)
+    unlimited = (given.get("maxBytesPerTrigger") or "").lower() == "none"
+    max_bytes = None if unlimited else given.maybe("maxBytesPerTrigger", size_bytes)
+    by_default = max_bytes is None and most is None and not unlimited
     return Limits(
         max_offsets=most,
         min_offsets=least,
         max_delay_ms=Limits().max_delay_ms if delay_ms is None else delay_ms,
-        max_bytes=given.maybe("maxBytesPerTrigger", size_bytes),
+        max_bytes=DEFAULT_MAX_BYTES if by_default else max_bytes,
         min_partitions=split.min_partitions,
         max_records_per_partition=split.max_records_per_partition,
+        unweighed=DEFAULT_UNWEIGHED if by_default else 0,
     )
 
 
@@ -354,8 +382,11 @@ def _location(given: Given, mode: Mode, start_moves: bool) -> str | None:
     if value is None or value.lower() == "none":
         return None
     path = value.removeprefix("file://") if value.startswith("file://") else value.removeprefix("file:")
-    if not path or re.match(r"[a-z][a-z0-9+.-]*://", path):
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", path)
+    if not path or (scheme is not None and scheme[1].lower() not in _STORES):
         raise OptionError(
-            "initialOffsetsLocation", value, "a path or file: URI that every driver of the query can reach, or none"
-        )
+            "initialOffsetsLocation", value,
+            "a path, file: URI or store (" + ", ".join(f"{each}://" for each in _STORES)
+            + ") that every driver of the query can reach, or none",
+        )  # fmt: skip
     return path

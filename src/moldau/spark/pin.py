@@ -1,7 +1,7 @@
 """Pins a stream's first position outside the process, so that a first batch that failed is read again as planned.
 
 Spark keeps a batch's end in its checkpoint but asks the source afresh where the first batch began, and tells a Python
-source no checkpoint path. A start that moves ("latest") would then skip what arrived in between. The file is written
+source no checkpoint path. A start that moves ("latest") would then skip what arrived in between. The place is written
 once and atomically: the first writer wins, and everybody reads what that one wrote. Read next: docs/decisions.
 """
 
@@ -10,24 +10,44 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol, TextIO
 
 from moldau.spark.offsets import Positions, decode, encode
+
+NO_SETTINGS: Mapping[str, str] = {}
 
 
 class PinError(RuntimeError):
     """The file of first positions cannot be used; the message names it and says why."""
 
 
-def pinned(location: str, subscription: str, ask: Callable[[], Positions]) -> Positions:
-    """The positions in the file ``location``; when there is none, those that ``ask`` gives, written there first."""
-    path = Path(location)
-    if not path.exists():
-        _write_once(path, {"version": 1, "subscription": subscription, "offsets": encode(ask())})
+class Place(Protocol):
+    """Holds a text that is written once, by the first of all who try, wherever they run."""
+
+    def read(self) -> str | None: ...
+
+    def write_once(self, text: str) -> None: ...
+
+
+def pinned(
+    location: str, subscription: str, ask: Callable[[], Positions], settings: Mapping[str, str] = NO_SETTINGS
+) -> Positions:  # fmt: skip
+    """The positions kept at ``location``; when there are none, those that ``ask`` gives, written there first.
+
+    ``settings`` are those of a store that is no file system (addresses, credentials).
+    """
+    place: Place = StorePlace(location, settings) if is_store(location) else FilePlace(Path(location))
+    text = place.read()
+    if text is None:
+        content = {"version": 1, "subscription": subscription, "offsets": encode(ask())}
+        place.write_once(json.dumps(content))
+        text = place.read()
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(text or "")
         owner, positions = found["subscription"], decode(found["offsets"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PinError(f"initialOffsetsLocation {location} does not hold first positions: {error}") from error
@@ -39,21 +59,85 @@ def pinned(location: str, subscription: str, ask: Callable[[], Positions]) -> Po
     return positions
 
 
-def _write_once(path: Path, content: object) -> None:
-    """Write the file whole or not at all; an existing one stays."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w") as file:
-            json.dump(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(name, path)
-        folder = os.open(path.parent, os.O_RDONLY)
+def is_store(location: str) -> bool:
+    """Whether a location is not on a file system of this machine (s3://, hdfs://, abfss://, gs://, ...)."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", location) is not None
+
+
+class FilePlace:
+    """A file, written whole or not at all by a hard link; where a file system has none, as it is created."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> str | None:
         try:
-            os.fsync(folder)
+            return self._path.read_text()
+        except FileNotFoundError:
+            return None
+
+    def write_once(self, text: str) -> None:
+        path = self._path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w") as file:
+                _put(file, text)
+            try:
+                os.link(name, path)
+            except FileExistsError:
+                return
+            except OSError:  # no hard links on this file system
+                with contextlib.suppress(FileExistsError), path.open("x") as file:
+                    _put(file, text)
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
         finally:
-            os.close(folder)
-    finally:
-        os.unlink(name)
+            os.unlink(name)
+
+
+def _put(file: TextIO, text: str) -> None:
+    file.write(text)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+class StorePlace:
+    """A store without hard links: the first commit of a small Delta table there, of which a store admits only one.
+
+    delta-rs speaks to S3, HDFS, Azure and Google's stores, and makes that commit by whatever each has for it. The text
+    is the table's description as of version 0; credentials come from the environment or from ``settings``.
+    """
+
+    def __init__(self, location: str, settings: Mapping[str, str] = NO_SETTINGS) -> None:
+        self._location, self._settings = location, dict(settings)
+
+    def read(self) -> str | None:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            found = DeltaTable(self._location, version=0, storage_options=self._settings)
+        except TableNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise PinError(f"initialOffsetsLocation {self._location} cannot be read: {error}") from error
+        return str(found.metadata().description)
+
+    def write_once(self, text: str) -> None:
+        from deltalake import DeltaTable, Field, Schema
+        from deltalake.exceptions import DeltaError
+        from deltalake.schema import PrimitiveType
+
+        schema = Schema([Field("offsets", PrimitiveType("string"))])
+        try:
+            DeltaTable.create(
+                self._location, schema=schema, mode="error", name="initial offsets", description=text,
+                storage_options=self._settings,
+            )  # fmt: skip
+        except (DeltaError, OSError, ValueError) as error:
+            if self.read() is None:  # nobody was faster
+                raise PinError(f"initialOffsetsLocation {self._location} cannot be written: {error}") from error

@@ -10,17 +10,39 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from moldau.client.client import ClientOptions
 from moldau.client.sync import Cluster
 from moldau.spark.offsets import decode
 from moldau.terms import Code, TopicPartition
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent, QueryTerminatedEvent
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+
+_PATIENCE = ClientOptions(api_timeout_ms=5000)
+"""All listeners of a session hear of progress on one thread, which none should hold up."""
+
+
+class Committing(Protocol):
+    """What is asked of a cluster; ``moldau.client.sync.Cluster`` has it."""
+
+    def commit(self, group_id: str, offsets: dict[TopicPartition, int], /) -> Mapping[TopicPartition, Code]: ...
+
+    def close(self) -> None: ...
+
+
+def _open(bootstrap_servers: str) -> Cluster:
+    return Cluster(bootstrap_servers, options=_PATIENCE)
 
 
 class PublishPositions(StreamingQueryListener):
@@ -31,10 +53,11 @@ class PublishPositions(StreamingQueryListener):
         bootstrap_servers: str,
         group_id: str,
         query: str | None = None,
-        open_cluster: Callable[[str], Any] = Cluster,
+        open_cluster: Callable[[str], Committing] = _open,
     ) -> None:
         self._bootstrap, self._group, self._query = bootstrap_servers, group_id, query
         self._open = open_cluster
+        self._cluster: Committing | None = None
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Nothing is read yet."""
@@ -49,17 +72,25 @@ class PublishPositions(StreamingQueryListener):
             if positions:
                 self._publish(positions)
 
-    def onQueryIdle(self, event: Any) -> None:
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing new."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """What was done has been published."""
+        """What was done has been published; the connection is opened again should another query begin."""
+        self._close()
+
+    def _close(self) -> None:
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.close()
 
     def _publish(self, positions: dict[TopicPartition, int]) -> None:
         try:
-            with self._open(self._bootstrap) as cluster:
-                codes = cluster.commit(self._group, positions)
+            if self._cluster is None:
+                self._cluster = self._open(self._bootstrap)
+            codes = self._cluster.commit(self._group, positions)
         except Exception as error:  # a listener that raises would be dropped, and nobody would hear of it
+            self._close()
             warnings.warn(f"positions were not published to group {self._group}: {error}", stacklevel=2)
             return
         refused = {str(source): code.name for source, code in codes.items() if code is not Code.NONE}

@@ -34,3 +34,23 @@ def schema(columns: Sequence[str]) -> StructType:
     for name in columns:
         found.add(name, of[name])
     return found
+
+
+def unused_name(name: str, columns: Sequence[str]) -> str:
+    """``name``, made longer until none of the columns has it; Spark tells no upper case from lower."""
+    taken = {each.lower() for each in columns}
+    while name.lower() in taken:
+        name += "_"
+    return name
+
+
+def check_schema(given: StructType, columns: Sequence[str]) -> None:
+    """OptionError when a program asks for other columns than these options make: records have no other schema."""
+    from moldau.spark.given import OptionError
+
+    made = schema(columns)
+    if [(each.name, each.dataType) for each in given.fields] != [(each.name, each.dataType) for each in made.fields]:
+        raise OptionError(
+            "schema", given.simpleString(),
+            f"records have the schema {made.simpleString()}: leave .schema() out; the option columns picks some",
+        )  # fmt: skip

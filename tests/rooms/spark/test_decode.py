@@ -15,7 +15,7 @@ from moldau.spark.decode import Decoder, next_offset
 from moldau.spark.frames import Aborted
 from moldau.spark.rows import ALL_COLUMNS
 from moldau.terms import TopicPartition
-from moldau.wire.batch import ControlType, build, control_key, headers, records
+from moldau.wire.batch import ControlType, build, control_key, headers, positions, records
 from moldau.wire.compression import BatchError, Codec
 
 SOURCE = TopicPartition("orders", 3)
@@ -117,6 +117,18 @@ def test_garbled_records_behind_a_switched_off_checksum_never_crash(one, data):
         whole(bytes(log), check_crcs=False)
 
 
+@pytest.mark.parametrize("place", [66, 67], ids=["length", "headers"])
+@pytest.mark.parametrize("varint", [b"\x80" * 9 + b"\x01", b"\xfe" + b"\xff" * 8 + b"\x01"], ids=["1<<62", "max"])
+def test_a_length_or_count_too_large_to_add_to_is_corrupt(place, varint):
+    """Twice the count, and a position and the length, would wrap around to less than nothing."""
+    log = bytearray(build([(1, None, bytes(30), ())]))
+    assert log[66] == 60  # the value's length, before the value and the number of headers
+    log[66] = 0
+    log[place : place + len(varint)] = varint
+    with pytest.raises(BatchError, match="beyond its record|more headers than it has bytes"):
+        rows_of(bytes(log), check_crcs=False)
+
+
 def test_a_flipped_bit_in_a_value_is_caught_by_the_checksum():
     log = bytearray(build([(1, b"k", b"value", ())]))
     log[-3] ^= 1
@@ -191,6 +203,18 @@ def test_both_ways_through_the_records_find_the_same_places(batches):
     together, alone = frames._walk_all(found), frames._walk_each(found)
     assert together[0].tolist() == alone[0].tolist()
     assert together[1].tolist() == alone[1].tolist()
+
+
+@settings(max_examples=30)
+@given(st.lists(batch, min_size=1, max_size=6), st.integers(0, 200))
+def test_a_buffer_that_was_walked_before_is_read_the_same(batches, cut):
+    data = log_of(batches)
+    data = data[: len(data) - min(cut, len(data))]
+    *starts, _ = positions(data)
+    assert starts == [at for at, _ in headers(data)]
+    decoder = Decoder(SOURCE, ALL_COLUMNS)
+    again = [row for each in decoder.decode(data, 0, 1 << 60, (), starts) for row in each.to_pylist()]
+    assert again == rows_of(data)
 
 
 def test_a_timestamp_too_large_for_spark_stays_in_the_far_future():

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from moldau.spark.feed import Topic
 from moldau.spark.given import OptionError
+from moldau.spark.losses import LossKind
 from moldau.spark.offsets import (
-    LossKind,
     Moment,
     Positions,
     Range,
@@ -29,8 +29,8 @@ from moldau.spark.offsets import (
 )
 from moldau.spark.options import Limits, Subscription
 from moldau.spark.start import Ago, AtTime, AtTimes, Earliest, Explicit, Latest, OfGroup
+from moldau.spark.testing import MemoryCluster
 from moldau.terms import TopicPartition
-from tests.rooms.spark.memory import Cluster
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 ID, OTHER = b"i" * 16, b"o" * 16
@@ -72,8 +72,8 @@ def test_a_pattern_is_unanchored_and_never_takes_internal_topics():
 
 
 @pytest.fixture
-def cluster() -> Cluster:
-    cluster = Cluster()
+def cluster() -> MemoryCluster:
+    cluster = MemoryCluster()
     cluster.create("a", 2)
     cluster.log("a", 0).append(b"1", b"2", b"3", timestamp=1000)
     cluster.log("a", 0).append(b"4", timestamp=2000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.spark.given import OptionError
-from moldau.spark.options import NAMES, Limits, Subscription, columns, java_pattern, parse
+from moldau.spark.options import NAMES, Limits, Subscription, check, java_pattern, parse
 from moldau.spark.rows import ALL_COLUMNS
 from moldau.spark.start import Ago, AtTime, AtTimes, Earliest, Explicit, Latest, OfGroup
 from moldau.terms import TopicPartition
@@ -38,7 +38,12 @@ def test_defaults_are_those_of_sparks_own_connector():
     assert (found.start, found.end, found.on_data_loss, found.limits) == (Earliest(), Latest(), "fail", Limits())
     assert (found.fetch_retries, found.poll_timeout_ms, found.read_committed) == (3, 120_000, False)
     assert found.columns == ALL_COLUMNS[:-1]
+    assert stream().limits == Limits(max_bytes=4 << 30, unweighed=100_000), (
+        "but for a limit that only huge backlogs meet"
+    )
     assert stream().limits.max_delay_ms == 15 * 60 * 1000
+    assert stream(maxBytesPerTrigger="none").limits == Limits()
+    assert stream(maxOffsetsPerTrigger="5").limits == Limits(max_offsets=5)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +116,7 @@ def test_a_timestamp_beats_timestamps_by_partition_which_beat_offsets():
         ("stream", {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "minOffsetsPerTrigger", "which is 5"),
         ("stream", {"maxBytesPerTrigger": "many"}, "maxBytesPerTrigger", "64m"),
         ("stream", {"maxTriggerDelay": "soon"}, "maxTriggerDelay", "15m"),
-        ("stream", {"initialOffsetsLocation": "s3://bucket/x"}, "initialOffsetsLocation", "file:"),
+        ("stream", {"initialOffsetsLocation": "ftp://host/x"}, "initialOffsetsLocation", "file:.*hdfs://"),
     ],
 )
 def test_a_wrong_option_is_refused_by_name_with_what_is_allowed(mode, given, named, why):
@@ -156,6 +161,15 @@ def test_a_stream_whose_start_moves_must_say_where_it_is_pinned(given):
     assert parse({**BASE, **given, "initialOffsetsLocation": "none"}, "stream").initial_offsets_location is None
 
 
+def test_a_pin_may_be_in_a_store_whose_settings_come_beside_it():
+    found = stream(
+        initialOffsetsLocation="s3://bucket/ck/initial-offsets",
+        **{"initialOffsetsLocation.AWS_ENDPOINT_URL": "http://h"},
+    )
+    assert found.initial_offsets_location == "s3://bucket/ck/initial-offsets"
+    assert found.location_settings == {"aws_endpoint_url": "http://h"}
+
+
 def test_a_stream_whose_start_stands_still_needs_no_pin():
     for given in (
         {"startingOffsets": "earliest"},
@@ -178,7 +192,40 @@ def test_limits_and_columns_are_read():
         minPartitions="7", maxRecordsPerPartition="50", columns="value, Offset", includeHeaders="true",
     )  # fmt: skip
     assert found.limits == Limits(100, 10, 120_000, 64 << 20, 7, 50)
-    assert found.columns == ("value", "offset", "headers") == columns({"COLUMNS": "offset,value,headers"})
+    assert found.columns == ("value", "offset", "headers") == check({**BASE, "COLUMNS": "offset,value,headers"})
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("fetch.min.byte", "no such option; did you mean kafka.fetch.min.bytes?"),
+        ("frobnicate", "no such option; heeded are kafka.bootstrap.servers"),
+        ("sasl.mechanism", "not supported: SASL"),
+        ("ssl.truststore.location", "not supported: TLS"),
+        ("config.providers", "not supported"),
+        ("metric.reporters", "not supported"),
+    ],
+)
+def test_a_key_of_the_client_that_promises_what_is_not_done_or_that_nobody_knows_is_refused(name, why):
+    with pytest.raises(OptionError, match=rf"^option kafka.{name} is 'x': {why}"):
+        batch(**{f"kafka.{name}": "x"})
+
+
+def test_a_key_of_javas_consumer_without_effect_here_is_named_once():
+    found = batch(**{"kafka.max.poll.records": "5000", "kafka.session.timeout.ms": "9", "kafka.client.rack": "a"})
+    assert found.warnings == (
+        "option kafka.max.poll.records has no effect: a task fetches one partition at a time, up to "
+        "max.partition.fetch.bytes",
+        "option kafka.session.timeout.ms has no effect: no consumer group is joined: Spark keeps the positions",
+    )
+
+
+def test_options_that_no_read_could_have_are_refused_before_it_is_known_which_it_will_be():
+    assert check({**BASE, "startingOffsets": "latest", "initialOffsetsLocation": "none"}), "a stream's"
+    assert check({**BASE, "endingOffsets": "latest"}), "a batch's"
+    for given in ({"kafka.sasl.mechanism": "PLAIN"}, {"minPartitions": "0"}, {"startingOffsets": "yesterday"}):
+        with pytest.raises(OptionError, match=f"^option {next(iter(given))}"):
+            check({**BASE, **given})
 
 
 def test_java_patterns_are_searched_for_anywhere_in_the_name():

@@ -14,15 +14,14 @@ class Cluster:
     def __init__(self, code: Code = Code.NONE, error: Exception | None = None) -> None:
         self.code, self.error = code, error
         self.committed: dict[str, dict[TopicPartition, int]] = {}
+        self.closed = 0
 
-    def __enter__(self) -> Cluster:
-        if self.error is not None:
-            raise self.error
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
+    def close(self) -> None:
+        self.closed += 1
 
     def commit(self, group: str, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, Code]:
+        if self.error is not None:
+            raise self.error
         self.committed[group] = offsets
         return dict.fromkeys(offsets, self.code)
 
@@ -53,3 +52,19 @@ def test_only_the_named_query_is_published():
 def test_trouble_is_a_warning(cluster):
     with pytest.warns(UserWarning, match="group billing"):
         listener(cluster).onQueryProgress(progress('{"a":{"0":5}}'))
+
+
+def test_one_connection_serves_all_batches_and_is_opened_again_after_trouble():
+    clusters = [Cluster(), Cluster()]
+    opened = iter(clusters)
+    publisher = PublishPositions("h:1", "billing", None, lambda bootstrap: next(opened))
+    for end in range(5):
+        publisher.onQueryProgress(progress(f'{{"a":{{"0":{end}}}}}'))
+    assert clusters[0].committed == {"billing": {TopicPartition("a", 0): 4}}
+    clusters[0].error = ConnectionResetError("gone")
+    with pytest.warns(UserWarning, match="were not published"):
+        publisher.onQueryProgress(progress('{"a":{"0":8}}'))
+    publisher.onQueryProgress(progress('{"a":{"0":9}}'))
+    assert clusters[1].committed == {"billing": {TopicPartition("a", 0): 9}}
+    publisher.onQueryTerminated(None)
+    assert [cluster.closed for cluster in clusters] == [1, 1]

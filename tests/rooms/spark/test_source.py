@@ -2,72 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import warnings
+from typing import Any
 
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from moldau.spark.given import OptionError
-from moldau.spark.offsets import DataLossError
+from moldau.spark.losses import DataLossError
 from moldau.spark.options import parse
 from moldau.spark.pin import PinError
-from moldau.spark.source import BatchReader, MoldauSource, StreamReader, read_range
-from tests.rooms.spark.memory import Cluster
-
-BASE = {"kafka.bootstrap.servers": "memory:1", "subscribe": "orders", "fetchOffset.retryIntervalMs": "0"}
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    cluster = Cluster()
-    cluster.create("orders", 2)
-    return cluster
+from moldau.spark.readers import BatchReader, StreamReader
+from moldau.spark.source import MoldauSource
+from moldau.spark.tasks import read_range
+from moldau.spark.testing import MemoryCluster, MicroBatches, values
+from tests.rooms.spark.orders import BASE, stream_reader
 
 
-def batch_reader(cluster: Cluster, **given: str) -> BatchReader:
+def batch_reader(cluster: MemoryCluster, **given: str) -> BatchReader:
     return BatchReader(parse({**BASE, **given}, "batch"), cluster.open)
 
 
-def stream_reader(cluster: Cluster, **given: str) -> StreamReader:
-    return StreamReader(parse({**BASE, "startingOffsets": "earliest", **given}, "stream"), cluster.open)
+class Query(MicroBatches):
+    """A stream over the cluster in memory, whose options may change from one start to the next."""
 
-
-def values(reader, partitions) -> list[bytes]:
-    return [value for part in partitions for rows in reader.read(part) for value in rows.column("value").to_pylist()]
-
-
-class Query:
-    """Drives a stream reader as Spark's engine does, with an offset log that survives a restart."""
-
-    def __init__(self, cluster: Cluster, **given: str) -> None:
-        self.cluster, self.given = cluster, given
-        self.log: list[dict] = []
-        self.committed = 0
-        self.restart()
-
-    def restart(self) -> None:
-        self.reader = stream_reader(self.cluster, **self.given)
-        self.start = self.log[self.committed - 1] if self.committed else None
-
-    def batch(self, *, fail: bool = False, limit=None) -> list[bytes] | None:
-        """The values of one micro-batch, or None when there was nothing to do."""
-        if len(self.log) == self.committed:
-            start = self.reader.initialOffset() if self.start is None else self.start
-            end = self.reader.latestOffset(start, limit or self.reader.getDefaultReadLimit())
-            if json.dumps(end) == json.dumps(start):
-                return None
-            self.log.append(json.loads(json.dumps(end)))
-        if fail:
-            return None
-        start = self.reader.initialOffset() if self.start is None else self.start
-        end = self.log[self.committed]
-        found = values(self.reader, self.reader.partitions(start, end))
-        self.committed += 1
-        self.start = end
-        return found
+    def __init__(self, cluster: MemoryCluster, **given: str) -> None:
+        self.given = given
+        super().__init__(lambda: stream_reader(cluster, **self.given))
 
 
 def test_a_batch_reads_every_record_of_every_partition(cluster):
@@ -85,7 +48,7 @@ def test_a_batch_without_records_has_no_rows(cluster):
 
 
 def test_a_stream_whose_options_are_refused_says_so_where_spark_shows_it(cluster):
-    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders", "startingOffsets": "latest"}
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
     reader = MoldauSource(given).streamReader(MoldauSource(given).schema())
     with pytest.raises(OptionError, match="initialOffsetsLocation"):
         reader.initialOffset()
@@ -123,6 +86,7 @@ def test_expired_offsets_fail_a_batch_or_are_skipped_as_asked(cluster):
 def test_records_that_expire_between_planning_and_reading_are_noticed(cluster):
     cluster.log("orders", 0).append(b"1", b"2")
     cluster.log("orders", 0).append(b"3")
+    warning = r"records lost, going on: orders-0, offsets 0 to 2: offset 0 is outside"
     for given, outcome in (({}, DataLossError), ({"onDataLoss": "skip"}, [b"3"])):
         reader = batch_reader(cluster, **given)
         parts = reader.partitions()
@@ -131,7 +95,8 @@ def test_records_that_expire_between_planning_and_reading_are_noticed(cluster):
             with pytest.raises(DataLossError, match="orders-0, offsets 0 to 3"):
                 values(reader, parts)
         else:
-            assert values(reader, parts) == outcome
+            with pytest.warns(UserWarning, match=warning):
+                assert values(reader, parts) == outcome
         cluster.log("orders", 0).start = 0
 
 
@@ -190,12 +155,14 @@ def test_available_now_stops_at_what_was_there_when_it_began(cluster):
     assert sorted((query.batch() or []) + (query.batch() or [])) == [b"late", b"late too"]
 
 
-def test_available_now_ends_though_fewer_offsets_are_left_than_the_minimum(cluster):
+def test_the_first_batch_waits_for_no_minimum_and_available_now_for_none_at_all(cluster):
     cluster.log("orders").append(b"1")
     query = Query(cluster, minOffsetsPerTrigger="100", maxTriggerDelay="1h")
+    assert query.batch() == [b"1"], "as with Spark's own connector"
+    cluster.log("orders").append(b"2")
     assert query.batch() is None
     query.reader.prepareForTriggerAvailableNow()
-    assert query.batch() == [b"1"]
+    assert query.batch() == [b"2"]
 
 
 def test_limits_hold_unless_all_is_asked_for(cluster):
@@ -293,11 +260,11 @@ def test_what_spark_sends_to_workers_survives_pickling(cluster):
     reader = StreamReader(parse({**BASE, "startingOffsets": "earliest"}, "stream"))
     reader._plan.line._feed = cluster.open()
     there, part = pickle.loads(pickle.dumps((reader, stream_part(cluster))))
-    assert [rows.num_rows for rows in read_range(there.options, part.task, cluster.open)] == [1]
+    assert [rows.num_rows for rows in read_range(there.options, part.tasks[0], cluster.open)] == [1]
     assert there._plan.line._feed is None
 
 
-def stream_part(cluster: Cluster):
+def stream_part(cluster: MemoryCluster):
     reader = stream_reader(cluster)
     start = reader.initialOffset()
     return reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))[0]
@@ -308,5 +275,29 @@ def test_the_source_is_found_by_name_and_tells_its_schema():
 
     assert DefaultSource is MoldauSource
     assert DefaultSource.name() == "moldau"
-    assert DefaultSource({"includeheaders": "true"}).schema().fieldNames()[-1] == "headers"
-    assert DefaultSource({"columns": "offset"}).schema().fieldNames() == ["offset"]
+    assert DefaultSource({**BASE, "includeheaders": "true"}).schema().fieldNames()[-1] == "headers"
+    assert DefaultSource({**BASE, "columns": "offset"}).schema().fieldNames() == ["offset"]
+
+
+def test_a_batch_that_is_to_end_before_it_begins_is_refused(cluster):
+    cluster.log("orders", 0).append(*[b"%d" % n for n in range(10)])
+    bounds = {"startingOffsets": '{"orders":{"0":7,"1":0}}', "endingOffsets": '{"orders":{"0":3,"1":-1}}'}
+    with pytest.raises(OptionError, match="startingOffsets is '7': orders-0 is to be read up to 3"):
+        batch_reader(cluster, **bounds).partitions()
+
+
+def test_small_ranges_of_a_stream_share_a_task_unless_tasks_are_asked_for(cluster):
+    for number in range(6):
+        (cluster.log("orders", number) if number < 2 else cluster.grow("orders")).append(b"%d" % number)
+    cluster.log("orders", 4).append(*[b""] * 2000)
+
+    def sizes(**given: str) -> list[list[int]]:
+        reader = stream_reader(cluster, **given)
+        start = reader.initialOffset()
+        parts: list[Any] = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+        assert len(values(reader, parts)) == 2006
+        return [[task.size for task in part.tasks] for part in parts]
+
+    assert sizes() == [[1, 1, 1, 1], [2001], [1]]
+    assert sizes(minPartitions="6") == [[1], [1], [1], [1], [2001], [1]]
+    assert len(sizes(maxRecordsPerPartition="1000")) == 8

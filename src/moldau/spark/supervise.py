@@ -1,0 +1,150 @@
+"""Keeps a streaming query running: begins it again from its checkpoint when a restart is what it needs.
+
+Spark gives the Python process of a source ten seconds to come up, which no setting changes and a busy machine may
+need, and a query whose cluster is away for longer than its time-outs ends. Both are mended by starting it again: the
+checkpoint says where. What a restart does not mend (refused options, lost records, a fault of the program) is raised.
+
+    import moldau.spark
+    moldau.spark.run(lambda: stream.writeStream.option("checkpointLocation", path).foreachBatch(each).start())
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from moldau.spark.losses import warn_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
+
+BEGINNINGS = 5
+PAUSE_S = 1.0
+PAUSE_MOST_S = 60.0
+
+TOO_SLOW = "Timed out while waiting for the Python worker to connect back"
+_TOO_SLOW = (TOO_SLOW, "Python worker failed to connect back")
+"""How Spark says it: the second stands around the first, which PySpark then does not show."""
+
+_PASSES = (
+    *_TOO_SLOW,
+    "Python worker exited unexpectedly",
+    "moldau.client.client.Unreachable",
+    "moldau.client.lines.RequestTimedOut",
+    "moldau.spark.feed.Unreachable",
+    "ConnectionRefusedError",
+    "ConnectionResetError",
+)
+"""What the errors say that a restart mends."""
+
+
+class Query(Protocol):
+    """What is asked of a ``StreamingQuery``."""
+
+    @property
+    def isActive(self) -> bool: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def status(self) -> dict[str, object]: ...
+
+    @property
+    def recentProgress(self) -> list[StreamingQueryProgress]: ...
+
+    def exception(self) -> Exception | None: ...
+
+    def awaitTermination(self, timeout: float) -> bool: ...
+
+
+def until_it_stands(begin: Callable[[], StreamingQuery], beginnings: int = BEGINNINGS) -> StreamingQuery:
+    """The query that ``begin`` starts, once its source stands: begun again when Python was too slow to come up.
+
+    Nothing is read before, so nothing is done twice.
+    """
+    turn = 0
+    while True:
+        query, turn = begin(), turn + 1
+        while query.isActive and query.status["message"].startswith("Initializing"):
+            time.sleep(0.1)
+        error = query.exception()
+        if error is None:
+            return query
+        if not any(word in str(error) for word in _TOO_SLOW) or turn == beginnings:
+            raise error
+        _tell(f"begun again, as Python took too long to start: {TOO_SLOW}")
+
+
+def run(
+    begin: Callable[[], Query],
+    *,
+    restarts: int = BEGINNINGS,
+    pause_s: float = PAUSE_S,
+    until: Callable[[], bool] = lambda: False,
+) -> Query:
+    """Start a query by ``begin`` and keep it running until it ends by itself, is stopped, or ``until`` says so.
+
+    A query that ended for a reason that may pass is begun again, after a pause that doubles up to a minute, at most
+    ``restarts`` times in a row without a finished batch in between. Any other error is raised. What a batch left out
+    (``onDataLoss=skip``) is a warning in this process. Returns the query, which still runs when ``until`` ended it.
+    """
+    failures = 0
+    while True:
+        query = begin()
+        watched = _Watched(query)
+        while not _has_ended(query):
+            watched.look()
+            if until():
+                return query
+        error = query.exception()
+        watched.look()
+        if error is None:
+            return query
+        failures = 0 if watched.batches else failures
+        failures += 1
+        if failures > restarts or not any(word in str(error) for word in _PASSES):
+            raise error
+        pause = min(PAUSE_MOST_S, pause_s * 2 ** (failures - 1))
+        _tell(f"query {query.name or '(no name)'} is begun again in {pause:g} s: {_last_line(error)}")
+        time.sleep(pause)
+
+
+def _has_ended(query: Query) -> bool:
+    """Whether it has, after at most a second; PySpark raises where a query ends by an error."""
+    try:
+        return query.awaitTermination(1)
+    except Exception:
+        if query.exception() is None:
+            raise
+        return True
+
+
+class _Watched:
+    """A query's progress: how many batches it finished here, and a warning for each that left records out."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._seen = -1
+        self.batches = 0
+
+    def look(self) -> None:
+        for progress in self._query.recentProgress:
+            batch = int(progress["batchId"])
+            if batch > self._seen:
+                self._seen = batch
+                self.batches += int(progress["numInputRows"]) > 0
+                warn_of(self._query.name, batch, progress)
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if any(word in line for word in _PASSES)]
+    return (named or lines or [type(error).__name__])[-1]
+
+
+def _tell(text: str) -> None:
+    print(f"moldau.spark: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,319 @@
+"""Delta tables through delta-rs, no jar: files and the ledger's line in one commit of the table's log.
+
+The line is in the commit's own metadata; an application transaction of the pipeline (``moldau:NAME``, counting up) is
+in the same commit, so that of two drivers that race delta-rs refuses the second. The table object is kept and brought
+up to date by what is new in the log, so a batch costs the same however many came before.
+Source: the Delta protocol, "Transaction Identifiers" and "Commit Provenance". Read next: ledger.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.schema import Field
+from deltalake.transaction import AddAction, RemoveAction
+
+from moldau.spark.tables.columns import check_partitions, new_columns
+from moldau.spark.tables.files import DataFile, Layout, now_ms
+from moldau.spark.tables.ledger import UNNAMED, Entry, LedgerError, TableError, refuse_rewind
+from moldau.spark.tables.stores import Store
+
+LINE = "moldau.ledger"
+_OLD_COMMITS = 500
+_NOTES = ("nullable", "containsNull", "valueContainsNull", "metadata")
+
+
+class Raced(TableError):
+    """Another writer was first; look again."""
+
+
+class DeltaFormat:
+    """One Delta table as ``Table`` needs it."""
+
+    def __init__(self, store: Store, partition_by: Sequence[str] = ()) -> None:
+        self.store, self.partition_by = store, list(partition_by)
+        self._table: DeltaTable | None = None
+        self._last: dict[str, Entry] = {}
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.partition_by)
+
+    def prepare(self, schema: pa.Schema, *, evolve: bool) -> None:
+        """See that there is a table with these columns: make it, or add the columns it lacks when ``evolve``."""
+        wanted = Schema.from_arrow(schema)
+        table = self._open()
+        if table is None:
+            self.store.make_folder()
+            DeltaTable.create(
+                self.store.uri, wanted, mode="ignore", partition_by=self.partition_by or None,
+                storage_options=self.store.options or None,
+            )  # fmt: skip
+            table = self._open()
+            assert table is not None, "it was made just now"
+        there, ours = _columns(table.schema()), _columns(wanted)
+        check_partitions(str(self.store), table.metadata().partition_columns, self.partition_by)
+        more = new_columns(str(self.store), there, ours, evolve=evolve)
+        if more:
+            by_name = {field.name: field for field in wanted.fields}
+            table.alter.add_columns([Field(name, by_name[name].type, nullable=True) for name in more])
+            table.update_incremental()
+
+    def last(self, pipeline: str, query_id: str) -> Entry | None:
+        """The pipeline's newest line, None when it never wrote here; LedgerError when the log has lost it."""
+        table = self._open()
+        if table is None:
+            return None
+        sequence = table.transaction_version(f"moldau:{pipeline}")
+        kept = self._last.get(pipeline)
+        top = table.history(1)
+        if kept is not None and sequence == kept.sequence and _line(top, pipeline) == kept:
+            return kept
+        found = self._search(table, pipeline, kept, sequence)
+        if found is None and sequence is not None:
+            raise LedgerError(
+                f"{self.store}: pipeline {pipeline!r} wrote here, but its last line is no longer in the table's log "
+                "(expired by another program, or taken back by a restore). Call table.adopt(positions) with the "
+                "offsets where the table ends."
+            )
+        if found is None:
+            found = _before_ledgers(table, pipeline, query_id)
+        if found is not None:
+            self._last[pipeline] = found
+        return found
+
+    def _search(self, table: DeltaTable, pipeline: str, kept: Entry | None, sequence: int | None) -> Entry | None:
+        """The newest line that still counts: what a restore took back counts no more."""
+        for limit in (1, 20, 500, None):
+            history = table.history(limit)
+            bound: int | None = None
+            for commit in history:
+                if bound is not None and commit["version"] > bound:
+                    continue
+                if commit.get("operation") == "RESTORE":
+                    bound = self._restored_to(table, commit)
+                entry = _line([commit], pipeline)
+                if entry is not None:
+                    return entry if bound is None or sequence is None else _renumbered(entry, sequence)
+            if limit is None or len(history) < limit:
+                return None
+            if limit == 500 and sequence is None and kept is None and table.version() > 5000:
+                return None  # no transaction of this name, and nothing in the last 500 commits
+        return None
+
+    def _restored_to(self, table: DeltaTable, commit: Mapping[str, object]) -> int:
+        """The version that a restore went back to; of a restore to a moment, the newest one with the same files."""
+        told = commit.get("operationParameters")
+        version = told.get("version") if isinstance(told, Mapping) else None
+        if version is not None:
+            return int(version)
+        restored = int(str(commit["version"]))
+        files = self._files_of(restored)
+        for each in table.history():
+            if each["version"] < restored and self._files_of(each["version"]) == files:
+                return int(each["version"])
+        raise LedgerError(
+            f"{self.store}: version {restored} is a restore to a moment, and to which version cannot be told. "
+            "Call table.adopt(positions) with the offsets where the table ends."
+        )
+
+    def _files_of(self, version: int) -> set[str]:
+        found = DeltaTable(self.store.uri, version=version, storage_options=self.store.options or None)
+        return set(found.file_uris())
+
+    def lost(self, pipeline: str) -> Entry | None:
+        """A line with nothing but the pipeline's number, where the log holds no more."""
+        table = self._open()
+        sequence = None if table is None else table.transaction_version(f"moldau:{pipeline}")
+        return None if sequence is None else Entry(pipeline, int(sequence), "", -1, None, None, 0, "lost")
+
+    def commit(self, files: Sequence[DataFile], entry: Entry) -> None:
+        """Add the files and the line in one commit; Raced when another writer of the pipeline was first.
+
+        On the very version that ``last`` saw: brought up to date in between, another driver's commit would be no
+        conflict any more.
+        """
+        table = self._judged(entry)
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(each.path, each.size, dict(each.partition), now_ms(), True, json.dumps(each.stats))
+            for each in files
+        ]
+        try:
+            table.create_write_transaction(
+                actions, "append", table.schema(), table.metadata().partition_columns or None,
+                commit_properties=marked(entry), post_commithook_properties=_KEEP_LOGS,
+            )  # fmt: skip
+        except (CommitFailedError, DeltaError) as error:
+            raise Raced(str(error)) from error
+        table.update_incremental()
+        self._last[entry.pipeline] = entry
+
+    def merge(self, rows: pa.Table, entry: Entry, *, keys: Sequence[str], delete_when: str | None) -> None:
+        """Replace the rows of the same keys, add new ones, delete where the condition holds: as ``commit``."""
+        table = self._judged(entry)
+        same = " AND ".join(f'old."{name}" IS NOT DISTINCT FROM new."{name}"' for name in keys)
+        merger = table.merge(
+            rows, same, source_alias="new", target_alias="old", commit_properties=marked(entry),
+            post_commithook_properties=_KEEP_LOGS,
+        )  # fmt: skip
+        if delete_when is not None:
+            merger = merger.when_matched_delete(predicate=delete_when)
+            merger = merger.when_matched_update_all().when_not_matched_insert_all(predicate=f"NOT ({delete_when})")
+        else:
+            merger = merger.when_matched_update_all().when_not_matched_insert_all()
+        try:
+            merger.execute()
+        except (CommitFailedError, DeltaError) as error:
+            if "commit" not in str(error).lower() and not isinstance(error, CommitFailedError):
+                raise
+            raise Raced(str(error)) from error
+        table.update_incremental()
+        self._last[entry.pipeline] = entry
+
+    def overwrite(self, rows: pa.Table, entry: Entry) -> None:
+        """Put these rows in the place of all that the table has: as ``commit``."""
+        table = self._judged(entry)
+        try:
+            write_deltalake(
+                table, rows, mode="overwrite", commit_properties=marked(entry), post_commithook_properties=_KEEP_LOGS
+            )
+        except (CommitFailedError, DeltaError) as error:
+            raise Raced(str(error)) from error
+        table.update_incremental()
+        self._last[entry.pipeline] = entry
+
+    def _judged(self, entry: Entry) -> DeltaTable:
+        """The table as ``last`` saw it; Raced when the line is not the one that follows there."""
+        table = self._table
+        assert table is not None, "last was asked"
+        sequence = table.transaction_version(f"moldau:{entry.pipeline}")
+        if (-1 if sequence is None else sequence) != entry.sequence - 1:
+            raise Raced(f"the table has line {sequence} of pipeline {entry.pipeline!r} already")
+        return table
+
+    def rewind(self, pipeline: str, batch_id: int) -> Entry:
+        """Take the table back to the end of a batch, by a restore; the line of that batch. LedgerError without it."""
+        table = self._open()
+        later: list[Entry] = []
+        for commit in [] if table is None else table.history():
+            if (line := commit.get(LINE)) is not None:
+                later.append(Entry.from_json(line))
+            entry = _line([commit], pipeline)
+            if entry is not None and entry.batch_id == batch_id and entry.what == "batch":
+                assert table is not None, "it has a history"
+                refuse_rewind(str(self.store), entry, later)
+                sequence = table.transaction_version(f"moldau:{pipeline}")
+                if commit["version"] != table.version():  # delta-rs restores no table to where it is
+                    table.restore(commit["version"])
+                    table.update_incremental()
+                self._last.clear()
+                return _renumbered(entry, int(sequence or entry.sequence))
+        raise LedgerError(f"{self.store}: batch {batch_id} of pipeline {pipeline!r} is not in the table's log any more")
+
+    def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
+        """Merge small files, drop files that no version of the last hours needs, and expire the log before them.
+
+        Safe beside a running stream: merging changes no rows, so neither stands in the other's way.
+        """
+        table = self._open()
+        if table is None:
+            return {}
+        merged = {} if dry_run else table.optimize.compact(target_size=target_bytes)
+        table.update_incremental()
+        gone = table.vacuum(retention_hours, dry_run=dry_run, enforce_retention_duration=False, full=True)
+        if not dry_run:
+            table.update_incremental()
+            table.create_checkpoint()
+            table.cleanup_metadata()
+        return {
+            "merged": merged.get("numFilesRemoved", 0),
+            "into": merged.get("numFilesAdded", 0),
+            "removed": len(gone),
+        }
+
+    def count(self) -> int:
+        """Rows in the table."""
+        table = self._open()
+        return 0 if table is None else int(table.count())
+
+    def read(self) -> pa.Table:
+        """The whole table, on this machine."""
+        table = self._open()
+        if table is None:
+            raise TableError(f"{self.store} is no table")
+        return table.to_pyarrow_table()
+
+    def _open(self) -> DeltaTable | None:
+        if self._table is None:
+            try:
+                self._table = DeltaTable(self.store.uri, storage_options=self.store.options or None)
+            except TableNotFoundError:
+                return None
+        else:
+            self._table.update_incremental()
+        return self._table
+
+
+_KEEP_LOGS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+"""The log is expired by ``maintain`` alone, which leaves the ledger's last line in it."""
+
+
+def marked(entry: Entry) -> CommitProperties:
+    """The commit says which batch it is: for the machine (transaction and line) and for people (the history)."""
+    return CommitProperties(
+        custom_metadata={
+            LINE: entry.to_json(), "moldau.query": entry.query_id, "moldau.batch": str(entry.batch_id),
+            "moldau.pipeline": entry.pipeline, "moldau.rows": str(entry.rows),
+        },
+        app_transactions=[Transaction(f"moldau:{entry.pipeline}", entry.sequence, now_ms())],
+    )  # fmt: skip
+
+
+def _line(history: Sequence[Mapping[str, object]], pipeline: str) -> Entry | None:
+    for commit in history:
+        text = commit.get(LINE)
+        if isinstance(text, str):
+            entry = Entry.from_json(text)
+            if entry.pipeline == pipeline:
+                return entry
+    return None
+
+
+def _before_ledgers(table: DeltaTable, pipeline: str, query_id: str) -> Entry | None:
+    """The newest batch of a table that was filled before there was a ledger, whichever query it came from.
+
+    Its commits named query and batch alone. They were all of one pipeline, which had no name.
+    """
+    version = table.transaction_version(query_id)
+    if version is not None:
+        return Entry(pipeline, -1, query_id, int(version), None, None, 0)
+    if pipeline != UNNAMED:
+        return None
+    for commit in table.history(_OLD_COMMITS):
+        query, batch = commit.get("moldau.query"), commit.get("moldau.batch")
+        if query is not None and batch is not None and LINE not in commit:
+            return Entry(pipeline, -1, str(query), int(batch), None, None, 0)
+    return None
+
+
+def _renumbered(entry: Entry, sequence: int) -> Entry:
+    from dataclasses import replace
+
+    return replace(entry, sequence=sequence)
+
+
+def _columns(schema: Schema) -> dict[str, object]:
+    """Each column's type without what does not change a row: nullability and notes, at any depth."""
+    return {field["name"]: _bare(field["type"]) for field in json.loads(schema.to_json())["fields"]}
+
+
+def _bare(kind: object) -> object:
+    if isinstance(kind, dict):
+        return {name: _bare(part) for name, part in kind.items() if name not in _NOTES}
+    if isinstance(kind, list):
+        return [_bare(part) for part in kind]
+    return kind

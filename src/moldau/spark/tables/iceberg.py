@@ -1,0 +1,217 @@
+"""Iceberg tables through pyiceberg and any of its catalogs (SQL, REST, ...), no jar.
+
+The files and the ledger's line go into one commit to the catalog: the line is a property of the snapshot, for the
+history, and of the table (``moldau.ledger.PIPELINE``), where it outlives the expiry of snapshots. The catalog refuses
+a commit on a table that has moved on, so of two drivers one is let in. Read next: ledger.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from moldau.spark.tables.columns import check_partitions, new_columns
+from moldau.spark.tables.delta import Raced
+from moldau.spark.tables.files import DataFile, Layout
+from moldau.spark.tables.ledger import Entry, LedgerError, TableError, refuse_rewind
+from moldau.spark.tables.stores import Store, open_store
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table as IcebergTable
+
+LINE = "moldau.ledger"
+
+
+class IcebergFormat:
+    """One Iceberg table, ``namespace.name`` of a catalog, as ``Table`` needs it.
+
+    ``partition_by`` partitions by the values of columns (identity). ``storage_options`` are delta-rs's, for the store
+    into which executors write the files; the catalog has its own for its metadata.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        name: str,
+        *,
+        location: str,
+        partition_by: Sequence[str] = (),
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.catalog, self.name, self.partition_by = catalog, name, list(partition_by)
+        self.store: Store = open_store(location, storage_options)
+        self._table: IcebergTable | None = None
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.partition_by, keep_columns=True)
+
+    def prepare(self, schema: pa.Schema, *, evolve: bool) -> None:
+        """See that there is a table with these columns: make it, or add the columns it lacks when ``evolve``."""
+        table = self._open()
+        if table is None:
+            table = self._table = self._create(schema)
+        check_partitions(self.name, [each.name for each in table.spec().fields], self.partition_by)
+        there = {column.name: _bare(column.type) for column in table.schema().as_arrow()}
+        ours = {column.name: _bare(column.type) for column in schema}
+        if new_columns(self.name, there, ours, evolve=evolve):
+            from pyiceberg.exceptions import CommitFailedException
+
+            try:
+                with table.update_schema() as update:
+                    update.union_by_name(schema)
+            except CommitFailedException as error:
+                raise TableError(f"table {self.name} was changed by another writer, run the batch again") from error
+
+    def _create(self, schema: pa.Schema) -> IcebergTable:
+        lacking = [f"{column.name} ({column.type})" for column in schema if _is_lacking(column.type)]
+        if lacking:
+            raise TableError(f"table {self.name}: Iceberg has no such type, cast to int: {', '.join(lacking)}")
+        self.store.make_folder()
+        namespace = self.name.rpartition(".")[0]
+        self.catalog.create_namespace_if_not_exists(namespace)
+        place = f"file://{self.store.base}" if self.store.local else self.store.uri
+        table = self.catalog.create_table_if_not_exists(self.name, schema=schema, location=place)
+        if self.partition_by and not table.spec().fields:
+            with table.update_spec() as update:
+                for column in self.partition_by:
+                    update.add_field(column, "identity", column)
+        return table
+
+    def last(self, pipeline: str, query_id: str) -> Entry | None:
+        """The pipeline's newest line, None when it never wrote here."""
+        table = self._open()
+        line = None if table is None else table.properties.get(f"{LINE}.{pipeline}")
+        found = None if line is None else Entry.from_json(line)
+        if found is None or table is None:
+            return found
+        told, whole = self._told(table, pipeline)
+        if told is None and whole:
+            raise LedgerError(
+                f"{self.name}: pipeline {pipeline!r} wrote here, but the table holds none of its batches any more: it "
+                "was rolled back. Call table.adopt(positions) with the offsets where the table ends."
+            )
+        if told is not None and told.sequence != found.sequence:
+            # The table was rolled back to an older snapshot: what came after it is gone, its number is not.
+            return Entry(pipeline, found.sequence, told.query_id, told.batch_id, told.start, told.end, told.rows)
+        return found
+
+    @staticmethod
+    def _told(table: IcebergTable, pipeline: str) -> tuple[Entry | None, bool]:
+        """The newest line among the snapshots that the table stands on, and whether all of them are still known."""
+        at = table.current_snapshot()
+        while at is not None:
+            line = at.summary.additional_properties.get(LINE) if at.summary is not None else None
+            entry = None if line is None else Entry.from_json(line)
+            if entry is not None and entry.pipeline == pipeline:
+                return entry, True
+            if at.sequence_number == 1:  # the table's first: where snapshots were expired, the oldest has a later one
+                return None, True
+            at = None if at.parent_snapshot_id is None else table.snapshot_by_id(at.parent_snapshot_id)
+        return None, False
+
+    def lost(self, pipeline: str) -> Entry | None:
+        """The line of a pipeline whose batches a roll-back has taken away."""
+        table = self._open()
+        line = None if table is None else table.properties.get(f"{LINE}.{pipeline}")
+        return None if line is None else Entry.from_json(line)
+
+    def commit(self, files: Sequence[DataFile], entry: Entry) -> None:
+        """Files and line in one commit on the version that ``last`` saw; Raced when the table has moved on."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        table = self._table
+        assert table is not None, "last was asked"
+        line = entry.to_json()
+        root = f"file://{self.store.base}" if self.store.local else self.store.uri
+        table.metadata.properties["commit.retry.num-retries"] = "0"  # for this object alone: judge before a retry
+        told = {LINE: line}
+        try:
+            with table.transaction() as change:
+                if files:
+                    paths = [f"{root}/{each.path}" for each in files]
+                    change.add_files(paths, snapshot_properties=told, check_duplicate_files=False)
+                else:  # a snapshot without rows, so that this commit, too, stands on the version that was judged
+                    change.append(table.schema().as_arrow().empty_table(), snapshot_properties=told)
+                change.set_properties({f"{LINE}.{entry.pipeline}": line})
+        except CommitFailedException as error:
+            raise Raced(str(error)) from error
+
+    def rewind(self, pipeline: str, batch_id: int) -> Entry:
+        """Take the table back to the snapshot of a batch; the batch's line. LedgerError when it was expired."""
+        table = self._open()
+        later: list[Entry] = []
+        for snapshot in reversed([] if table is None else table.snapshots()):
+            line = snapshot.summary.additional_properties.get(LINE) if snapshot.summary is not None else None
+            entry = None if line is None else Entry.from_json(line)
+            later += [] if entry is None else [entry]
+            if table is None or entry is None or (entry.pipeline, entry.batch_id) != (pipeline, batch_id):
+                continue
+            if entry.what != "batch":
+                continue
+            refuse_rewind(self.name, entry, later)
+            now = self.last(pipeline, "")
+            table.manage_snapshots().rollback_to_snapshot(snapshot.snapshot_id).commit()
+            table.refresh()
+            number = entry.sequence if now is None else now.sequence
+            return Entry(pipeline, number, entry.query_id, batch_id, entry.start, entry.end, entry.rows)
+        raise LedgerError(f"{self.name}: batch {batch_id} of pipeline {pipeline!r} is in no snapshot any more")
+
+    def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
+        """Expire snapshots older than the retention. pyiceberg does not merge files; that is for another engine."""
+        from datetime import datetime, timedelta
+
+        table = self._open()
+        if table is None:
+            return {}
+        limit = datetime.now(UTC) - timedelta(hours=retention_hours)
+        before = len(table.snapshots())
+        if not dry_run:
+            table.maintenance.expire_snapshots().older_than(limit).commit()
+            table.refresh()
+        return {"merged": 0, "into": 0, "removed": 0, "expired": before - len(table.snapshots())}
+
+    def count(self) -> int:
+        """Rows in the table."""
+        table = self._open()
+        return 0 if table is None else int(table.scan().count())
+
+    def read(self) -> pa.Table:
+        """The whole table, on this machine."""
+        table = self._open()
+        if table is None:
+            raise TableError(f"{self.name} is no table of this catalog")
+        return table.scan().to_arrow()
+
+    def _open(self) -> IcebergTable | None:
+        from pyiceberg.exceptions import NoSuchTableError
+
+        if self._table is None:
+            try:
+                self._table = self.catalog.load_table(self.name)
+            except NoSuchTableError:
+                return None
+        else:
+            self._table.refresh()
+        return self._table
+
+
+def _is_lacking(kind: pa.DataType) -> bool:
+    """Whether Iceberg would keep this type as a wider one, so that the table would not fit the rows it was made for."""
+    parts = [kind.field(index).type for index in range(kind.num_fields)]
+    return pa.types.is_int8(kind) or pa.types.is_int16(kind) or any(map(_is_lacking, parts))
+
+
+def _bare(kind: pa.DataType) -> str:
+    """A type without the widths of offsets and the nullability of parts, which change no row."""
+    if pa.types.is_struct(kind):
+        return "struct<" + ",".join(f"{part.name}:{_bare(part.type)}" for part in kind) + ">"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"list<{_bare(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{_bare(kind.key_type)},{_bare(kind.item_type)}>"
+    return str(kind).removeprefix("large_")

@@ -1,0 +1,292 @@
+"""Tables of plain Parquet files with a log of versions beside them: ``_moldau/log/N.json``, each put if absent.
+
+Version N lists the files it adds and removes and carries all state that a writer needs (columns, the newest ledger line
+of each pipeline), so that a batch reads one small file and writes one, however many came before. Of two writers of one
+version the store lets one in. Every hundred versions are summed up in one file for readers. Not for readers that list
+folders: ask ``files()``. Read next: stores.py, ledger.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from moldau.spark.tables.columns import check_partitions, new_columns
+from moldau.spark.tables.delta import Raced
+from moldau.spark.tables.files import DataFile, Layout, folder_of, now_ms, read_footers
+from moldau.spark.tables.ledger import Entry, LedgerError, TableError, refuse_rewind
+from moldau.spark.tables.stores import Store
+
+_SUM = 100
+_LOG = "_moldau/log"
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of the table: what it changed, and the state that goes on."""
+
+    number: int
+    add: Sequence[DataFile] = ()
+    remove: Sequence[str] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    partition_by: Sequence[str] = ()
+    lines: Mapping[str, str] = field(default_factory=dict)
+    at_ms: int = 0
+
+    def to_json(self) -> bytes:
+        return json.dumps({**self.__dict__, "add": [list(each) for each in self.add]}).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Version:
+        found = json.loads(content)
+        found["add"] = [DataFile(*each) for each in found["add"]]
+        return cls(**found)
+
+
+class ParquetFormat:
+    """One Parquet table with a manifest, as ``Table`` needs it."""
+
+    def __init__(self, store: Store, partition_by: Sequence[str] = ()) -> None:
+        self.store, self.partition_by = store, list(partition_by)
+        self._newest: Version | None = None
+        self._columns: dict[str, str] = {}
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.partition_by, keep_columns=True)
+
+    def prepare(self, schema: pa.Schema, *, evolve: bool) -> None:
+        """Compare the columns with the table's; new ones are let in with the batch when ``evolve``."""
+        ours = {column.name: str(column.type) for column in schema}
+        newest = self._look()
+        self._columns = dict(ours) if newest is None else dict(newest.columns)
+        if newest is None:
+            self.store.make_folder()
+            return
+        check_partitions(str(self.store), newest.partition_by, self.partition_by)
+        new_columns(str(self.store), newest.columns, ours, evolve=evolve)
+        self._columns.update(ours)
+
+    def last(self, pipeline: str, query_id: str) -> Entry | None:
+        """The pipeline's newest line, None when it never wrote here."""
+        newest = self._look()
+        if newest is not None and self.store.size(_name(newest.number)) is None:  # the table was removed
+            self._newest = None
+            newest = self._look()
+        line = None if newest is None else newest.lines.get(pipeline)
+        return None if line is None else Entry.from_json(line)
+
+    def lost(self, pipeline: str) -> Entry | None:
+        """Lines are never lost here."""
+        return None
+
+    def commit(self, files: Sequence[DataFile], entry: Entry) -> None:
+        """The next version, with the files and the line; Raced when another writer made that version."""
+        before = self._newest
+        lines = {} if before is None else dict(before.lines)
+        self._put(before, files, (), {**lines, entry.pipeline: entry.to_json()})
+
+    def rewind(self, pipeline: str, batch_id: int) -> Entry:
+        """Take back every version after a batch's, by a version that removes what they added; the batch's line."""
+        newest = self._look()
+        later: set[str] = set()
+        for number in range(newest.number if newest is not None else -1, -1, -1):
+            version = self._read(number)
+            if version is None:
+                break
+            line = version.lines.get(pipeline)
+            entry = None if line is None else Entry.from_json(line)
+            if entry is not None and entry.batch_id == batch_id and entry.what == "batch":
+                assert newest is not None, "it has versions"
+                since = later - {*version.lines.values()}
+                refuse_rewind(str(self.store), entry, [Entry.from_json(each) for each in since])
+                self._take_back(newest, number)
+                kept = Entry.from_json(newest.lines[pipeline])
+                return Entry(pipeline, kept.sequence, entry.query_id, batch_id, entry.start, entry.end, entry.rows)
+            later.update(version.lines.values())
+        raise LedgerError(f"{self.store}: batch {batch_id} of pipeline {pipeline!r} is not in the table's log any more")
+
+    def _take_back(self, newest: Version, number: int) -> None:
+        """One more version, with the files of version ``number``."""
+        before = {each.path: each for each in self.files(up_to=number)}
+        now = {each.path for each in self.files(up_to=newest.number)}
+        again = [each for path, each in before.items() if path not in now]
+        self._put(newest, again, sorted(now - before.keys()), dict(newest.lines))
+
+    def files(self, *, up_to: int | None = None) -> list[DataFile]:
+        """The files of the newest version, or of version ``up_to``."""
+        found: dict[str, DataFile] = {}
+        for version in self._versions(up_to):
+            for path in version.remove:
+                found.pop(path, None)
+            found.update({each.path: each for each in version.add})
+        return list(found.values())
+
+    def count(self) -> int:
+        """Rows in the table."""
+        return sum(each.rows for each in self.files())
+
+    def read(self) -> pa.Table:
+        """The whole table, on this machine; columns that a file lacks are null."""
+        parts = []
+        for each in self.files():
+            with self.store.filesystem.open_input_file(self.store.at(each.path)) as file:
+                parts.append(pq.read_table(file))
+        if not parts:
+            raise TableError(f"{self.store} has no rows")
+        return pa.concat_tables(parts, promote_options="default")
+
+    def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
+        """Merge small files of one folder of values into larger ones, and remove what no recent version needs."""
+        small: dict[str, list[DataFile]] = {}
+        for each in self.files():
+            if each.size < target_bytes // 2:
+                small.setdefault(json.dumps(dict(each.partition), sort_keys=True), []).append(each)
+        merged = into = 0
+        for group in small.values():
+            for part in _parts(group, target_bytes):
+                if not dry_run and not self._merge(part):
+                    continue
+                merged, into = merged + len(part), into + 1
+        return {"merged": merged, "into": into, "removed": self._remove(retention_hours, dry_run)}
+
+    def _merge(self, part: Sequence[DataFile]) -> bool:
+        """Put one file in the place of several; False when another writer took one of them away meanwhile."""
+        tables = []
+        for each in part:
+            with self.store.filesystem.open_input_file(self.store.at(each.path)) as file:
+                tables.append(pq.read_table(file))
+        folder = folder_of(0).replace("batch-", "merged-")
+        inside = "/".join(each for each in part[0].path.split("/")[1:-1])
+        name = "/".join(filter(None, (folder, inside, "part-0.parquet")))
+        self.store.make_folder(name.rpartition("/")[0])
+        with self.store.filesystem.open_output_stream(self.store.at(name)) as file:
+            pq.write_table(pa.concat_tables(tables, promote_options="default"), file, compression="zstd")
+        new = read_footers(self.store, folder)
+        while True:  # a batch that was committed meanwhile stands in nobody's way
+            newest = self._look()
+            assert newest is not None, "it has files"
+            there = {each.path for each in self.files(up_to=newest.number)}
+            if any(each.path not in there for each in part):  # they would be in the table twice, or again
+                self.store.delete(name)
+                return False
+            try:
+                self._put(newest, new, [each.path for each in part], dict(newest.lines))
+            except Raced:
+                continue
+            return True
+
+    def _remove(self, retention_hours: int, dry_run: bool) -> int:
+        from pyarrow import fs
+
+        oldest_ms = now_ms() - retention_hours * 3_600_000
+        needed = {each.path for each in self.files()}
+        for version in self._versions(None):
+            if version.at_ms >= oldest_ms:  # taken away lately: a reader of the version before may still need it
+                needed |= set(version.remove)
+        gone = 0
+        for name in self.store.names("", ".parquet"):
+            found: fs.FileInfo = self.store.filesystem.get_file_info(self.store.at(name))
+            if name in needed or name.startswith("_moldau/") or found.mtime_ns // 1_000_000 >= oldest_ms:
+                continue
+            gone += 1
+            if not dry_run:
+                self.store.delete(name)
+        return gone
+
+    def _put(
+        self, before: Version | None, add: Sequence[DataFile], remove: Sequence[str], lines: Mapping[str, str]
+    ) -> None:
+        number = 0 if before is None else before.number + 1
+        columns = self._columns or ({} if before is None else before.columns)
+        by = self.partition_by if before is None else before.partition_by  # whoever marks the table need not know
+        version = Version(number, add, list(remove), columns, by, lines, now_ms())
+        if not self.store.put_if_absent(_name(number), version.to_json()):
+            raise Raced(f"version {number} was made by another writer")
+        self._newest = version
+        if number % _SUM == _SUM - 1:
+            self._sum_up(number)
+
+    def _sum_up(self, number: int) -> None:
+        """One file for the last hundred versions; whoever is second finds it there with the same content."""
+        versions = [self._read(each) for each in range(number - _SUM + 1, number + 1)]
+        add: dict[str, DataFile] = {}
+        gone: dict[str, None] = {}
+        for version in versions:
+            for path in () if version is None else version.remove:
+                add.pop(path, None)
+                gone[path] = None
+            add.update({each.path: each for each in (() if version is None else version.add)})
+        remove = [path for path in gone if path not in add]  # one that was given back is there
+        last = versions[-1]
+        assert last is not None, "it was written just now"
+        told = Version(number, list(add.values()), remove, last.columns, last.partition_by, last.lines, last.at_ms)
+        self.store.put_if_absent(f"_moldau/sums/{number // _SUM:020d}.json", told.to_json())
+
+    def _versions(self, up_to: int | None) -> Iterator[Version]:
+        """The versions in order, a hundred at a time where they are summed up."""
+        if up_to is None:
+            newest = self._look()
+            up_to = -1 if newest is None else newest.number
+        at = 0
+        while at <= up_to:
+            if at % _SUM == 0 and at + _SUM - 1 <= up_to:
+                content = self.store.read(f"_moldau/sums/{at // _SUM:020d}.json")
+                if content is not None:
+                    summed = Version.from_json(content)
+                    gone = set(summed.remove)
+                    kept = [each for each in summed.add if each.path not in gone]
+                    yield Version(summed.number, kept, summed.remove, at_ms=summed.at_ms)
+                    at += _SUM
+                    continue
+            version = self._read(at)
+            if version is None:
+                raise TableError(f"{self.store}: version {at} is missing from the table's log")
+            yield version
+            at += 1
+
+    def _look(self) -> Version | None:
+        """The newest version: the one known last, and what came after it."""
+        if self._newest is None:
+            self._newest = self._find()
+        while True:
+            number = 0 if self._newest is None else self._newest.number + 1
+            version = self._read(number)
+            if version is None:
+                return self._newest
+            self._newest = version
+
+    def _find(self) -> Version | None:
+        """A version near the newest, by doubling steps: the log has no gaps."""
+        step, low = 1, -1
+        while self.store.size(_name(low + step)) is not None:
+            low, step = low + step, step * 2
+        while step > 1:
+            step //= 2
+            if self.store.size(_name(low + step)) is not None:
+                low += step
+        return None if low < 0 else self._read(low)
+
+    def _read(self, number: int) -> Version | None:
+        content = self.store.read(_name(number))
+        return None if content is None else Version.from_json(content)
+
+
+def _name(number: int) -> str:
+    return f"{_LOG}/{number:020d}.json"
+
+
+def _parts(group: Sequence[DataFile], target_bytes: int) -> Iterator[list[DataFile]]:
+    """Runs of at least two files that together come to about the target."""
+    part: list[DataFile] = []
+    for each in group:
+        part.append(each)
+        if sum(one.size for one in part) >= target_bytes:
+            yield part
+            part = []
+    if len(part) > 1:
+        yield part

@@ -1,0 +1,232 @@
+"""A table that takes each batch of a stream once and refuses what does not follow: ``foreachBatch(Table(path))``.
+
+Order of a batch: the ledger is asked whether it may follow, executors write files, the driver counts them, and one
+commit adds files and the ledger's next line. A crash anywhere leaves the table before or after that commit; files of a
+batch that never committed belong to no version and go with ``maintain``. Read next: ledger.py, files.py, delta.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from moldau.spark.tables import checkpoint as checkpoints
+from moldau.spark.tables.delta import DeltaFormat, Raced
+from moldau.spark.tables.files import DataFile, Layout, WriteFiles, folder_of, write_files
+from moldau.spark.tables.ledger import (
+    UNNAMED,
+    BatchKey,
+    Entry,
+    LedgerError,
+    Offsets,
+    Verdict,
+    are_positions,
+    judge,
+    marker,
+    next_entry,
+    starting_offsets,
+)
+from moldau.spark.tables.stores import Store, open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_TRIES = 5
+
+
+class Written(NamedTuple):
+    """What became of a batch: rows and files added, or ``skipped`` because an earlier run had added them."""
+
+    rows: int
+    files: int
+    skipped: bool
+
+
+class Format(Protocol):
+    """What a table asks of its format: Delta, Iceberg, or Parquet with a manifest."""
+
+    store: Store
+
+    @property
+    def layout(self) -> Layout: ...
+
+    def prepare(self, schema: pa.Schema, *, evolve: bool) -> None: ...
+
+    def last(self, pipeline: str, query_id: str) -> Entry | None: ...
+
+    def lost(self, pipeline: str) -> Entry | None: ...
+
+    def commit(self, files: Sequence[DataFile], entry: Entry) -> None: ...
+
+    def rewind(self, pipeline: str, batch_id: int) -> Entry: ...
+
+    def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]: ...
+
+    def count(self) -> int: ...
+
+    def read(self) -> pa.Table: ...
+
+
+class Table:
+    """A table that a stream fills exactly once: ``stream.writeStream.foreachBatch(Table(path)).start()``.
+
+    ``path`` is a folder or URI (local, hdfs://, s3://), or a ``Format`` (``DeltaFormat``, ``ParquetFormat``,
+    ``IcebergFormat``). ``pipeline`` names the stream for the table; a table that several streams fill needs a name for
+    each. ``evolve`` lets new columns in. ``begins_late`` is for a new table under a query that runs already: without
+    it a table that lacks the query's first batch is refused, since it may have been removed. ``checkpoint`` is the
+    query's checkpointLocation, which a classic session knows by itself. ``storage_options`` are delta-rs's
+    (AWS_ENDPOINT_URL, ...).
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Format,
+        *,
+        partition_by: Sequence[str] = (),
+        pipeline: str = UNNAMED,
+        evolve: bool = False,
+        begins_late: bool = False,
+        checkpoint: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        write: WriteFiles = write_files,
+    ) -> None:
+        if isinstance(path, (str, Path)):
+            path = DeltaFormat(open_store(path, storage_options), partition_by)
+        self.format: Format = path
+        self.pipeline, self.evolve, self.checkpoint, self._write = pipeline, evolve, checkpoint, write
+        self.begins_late = begins_late
+
+    def __repr__(self) -> str:
+        return f"{type(self.format).__name__}({self.format.store}, pipeline={self.pipeline!r})"
+
+    @property
+    def store(self) -> Store:
+        return self.format.store
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        self.append(rows, self.key_of(rows, batch_id))
+
+    def key_of(self, rows: DataFrame, batch_id: int) -> BatchKey:
+        """The key of the batch that ``foreachBatch`` is handing over just now."""
+        return checkpoints.key_of(rows, batch_id, checkpoint=self.checkpoint)
+
+    def append(self, rows: DataFrame, key: BatchKey) -> Written:
+        """Add the rows unless the table has this batch. TableError when they do not fit, LedgerError when the batch
+        does not follow what is there."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        self.format.prepare(to_arrow_schema(rows.schema, timezone="UTC"), evolve=self.evolve)
+        if self._judge(key) is Verdict.DONE:
+            return Written(0, 0, True)
+        files = self._write(rows, self.store, folder_of(key.batch_id), self.format.layout)
+        return self.add(files, key)
+
+    def add(self, files: Sequence[DataFile], key: BatchKey) -> Written:
+        """Commit files that lie under the table as this batch; skipped when another run of it was first."""
+        count = sum(each.rows for each in files)
+        done = self.once(key, count, lambda entry: self.format.commit(files, entry))
+        return Written(count, len(files), False) if done else Written(0, 0, True)
+
+    def once(self, key: BatchKey, rows: int, commit: Callable[[Entry], None]) -> bool:
+        """Commit a batch under the ledger's next line, again when another writer was first (Raced).
+
+        False when the table has the batch; LedgerError when it does not follow what is there.
+        """
+        for _ in range(_TRIES):
+            last = self.format.last(self.pipeline, key.query_id)
+            if self.judge(last, key) is Verdict.DONE:
+                return False
+            try:
+                commit(next_entry(self.pipeline, last, key, rows))
+            except Raced as error:
+                raced = error
+                continue
+            return True
+        raise LedgerError(f"{self.store}: batch {key.batch_id} was not added in {_TRIES} tries: {raced}") from raced
+
+    def last(self, query_id: str = "") -> Entry | None:
+        """The pipeline's newest line in the table's ledger."""
+        return self.format.last(self.pipeline, query_id)
+
+    def last_batch(self, query_id: str) -> int | None:
+        """The newest batch of a query in the table, None when there is none."""
+        last = self.last(query_id)
+        return last.batch_id if last is not None and last.query_id == query_id else None
+
+    def positions(self) -> str:
+        """Where the table ends, as the option ``startingOffsets`` of a stream that goes on from it."""
+        last = self.last()
+        return starting_offsets(None if last is None else last.end)
+
+    def adopt(self, positions: str | None = None) -> Entry:
+        """Let another query go on where the table ends (or at ``positions``, as in ``startingOffsets``).
+
+        For a stream whose checkpoint was lost: start it with a new checkpoint and ``startingOffsets`` =
+        ``table.positions()``.
+        """
+        end: Offsets | None = None if positions is None else (positions,)
+        if end is not None and not are_positions(end):
+            raise LedgerError(
+                f"{self.store}: positions {positions!r} are not where a table can end: give the offset of the next "
+                'record of each partition, as {"topic": {"0": 23}}'
+            )
+        return self._mark("adopt", end)
+
+    def reset(self) -> Entry:
+        """Take whatever query and batch comes next: for doubles or a gap that are wanted. Rows are left as they are."""
+        return self._mark("reset", None, forget=True)
+
+    def rewind(self, batch_id: int) -> str:
+        """Take the table back to the end of a batch; from where a new stream goes on, as ``startingOffsets``."""
+        entry = self.format.rewind(self.pipeline, batch_id)
+        self.format.commit((), marker(entry, "rewind", entry.end))
+        return starting_offsets(entry.end)
+
+    def maintain(
+        self, *, target_bytes: int = 128 << 20, retention_hours: int = 168, dry_run: bool = False
+    ) -> Mapping[str, int]:
+        """Merge small files, remove files that no recent version needs, expire old versions; beside the stream.
+
+        A reader, or a time travel, further back than ``retention_hours`` finds its files gone.
+        """
+        for _ in range(0 if dry_run else _TRIES):
+            last = self.last()
+            if last is None or last.sequence < 0:
+                break
+            try:  # so that the log that is kept holds the ledger's last line
+                self.format.commit((), last.restated())
+                break
+            except Raced:  # a batch was committed meanwhile
+                continue
+        return self.format.maintain(target_bytes=target_bytes, retention_hours=retention_hours, dry_run=dry_run)
+
+    def count(self) -> int:
+        """Rows in the table."""
+        return self.format.count()
+
+    def read(self) -> pa.Table:
+        """The whole table, on this machine."""
+        return self.format.read()
+
+    def _judge(self, key: BatchKey) -> Verdict:
+        return self.judge(self.format.last(self.pipeline, key.query_id), key)
+
+    def judge(self, last: Entry | None, key: BatchKey) -> Verdict:
+        """Whether the batch follows the pipeline's last line, or is in the table already; LedgerError when neither."""
+        return judge(str(self.store), last, key, begins_late=self.begins_late)
+
+    def _mark(self, what: str, end: Offsets | None, *, forget: bool = False) -> Entry:
+        try:
+            last = self.last()
+        except LedgerError:
+            if end is None and not forget:
+                raise
+            last = self.format.lost(self.pipeline)
+        if last is None:
+            raise LedgerError(f"{self.store}: pipeline {self.pipeline!r} has written nothing here yet")
+        entry = marker(last, what, None if forget else end if end is not None else last.end)
+        self.format.commit((), entry)
+        return entry

@@ -1,0 +1,127 @@
+"""A stream is begun again where a restart mends what ended it, and only there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from moldau.spark.supervise import BEGINNINGS, run, until_it_stands
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
+
+SLOW = "java.net.SocketTimeoutException: Timed out while waiting for the Python worker to connect back"
+
+
+class Query:
+    """One that initializes for a while, and then stands or has failed."""
+
+    def __init__(self, failure: str = "") -> None:
+        self._failure, self._messages = failure, iter(["Initializing sources", "Initializing sources"])
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        return not self._failure
+
+    @property
+    def status(self) -> dict[str, str]:
+        return {"message": next(self._messages, "Waiting for data to arrive")}
+
+    def exception(self) -> RuntimeError | None:
+        return RuntimeError(self._failure) if self._failure else None
+
+
+def begun(queries: Iterator[Query]) -> StreamingQuery:
+    return until_it_stands(lambda: cast("StreamingQuery", next(queries)))
+
+
+def test_a_stream_whose_python_was_too_slow_is_begun_again() -> None:
+    queries = [Query(SLOW), Query(SLOW), Query(), Query()]
+    assert begun(iter(queries)) is cast("StreamingQuery", queries[2])
+    assert queries[2].status["message"] == "Waiting for data to arrive"
+
+
+def test_a_stream_that_fails_otherwise_or_always_has_failed() -> None:
+    with pytest.raises(RuntimeError, match="no such topic"):
+        begun(iter([Query("no such topic"), Query()]))
+    with pytest.raises(RuntimeError, match="Timed out"):
+        begun(iter([Query(SLOW)] * BEGINNINGS))
+
+
+class Life:
+    """One start of a query: what it did, and how it ended. ``turns`` are its waits of a second, none of which waits."""
+
+    def __init__(self, failure: str = "", batches: int = 0, skipped: str = "", turns: int = 1) -> None:
+        self._failure, self._turns, self.name = failure, turns, "q"
+        end = json.dumps({"a": {"0": 5}, **({"#skipped": {"a-0": skipped}} if skipped else {})})
+        self.recentProgress: list[StreamingQueryProgress] = [
+            {"batchId": number, "numInputRows": 1, "sources": [{"endOffset": end}]} for number in range(batches)
+        ]
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        return self._turns > 0
+
+    @property
+    def status(self) -> dict[str, object]:
+        return {}
+
+    def exception(self) -> Exception | None:
+        return RuntimeError(self._failure) if self._failure and self._turns <= 0 else None
+
+    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802
+        self._turns -= 1
+        if self._turns <= 0 and self._failure:
+            raise RuntimeError(self._failure)
+        return self._turns <= 0
+
+
+def runs(*lives: Life, restarts: int = 2, until: Callable[[], bool] = lambda: False) -> tuple[object, int]:
+    """The query that ``run`` gives over these starts, and how many there were."""
+    left = list(lives)
+    found = run(lambda: left.pop(0), restarts=restarts, pause_s=0, until=until)
+    return found, len(lives) - len(left)
+
+
+GONE = "moldau.client.client.Unreachable: nobody answers"
+
+
+def test_a_query_that_may_stand_again_is_begun_again_and_one_that_ended_is_not() -> None:
+    last = Life(batches=3)
+    assert runs(Life(SLOW), Life(GONE), last, Life()) == (last, 3)
+
+
+def test_a_query_that_fails_otherwise_is_not_begun_again() -> None:
+    with pytest.raises(RuntimeError, match="lost"):
+        runs(Life("some records were lost"), Life())
+
+
+def test_restarts_are_counted_from_the_last_batch_that_was_finished() -> None:
+    last = Life()
+    assert runs(Life(GONE), Life(GONE), Life(GONE, batches=1), Life(GONE), last)[1] == 5
+    with pytest.raises(RuntimeError, match="nobody answers"):
+        runs(Life(GONE), Life(GONE), Life(GONE), last)
+
+
+def test_what_a_batch_left_out_is_a_warning_of_the_program() -> None:
+    with pytest.warns(UserWarning, match="query q, batch 0: records lost, going on: a-0: expired"):
+        runs(Life(batches=1, skipped="expired"))
+
+
+def test_a_query_is_given_back_running_when_its_program_says_so() -> None:
+    lasting = Life(turns=100)
+    assert runs(lasting, until=lambda: True) == (lasting, 1)
+    assert lasting.isActive
+
+
+def test_the_ten_seconds_are_known_by_what_pyspark_shows_of_them_as_well() -> None:
+    """As PySpark 4.3 raised it on a busy machine: the exception around the first, without its cause."""
+    shown = "Python worker failed to connect back.\n=== Streaming Query ===\nCurrent State: INITIALIZING"
+    queries = [Query(shown), Query()]
+    assert begun(iter(queries)) is cast("StreamingQuery", queries[1])
+    ended = [Life(shown), Life(batches=1)]
+    assert run(iter(ended).__next__, pause_s=0) is ended[1]
