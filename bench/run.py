@@ -23,12 +23,13 @@ from typing import Any
 
 from bench.cells import CELLS as OF_CLUSTERS
 from bench.cells import DRIVER, FULL, QUICK, Sizes, Stand
+from bench.command_line import cli_cell
 from bench.report import table, write_docs
 from bench.state_changes import merge_cell
 from bench.systems import SYSTEMS, TITLES
 
 HERE = Path(__file__).parent
-CELLS = {**OF_CLUSTERS, "merge": merge_cell}
+CELLS = {**OF_CLUSTERS, "merge": merge_cell, "cli": cli_cell}
 
 
 def build_driver() -> None:

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "live"))
 
 from kafka_peer import KAFKA_VERSION, KafkaPeer  # noqa: E402
+from kafka_peer import java_command as java_command  # noqa: E402
 from moldau_peer import MoldauPeer  # noqa: E402
 
 SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer}

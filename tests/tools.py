@@ -36,6 +36,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_plane_zookeeper.py": ("zookeeper",),
     "tests/live/test_quorum_files.py": ("kafka",),
     "tests/live/test_replica_verification.py": ("kafka",),
+    "tests/live/test_spark_parity.py": ("java",),
     "tests/live/test_spark_source.py": ("java",),
     "tests/live/test_state_change_merger.py": ("kafka",),
     "tests/live/test_storage_files.py": ("kafka",),

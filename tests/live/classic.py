@@ -11,11 +11,15 @@ from __future__ import annotations
 import contextlib
 import difflib
 import io
+import json
 import re
 import shlex
+import socketserver
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.golden.java_tools import JavaTools, Said
@@ -27,8 +31,20 @@ MASKS = {
     r"(?m)^\t(at .*|\.\.\. \d+ more)\n": "",
     r"(?m)^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] [A-Z]+ .*\n": "",
     r"deadlineMs=\d+, tries=\d+, nextAllowedTryMs=-?\d+\) timed out at \d+ after \d+": "deadlineMs=(numbers)",
+    r"(?m)^(\d+ *\t\S+ *\t)\d+ *\t\d+ *\t[-\w ]+\t[-\w ]+\t": r"\1(numbers)\t",
+    r"(?m)^(NodeId *\tDirectoryId *\t)[\w \t]+\t(?=Status)": r"\1(numbers)\t",
+    r"(HighWatermark|MaxFollowerLag(TimeMs)?): .*": r"\1: (number)",
+    r"  Epoch: \d+": "  Epoch: (number)",
     r"TopicId: \S{22}": "TopicId: (id)",
+    r"(Valid \w+ are|of these options|following options|following scenarios): .*": r"\1: (in any order)",
 }
+
+OUT_OF_TIME = (
+    r"(Timed out waiting for a node assignment\. Call: (?P<waiting>\S+\(api=\w+\))"
+    r"|Call\(callName=(?P<asking>\S+\(api=\w+\)), deadlineMs=\(numbers\) attempt\(s\))"
+)
+"""What an admin client says of a call whose time ended at a cluster that answers: whether it had an attempt under way
+at that moment, or was between two, is chance. Towards a cluster that does not answer it is not, and is compared."""
 
 BROKERS = r"(?m)^(?=\S+ \(id: \d+ rack: )"
 """Where kafka-broker-api-versions.sh begins with a broker: their order is one that Kafka's client has shuffled."""
@@ -51,6 +67,55 @@ def ours(script: str, words: Sequence[str], stdin: str = "") -> Said:
     return Said(status, out.getvalue(), err.getvalue())
 
 
+def write_json(folder: Path) -> None:
+    """The files that cases name, good and bad."""
+    first, second = {"topic": "filled", "partition": 0}, {"topic": "filled", "partition": 2}
+    files = {
+        "list": [1],
+        "object": {},
+        "nolist": {"partitions": {"topic": "a"}},
+        "notopic": {"partitions": [{"partition": 0}]},
+        "text": {"partitions": [{"topic": "a", "partition": "0"}]},
+        "twice": {"partitions": [first, first]},
+        "good": {"partitions": [first, second]},
+        "version": {"version": 2, "partitions": []},
+        "textversion": {"version": "1", "partitions": []},
+        "offsettwice": {"partitions": [first | {"offset": 1}, first | {"offset": 2}]},
+        "offsets": {"version": 1, "partitions": [first | {"offset": 3}]},
+        "end": {"version": 1, "partitions": [second | {"offset": -1}]},
+        "beyond": {"partitions": [first | {"offset": 1000}]},
+        "none": {"partitions": []},
+        "stranger": {"partitions": [{"topic": "nosuch", "partition": 0, "offset": 1}]},
+    }
+    for name, value in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(value))
+    (folder / "no.json").write_text("{no")
+    (folder / "empty.json").write_text("")
+
+
+def lines(text: str) -> list[str]:
+    """The cases of a text, one a line."""
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+@contextlib.contextmanager
+def listening(words: bytes) -> Iterator[str]:
+    """The address of somebody who is no broker: it takes connections, and says these words to each."""
+
+    class Stranger(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with contextlib.suppress(OSError):
+                self.request.sendall(words)
+                while self.request.recv(4096):
+                    pass
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Stranger) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
 class Case(NamedTuple):
     """A line that both run; ``stdin`` is what they are given to read."""
 
@@ -61,8 +126,16 @@ class Case(NamedTuple):
 class Both:
     """Runs lines with both and keeps what differs."""
 
-    def __init__(self, java: JavaTools, names: Mapping[str, str], masks: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        java: JavaTools,
+        names: Mapping[str, str],
+        masks: Mapping[str, str] | None = None,
+        classes: Mapping[str, str] | None = None,
+    ) -> None:
+        """``classes``: those of another release than 4.3.1, by script."""
         self.java = java
+        self.classes = dict(classes or {})
         self.names = dict(names)
         self.masks = {**MASKS, **(masks or {})}
         self.count = 0
@@ -76,11 +149,13 @@ class Both:
             said = []
             for side in "jm":
                 script, *words = shlex.split(line.format(**self.names, s=side))
-                tool = (main_class(script), words) if side == "j" else (script, words)
+                main = self.classes.get(script) or main_class(script)
+                tool = (main, words) if side == "j" else (script, words)
                 began = time.monotonic()
                 found = self.java.run(*tool, stdin=stdin) if side == "j" else ours(script, words, stdin)
                 self.seconds[f"{side} {line}"] = time.monotonic() - began
-                said.append(self._masked(found, side if "{s}" in line else None))
+                masked = self._masked(found, side if "{s}" in line else None)
+                said.append(re.sub(OUT_OF_TIME, self._named, masked) if "{b}" in line else masked)
             self.count += 1
             if said[0] != said[1]:
                 shown = difflib.unified_diff(said[0].splitlines(), said[1].splitlines(), "kafka", "moldau", lineterm="")
@@ -93,6 +168,10 @@ class Both:
                 text = re.sub(pattern, shown, text)
             texts.append(text if side is None else re.sub(rf"\b{side}([-._])(?=[a-z])", r"S\1", text))
         return f"status {said.status}\n-- out\n{texts[0]}-- err\n{texts[1]}"
+
+    @staticmethod
+    def _named(found: re.Match[str]) -> str:
+        return f"(out of time: {found['waiting'] or found['asking']})"
 
     def check(self) -> None:
         """AssertionError with all that differed."""

@@ -310,17 +310,17 @@ kafka-configs.sh
 kafka-configs.sh --help
 kafka-configs.sh --version
 kafka-configs.sh --bogus
-kafka-configs.sh --bootstrap-server {b} --describe --topic {s}-conf
-kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-conf --add-config retention.ms=1000,cleanup.policy=[compact,delete]
-kafka-configs.sh --bootstrap-server {b} --describe --topic {s}-conf
-kafka-configs.sh --bootstrap-server {b} --describe --entity-type topics --entity-name {s}-conf --all
-kafka-configs.sh --bootstrap-server {b} --alter --entity-type topics --entity-name {s}-conf --delete-config retention.ms,segment.ms
-kafka-configs.sh --bootstrap-server {b} --alter --entity-type topics --entity-name {s}-conf --delete-config retention.ms
-kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-conf --add-config-file {json}/topic.properties
-kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-conf --add-config retention.ms=
-kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-conf --add-config nosuch.key=5
-kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-conf --add-config retention.ms=abc
-kafka-configs.sh --bootstrap-server {b} --describe --topic {s}-conf
+kafka-configs.sh --bootstrap-server {b} --describe --topic {s}-config
+kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-config --add-config retention.ms=1000,cleanup.policy=[compact,delete]
+kafka-configs.sh --bootstrap-server {b} --describe --topic {s}-config
+kafka-configs.sh --bootstrap-server {b} --describe --entity-type topics --entity-name {s}-config --all
+kafka-configs.sh --bootstrap-server {b} --alter --entity-type topics --entity-name {s}-config --delete-config retention.ms,segment.ms
+kafka-configs.sh --bootstrap-server {b} --alter --entity-type topics --entity-name {s}-config --delete-config retention.ms
+kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-config --add-config-file {json}/topic.properties
+kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-config --add-config retention.ms=
+kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-config --add-config nosuch.key=5
+kafka-configs.sh --bootstrap-server {b} --alter --topic {s}-config --add-config retention.ms=abc
+kafka-configs.sh --bootstrap-server {b} --describe --topic {s}-config
 kafka-configs.sh --bootstrap-server {b} --describe --topic nosuch
 kafka-configs.sh --bootstrap-server {b} --describe --topic 'a/b'
 kafka-configs.sh --bootstrap-server {b} --alter --topic nosuch --add-config retention.ms=5
@@ -365,4 +365,588 @@ kafka-broker-api-versions.sh --bootstrap-server 127.0.0.1
 kafka-broker-api-versions.sh --bootstrap-server {b}
 kafka-broker-api-versions.sh --bootstrap-server {b} --command-config {fast}
 kafka-broker-api-versions.sh --bootstrap-server {nobody} --command-config {fast}
+"""
+
+GROUPS = """
+kafka-consumer-groups.sh
+kafka-consumer-groups.sh --help
+kafka-consumer-groups.sh --version
+kafka-consumer-groups.sh --bogus
+kafka-consumer-groups.sh --members --list --bootstrap-server {b}
+kafka-consumer-groups.sh --list
+kafka-consumer-groups.sh --list --timeout x --bootstrap-server {b}
+kafka-consumer-groups.sh --list --bootstrap-server 127.0.0.1
+kafka-consumer-groups.sh --list --bootstrap-server {b} --command-config /nowhere
+kafka-consumer-groups.sh --list --bootstrap-server {b} --command-config {bad}
+kafka-consumer-groups.sh --list --bootstrap-server {nobody} --timeout 1000
+kafka-consumer-groups.sh --list --bootstrap-server {silent} --timeout 1500
+kafka-consumer-groups.sh --describe --group calm --bootstrap-server {nobody} --timeout 1000
+kafka-consumer-groups.sh --describe --all-groups --bootstrap-server {nobody} --timeout 1000
+kafka-consumer-groups.sh --delete --group calm --bootstrap-server {nobody} --timeout 1000
+kafka-consumer-groups.sh --delete-offsets --group calm --topic a --bootstrap-server {nobody} --timeout 1000
+kafka-consumer-groups.sh --reset-offsets --dry-run --group calm --topic a --to-latest --bootstrap-server {nobody} --timeout 1000
+kafka-consumer-groups.sh --group a --bootstrap-server {b}
+kafka-consumer-groups.sh --list --delete --bootstrap-server {b}
+kafka-consumer-groups.sh --list --group a --bootstrap-server {b}
+kafka-consumer-groups.sh --list --topic a --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --members --offsets --group calm --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --state x --group calm --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group a --group b --all-groups --bootstrap-server {b}
+kafka-consumer-groups.sh --delete --group calm --topic a --bootstrap-server {b}
+kafka-consumer-groups.sh --delete-offsets --group a,b --bootstrap-server {b}
+kafka-consumer-groups.sh --validate-regex 'orders-[0-9]+'
+kafka-consumer-groups.sh --validate-regex 'orders-('
+kafka-consumer-groups.sh --validate-regex 'a**'
+kafka-consumer-groups.sh --validate-regex '(?=a)' --bootstrap-server {b}
+kafka-consumer-groups.sh --list --bootstrap-server {b}
+kafka-consumer-groups.sh --list --state --bootstrap-server {b}
+kafka-consumer-groups.sh --list --type --bootstrap-server {b}
+kafka-consumer-groups.sh --list --type classic,CONSUMER --state empty --bootstrap-server {b}
+kafka-consumer-groups.sh --list --type consumer --state Empty --bootstrap-server {b}
+kafka-consumer-groups.sh --list --type x --bootstrap-server {b}
+kafka-consumer-groups.sh --list --state Stable,foo --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group live --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group live --members --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group live --members --verbose --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group live --state --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group live --state --verbose --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group live --offsets --verbose --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group live-two --members --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group calm --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group calm --members --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group calm --state --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group nosuch --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group nosuch --group live --state --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --all-groups --state --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --all-groups --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group orphan --bootstrap-server {b}
+kafka-consumer-groups.sh --delete-offsets --group {s}-spare --topic read:0 --topic other --topic nosuch --bootstrap-server {b}
+kafka-consumer-groups.sh --delete-offsets --group {s}-spare --topic read:x --bootstrap-server {b}
+kafka-consumer-groups.sh --delete-offsets --group {s}-spare --topic read:9 --bootstrap-server {b}
+kafka-consumer-groups.sh --delete-offsets --group live --topic read:0 --bootstrap-server {b}
+kafka-consumer-groups.sh --delete-offsets --group nosuch --topic read:0 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --to-earliest --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --execute --to-latest --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --to-latest --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --to-current --to-latest --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read:x --dry-run --to-earliest --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read:0:1 --dry-run --to-earliest --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic nosuch --dry-run --to-earliest --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic nosuch:0 --dry-run --to-earliest --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read:9,0 --dry-run --to-earliest --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read:0 --dry-run --to-offset 100 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read:0 --dry-run --to-offset x --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read:1 --dry-run --shift-by -1 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --all-topics --dry-run --shift-by -4 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --all-topics --dry-run --shift-by 4 --export --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --all-topics --dry-run --to-current --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --to-current --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --to-datetime 2023-11-14T22:13:20.004 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --to-datetime 2023-11-15T00:13:20.007+02 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --to-datetime 2033-11-14T22:13:20.004Z --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --to-datetime x --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --to-datetime 2023-11-14T22:13:20 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --to-datetime 2023-11-34T22:13:20.000 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --by-duration x --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --by-duration PT0S --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --by-duration P9999DT1H --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --by-duration P99999D --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file /nowhere --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file {json}/good.csv --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file {json}/group.csv --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group m-calm --group j-calm --dry-run --from-file {json}/group.csv --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group calm --dry-run --from-file {json}/group.csv --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file {json}/many.csv --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file {json}/word.csv --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file {json}/nonumber.csv --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file {json}/empty.json --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file {json}/half.csv --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group live --topic read --to-earliest --dry-run --export --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --all-groups --topic read:1 --dry-run --to-latest --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-new --topic read --to-earliest --execute --export --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group {s}-new --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --group calm --topic read --to-latest --dry-run --export --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read:1 --topic other --execute --to-offset 4 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --execute --from-file {json}/good.csv --bootstrap-server {b}
+kafka-consumer-groups.sh --describe --group {s}-calm --bootstrap-server {b}
+kafka-consumer-groups.sh --delete --group nosuch --bootstrap-server {b}
+kafka-consumer-groups.sh --delete --group live --group {s}-spare --bootstrap-server {b}
+kafka-consumer-groups.sh --delete --group {s}-new --group {s}-calm --bootstrap-server {b}
+"""
+
+QUORUM = """
+kafka-metadata-quorum.sh
+kafka-metadata-quorum.sh --help
+kafka-metadata-quorum.sh describe --help
+kafka-metadata-quorum.sh add-controller --help
+kafka-metadata-quorum.sh remove-controller --help
+kafka-metadata-quorum.sh --bootstrap-server {b}
+kafka-metadata-quorum.sh --bootstrap-server {b} describe
+kafka-metadata-quorum.sh --bogus
+kafka-metadata-quorum.sh --bootstrap-server
+kafka-metadata-quorum.sh --bootstrap-server {b} foo
+kafka-metadata-quorum.sh --bootstrap-server {b} describe foo
+kafka-metadata-quorum.sh --bootstrap-server {b} --bootstrap-controller {b} describe --status
+kafka-metadata-quorum.sh describe --status
+kafka-metadata-quorum.sh --bootstrap-server {b} describe --status
+kafka-metadata-quorum.sh --bootstrap-server {b} describe --replication
+kafka-metadata-quorum.sh --bootstrap-server {b} describe --replication --status
+kafka-metadata-quorum.sh --bootstrap-server {b} describe --status --human-readable
+kafka-metadata-quorum.sh --bootstrap-server {b} add-controller
+kafka-metadata-quorum.sh --bootstrap-server {b} remove-controller
+kafka-metadata-quorum.sh --bootstrap-server {b} remove-controller -i x -d y
+kafka-metadata-quorum.sh --bootstrap-server {b} remove-controller -i -1 -d y
+kafka-metadata-quorum.sh --bootstrap-server {b} remove-controller -i 1 -d y
+kafka-metadata-quorum.sh --bootstrap-server {b} remove-controller -i 9 -d AAAAAAAAAAAAAAAAAAAAAA
+kafka-metadata-quorum.sh --bootstrap-server {b} remove-controller --dry-run -i 9 -d AAAAAAAAAAAAAAAAAAAAAQ
+kafka-metadata-quorum.sh --bootstrap-server {nobody} --command-config {fast} describe --status
+kafka-metadata-quorum.sh --bootstrap-server {b} --command-config /nowhere describe --status
+kafka-metadata-quorum.sh --bootstrap-server a describe --status
+kafka-metadata-quorum.sh --command-config {fast} describe --replication --bootstrap-server {b}
+kafka-metadata-quorum.sh --bootstrap-server {b} desc --st
+kafka-metadata-quorum.sh --bootstrap-server={b} describe --status --status
+kafka-metadata-quorum.sh --boot {b} describe --status
+kafka-metadata-quorum.sh --version
+kafka-metadata-quorum.sh --bootstrap-server {b} --command-config {json}/none.properties add-controller
+kafka-metadata-quorum.sh --bootstrap-server {b} --command-config {json}/role.properties add-controller
+kafka-metadata-quorum.sh --bootstrap-server {b} --command-config {json}/nodirs.properties add-controller
+kafka-metadata-quorum.sh --bootstrap-server {b} --command-config {json}/unformatted.properties add-controller
+kafka-metadata-quorum.sh --bootstrap-server {b} --command-config {json}/controller.properties add-controller --dry-run
+kafka-metadata-quorum.sh --bootstrap-server {b} --command-config {json}/nolistener.properties add-controller --dry-run
+kafka-metadata-quorum.sh --bootstrap-server {b} --command-config {json}/controller.properties add-controller
+"""
+
+CLUSTER = """
+kafka-cluster.sh
+kafka-cluster.sh --help
+kafka-cluster.sh cluster-id --help
+kafka-cluster.sh unregister --help
+kafka-cluster.sh list-endpoints --help
+kafka-cluster.sh cluster-id -b {b}
+kafka-cluster.sh cluster-id --bootstrap-server {b} -c /nowhere
+kafka-cluster.sh list-endpoints -b {b}
+kafka-cluster.sh list-endpoints -b {b} --include-fenced-brokers
+kafka-cluster.sh unregister -b {b}
+kafka-cluster.sh unregister -b {b} --id 99
+kafka-cluster.sh unregister -b {b} --id x
+kafka-cluster.sh cluster-id
+kafka-cluster.sh foo
+kafka-cluster.sh clster-id
+kafka-cluster.sh cluster-id -b {nobody} -c {fast}
+kafka-cluster.sh list-endpoints -b {nobody} -c {fast}
+kafka-cluster.sh unregister -i 3 -b {nobody} -c {fast}
+kafka-cluster.sh cluster-id -b {b} -C {b}
+kafka-cluster.sh cluster-id -b a
+kafka-cluster.sh cluster-id -x
+kafka-cluster.sh -v
+kafka-cluster.sh cluster-id -b{b}
+kafka-cluster.sh cluster-id -b {b} --confg {fast}
+"""
+
+FEATURES = """
+kafka-features.sh
+kafka-features.sh --help
+kafka-features.sh describe --help
+kafka-features.sh upgrade --help
+kafka-features.sh downgrade --help
+kafka-features.sh disable --help
+kafka-features.sh version-mapping --help
+kafka-features.sh feature-dependencies --help
+kafka-features.sh --bootstrap-server {b}
+kafka-features.sh --bootstrap-server {b} describe
+kafka-features.sh --bootstrap-server {b} describe --node-id 1
+kafka-features.sh --bootstrap-server {b} version-mapping
+kafka-features.sh --bootstrap-server {b} version-mapping --release-version 3.5-IV2
+kafka-features.sh --bootstrap-server {b} version-mapping --release-version x
+kafka-features.sh --bootstrap-server {b} feature-dependencies
+kafka-features.sh --bootstrap-server {b} feature-dependencies --feature group.version=1 --feature kraft.version=1
+kafka-features.sh --bootstrap-server {b} feature-dependencies --feature transaction.version=2
+kafka-features.sh --bootstrap-server {b} feature-dependencies --feature x=2
+kafka-features.sh --bootstrap-server {b} feature-dependencies --feature group.version=77
+kafka-features.sh --bootstrap-server {b} feature-dependencies --feature x
+kafka-features.sh --bootstrap-server {b} feature-dependencies --feature metadata.version=20
+kafka-features.sh --bootstrap-server {b} upgrade
+kafka-features.sh --bootstrap-server {b} upgrade --release-version 4.0
+kafka-features.sh --bootstrap-server {b} upgrade --release-version 4.0 --dry-run
+kafka-features.sh --bootstrap-server {b} upgrade --metadata 3.7
+kafka-features.sh --bootstrap-server {b} upgrade --metadata 3.7 --dry-run
+kafka-features.sh --bootstrap-server {b} upgrade --feature group.version=9
+kafka-features.sh --bootstrap-server {b} upgrade --feature x=1
+kafka-features.sh --bootstrap-server {b} upgrade --feature group.version=1 --feature group.version=2
+kafka-features.sh --bootstrap-server {b} upgrade --feature group.version=x
+kafka-features.sh --bootstrap-server {b} upgrade --feature kraft.version=0 --dry-run
+kafka-features.sh --bootstrap-server {b} downgrade --feature group.version=0 --dry-run
+kafka-features.sh --bootstrap-server {b} downgrade --metadata 3.3 --dry-run
+kafka-features.sh --bootstrap-server {b} downgrade --release-version 3.9 --unsafe --dry-run
+kafka-features.sh --bootstrap-server {b} downgrade --metadata 3.3
+kafka-features.sh --bootstrap-server {b} disable --feature group.version --dry-run
+kafka-features.sh --bootstrap-server {b} disable --feature x
+kafka-features.sh --bootstrap-server {b} disable
+kafka-features.sh --bootstrap-server {b} upgrade --metadata 3.7 --release-version 3.7
+kafka-features.sh --bootstrap-server {b} upgrade --metadata foo
+kafka-features.sh --bootstrap-server {nobody} --command-config {fast} describe
+kafka-features.sh --bootstrap-server {nobody} --command-config {fast} upgrade --metadata 3.7
+kafka-features.sh --bootstrap-server {b} --command-config /nowhere describe
+kafka-features.sh --bootstrap-server a describe
+kafka-features.sh describe
+kafka-features.sh foo
+kafka-features.sh --bootstrap-server {b} desc --node-id x
+kafka-features.sh --bootstrap-server {b} version-mapping --release-version '3.3-IV3'
+kafka-features.sh --bootstrap-server {b} version-mapping --release-version '4.4-IV0'
+kafka-features.sh --bootstrap-server {b} version-mapping --release-version '3.9'
+kafka-features.sh --bootstrap-server {b} version-mapping --release-version '4.0'
+kafka-features.sh --bootstrap-server {b} version-mapping --release-version '4.4'
+kafka-features.sh --bootstrap-server {b} version-mapping --release-version ''
+kafka-features.sh --bootstrap-server {b} feature-dependencies --feature metadata.version=31
+kafka-features.sh --bootstrap-server {b} feature-dependencies --feature eligible.leader.replicas.version=1
+kafka-features.sh --bootstrap-server {b} feature-dependencies --feature share.version=2
+"""
+
+CONSUMED = """
+kafka-console-consumer.sh
+kafka-console-consumer.sh --bogus
+kafka-console-consumer.sh --version
+kafka-console-consumer.sh --bootstrap-server {b}
+kafka-console-consumer.sh --topic told
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --include x
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --offset 3
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --offset -3
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --offset x
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition x
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --offset 3 --from-beginning
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --group x
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --from-beginning --command-property auto.offset.reset=latest
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --group a --command-property group.id=b
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --formatter nosuch
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --max-messages x
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --timeout-ms x
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --isolation-level x --timeout-ms 1000
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --command-property x --timeout-ms 1000
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --formatter-property x --timeout-ms 1000
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --command-config /nowhere
+kafka-console-consumer.sh --bootstrap-server a --topic told --timeout-ms 1000
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --offset 3 --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 3
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 3 --formatter-property print.key=true --formatter-property print.timestamp=true --formatter-property print.offset=true --formatter-property print.partition=true --formatter-property print.headers=true --formatter-property print.epoch=true --formatter-property print.delivery=true
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --property print.key=true
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --consumer-property client.id=x
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --formatter org.apache.kafka.tools.consumer.NoOpMessageFormatter
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --formatter org.apache.kafka.tools.consumer.LoggingMessageFormatter
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --value-deserializer org.apache.kafka.common.serialization.LongDeserializer
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --value-deserializer nosuch
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --value-deserializer org.apache.kafka.common.serialization.StringDeserializer --key-deserializer org.apache.kafka.common.serialization.ShortDeserializer --formatter-property print.key=true
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic nosuchtopic --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {nobody} --topic told --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 77 --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --offset 10000 --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --enable-systest-events
+kafka-console-consumer.sh --help
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --group {s}-readers --from-beginning --timeout-ms 2000
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --group {s}-readers --from-beginning --timeout-ms 1000
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --group {s}-few --from-beginning --max-messages 4
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --group {s}-few --from-beginning --max-messages 2
+kafka-consumer-groups.sh --bootstrap-server {b} --describe --group {s}-few
+kafka-console-consumer.sh --bootstrap-server {b} --include 'tol.*|nosuch' --from-beginning --timeout-ms 2000
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --formatter-property print.value=false --formatter-property print.key=true --formatter-property line.separator=;
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 3 --skip-message-on-error --value-deserializer org.apache.kafka.common.serialization.LongDeserializer
+kafka-console-consumer.sh --bootstrap-server {b} --topic numbers --partition 0 --from-beginning --max-messages 5 --value-deserializer org.apache.kafka.common.serialization.DoubleDeserializer
+kafka-console-consumer.sh --bootstrap-server {b} --topic __consumer_offsets --partition {place} --from-beginning --max-messages 1 --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter
+kafka-console-consumer.sh --bootstrap-server {b} --topic __consumer_offsets --partition {place} --from-beginning --timeout-ms 1500 --formatter org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter
+"""
+
+PRODUCED = """
+kafka-console-producer.sh
+kafka-console-producer.sh --version
+kafka-console-producer.sh --topic a
+kafka-console-producer.sh --bootstrap-server {b}
+kafka-console-producer.sh --bootstrap-server a --topic x
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --reader-property parse.key=true
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --property parse.key=true --property key.separator=:
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --reader-property parse.headers=true --reader-property parse.key=true --reader-property ignore.error=true
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --reader-property headers.delimiter=, --reader-property parse.headers=true
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --sync
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --compression-codec
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --compression-codec foo
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --request-required-acks 7
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --request-required-acks 0
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --line-reader nosuch
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --batch-size x
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-config /nowhere
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property foo
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --producer-property client.id=foo
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --producer-property client.id=foo --command-property x=y
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --property a=b --reader-property x=y
+kafka-console-producer.sh --bootstrap-server {b} --topic 'bad topic'
+kafka-console-producer.sh --bootstrap-server {nobody} --topic {s}-sent --max-block-ms 1500
+kafka-console-producer.sh --bootstrap-server {nobody} --topic {s}-sent --max-block-ms 1500 --sync
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --reader-config /nowhere
+kafka-console-producer.sh --help
+kafka-console-consumer.sh --bootstrap-server {b} --topic {s}-sent --from-beginning --timeout-ms 2000 --formatter-property print.key=true --formatter-property print.headers=true --formatter-property print.offset=true
+"""
+
+STORAGE = """
+kafka-storage.sh
+kafka-storage.sh --help
+kafka-storage.sh info --help
+kafka-storage.sh format --help
+kafka-storage.sh version-mapping --help
+kafka-storage.sh feature-dependencies --help
+kafka-storage.sh random-uuid --help
+kafka-storage.sh foo
+kafka-storage.sh version-mapping
+kafka-storage.sh version-mapping --release-version 3.9
+kafka-storage.sh version-mapping --release-version x
+kafka-storage.sh feature-dependencies --feature eligible.leader.replicas.version=1
+kafka-storage.sh feature-dependencies --feature metadata.version=40
+kafka-storage.sh feature-dependencies --feature foo=1
+kafka-storage.sh feature-dependencies
+kafka-storage.sh info
+kafka-storage.sh info -c /nowhere
+kafka-storage.sh format -t x
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c /nowhere
+kafka-storage.sh info -c {json}/{s}-static.properties
+kafka-storage.sh info -c {json}/{s}-noid.properties
+kafka-storage.sh format -c {json}/{s}-static.properties
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-noid.properties --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static.properties --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static.properties --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static.properties --ignore-formatted --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAg -c {json}/{s}-static.properties --ignore-formatted --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh info -c {json}/{s}-static.properties
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static2.properties --standalone --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static2.properties --no-initial-controllers --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-alone.properties --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-alone.properties --standalone --feature kraft.version=0 --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-alone.properties --standalone --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh info -c {json}/{s}-alone.properties
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-first.properties --standalone --no-initial-controllers
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-first.properties --initial-controllers 1@localhost:1 --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-first.properties --initial-controllers 1@localhost:9093:AAAAAAAAAAAAAAAAAAAAAw --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-member.properties --initial-controllers 5@localhost:9093:AAAAAAAAAAAAAAAAAAAAAw --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-broker.properties --standalone --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-broker.properties --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static3.properties --release-version x
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static3.properties --feature foo=1
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static3.properties --feature group.version=7
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static3.properties --feature metadata.version=3
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static3.properties --feature x
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static3.properties --feature metadata.version=25 --release-version 4.0-IV3
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static3.properties --feature kraft.version=1 --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+"""
+
+PERFORMANCE = """
+kafka-consumer-perf-test.sh
+kafka-consumer-perf-test.sh --bootstrap-server {b}
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 5
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --messages 5
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 5 --hide-header
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 5 --show-detailed-stats
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 500 --timeout 1000
+kafka-consumer-perf-test.sh --bootstrap-server {b} --include time.* --num-records 5
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records x
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 5 --date-format x
+kafka-consumer-perf-test.sh --bootstrap-server {nobody} --topic timed --num-records 5 --timeout 1000
+kafka-consumer-perf-test.sh --help
+kafka-consumer-perf-test.sh --topic a --num-records 4
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic a --num-records 4 --messages 5
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 4 --reporting-interval 0
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 4 --consumer.config /nowhere
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 4 --consumer.config /nowhere --command-config /nowhere
+kafka-consumer-perf-test.sh --bootstrap-server a --topic timed --num-records 4
+kafka-consumer-perf-test.sh --bogus
+"""
+
+PRODUCER_PERFORMANCE = """
+kafka-producer-perf-test.sh
+kafka-producer-perf-test.sh --help
+kafka-producer-perf-test.sh --bogus
+kafka-producer-perf-test.sh --topic sent
+kafka-producer-perf-test.sh --num-records x
+kafka-producer-perf-test.sh --topic
+kafka-producer-perf-test.sh --topic sent --num-records 1 --throughput 10
+kafka-producer-perf-test.sh --topic sent --num-records 1 --record-size 1
+kafka-producer-perf-test.sh --topic sent --num-records 1 --throughput 10 --record-size 1
+kafka-producer-perf-test.sh --topic sent --num-records 1 --throughput 10 --record-size 1 word
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 5 --throughput -1 --record-size 10
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 5 --throughput 1000 --record-size 10 --warmup-records 2
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 5 --throughput 1e3 --payload-monotonic
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 4 --throughput -1 --payload-file {json}/payloads
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 4 --throughput -1 --payload-file {json}/payloads --payload-delimiter ,
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 4 --throughput -1 --payload-file {json}/newline
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 4 --throughput -1 --payload-file {json}/nothing
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 4 --throughput -1 --payload-file /nowhere
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property acks=1 linger.ms=1
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --producer-props acks=0
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --producer.config {fast}
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-config {fast}
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-config /nowhere
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-config {fast} --producer.config {fast}
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property a=b --producer-props a=b
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property acks
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property acks=2
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property a=b=c
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property compression.type=x
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property linger.ms=x
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property compression.type=gzip
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 2000000
+kafka-producer-perf-test.sh --topic absent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property max.block.ms=1000
+kafka-producer-perf-test.sh --topic 'no/such' --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property max.block.ms=1000
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {nobody} --num-records 1 --throughput -1 --record-size 10 --command-property max.block.ms=1000
+kafka-producer-perf-test.sh --topic sent --bootstrap-server a --num-records 2 --throughput -1 --payload-monotonic
+kafka-producer-perf-test.sh --topic sent --command-property bootstrap.servers={b} --num-records 2 --throughput -1 --payload-monotonic
+kafka-producer-perf-test.sh --topic sent --command-property x=y --num-records 2 --throughput -1 --payload-monotonic
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput x --record-size 10
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1.5 --record-size 10
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput=-1.5 --record-size 10
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 0 --throughput 10 --payload-monotonic
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 5 --throughput 10 --payload-monotonic --warmup-records 5
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 5 --throughput -1 --payload-monotonic --warmup-records -5
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 5 --throughput 10 --record-size 0
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 5 --throughput 10 --record-size x
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 5 --throughput 10 --record-size 5 --payload-monotonic
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 5 --throughput 10 --payload-file {json}/payloads --record-size 5
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 5 --throughput 10 --record-size 5 --transaction-duration-ms 0
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 5 --throughput 10 --record-size 5 --reporting-interval 0
+kafka-producer-perf-test.sh --topic sent --num-records 5 --throughput 10 --record-size 5 --print
+kafka-producer-perf-test.sh --topic sent --num-records 5 --throughput 10 --pay
+"""
+
+VERIFIABLE_PRODUCER = """
+kafka-verifiable-producer.sh
+kafka-verifiable-producer.sh --help
+kafka-verifiable-producer.sh --bogus
+kafka-verifiable-producer.sh --topic sent
+kafka-verifiable-producer.sh --bootstrap-server {b}
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --acks 2
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --acks all
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages x
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 3
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 0
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 3 --acks 1 --value-prefix 7
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 3 --acks 0 --repeating-keys 2
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 3 --throughput 100 --message-create-time 1700000000000
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --command-config {fast}
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --producer.config {fast}
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --command-config /nowhere
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --producer.config /nowhere
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --producer.config {fast} --command-config {fast}
+kafka-verifiable-producer.sh --topic absent --bootstrap-server {b} --max-messages 2 --command-config {fast}
+kafka-verifiable-producer.sh --topic 'no/such' --bootstrap-server {b} --max-messages 2 --command-config {fast}
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {nobody} --max-messages 1 --command-config {fast}
+kafka-verifiable-producer.sh --topic sent --bootstrap-server a --max-messages 2
+kafka-verifiable-producer.sh --topic sent --bootstrap-server '' --max-messages 2
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 word
+"""
+
+VERIFIABLE_CONSUMER = """
+kafka-verifiable-consumer.sh
+kafka-verifiable-consumer.sh --help
+kafka-verifiable-consumer.sh --bogus
+kafka-verifiable-consumer.sh --topic told
+kafka-verifiable-consumer.sh --topic witnessed --group-id a
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b}
+kafka-verifiable-consumer.sh --group-id a --bootstrap-server {b}
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-few --max-messages 5
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-few --max-messages 5 --verbose
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-all --max-messages 10 --verbose
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-auto --max-messages 10 --enable-autocommit
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-none --max-messages 0
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-rr --max-messages 3 --assignment-strategy org.apache.kafka.clients.consumer.RoundRobinAssignor
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-cs --max-messages 3 --assignment-strategy org.apache.kafka.clients.consumer.CooperativeStickyAssignor
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-static --group-instance-id one --max-messages 3 --session-timeout 10000
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-x --max-messages x
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-x --max-messages 3 --session-timeout x
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-x --max-messages 3 --session-timeout 1
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-x --max-messages 3 --reset-policy x
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-x --max-messages 3 --reset-policy none
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-x --max-messages 3 --group-protocol x
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-x --max-messages 3 --assignment-strategy x
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-cfg --max-messages 3 --command-config {quick}
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-old --max-messages 3 --consumer.config {quick}
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-x --max-messages 3 --consumer.config /nowhere
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-x --max-messages 3 --command-config /nowhere
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-x --max-messages 3 --command-config {quick} --consumer.config {quick}
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server a --group-id {s}-x --max-messages 3
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server '' --group-id {s}-x --max-messages 3
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id '' --max-messages 3
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-x --max-messages 3 --verbose=yes
+"""
+
+TOPICS_IN_ZOOKEEPER = """
+kafka-topics.sh --zookeeper {z}
+kafka-topics.sh --zookeeper {z} --list --bogus
+kafka-topics.sh --zookeeper {z} --list --bootstrap-server {b}
+kafka-topics.sh --zookeeper {z} --list
+kafka-topics.sh --zookeeper {z} --create
+kafka-topics.sh --zookeeper {z} --create --topic a
+kafka-topics.sh --zookeeper {z} --create --topic {s}-hand --replica-assignment 1:2,2:3 --config retention.ms=5000 --config cleanup.policy=compact
+kafka-topics.sh --zookeeper {z} --create --topic {s}-hand --replica-assignment 1:2,2:3
+kafka-topics.sh --zookeeper {z} --create --topic {s}-hand --if-not-exists --replica-assignment 1:2,2:3
+kafka-topics.sh --zookeeper {z} --create --topic {s}_a.b --partitions 2 --replication-factor 2
+kafka-topics.sh --zookeeper {z} --create --topic {s}.a_b --partitions 2 --replication-factor 2
+kafka-topics.sh --zookeeper {z} --create --topic x --partitions 2 --replication-factor 4
+kafka-topics.sh --zookeeper {z} --create --topic x --partitions 0 --replication-factor 1
+kafka-topics.sh --zookeeper {z} --create --topic x --partitions 1 --replication-factor 0
+kafka-topics.sh --zookeeper {z} --create --topic a/b --partitions 1 --replication-factor 1
+kafka-topics.sh --zookeeper {z} --create --topic '' --partitions 1 --replication-factor 1
+kafka-topics.sh --zookeeper {z} --create --topic .. --partitions 1 --replication-factor 1
+kafka-topics.sh --zookeeper {z} --create --topic x --partitions 1 --replication-factor 1 --config a=b
+kafka-topics.sh --zookeeper {z} --create --topic x --partitions 1 --replication-factor 1 --config a
+kafka-topics.sh --zookeeper {z} --create --topic x --partitions 1 --replication-factor 1 --config retention.ms=x
+kafka-topics.sh --zookeeper {z} --list --exclude-internal
+kafka-topics.sh --zookeeper {z} --list --topic {s}.*
+kafka-topics.sh --zookeeper {z} --list --topic '('
+kafka-topics.sh --zookeeper {z} --list --config a=b
+kafka-topics.sh --zookeeper {z} --create --topic a --partitions 1 --replication-factor 1 --delete-config a
+kafka-topics.sh --zookeeper {z} --describe --topics-with-overrides --unavailable-partitions
+kafka-topics.sh --zookeeper {z} --describe --under-replicated-partitions --unavailable-partitions
+kafka-topics.sh --zookeeper {z} --create --topic a --replica-assignment 1 --partitions 1
+kafka-topics.sh --zookeeper {z} --describe --if-exists
+kafka-topics.sh --zookeeper {z} --delete --topic a --exclude-internal
+kafka-topics.sh --zookeeper {z} --create --topic a --if-exists --partitions 1 --replication-factor 1
+kafka-topics.sh --zookeeper {z} --list --if-not-exists
+kafka-topics.sh --zookeeper {z} --alter --topic __consumer_offsets --partitions 9
+kafka-topics.sh --zookeeper {z} --delete --topic __consumer_offsets
+kafka-topics.sh --zookeeper {z} --create --topic {s}-hand --partitions x --replication-factor 1
+kafka-topics.sh --zookeeper {z} --create --topic x --replica-assignment 1:2,2:3 --config retention.ms=-5
+kafka-topics.sh --zookeeper {z} --create --topic x --replica-assignment 1:1
+kafka-topics.sh --zookeeper {z} --create --topic x --replica-assignment a
+kafka-topics.sh --zookeeper {z} --list
+kafka-topics.sh --zookeeper {z} --describe
+kafka-topics.sh --zookeeper {z} --describe --topic {s}-hand
+kafka-topics.sh --zookeeper {z} --describe --topic nosuch
+kafka-topics.sh --zookeeper {z} --describe --topic nosuch --if-exists
+kafka-topics.sh --zookeeper {z} --describe --topics-with-overrides
+kafka-topics.sh --zookeeper {z} --describe --under-replicated-partitions
+kafka-topics.sh --zookeeper {z} --describe --unavailable-partitions
+kafka-topics.sh --zookeeper {z} --describe --at-min-isr-partitions
+kafka-topics.sh --zookeeper {z} --alter --topic {s}-hand --config retention.ms=7000 --delete-config cleanup.policy
+kafka-topics.sh --zookeeper {z} --alter --topic {s}-hand --partitions 4
+kafka-topics.sh --zookeeper {z} --alter --topic {s}-hand --partitions 4
+kafka-topics.sh --zookeeper {z} --alter --topic {s}-hand --partitions 5 --replica-assignment 1:2,2:3,2:3,2:3,3:1
+kafka-topics.sh --zookeeper {z} --alter --topic nosuch --partitions 6
+kafka-topics.sh --zookeeper {z} --describe --topic {s}-hand
+kafka-topics.sh --zookeeper {z} --delete --topic nosuch
+kafka-topics.sh --zookeeper {z} --delete --topic {s}-hand
+"""
+
+PREFERRED_IN_ZOOKEEPER = """
+kafka-preferred-replica-election.sh
+kafka-preferred-replica-election.sh --help
+kafka-preferred-replica-election.sh --zookeeper {z} --bogus
+kafka-preferred-replica-election.sh --path-to-json-file {json}/led.json
+kafka-preferred-replica-election.sh --zookeeper {z} --bootstrap-server {b}
+kafka-preferred-replica-election.sh --zookeeper {z} --path-to-json-file {json}/no.json
+kafka-preferred-replica-election.sh --zookeeper {z} --path-to-json-file {json}/nled.json
+kafka-preferred-replica-election.sh --zookeeper {z} --path-to-json-file {json}/twice.json
+kafka-preferred-replica-election.sh --zookeeper {z} --path-to-json-file {json}/far.json
+kafka-preferred-replica-election.sh --zookeeper {z} --path-to-json-file {json}/led.json
+kafka-preferred-replica-election.sh --zookeeper {z} --path-to-json-file /nowhere
+kafka-preferred-replica-election.sh --zookeeper {z}
 """

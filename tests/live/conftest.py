@@ -13,11 +13,14 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 
 import pytest
+from classic import Both, listening, write_json
 from kafka_peer import KafkaPeer
 from moldau_peer import MoldauPeer, ZooKeeperPeer
 from said import said
+from tests.golden.java_tools import JavaTools
 from tests.tools import missing
 
 SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer, "moldau-zookeeper": ZooKeeperPeer}
@@ -93,3 +96,29 @@ def fresh(request: pytest.FixtureRequest) -> Callable[[str], str]:
     """Makes names for topics and groups: fresh("orders") is used by no other test of the session."""
     turn = next(_turns)
     return lambda stem: f"{stem}-{turn}"
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[JavaTools]:
+    """One JVM for all of Kafka's tools."""
+    with JavaTools() as tools:
+        yield tools
+
+
+@pytest.fixture
+def both(java: JavaTools, bootstrap_servers: str, tmp_path: Path) -> Both:
+    """Runs a line with both; knows the cluster and files that lines name."""
+    fast, bad = tmp_path / "fast.properties", tmp_path / "bad.properties"
+    fast.write_text("default.api.timeout.ms=1500\nrequest.timeout.ms=1000\n")
+    bad.write_text("default.api.timeout.ms=x\n")
+    write_json(tmp_path)
+    names = {"b": bootstrap_servers, "nobody": "127.0.0.1:1", "fast": str(fast), "bad": str(bad), "json": str(tmp_path)}
+    return Both(java, names)
+
+
+@pytest.fixture
+def silent(both: Both) -> Iterator[None]:
+    """An address that lines may name, of somebody who takes connections and says nothing."""
+    with listening(b"") as address:
+        both.names["silent"] = address
+        yield

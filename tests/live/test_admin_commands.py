@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from kafka_peer import KafkaPeer, wait_until
+from throttles import throttles
 
 from moldau.admin.cli import cli
 from moldau.client import admin
@@ -75,15 +75,7 @@ def test_a_topic_moves_by_plan_and_comes_back_by_the_rollback_file(
     assert {row["status"] for row in json.loads(seen.stdout)} == {"done"}
     assert moldau("reassign", "execute", "--plan", str(back), "--wait", "--timeout", "60").exit_code == 0
     wait_until(lambda: replicas(client, name) == [[1, 2]] * 3, "everybody knows of the way back")
-    wait_until(lambda: not settings(client, name), "no throttle is left behind")
-
-
-def settings(client: Cluster, name: str) -> dict[str, Any]:
-    """Throttles that are set anywhere."""
-    places = [Resource(ResourceType.TOPIC, name), *(Resource(ResourceType.BROKER, str(id)) for id in client.brokers())]
-    found = client.run(admin.describe_configs(client.client, places))
-    entries = [entry for _, theirs in found.values() for entry in theirs.values()]
-    return {e.name: e.value for e in entries if "throttled" in e.name and e.source in (1, 2)}
+    wait_until(lambda: not throttles(client, name, client.brokers()), "no throttle is left behind")
 
 
 def test_throttles_of_others_outlive_a_move(
@@ -100,22 +92,9 @@ def test_throttles_of_others_outlive_a_move(
     words = ("--plan", plan, "--throttle", "60000000", "--wait", "--timeout", "60")
     assert moldau("reassign", "execute", *words).exit_code == 0
     assert moldau("reassign", "verify", "--plan", plan).exit_code == 0
-
-    def left() -> dict[str, str | None]:
-        places = [*theirs, Resource(ResourceType.BROKER, "1"), Resource(ResourceType.BROKER, "3")]
-        found = client.run(admin.describe_configs(client.client, places))
-        return {
-            f"{place.name} {entry.name}": entry.value
-            for place, (_, entries) in found.items()
-            for entry in entries.values()
-            if "throttled" in entry.name and entry.source in (1, 2)
-        }
-
-    wait_until(lambda: left().keys() == {f"{name} leader.replication.throttled.replicas", f"2 {rate}",
-                                         "2 follower.replication.throttled.rate"}, "theirs alone are left")  # fmt: skip
-    assert left()[f"{name} leader.replication.throttled.replicas"] == "1:2"
+    theirs_alone = {f"{name} leader.replication.throttled.replicas": "1:2", f"2 {rate}": "70000000"}
+    wait_until(lambda: throttles(client, name, (1, 2, 3)) == theirs_alone, "theirs alone are left, as they were")
     away = {place: [(key, AlterOp.DELETE, None) for key, _, _ in keys] for place, keys in theirs.items()}
-    away[Resource(ResourceType.BROKER, "2")].append(("follower.replication.throttled.rate", AlterOp.DELETE, None))
     client.run(admin.alter_configs(client.client, away))
 
 
@@ -137,7 +116,7 @@ def test_a_move_that_cannot_end_is_listed_and_called_off(
     assert "--additional" in other.output
     assert moldau("reassign", "cancel", "--plan", plan).exit_code == 0
     wait_until(lambda: replicas(client, name) == [[1]], "the move is called off")
-    wait_until(lambda: not settings(client, name), "no throttle is left behind")
+    wait_until(lambda: not throttles(client, name, client.brokers()), "no throttle is left behind")
     assert json.loads(moldau("reassign", "list", "-o", "json").stdout) == []
 
 

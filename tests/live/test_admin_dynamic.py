@@ -173,7 +173,8 @@ def told_by(cluster: Cluster, node: int) -> tuple[list[str], list[str]]:
     folder = Path(cluster.node(node).folder)
     (text,), (twin,) = folder.rglob("state-change.log"), folder.rglob("state-change.jsonl")
     lines = [LINE.fullmatch(line) for line in text.read_text().splitlines() if " told-0 " in line]
-    mine = [line[2].split()[0].lower() for line in lines if line is not None and line[1] == f"[Broker id={node}]"]
+    words = [line[2].split()[0].lower() for line in lines if line is not None and line[1] == f"[Broker id={node}]"]
+    mine = [word for word in words if word in ("leader", "follower")]
     events = [json.loads(line) for line in twin.read_text().splitlines() if line.endswith("}")]
     return mine, [one["role"] for one in events if one["event"] == "replica" and one["topic"] == "told"]
 

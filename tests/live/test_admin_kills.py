@@ -225,13 +225,17 @@ def test_a_broker_that_was_away_sets_aside_what_was_deleted_and_takes_the_new_to
     cluster.wait_until(lambda: len(cluster.client().brokers()) == 2, "the broker is known to be gone")
     create(cluster, ["again"], factor=2)
     fill(cluster, "again", 3, 7)
-    outcome, _ = run(
-        cluster, reassign(cluster.client().client, {TopicPartition("again", n): [1, 2, 3] for n in range(3)})
-    )
+    targets = {TopicPartition("again", n): [1, 2, 3] for n in range(3)}
+    outcome, each = run(cluster, reassign(cluster.client().client, targets))
     assert outcome.code == Code.NONE
+    assert {one.code for one in each.values()} == {Code.INVALID_REPLICA_ASSIGNMENT}, "it is away"
     assert "gone-0" in on_disk(cluster, away)
 
     cluster.restart(away)
+    cluster.wait_until_in_sync()
+    _, each = run(cluster, reassign(cluster.client().client, targets))
+    assert {one.code for one in each.values()} == {Code.NONE}
+    cluster.wait_until(lambda: not run(cluster, reassignments(cluster.client().client))[1], "the moves ended")
     cluster.wait_until_in_sync()
 
     wait_without_strays(cluster)

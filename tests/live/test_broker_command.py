@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -39,10 +40,12 @@ def test_brokers_are_stopped_with_reasons_and_progress_and_rolled(folder: Path) 
     Cluster(data=folder).wait_until_in_sync()
     fine = broker("stop", 2, "--dry-run")
     assert (fine.exit_code, fine.stdout) == (0, "node 2 can be stopped.\n"), fine.output
+    last = Cluster(data=folder).controller()
     rolled = broker("roll")
     assert rolled.exit_code == 0, rolled.output
+    order = [*(id for id in (1, 2, 3) if id != last), last]
     assert [line.split(" after")[0] for line in rolled.stdout.splitlines() if " after " in line] == [
-        f"node {id}: {what}" for id in (1, 2, 3) for what in ("stopped", "serves")
+        f"node {id}: {what}" for id in order for what in ("stopped", "serves")
     ]
     cluster = Cluster(data=folder)
     cluster.create_topic("alone", partitions=3, replication_factor=1)
@@ -75,6 +78,58 @@ def test_brokers_are_stopped_with_reasons_and_progress_and_rolled(folder: Path) 
     cluster.wait_until(lambda: "no majority" in broker("stop", next_one, "--dry-run").output, "no other may go")
     assert broker("start", holder).exit_code == 0
     cluster.wait_until_in_sync()
+
+
+RESTART = """
+import sys
+from moldau import Cluster
+
+data, id, marker = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+with open(marker, "a") as told:
+    told.write(f"{id}\\n")
+if sys.argv[4:] == [str(id)]:
+    sys.exit(7)
+Cluster(data=data).restart(id, wait=False)
+"""
+
+
+def test_brokers_of_another_cluster_are_stopped_and_rolled_by_a_command(folder: Path, tmp_path: Path) -> None:
+    cluster = Cluster(data=folder)
+    cluster.wait_until_in_sync()
+    (tmp_path / "restart.py").write_text(RESTART)
+    marker, state = tmp_path / "restarted", tmp_path / "state.json"
+    script = f"{sys.executable} {tmp_path / 'restart.py'} {folder} {{id}} {marker}"
+
+    def foreign(verb: str, *words: object) -> Result:
+        return run("broker", verb, *words, "--bootstrap-server", cluster.bootstrap_servers)
+
+    assert foreign("stop", 9).stderr == "moldau: broker 9 is not alive; alive are 1, 2, 3\n"
+    holder = Cluster(data=folder).leader("alone", 0)
+    assert foreign("stop", holder, "--check").exit_code == 1
+    refused = foreign("stop", holder, "--command", script)
+    assert (refused.exit_code, "would have no leader" in refused.stderr, marker.exists()) == (1, True, False)
+    told = foreign("stop", holder, "--force")
+    assert (told.exit_code, "send it SIGTERM" in told.stdout) == (0, True)
+    assert foreign("roll").exit_code == 2
+
+    order = [*(id for id in (1, 2, 3) if id != cluster.controller()), cluster.controller()]
+    words = ("--force", "--state", state, "--command")
+    broken = foreign("roll", *words, f"{script} {order[1]}")
+    assert broken.exit_code == 1, broken.output
+    assert f"the roll ends at broker {order[1]}" in broken.stderr
+    assert "ended with 7" in broken.stderr
+    assert json.loads(state.read_text())["done"] == order[:1]
+    going_on = foreign("roll", *words, script)
+    assert going_on.exit_code == 0, going_on.output
+    assert f"restarted before: {order[0]}" in going_on.stderr
+    told_of = [int(line) for line in marker.read_text().split()]
+    assert told_of[:2] == order[:2]
+    assert sorted(set(told_of)) == [1, 2, 3]
+    assert len(told_of) == 4, "nobody twice but for the one that failed"
+    assert not state.exists()
+    elsewhere = tmp_path / "elsewhere.json"
+    elsewhere.write_text('{"cluster": "another", "done": []}')
+    assert "is of a roll of cluster another" in foreign("roll", "--state", elsewhere, "--command", "true").stderr
 
 
 def get(cluster: Cluster, id: int, path: str) -> tuple[int, str]:

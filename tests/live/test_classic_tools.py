@@ -2,74 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socketserver
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import classic_cases
 import pytest
-from classic import Both, ours
-from tests.golden.java_tools import JavaTools
+from classic import Both, lines, listening, ours
 
 from moldau.client import admin
 from moldau.client.sync import Cluster
 from moldau.terms import TopicPartition
 from moldau.terms.ids import uuid_text
 from moldau.wire.batch import build
-
-NOBODY = "127.0.0.1:1"
-
-
-@pytest.fixture(scope="session")
-def java() -> Iterator[JavaTools]:
-    """One JVM for all of Kafka's tools."""
-    with JavaTools() as tools:
-        yield tools
-
-
-@pytest.fixture
-def both(java: JavaTools, bootstrap_servers: str, tmp_path: Path) -> Both:
-    """Runs a line with both; knows the cluster and files that lines name."""
-    fast, bad = tmp_path / "fast.properties", tmp_path / "bad.properties"
-    fast.write_text("default.api.timeout.ms=1500\nrequest.timeout.ms=1000\n")
-    bad.write_text("default.api.timeout.ms=x\n")
-    write_json(tmp_path)
-    names = {"b": bootstrap_servers, "nobody": NOBODY, "fast": str(fast), "bad": str(bad), "json": str(tmp_path)}
-    return Both(java, names)
-
-
-def write_json(folder: Path) -> None:
-    """The files that cases name, good and bad."""
-    first, second = {"topic": "filled", "partition": 0}, {"topic": "filled", "partition": 2}
-    files = {
-        "list": [1],
-        "object": {},
-        "nolist": {"partitions": {"topic": "a"}},
-        "notopic": {"partitions": [{"partition": 0}]},
-        "text": {"partitions": [{"topic": "a", "partition": "0"}]},
-        "twice": {"partitions": [first, first]},
-        "good": {"partitions": [first, second]},
-        "version": {"version": 2, "partitions": []},
-        "textversion": {"version": "1", "partitions": []},
-        "offsettwice": {"partitions": [first | {"offset": 1}, first | {"offset": 2}]},
-        "offsets": {"version": 1, "partitions": [first | {"offset": 3}]},
-        "end": {"version": 1, "partitions": [second | {"offset": -1}]},
-        "beyond": {"partitions": [first | {"offset": 1000}]},
-        "none": {"partitions": []},
-        "stranger": {"partitions": [{"topic": "nosuch", "partition": 0, "offset": 1}]},
-    }
-    for name, value in files.items():
-        (folder / f"{name}.json").write_text(json.dumps(value))
-    (folder / "no.json").write_text("{no")
-    (folder / "empty.json").write_text("")
-
-
-def lines(text: str) -> list[str]:
-    """The cases of a text, one a line."""
-    return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
 @pytest.fixture(scope="session")
@@ -82,32 +26,6 @@ def filled(bootstrap_servers: str) -> str:
             records = [(1_700_000_000_000 + n, b"k%d" % n, b"value %d" % n, ()) for n in range(10)]
             cluster.produce(TopicPartition("filled", number), build(records))
     return "filled"
-
-
-@contextlib.contextmanager
-def listening(words: bytes) -> Iterator[str]:
-    """The address of somebody who is no broker: it takes connections, and says these words to each."""
-
-    class Stranger(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            with contextlib.suppress(OSError):
-                self.request.sendall(words)
-                while self.request.recv(4096):
-                    pass
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Stranger) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-
-
-@pytest.fixture
-def silent(both: Both) -> Iterator[None]:
-    """An address that lines may name, of somebody who takes connections and says nothing."""
-    with listening(b"") as address:
-        both.names["silent"] = address
-        yield
 
 
 def test_a_port_of_somebody_else_is_given_up_in_one_line(both: Both) -> None:
@@ -175,11 +93,38 @@ def test_reassignments(both: Both, bootstrap_servers: str, tmp_path: Path) -> No
 def test_configurations(both: Both, bootstrap_servers: str, tmp_path: Path) -> None:
     (tmp_path / "topic.properties").write_text("retention.ms = 5000\n# a note\ncleanup.policy=delete\n")
     with Cluster(bootstrap_servers) as cluster:
-        topics = [admin.NewTopic(name=name, partitions=1, replication_factor=1) for name in ("j-conf", "m-conf")]
+        topics = [admin.NewTopic(name=name, partitions=1, replication_factor=1) for name in ("j-config", "m-config")]
         cluster.run(admin.create_topics(cluster.client, topics))
     try:
         both.run(lines(classic_cases.CONFIGS))
     finally:  # other tests share this cluster, and look at defaults
         words = ["--alter", "--broker-defaults", "--delete-config", "log.retention.ms"]
         ours("kafka-configs.sh", ["--bootstrap-server", bootstrap_servers, *words])
+    both.check()
+
+
+def test_the_metadata_quorum(both: Both, tmp_path: Path) -> None:
+    folder = tmp_path / "controller"
+    folder.mkdir()
+    meta = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id=9\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAg\n"
+    (folder / "meta.properties").write_text(meta)
+    role = "node.id=9\nprocess.roles=controller\n"
+    listener = "listeners=CONTROLLER://127.0.0.1:9093\ncontroller.listener.names=CONTROLLER\n"
+    files = {
+        "none": "",
+        "role": "node.id=9\n",
+        "nodirs": role,
+        "unformatted": f"{role}log.dirs={tmp_path}/nothing\n",
+        "controller": f"{role}{listener}log.dirs={folder},/elsewhere\n",
+        "nolistener": f"{role}{listener.replace('names=CONTROLLER', 'names=OTHER')}metadata.log.dir={folder}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / f"{name}.properties").write_text(text)
+    both.run(lines(classic_cases.QUORUM))
+    both.check()
+
+
+@pytest.mark.parametrize("name", ["CLUSTER", "FEATURES"])
+def test_the_cluster_and_its_features(both: Both, name: str) -> None:
+    both.run(lines(getattr(classic_cases, name)))
     both.check()

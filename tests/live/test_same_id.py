@@ -1,4 +1,4 @@
-"""A second process with a copy of a living broker's file: it is refused, and the living one is undisturbed (HC-3)."""
+"""A second process with a copy of a living broker's file: it is refused, and the living one is undisturbed."""
 
 from __future__ import annotations
 

@@ -14,14 +14,16 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from foreign import PATIENCE_S, create_topic, wait_led
 from kafka_peer import KafkaPeer, wait_until
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.spark import session
-from moldau.spark.flights import until_it_stands
+from moldau.spark.losses import losses_of
 from moldau.spark.sink import once
+from moldau.spark.supervise import until_it_stands
 from moldau.spark.tables import Table, Totals, key_of
+from moldau.spark.tables.upsert import latest
 
 Fresh = Callable[[str], str]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -139,6 +141,21 @@ def test_a_failed_batch_is_repeated_and_the_table_has_every_row_once(topic: Topi
     assert totals.read().to_pylist() == [{"topic": topic.name, "count": 1200}]
 
 
+def test_a_new_checkpoint_that_begins_elsewhere_than_the_table_ends_is_refused(topic: Topic, tmp_path: Path) -> None:
+    """Where a query's first batch begins is in no file: the ledger has it from the batch's plan."""
+    table = Table(tmp_path / "table")
+    topic.write(range(20), partition=0)
+    run(topic.stream(), tmp_path / "one", table)
+    table.adopt()
+    topic.write(range(20, 30), partition=0)
+    with pytest.raises(StreamingQueryException, match="overlaps what is there: it begins at"):
+        run(topic.stream(), tmp_path / "two", table)
+    run(topic.stream(startingOffsets=table.positions()), tmp_path / "three", table)
+    assert sorted(int(value) for value in table.read()["value"].to_pylist()) == list(range(30))
+    first = topic.spark.range(4).selectExpr("id % 2 AS k", "id AS at", "'mine' AS _place")
+    assert [row._place for row in latest(first, ["k"], ["at"]).collect()] == ["mine", "mine"]
+
+
 def test_a_first_batch_that_failed_is_read_again_from_where_it_was_planned(topic: Topic, tmp_path: Path) -> None:
     pin = tmp_path / "checkpoint" / "initial-offsets.json"
     options = {"startingOffsets": "latest", "initialOffsetsLocation": str(pin)}
@@ -159,10 +176,29 @@ def test_a_first_batch_that_failed_is_read_again_from_where_it_was_planned(topic
     assert sorted(found) == list(range(50, 70))
 
 
-def test_a_stream_from_latest_without_a_pin_is_refused_with_the_ways_out(topic: Topic) -> None:
-    stream = topic.stream(startingOffsets="latest").writeStream.format("noop")
+def test_what_no_read_can_have_is_refused_at_load_and_the_rest_when_a_stream_starts(topic: Topic) -> None:
+    reader = topic.spark.readStream.format("moldau").option("subscribe", topic.name)
+    for given, said in (
+        ({"startingOffsets": "latest"}, "initialOffsetsLocation is missing"),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "SASL is not offered by this source"),
+        ({"kafka.fetch.min.byte": "1"}, "did you mean kafka.fetch.min.bytes?"),
+    ):
+        with pytest.raises(AnalysisException, match=said):
+            reader.options(**given).load()
+    stream = topic.spark.readStream.format("moldau").option("subscribe", topic.name).load().writeStream.format("noop")
     with pytest.raises(StreamingQueryException, match="initialOffsetsLocation is missing"):
         until_it_stands(stream.start).awaitTermination(240)
+
+
+def test_the_newest_session_of_a_program_says_which_cluster_is_read(topic: Topic) -> None:
+    topic.write(range(3))
+    session(bootstrap_servers="127.0.0.1:1")
+    try:
+        with pytest.raises(AnalysisException, match="Unreachable|127.0.0.1:1"):
+            topic.batch(**{"kafka.default.api.timeout.ms": "50", "fetchOffset.numRetries": "0"}).collect()
+    finally:
+        session(bootstrap_servers=topic.bootstrap)
+    assert numbers(topic.batch()) == [0, 1, 2]
 
 
 def test_limits_shape_the_batches_of_available_now(topic: Topic, tmp_path: Path) -> None:
@@ -186,8 +222,8 @@ def test_partitions_that_are_added_are_read_and_a_recreated_topic_stops_the_stre
 ) -> None:
     found: list[int] = []
 
-    def go(**options: str) -> None:
-        run(topic.stream(**options), tmp_path / "checkpoint", lambda rows, _: found.extend(numbers(rows)))
+    def go(**options: str) -> StreamingQuery:
+        return run(topic.stream(**options), tmp_path / "checkpoint", lambda rows, _: found.extend(numbers(rows)))
 
     topic.write(range(10))
     go()
@@ -204,8 +240,11 @@ def test_partitions_that_are_added_are_read_and_a_recreated_topic_stops_the_stre
     with pytest.raises(StreamingQueryException, match="the topic was deleted and made anew"):
         go()
     found.clear()
-    go(onDataLoss="skip")
+    query = go(onDataLoss="skip")
     assert sorted(found) == list(range(100, 200))
+    told = [each for progress in query.recentProgress for each in losses_of(progress)]
+    assert [each.partition(": ")[0] for each in told] == [f"{topic.name}-{number}" for number in range(3)], told
+    assert "the topic was deleted and made anew" in told[0]
 
 
 def test_aborted_transactions_are_not_seen_by_a_reader_of_committed_records(spark: SparkSession, fresh: Fresh) -> None:

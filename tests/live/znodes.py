@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
 
-from moldau.ports.zookeeper import Ensemble, NoNode
+from moldau.cluster.standing import ask_zookeeper
+from moldau.ports.zookeeper import NoNode
 from moldau.zookeeper.session import Session
 
+T = TypeVar("T")
 
-def in_zookeeper(connect: str, work: Callable[[Session], Awaitable[Any]]) -> Any:
+
+def in_zookeeper(connect: str, work: Callable[[Session], Awaitable[T]]) -> T:
     """Something done to the znodes, as a tool does it. ``connect``: as zookeeper.connect has it."""
-
-    async def session() -> Any:
-        zk = Session(Ensemble(connect=connect, session_timeout_ms=40_000, connection_timeout_ms=60_000))
-        await zk.start()
-        try:
-            return await work(zk)
-        finally:
-            await zk.stop()
-
-    return asyncio.run(session())
+    return ask_zookeeper(connect, work, patience_ms=60_000, session_ms=40_000)
 
 
 def znode(connect: str, path: str) -> Any:

@@ -13,27 +13,18 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+
+from tests.suites.suite import CannotBuild, Outcome
 
 _OUTCOME = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+) \(", re.M)
+_TEST = re.compile(r"^func (Test\w+)\(t ", re.M)
 
 
-class CannotBuild(Exception):
-    """The sources do not build; the text says why."""
+def build(package: Path, folder: Path, *, tags: str = "", overlay: Path | None = None) -> Path:
+    """The test program of a package, in ``folder``. The sources, go.mod among them, are left as they are.
 
-
-class Outcome(NamedTuple):
-    """One test: "passed", "failed" or "skipped", the innermost tests that failed, and what it printed."""
-
-    test: str
-    verdict: str
-    failed: tuple[str, ...]
-    seconds: float
-    output: str
-
-
-def build(package: Path, folder: Path) -> Path:
-    """The test program of a package, in ``folder``. The sources, go.mod among them, are left as they are."""
+    ``overlay`` is a file in which ``go help build`` says what is to be seen in place of what.
+    """
     if shutil.which("go") is None:
         raise CannotBuild("there is no go in PATH")
     module = next(parent for parent in (package, *package.parents) if (parent / "go.mod").is_file())
@@ -41,20 +32,38 @@ def build(package: Path, folder: Path) -> Path:
         if (module / name).is_file():
             shutil.copy(module / name, folder / name)
     program = folder / "suite.test"
-    done = subprocess.run(
-        ["go", "test", "-mod=mod", f"-modfile={folder / 'go.mod'}", "-c", "-o", str(program), "."],
-        cwd=package, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = ["go", "test", "-mod=mod", f"-modfile={folder / 'go.mod'}", "-tags", tags, "-c", "-o", str(program), "."]
+    if overlay is not None:
+        command[2:2] = ["-overlay", str(overlay)]
+    done = subprocess.run(command, cwd=package, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CannotBuild((done.stderr.strip().splitlines() or ["go said nothing"])[-1])
     return program
 
 
-def tests(program: Path, package: Path, only: str) -> list[str]:
-    """The tests of a program whose names match ``only``."""
+def install(tool: str, folder: Path) -> Path:
+    """The program of ``path/of/a/command@version``, in ``folder``; Go fetches it where it is set up to."""
+    if shutil.which("go") is None:
+        raise CannotBuild("there is no go in PATH")
+    environment = {**os.environ, "GOBIN": str(folder)}
+    done = subprocess.run(["go", "install", tool], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CannotBuild((done.stderr.strip().splitlines() or ["go said nothing"])[-1])
+    return folder / tool.partition("@")[0].rpartition("/")[2]
+
+
+def list_tests(
+    program: Path, package: Path, only: str, *, files: str = "*_test.go", environment: Mapping[str, str] | None = None
+) -> list[str]:
+    """The tests of a program that stand in the package's ``files`` and whose names match ``only``."""
+    there = {name for path in package.glob(files) for name in _TEST.findall(path.read_text(encoding="utf-8"))}
     command = [str(program), "-test.list", only]
-    listed = subprocess.run(command, cwd=package, capture_output=True, text=True, check=True).stdout.split()
-    return [name for name in listed if name.startswith("Test")]
+    surroundings = {**os.environ, **(environment or {})}
+    done = subprocess.run(command, cwd=package, env=surroundings, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CannotBuild(f"it does not list its tests: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
+    listed = done.stdout.split()
+    return [name for name in listed if name in there]
 
 
 def run(program: Path, package: Path, test: str, environment: Mapping[str, str], limit_s: int) -> Outcome:

@@ -1,0 +1,143 @@
+"""What a batch costs a table, and what a row costs the sink, without Spark: ``python -m bench.spark_tables``.
+
+Tables: the ledger's look and the commit of one file, at batch 1, 1,000 and 100,000, by a driver that runs. The batches
+before are written into the log without their data: a million rows would not change what a commit reads. The first
+hundred commits after each size are measured, so that one of Delta's checkpoints is among them. Sink: rows of a task
+through partitioning and encoding to batches, with a cluster that takes them at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.transaction import AddAction, RemoveAction
+
+from moldau.client.view import Partition, Topic
+from moldau.client.writing import Sent, Written
+from moldau.spark.produce import Pool, write_task
+from moldau.spark.sink_options import parse
+from moldau.spark.tables import BatchKey, DeltaFormat, Table
+from moldau.spark.tables.files import DataFile
+from moldau.spark.tables.manifest import ParquetFormat, Version
+from moldau.spark.tables.stores import open_store
+from moldau.terms import Code, TopicPartition
+
+SCHEMA = pa.schema([("id", pa.int64())])
+STATS = {"numRecords": 1000, "minValues": {"id": 1}, "maxValues": {"id": 9}, "nullCount": {"id": 0}}
+
+
+def offsets(at: int) -> tuple[str, ...]:
+    return (json.dumps({"orders": {str(number): at for number in range(6)}}),)
+
+
+def key(number: int) -> BatchKey:
+    return BatchKey("q", number, offsets(number), offsets(number + 1))
+
+
+def file(number: int) -> DataFile:
+    return DataFile(f"batch-{number:09d}/part-0.parquet", 1000, 1000, STATS, {})
+
+
+def delta(folder: Path, before: int) -> Table:
+    """A Delta table with the files of so many batches; its log as if they had come one by one, up to the last."""
+    table = Table(folder)
+    table.format.prepare(SCHEMA, evolve=False)
+    if before > 1:
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(each.path, each.size, {}, 0, True, json.dumps(STATS)) for each in map(file, range(before - 1))
+        ]
+        found = DeltaTable(str(folder))
+        found.create_write_transaction(actions, "append", found.schema())
+        DeltaTable(str(folder)).create_checkpoint()
+    if before:
+        Table(DeltaFormat(open_store(folder)), begins_late=True).add([file(before - 1)], key(before - 1))
+    return Table(folder)
+
+
+def parquet(folder: Path, before: int) -> Table:
+    """A Parquet table with so many versions."""
+    store = open_store(folder)
+    lines: dict[str, str] = {}
+    log = folder / "_moldau" / "log"
+    log.mkdir(parents=True)
+    for number in range(before):
+        start, end = offsets(number), offsets(number + 1)
+        line = {"pipeline": "default", "sequence": number, "query_id": "q", "batch_id": number, "start": start,
+                "end": end, "rows": 1000, "what": "batch"}  # fmt: skip
+        lines = {"default": json.dumps(line)}
+        version = Version(number, [file(number)], (), {"id": "int64"}, (), lines)
+        (log / f"{number:020d}.json").write_bytes(version.to_json())
+    return Table(ParquetFormat(store))
+
+
+def cost(table: Table, before: int) -> dict[str, float]:
+    """Milliseconds of a batch: the first of a new driver, and middle and worst of the next hundred."""
+    spent = []
+    for number in range(before, before + 101):
+        began = time.perf_counter()
+        table.format.prepare(SCHEMA, evolve=False)
+        table.add([file(number)], key(number))
+        spent.append((time.perf_counter() - began) * 1000)
+    return {"first": spent[0], "median": statistics.median(spent[1:]), "worst": max(spent[1:])}
+
+
+class Sponge:
+    """A cluster that takes everything."""
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
+        return {name: Topic(name, bytes(16), {n: Partition(n, 1, 0, [1], [1], []) for n in range(6)}) for name in names}
+
+    def producer_id(self) -> tuple[int, int]:
+        return 1, 0
+
+    def begin_produce(self, parts: Mapping[TopicPartition, bytes], *, acks: int, timeout_ms: int) -> list[Sent]:
+        return [Sent(None, list(parts), None, Written(Code.NONE))]  # type: ignore[arg-type]  # nobody is asked
+
+    def finish_produce(self, sent: Sent) -> Mapping[TopicPartition, Written]:
+        return dict.fromkeys(sent.targets, Written(Code.NONE))
+
+    def ready(self, sent: Collection[Sent]) -> list[Sent]:
+        return []
+
+    def produce(self, target: TopicPartition, records: bytes, *, acks: int, timeout_ms: int) -> Written:
+        return Written(Code.NONE)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def sink(size: int, rows: int = 500_000) -> float:
+    """Rows a second of processor time through one task."""
+    count = 10_000
+    batch = pa.RecordBatch.from_pydict({"key": [b"key%d" % n for n in range(count)], "value": [bytes(size)] * count})
+    options = parse({"kafka.bootstrap.servers": "nowhere:1", "topic": "t"})
+    began = time.process_time()
+    write_task(options, iter([batch] * (rows // count)), "q/1/2/", open_out=lambda _: Sponge(), pool=Pool(0))
+    return rows / (time.process_time() - began)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.spark_tables", description=__doc__)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 1_000, 100_000])
+    arguments = parser.parse_args()
+    for name, make in (("delta", delta), ("parquet", parquet)):
+        for before in arguments.batches:
+            with tempfile.TemporaryDirectory() as folder:
+                found = cost(make(Path(folder) / "t", before - 1), before - 1)
+            print(
+                json.dumps({"table": name, "batch": before, **{k: round(v, 1) for k, v in found.items()}}), flush=True
+            )
+    for size in (100, 1000):
+        print(json.dumps({"sink": "encode", "bytes": size, "rows_per_cpu_second": round(sink(size))}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""A cluster without a controller: the doctor says so first of all, and asks nothing else that only one could answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from kafka_peer import wait_until
+from znodes import in_zookeeper, znode
+
+from moldau import Cluster
+from moldau.admin.cli import cli
+from moldau.zookeeper.session import Session
+
+
+def take_controller(cluster: Cluster) -> None:
+    """Have nobody be controller any more, and nobody become one."""
+    if cluster.plane == "quorum":
+        cluster.kill(101)
+        return
+
+    async def spoil(zk: Session) -> None:
+        await zk.set("/controller_epoch", b"no number")
+        await zk.delete("/controller")
+
+    in_zookeeper(cluster.spec.zookeeper, spoil)
+    wait_until(lambda: znode(cluster.spec.zookeeper, "/controller") is None, "nobody is controller")
+
+
+@pytest.mark.parametrize("plane", ["quorum", "zookeeper"])
+def test_the_doctor_says_that_there_is_no_controller(tmp_path: Path, plane: str) -> None:
+    """It took 90 s on the quorum plane, and on ZooKeeper's it never said so."""
+    controllers: int | str = 1 if plane == "quorum" else "combined"
+    with Cluster(2, plane=plane, controllers=controllers, data=tmp_path) as cluster:
+        cluster.create_topic("t", replication_factor=2, config={"min.insync.replicas": "1"})
+        take_controller(cluster)
+        run = CliRunner().invoke(cli, ["doctor", "-o", "json", "-b", cluster.bootstrap_servers])
+        assert run.exit_code == 4, run.output
+        found = {one["about"]: one["severity"] for one in json.loads(run.output)}
+        assert found["controller"] == "error"
+        assert not {"quorum", "throttles"} & set(found), "what only a controller could answer"

@@ -1,0 +1,334 @@
+"""`moldau reassign apply`: killed, with the controller killed, paused, called off, rolled back; and a drain.
+
+One cluster of four brokers; moves are slow because they are throttled, and quick when the throttle is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from throttles import throttles
+
+from moldau import Cluster
+from moldau.admin.cli import cli
+from moldau.client import admin
+from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType
+from moldau.terms import Code, TopicPartition
+from moldau.wire.batch import build
+
+RATE = "leader.replication.throttled.rate"
+LIST = "leader.replication.throttled.replicas"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    quiet = {"auto.leader.rebalance.enable": "false"}
+    with Cluster(4, data=tmp_path_factory.mktemp("apply") / "cluster", config=quiet) as running:
+        yield running
+
+
+class Moldau:
+    """The command, in processes of its own."""
+
+    def __init__(self, cluster: Cluster, plan: Path) -> None:
+        self.environment = {**os.environ, "MOLDAU_BOOTSTRAP": cluster.bootstrap_servers}
+        self.plan = plan
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "moldau", "reassign", *words, "--plan", str(self.plan)]
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*words), env=self.environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(self.command(*words), env=self.environment, stdout=pipe, stderr=pipe, text=True)
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.run("status", "-o", "json").stdout)
+        return found
+
+
+def make(cluster: Cluster, name: str, *replicas: list[int], size: int = 400_000) -> None:
+    client = cluster.client()
+    made = client.run(admin.create_topics(client.client, [NewTopic(name=name, assignment=dict(enumerate(replicas)))]))
+    assert made[name].ok, made
+    cluster.wait_until_in_sync()
+    for number in range(len(replicas)):
+        batch = build([(0, None, bytes(size), ())])
+        assert client.produce(TopicPartition(name, number), batch).code == Code.NONE
+
+
+def replicas(cluster: Cluster, name: str) -> list[list[int]]:
+    return [part.replicas for _, part in sorted(cluster.client().topics([name])[name].partitions.items())]
+
+
+def write_plan(path: Path, name: str, *wanted: list[int]) -> Path:
+    entries = [{"topic": name, "partition": n, "replicas": one} for n, one in enumerate(wanted)]
+    path.write_text(json.dumps({"version": 1, "partitions": entries}))
+    return path
+
+
+def settings(cluster: Cluster, name: str) -> dict[str, str | None]:
+    """Throttles that are set on the topic or on brokers."""
+    return throttles(cluster.client(), name, cluster.alive())
+
+
+def wait_until_set(cluster: Cluster, name: str, wanted: Mapping[str, str | None]) -> None:
+    def same() -> bool:
+        if (found := settings(cluster, name)) != wanted:
+            raise LookupError(f"{found}, not {wanted}")  # so that the failure tells it
+        return True
+
+    cluster.wait_until(same, "what others have set is as it was")
+
+
+def alter(cluster: Cluster, place: Resource, key: str, value: str | None) -> None:
+    client = cluster.client()
+    change = (key, AlterOp.DELETE if value is None else AlterOp.SET, value)
+    assert client.run(admin.alter_configs(client.client, {place: [change]}))[place].ok
+
+
+@pytest.mark.timeout(240)
+def test_a_plan_outlives_kill_9_of_its_process_and_of_the_controller(cluster: Cluster, tmp_path: Path) -> None:
+    """And nobody else's throttle is touched, no second process takes part, and a rollback takes all of it back."""
+    make(cluster, "moved", *[[1, 2]] * 8)
+    make(cluster, "other", [1], size=10)
+    theirs, entry = Resource(ResourceType.BROKER, "2"), Resource(ResourceType.TOPIC, "moved")
+    alter(cluster, theirs, RATE, "70000000")
+    alter(cluster, entry, LIST, "7:1")
+    before = {f"2 {RATE}": "70000000", f"moved {LIST}": "7:1"}
+    wait_until_set(cluster, "moved", before)
+    moldau = Moldau(cluster, write_plan(tmp_path / "plan.json", "moved", *[[3, 4]] * 8))
+    words = ("apply", "--max-moves", "2", "--max-moves-per-broker", "2", "--throttle", "50kB")
+    first = moldau.start(*words)
+    cluster.wait_until(lambda: moldau.status()["counts"]["moving"] > 0, "moves are under way")
+    second = moldau.run("apply")
+    assert (second.returncode, second.stdout) == (1, "")
+    assert second.stderr == f"moldau: {moldau.plan} is being applied by another process\n"
+    counts = moldau.status()["counts"]
+    assert counts["moving"] <= 2, "not more than allowed at once"
+    assert counts["waiting"] > 0
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    assert moldau.run("status").returncode == 3
+    refused = Moldau(cluster, write_plan(tmp_path / "other.json", "other", [2])).run("apply")
+    assert (refused.returncode, "--additional begins all the same" in refused.stderr) == (1, True)
+    twice = Moldau(cluster, write_plan(tmp_path / "twice.json", "moved", *[[4, 3]] * 8)).run("apply")
+    assert (twice.returncode, "are being moved already, not by this plan" in twice.stderr) == (1, True)
+
+    again = moldau.start(*words[:-1], "2MB")
+    dead = cluster.controller()
+    cluster.kill(dead)
+    cluster.restart(dead)
+    said, told = again.communicate(timeout=120)
+    assert again.returncode == 0, said + told
+    assert replicas(cluster, "moved") == [[3, 4]] * 8
+    wait_until_set(cluster, "moved", before)
+    assert moldau.run("status").returncode == 0
+    assert moldau.run("apply").returncode == 0, "all of it is done: nothing happens"
+
+    back = moldau.run("rollback", "--yes")
+    assert back.returncode == 0, back.stderr
+    cluster.wait_until(lambda: replicas(cluster, "moved") == [[1, 2]] * 8, "everything is where it was")
+    assert json.loads(Path(f"{moldau.plan}.journal").read_text())["state"] == "rolled back"
+    wait_until_set(cluster, "moved", before)
+    alter(cluster, theirs, RATE, None)
+
+
+@pytest.mark.timeout(240)
+def test_a_plan_pauses_goes_on_and_is_called_off(cluster: Cluster, tmp_path: Path) -> None:
+    make(cluster, "paused", *[[1]] * 6)
+    moldau = Moldau(cluster, write_plan(tmp_path / "plan.json", "paused", *[[2]] * 6))
+    running = moldau.start("apply", "--max-moves", "1", "--throttle", "100kB")
+    cluster.wait_until(lambda: moldau.status()["counts"]["moving"] > 0, "a move is under way")
+    paused = moldau.run("pause")
+    assert paused.returncode == 0, paused.stderr
+    assert running.wait(60) == 3
+    assert "the plan is paused now, by another command" in running.communicate()[1]
+    state = moldau.status()
+    assert (state["state"], state["counts"]["moving"], state["throttled"]) == ("paused", 0, False)
+    assert state["counts"]["waiting"] > 0
+    wait_until_set(cluster, "paused", {})
+    assert "`moldau reassign resume" in moldau.run("apply").stderr
+
+    going_on = moldau.start("resume")
+    cluster.wait_until(lambda: moldau.status()["counts"]["moving"] > 0, "a move is under way again")
+    going_on.send_signal(signal.SIGINT)
+    said = going_on.communicate(timeout=60)[1]
+    assert (going_on.returncode, said.splitlines()[-1]) == (130, "moldau: interrupted")
+    assert "what is under way goes on" in said
+    off = moldau.run("cancel")
+    assert off.returncode == 0, off.stderr
+    assert re.search(r"\d moves called off", off.stderr)
+    cluster.wait_until(lambda: all(one in ([1], [2]) for one in replicas(cluster, "paused")), "nothing is in between")
+    assert [1] in replicas(cluster, "paused")
+    wait_until_set(cluster, "paused", {})
+    assert moldau.status()["state"] == "cancelled"
+
+
+@pytest.mark.timeout(240)
+def test_what_was_called_off_goes_back_to_the_very_order_that_it_had(cluster: Cluster, tmp_path: Path) -> None:
+    make(cluster, "ordered", [2, 1])
+    for _ in range(8):  # more than one fetch takes, which a throttle lets through whole
+        written = cluster.client().produce(TopicPartition("ordered", 0), build([(0, None, bytes(400_000), ())]))
+        assert written.code == Code.NONE
+    moldau = Moldau(cluster, write_plan(tmp_path / "plan.json", "ordered", [1, 4]))
+    running = moldau.start("apply", "--throttle", "10kB")
+    cluster.wait_until(lambda: moldau.status()["counts"]["moving"] > 0, "a move is under way")
+    off = moldau.run("cancel")
+    assert off.returncode == 0, off.stderr
+    running.communicate(timeout=60)
+    cluster.wait_until(lambda: sorted(replicas(cluster, "ordered")[0]) == [1, 2], "it was called off")
+    assert moldau.status()["counts"]["waiting"] == 1, "nobody else has moved it"
+    back = moldau.run("rollback", "--yes")
+    assert back.returncode == 0, back.stderr
+    cluster.wait_until(lambda: replicas(cluster, "ordered") == [[2, 1]], "its preferred leader is the old one")
+
+
+@pytest.mark.timeout(240)
+def test_a_plan_that_has_ended_begins_anew_from_where_others_have_moved_things(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    make(cluster, "overtaken", [1, 2], size=1_000)
+    moldau = Moldau(cluster, write_plan(tmp_path / "plan.json", "overtaken", [2, 3]))
+    other = Moldau(cluster, write_plan(tmp_path / "other.json", "overtaken", [3, 4]))
+    for one in (moldau, other, moldau):
+        done = one.run("apply")
+        assert done.returncode == 0, done.stderr
+    assert replicas(cluster, "overtaken") == [[2, 3]]
+    back = moldau.run("rollback", "--yes")
+    assert back.returncode == 0, back.stderr
+    assert replicas(cluster, "overtaken") == [[3, 4]], "where it was when the plan was begun the last time"
+
+
+@pytest.mark.timeout(120)
+def test_a_way_back_is_not_written_over_by_another(cluster: Cluster, tmp_path: Path) -> None:
+    make(cluster, "kept", [1, 2], size=1_000)
+    moldau = Moldau(cluster, write_plan(tmp_path / "plan.json", "kept", [2, 3]))
+    way_back = tmp_path / "before.json"
+    assert moldau.run("execute", "--wait", "--rollback", str(way_back)).returncode == 0
+    first = way_back.read_text()
+    again = moldau.run("execute", "--rollback", str(way_back))
+    assert again.returncode == 2, again.stderr
+    assert "before.json is there and says otherwise" in again.stderr
+    assert way_back.read_text() == first
+    assert moldau.run("execute", "--rollback", str(moldau.plan)).returncode == 2, "the plan itself is no place for it"
+
+
+@pytest.mark.timeout(240)
+def test_a_drained_broker_holds_nothing_and_the_plan_made_again_is_empty(cluster: Cluster, tmp_path: Path) -> None:
+    make(cluster, "drained", [1, 4], [4, 2], [3, 4], size=10_000)
+    moldau = Moldau(cluster, tmp_path / "plan.json")
+    words = [sys.executable, "-m", "moldau", "reassign", "plan", "--drain", "4", "--out", str(moldau.plan)]
+
+    def plan() -> str:
+        return subprocess.run(words, env=moldau.environment, capture_output=True, text=True, check=True).stdout
+
+    assert "replicas are copied" in plan()
+    assert moldau.run("apply").returncode == 0
+
+    def held() -> int:
+        parts = [part for topic in cluster.client().topics().values() for part in topic.partitions.values()]
+        return sum(4 in part.replicas for part in parts)
+
+    cluster.wait_until(lambda: held() == 0, "it holds nothing")
+    assert plan().endswith("nothing has to change.\n")
+    led = cluster.client().topics(["drained"])["drained"].partitions.values()
+    assert [part.leader for part in led] == [part.replicas[0] for part in led], "the first replicas lead"
+
+
+@pytest.mark.timeout(120)
+def test_what_is_wrong_is_told_in_one_line_and_nothing_is_begun(cluster: Cluster, tmp_path: Path) -> None:
+    make(cluster, "wrong", [1], size=10)
+
+    def refused(plan: Path, *words: str) -> tuple[int, str]:
+        done = Moldau(cluster, plan).run(*(words or ("apply",)))
+        assert (done.stdout, done.stderr.count("\n")) == ("", 1), done
+        return done.returncode, done.stderr
+
+    half = tmp_path / "half.json"
+    half.write_text('{"version":1,"partitions":[{"topic":"wrong","par')
+    assert refused(half)[0] == 2
+    unknown = write_plan(tmp_path / "unknown.json", "wrong", [9])
+    assert refused(unknown) == (1, "moldau: broker 9 is not alive, and the plan gives it replicas; nothing was begun\n")
+    assert not Path(f"{unknown}.journal").exists()
+    nowhere = write_plan(tmp_path / "nowhere.json", "no-such-topic", [1])
+    assert refused(nowhere) == (1, "moldau: there is no topic no-such-topic\n")
+    fine = write_plan(tmp_path / "fine.json", "wrong", [1])
+    assert refused(fine, "pause") == (1, f"moldau: {fine} was never applied: fine.json.journal does not tell of it\n")
+    assert Moldau(cluster, fine).run("apply").returncode == 0
+    journal = Path(f"{fine}.journal")
+    text = journal.read_text()
+    journal.write_text(text.replace(json.loads(text)["cluster"], "another-cluster-of-mine"))
+    code, why = refused(fine)
+    assert (code, "is of cluster another-cluster-of-mine, and" in why) == (1, True)
+    journal.write_text(text[: len(text) // 2])
+    assert refused(fine)[0] == 2
+    journal.write_text(text.replace('"state": "done"', '"state": "paused"'))
+    write_plan(fine, "wrong", [2])
+    code, why = refused(fine)
+    assert (code, "has changed since it was begun" in why) == (1, True)
+    assert replicas(cluster, "wrong") == [[1]]
+
+
+SSH = """#!/bin/sh
+# Stands for a way to the machine of a broker: a stop is one, a restart has been done before anybody looks.
+case "$*" in *stop*) exec moldau broker stop 2 --force ;; esac
+"""
+
+
+def examples(noun: str, *verbs: str) -> Iterator[list[str]]:
+    """The command lines that the help of a noun and of its verbs shows."""
+    group = cli.get_command(click.Context(cli), noun)
+    assert isinstance(group, click.Group)
+    for command in (group, *(group.get_command(click.Context(group), verb) for verb in verbs)):
+        assert command is not None
+        lines = [line.strip() for line in (command.help or "").splitlines()]
+        yield [line for line in lines if line.startswith(f"moldau {noun} ")]
+
+
+@pytest.mark.timeout(240)
+def test_the_examples_that_the_help_shows_run(cluster: Cluster, tmp_path: Path) -> None:
+    make(cluster, "orders", [1, 2], [2, 3], [3, 1], size=10)
+    (tmp_path / "moldau-data").symlink_to(cluster.folder)
+    (tmp_path / "ssh").write_text(SSH)
+    (tmp_path / "moldau").write_text(f'#!/bin/sh\nexec {sys.executable} -m moldau "$@"\n')
+    for name in ("ssh", "moldau"):
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def run(line: str) -> None:
+        line = line.replace("localhost:9092", cluster.bootstrap_servers)
+        done = subprocess.run(
+            line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, (line, done.stdout, done.stderr)
+
+    for shown in examples("reassign", "plan", "apply", "status"):
+        assert shown
+        write_plan(tmp_path / "plan.json", "orders", [1, 2], [2, 3], [3, 1])
+        run("moldau reassign apply --plan plan.json")
+        for line in shown:
+            run(line)
+        cluster.wait_until_in_sync()
+    for shown in examples("broker", "stop", "roll"):
+        for line in shown:
+            cluster.wait_until_in_sync()
+            stops = " stop " in line or " roll" in line
+            alone = " || true" if "--check" in line else " --force" if stops else ""  # topics here have one replica
+            run(line + alone)
+            if stops:
+                run("moldau broker start 2")

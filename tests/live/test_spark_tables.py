@@ -1,0 +1,149 @@
+"""Streams into tables in a real session: what is observed, written and committed agrees after a crash at each step."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from moldau.spark import session
+from moldau.spark.tables import LedgerError, Table, TableError
+from moldau.spark.tables.files import DataFile, Layout, write_files
+from moldau.spark.tables.stores import Store
+
+BATCH = 20
+
+
+class Crash(RuntimeError):
+    """Stands for a driver that is killed."""
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    folder = tmp_path_factory.mktemp("spark")
+    found = session("tables", folder=str(folder), conf={"spark.sql.session.timeZone": "Europe/Prague"})
+    yield found
+    found.stop()
+
+
+class Numbers:
+    """A stream of numbers, a file of 20 for each batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder, self.count = spark, folder / "in", 0
+        self.folder.mkdir()
+        self.checkpoint = folder / "checkpoint"
+
+    def more(self, batches: int = 1) -> None:
+        for _ in range(batches):
+            numbers = range(self.count * BATCH, self.count * BATCH + BATCH)
+            (self.folder / f"{self.count:04d}.txt").write_text("".join(f"{n}\n" for n in numbers))
+            self.count += 1
+
+    def run(self, each: Callable[[DataFrame, int], None], checkpoint: Path | None = None) -> None:
+        rows = self.spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(self.folder))
+        rows = rows.selectExpr("cast(value AS bigint) AS n", "cast(value % 2 AS string) AS half", "now() AS at")
+        stream = rows.writeStream.option("checkpointLocation", str(checkpoint or self.checkpoint)).foreachBatch(each)
+        stream.trigger(availableNow=True).start().awaitTermination(240)
+
+
+@pytest.fixture
+def numbers(spark: SparkSession, tmp_path: Path) -> Numbers:
+    return Numbers(spark, tmp_path)
+
+
+def test_after_a_crash_at_each_step_the_books_are_equal(numbers: Numbers, tmp_path: Path) -> None:
+    """Planned, files written, table committed; each batch crashes in another place and is run again."""
+    steps = {1: "planned", 2: "written", 3: "committed"}
+
+    def write(rows: DataFrame, store: Store, folder: str, layout: Layout) -> list[DataFile]:
+        found = write_files(rows, store, folder, layout)
+        if steps.get(int(folder.split("-")[1])) == "written":
+            del steps[2]
+            raise Crash("files are written")
+        return found
+
+    def each(rows: DataFrame, batch_id: int) -> None:
+        table = Table(tmp_path / "table", partition_by=["half"], write=write)
+        if steps.get(batch_id) == "planned":
+            del steps[1]
+            raise Crash("the batch is planned")
+        table(rows, batch_id)
+        if steps.get(batch_id) == "committed":
+            del steps[3]
+            raise Crash("the table has committed, Spark has not")
+
+    numbers.more(5)
+    for _ in range(3):
+        with pytest.raises(StreamingQueryException, match="Crash"):
+            numbers.run(each)
+    numbers.run(each)
+    table = Table(tmp_path / "table", partition_by=["half"])
+    assert sorted(table.read()["n"].to_pylist()) == list(range(5 * BATCH))
+    last = table.last()
+    assert last is not None
+    assert (last.batch_id, last.rows) == (4, BATCH)
+    assert last.start is not None
+    assert json.loads(last.start[0]) == {"logOffset": 3}
+
+
+def test_checkpoints_that_are_new_or_restored_are_refused_until_somebody_decides(
+    numbers: Numbers, tmp_path: Path
+) -> None:
+    table = Table(tmp_path / "table")
+    numbers.more(2)
+    numbers.run(table)
+    shutil.copytree(numbers.checkpoint, tmp_path / "copy")
+    numbers.more()
+    numbers.run(table)
+    with pytest.raises(StreamingQueryException, match=r"comes from query .*table\.adopt\(\)"):
+        numbers.run(Table(tmp_path / "table"), tmp_path / "new")
+    numbers.run(Table(tmp_path / "table"), tmp_path / "copy")  # it had seen less, and sees the same again
+    assert sorted(table.read()["n"].to_pylist()) == list(range(3 * BATCH))
+    table.reset()
+    numbers.run(table, tmp_path / "new")
+    assert table.count() == 6 * BATCH
+
+
+def test_an_executors_folder_that_the_driver_does_not_see_loses_nothing_silently(
+    numbers: Numbers, tmp_path: Path
+) -> None:
+    """As on a cluster without a shared folder: the files lie where the driver does not look."""
+
+    def elsewhere(rows: DataFrame, store: Store, folder: str, layout: Layout) -> list[DataFile]:
+        class Far(Store):
+            def names(self, folder: str, suffix: str = "") -> list[str]:
+                return []
+
+        return write_files(rows, Far(store.uri, store.filesystem, store.base, {}), folder, layout)
+
+    numbers.more()
+    with pytest.raises(StreamingQueryException, match="20 rows were written by the executors, but the driver finds 0"):
+        numbers.run(Table(tmp_path / "table", write=elsewhere))
+    numbers.run(Table(tmp_path / "table"))
+    assert Table(tmp_path / "table").count() == BATCH
+
+
+def test_timestamps_as_partitions_need_a_session_in_utc_and_files_by_arrow_hold_all_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from moldau.spark.tables import BatchKey
+
+    rows = spark.range(100).selectExpr("id AS n", "id % 3 AS third", "timestamp '2026-11-22 12:00:00' AS at")
+    with pytest.raises(TableError, match="time zone Europe/Prague"):
+        Table(tmp_path / "a", partition_by=["at"]).append(rows, BatchKey("q", 0))
+
+    def keep(rows: DataFrame, store: Store, folder: str, layout: Layout) -> list[DataFile]:
+        return write_files(rows, store, folder, Layout(layout.partition_by, keep_columns=True))
+
+    table = Table(tmp_path / "b", partition_by=["third"], write=keep)
+    assert table.append(rows, BatchKey("q", 0)).rows == 100
+    assert table.append(rows, BatchKey("q", 0)).skipped
+    with pytest.raises(LedgerError):
+        table.append(rows, BatchKey("r", 0))
+    assert sorted(table.read()["n"].to_pylist()) == list(range(100))

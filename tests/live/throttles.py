@@ -1,0 +1,21 @@
+"""Throttles of replication as they stand in a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from moldau.client import admin
+from moldau.client.admin import Resource, ResourceType, Source
+from moldau.client.sync import Cluster
+
+
+def throttles(client: Cluster, topic: str, brokers: Iterable[int]) -> dict[str, str | None]:
+    """Those that somebody set on the topic or on the brokers: ``name key`` -> value."""
+    places = [Resource(ResourceType.TOPIC, topic), *(Resource(ResourceType.BROKER, str(id)) for id in brokers)]
+    found = client.run(admin.describe_configs(client.client, places))
+    return {
+        f"{place.name} {entry.name}": entry.value
+        for place, (_, entries) in found.items()
+        for entry in entries.values()
+        if "throttled" in entry.name and entry.source in (Source.TOPIC, Source.BROKER)
+    }

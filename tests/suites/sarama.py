@@ -1,0 +1,172 @@
+"""sarama's functional tests: five brokers with two listeners each, the one for clients behind toxiproxy.
+
+Its tests break links by way of toxiproxy, which is real, and stop and start brokers by way of ``docker compose``: a
+script of that name, first in PATH, asks this process to do it.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from moldau.cluster import Cluster
+from moldau.cluster.nodes import free_ports, last_words
+from tests.suites import go
+from tests.suites.known import SARAMA, limit_s
+from tests.suites.suite import Outcome, taken
+
+TOXIPROXY = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0"
+BROKERS = 5
+CLIENT_PORTS = range(29_091, 29_091 + BROKERS)
+"""The ports that its tests name."""
+CONFIG = {
+    "auto.create.topics.enable": "false",
+    "default.replication.factor": "2",
+    "offsets.topic.replication.factor": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+}
+"""As its own cluster is set up, in its docker-compose.yml."""
+MAP = "INTERNAL:PLAINTEXT,LOCAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+START_S = 30.0
+LOG_LINES = 10_000
+DOCKER = f"""#!{sys.executable}
+import sys, urllib.request
+if sys.argv[1:2] != ["compose"] or sys.argv[2] not in ("stop", "start", "logs"):
+    sys.exit("docker: there are no containers here")
+url = f"{{url}}/{{{{sys.argv[2]}}}}/{{{{sys.argv[-1].rpartition('-')[2]}}}}"
+print(urllib.request.urlopen(url, data=b"").read().decode())
+"""
+
+
+class Sarama:
+    """The suite."""
+
+    name = "sarama"
+    known = SARAMA
+
+    def absent(self, sources: Path) -> str | None:
+        """Why it cannot be run here, if it cannot."""
+        if not (sources / "sarama" / "functional_test.go").is_file():
+            return f"there is no {sources / 'sarama' / 'functional_test.go'}"
+        if (port := taken(CLIENT_PORTS)) is not None:
+            return f"its tests name port {port}, and somebody listens there"
+        return None
+
+    def run(self, sources: Path, only: str) -> Iterator[Outcome]:
+        """Run its functional tests, all against one cluster."""
+        package = (sources / "sarama").resolve()
+        with tempfile.TemporaryDirectory(prefix="moldau-suite-") as name, ExitStack() as stack:
+            folder = Path(name)
+            program = go.build(package, folder, tags="functional")
+            server = go.install(TOXIPROXY, folder)
+            cluster = stack.enter_context(_cluster())
+            proxy = stack.enter_context(_toxiproxy(server, cluster))
+            _write_docker(folder, stack.enter_context(_commands(cluster)))
+            path = f"{folder}:{os.environ['PATH']}"
+            environment = {"TOXIPROXY_ADDR": proxy, "KAFKA_VERSION": "4.3.1", "PATH": path}
+            for test in go.list_tests(program, package, only, files="functional*_test.go", environment=environment):
+                yield go.run(program, package, test, environment, limit_s(self.known, test))
+
+
+@contextmanager
+def _cluster() -> Iterator[Cluster]:
+    cluster = Cluster(brokers=BROKERS, config=CONFIG)
+    try:
+        for node, outside in zip(cluster.spec.nodes, CLIENT_PORTS, strict=True):
+            listeners = f"INTERNAL://127.0.0.1:{node.port},LOCAL://127.0.0.1:{_behind(outside)}"
+            controller = f",CONTROLLER://127.0.0.1:{node.controller_port}" if node.controller_port else ""
+            lines = (
+                f"listeners={listeners}{controller}",
+                f"advertised.listeners=INTERNAL://127.0.0.1:{node.port},LOCAL://127.0.0.1:{outside}",
+                f"listener.security.protocol.map={MAP}",
+                "inter.broker.listener.name=INTERNAL",
+                f"broker.rack={node.id}",
+            )
+            with node.properties.open("a", encoding="utf-8") as file:
+                file.write("".join(f"{line}\n" for line in lines))
+        with cluster:
+            yield cluster
+    finally:
+        cluster.close()
+
+
+def _behind(outside: int) -> int:
+    """The port on which a broker itself listens for clients."""
+    return outside + 100
+
+
+@contextmanager
+def _toxiproxy(server: Path, cluster: Cluster) -> Iterator[str]:
+    """The address of a toxiproxy before the cluster's brokers."""
+    port = free_ports(1)[0]
+    url = f"http://127.0.0.1:{port}"
+    command = [str(server), "-host", "127.0.0.1", "-port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            for node, outside in zip(cluster.spec.nodes, CLIENT_PORTS, strict=True):
+                proxy = {
+                    "name": f"kafka{node.id}",
+                    "listen": f"127.0.0.1:{outside}",
+                    "upstream": f"127.0.0.1:{_behind(outside)}",
+                    "enabled": True,
+                }
+                _post(f"{url}/proxies", json.dumps(proxy).encode())
+            yield url
+        finally:
+            process.terminate()
+
+
+def _post(url: str, data: bytes) -> None:
+    """Ask until somebody listens there."""
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            with urllib.request.urlopen(url, data=data):
+                return
+        except urllib.error.HTTPError:
+            raise
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+@contextmanager
+def _commands(cluster: Cluster) -> Iterator[str]:
+    """The address at which a POST of ``/stop/1`` or ``/start/1`` does that to a broker; ``/logs/1`` is its log."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            verb, id = self.path.strip("/").split("/")
+            if verb != "logs":
+                (cluster.terminate if verb == "stop" else cluster.restart)(int(id))
+            said = last_words(cluster.node(int(id)), LOG_LINES).encode() if verb == "logs" else b""
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def _write_docker(folder: Path, url: str) -> None:
+    script = folder / "docker"
+    script.write_text(DOCKER.format(url=url))
+    script.chmod(0o755)
