@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test unit quick test-zookeeper check up down kills migration chaos suites sim fuzz zoo bench bench-controller bench-scale docs jars clean
+.PHONY: help setup java demo test unit quick test-zookeeper test-classic check up down kills migration chaos suites sim fuzz zoo bench bench-controller bench-scale bench-spark parity docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -17,7 +17,7 @@ setup: $(VENV)/.ready  ## the environment in .venv (says what it downloads)
 $(VENV)/.ready: pyproject.toml constraints.txt scripts/doctor.sh
 	@python=$$(sh scripts/doctor.sh) && { test -x $(PY) || $$python -m venv $(VENV); }
 	@echo "setup: installing Moldau and its tools into .venv (about 1.3 GB installed; PySpark is most of it)"
-	@$(PY) -m pip install -q -c constraints.txt -e '.[demo,test]'
+	@$(PY) -m pip install -q -c constraints.txt -e '.[demo,iceberg,s3,test]'
 	@$(PY) -m compileall -q src/moldau  # pip does it for a wheel; uncompiled, a broker's start takes twice the time
 	@touch $@
 
@@ -73,6 +73,10 @@ quick: setup  ## all tests without the simulator's, and a client and a command o
 	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist loadscope tests/rooms tests/scenes --ignore tests/rooms/simulator \
 		--ignore tests/rooms/package tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
 
+test-classic: setup jars  ## Kafka's command line tools and ours, on all three systems (15 minutes)
+	for system in moldau moldau-zookeeper kafka; do \
+		MOLDAU_LIVE_SYSTEM=$$system $(PYTEST) -q tests/live/test_classic_*.py $(ARGS) || exit 1; done
+
 test-zookeeper: setup jars  ## the live suite with its shared cluster on the ZooKeeper plane
 	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) $(ARGS) $(shell grep -lE 'bootstrap_servers: str|live_cluster' tests/live/test_*.py)
 
@@ -105,6 +109,14 @@ bench-controller: setup jars  ## the controller against Apache Kafka's: create, 
 
 bench-scale: setup jars  ## what 1,000, 10,000 and 100,000 partitions cost
 	$(PY) -m bench.scale
+
+parity: setup jars  ## Spark's own Kafka connector beside format("moldau"), in an environment of its own (about 1 GB)
+	@sh scripts/parity.sh
+	$(PYTEST) -q tests/live/test_spark_parity.py $(ARGS)
+
+bench-spark: setup  ## both connectors' rows a second, on one Spark (ARGS="--system kafka --only source")
+	@sh scripts/parity.sh
+	$(PY) -m bench.spark $(ARGS)
 
 docs: setup  ## generate the reference pages
 	$(PY) -m docs.generate
