@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from docs import states
+
 from moldau.terms.broker_config import SECTIONS
 from moldau.terms.config_key import ConfigKey
 from moldau.terms.dynamic_config import ONLY_DYNAMIC, update_mode

@@ -7,14 +7,13 @@ versions, so nothing is translated). Retries while there is no controller, or it
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.broker.api import CONTROLLER, handler
 from moldau.broker.peers import PassedOn, Peers
 from moldau.broker.seldom import Seldom
 from moldau.client.lines import RequestTimedOut
-from moldau.ports import Clock
 from moldau.ports.rare import UNREACHED_CONTROLLER
 from moldau.terms import Code
 from moldau.wire.schema import Message
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TURN_MS = 5
-"""Work that has gone on for so long in one turn of the loop goes on in the next one."""
 RETRY_MS = 20
 RETRY_MAX_MS = 500
 WIRE_MS = 30_000
@@ -193,95 +190,6 @@ class Asking:
         finally:
             timer.cancel()
             del self._retrying[id(over)]
-
-
-async def pause(tasks: Any, wait_ms: float) -> None:
-    """Wait on the node's own clock."""
-    import asyncio
-
-    waited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    timer = tasks.call_later(wait_ms, lambda: None if waited.done() else waited.set_result(None))
-    try:
-        await waited
-    finally:
-        timer.cancel()
-
-
-async def turn(tasks: Any) -> None:
-    """Let the loop turn once, for everybody else."""
-    import asyncio
-
-    turned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    tasks.call_soon(lambda: None if turned.done() else turned.set_result(None))
-    await turned
-
-
-async def in_turns(tasks: Any, work: Generator[None, None, T]) -> T:
-    """What ``work`` returns; the loop turns where it pauses."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            found: T = end.value
-            return found
-        await turn(tasks)
-
-
-class Pace:
-    """Counts work, and says when the loop should turn. With a clock, time counts too: what a call to the file system
-    takes is not known beforehand."""
-
-    __slots__ = ("_began_ms", "_clock", "_done", "step")
-
-    def __init__(self, step: int, clock: Clock | None = None) -> None:
-        self.step = step
-        self._clock = clock
-        self._began_ms = -1
-        self._done = 0
-
-    def spent(self, count: int) -> bool:
-        """``count`` more is done; whether that is enough for one turn."""
-        self._done += count
-        if self._done < self.step and not (self._clock is not None and self._took_long(self._clock.monotonic_ms())):
-            return False
-        self._done, self._began_ms = 0, -1
-        return True
-
-    def _took_long(self, now_ms: int) -> bool:
-        """Whether this turn's work goes on for so long already; its first piece, which began it, is not counted."""
-        if self._began_ms < 0:
-            self._began_ms = now_ms
-        return now_ms - self._began_ms >= TURN_MS
-
-
-def at_once_or_in_turns(tasks: Any, work: Generator[None, None, T]) -> T | Awaitable[T]:
-    """What ``work`` returns, when it never pauses; else an awaitable of it."""
-    try:
-        next(work)
-    except StopIteration as end:
-        found: T = end.value
-        return found
-    return _in_later_turns(tasks, work)
-
-
-async def _in_later_turns(tasks: Any, work: Generator[None, None, T]) -> T:
-    await turn(tasks)
-    return await in_turns(tasks, work)
-
-
-def at_once(work: Generator[None, None, T], is_short: bool) -> T | Generator[None, None, T]:
-    """What the work returns, without pauses, if it is short; else the work itself, for whoever lets the loop turn."""
-    return finished(work) if is_short else work
-
-
-def finished(work: Generator[None, None, T]) -> T:
-    """What the work returns, without pauses."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            found: T = end.value
-            return found
 
 
 def is_elsewhere(answer: Any) -> bool:

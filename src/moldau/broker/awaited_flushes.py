@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from moldau.broker.asking import pause
+from moldau.broker.loop import sleep
 from moldau.broker.lost import append_failed
 from moldau.ports import pools
 from moldau.storage.errors import LogError
@@ -68,7 +68,7 @@ class AwaitedFlushes:
                 except LogError as error:
                     self._failed(log, error)
                     if log.dir.offline is None and not self._stopped:
-                        await pause(self._tasks, RETRY_MS)
+                        await sleep(self._tasks, RETRY_MS)
                 else:
                     replica = self._replica_of(log)
                     if replica is not None and not self._stopped:

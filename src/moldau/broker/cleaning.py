@@ -16,7 +16,7 @@ from functools import partial
 from threading import Event
 from typing import Any
 
-from moldau.broker.asking import in_turns
+from moldau.broker.loop import run_in_slices
 from moldau.ports import World, pools
 from moldau.ports.apart import ChildEnded
 from moldau.storage import DirOffline, Log, LogDirs
@@ -116,7 +116,7 @@ class Cleaning:
         done: set[TopicPartition] = set()
         while not self._is_over(number):
             self._looked_ms = self._world.clock.monotonic_ms()
-            found = await in_turns(self._world.tasks, self._compactions.dirtiest(wall_ms(), done))
+            found = await run_in_slices(self._world.tasks, self._compactions.dirtiest(wall_ms(), done))
             if found is None:
                 break
             before = found.cleaned_to

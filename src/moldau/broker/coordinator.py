@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from heapq import heappop, heappush
 from typing import Any, cast
 
-from moldau.broker.asking import Pace, pause
 from moldau.broker.group_log import Batch, Replay, Unwritable, batches_of
+from moldau.broker.loop import Pace, sleep
 from moldau.broker.replica import Replica
 from moldau.broker.topics import OFFSETS
 from moldau.groups import GroupsConfig, Phase, Shard, partition_for, weight
@@ -239,7 +239,7 @@ class Coordinator:
                     led.shard.apply(record)
                     count += 1
                 if number % LOADED_AT_ONCE == 0:
-                    await pause(self._world.tasks, 0)
+                    await sleep(self._world.tasks, 0)
         except LogError as error:
             log.error("the groups of %s cannot be loaded: %s", led.replica.partition, error)
             led.task = None

@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from moldau.broker.asking import in_turns, pause
 from moldau.broker.cleaning import Cleaning
 from moldau.broker.coordinator import Coordinator
 from moldau.broker.formatting import METADATA_FOLDER, FormatRefused
+from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.lost import flush_failed
 from moldau.broker.replicas import Replicas
 from moldau.broker.surroundings import Surroundings
@@ -149,7 +149,7 @@ class DataSide:
             self._world.tasks.spawn(self._read_producers(), "producers' state")
 
     async def _read_producers(self) -> None:
-        await in_turns(self._world.tasks, self.log_dirs.producers_in_turns())
+        await run_in_slices(self._world.tasks, self.log_dirs.producers_in_turns())
         self._reading_producers = False
 
     def _leave_quorum(self, folder: str) -> None:
@@ -220,7 +220,7 @@ class DataSide:
 
         async def again() -> None:
             while not self._stopped:
-                await pause(self._world.tasks, period_ms)
+                await sleep(self._world.tasks, period_ms)
                 if self._stopped:
                     return
                 try:
@@ -249,9 +249,9 @@ class DataSide:
     async def _retain(self) -> None:
         at_once = max(self._world.step // RETAINED, 1)
         now_ms = self._world.clock.wall_ms()
-        await in_turns(self._world.tasks, self.log_dirs.retention_in_turns(now_ms, at_once))
+        await run_in_slices(self._world.tasks, self.log_dirs.retention_in_turns(now_ms, at_once))
         await together(map(self._write_checkpoint, self.log_dirs.passed_due()))
-        await in_turns(self._world.tasks, self.log_dirs.removal_in_turns(now_ms, at_once))
+        await run_in_slices(self._world.tasks, self.log_dirs.removal_in_turns(now_ms, at_once))
 
     async def _flush(self) -> None:
         if (rare := self._world.rare) is not None and rare(LATE_FLUSH):
@@ -304,7 +304,7 @@ class DataSide:
                 if error is not None and error.errno in FATAL and dir.offline is None:
                     dir.fail(error)
             self._probe_sent_ms = None
-            await pause(self._world.tasks, PROBE_MS)
+            await sleep(self._world.tasks, PROBE_MS)
 
     @staticmethod
     def _touch(dir: LogDir) -> OSError | None:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from moldau.broker.asking import turn
+from moldau.broker.loop import yield_to_loop
 from moldau.broker.replica import Replica
 from moldau.ports import Handle, Tasks, World
 from moldau.ports.pools import COMPUTING
@@ -126,7 +126,7 @@ class Examinations:
         while self._waiting:
             replica, data, then = self._waiting[0]
             examination = self._begin(replica, data, seen=False)
-            await turn(tasks)
+            await yield_to_loop(tasks)
             outcome = await in_parts(tasks, examination)
             self._waiting.popleft()
             self._bytes -= len(data)
@@ -152,6 +152,6 @@ async def in_parts(tasks: Tasks, work: Pauses[T]) -> T:
             result: T = end.value
             return result
         if slow is None:
-            await turn(tasks)
+            await yield_to_loop(tasks)
         else:
             await tasks.off_loop(slow, COMPUTING)

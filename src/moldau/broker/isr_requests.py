@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from moldau.broker.asking import turn
+from moldau.broker.loop import yield_to_loop
 from moldau.broker.surroundings import Surroundings
 from moldau.ports.rare import LATE_ISR, UNHEARD_ISR
 from moldau.replication.effects import AlterIsr, Effects
@@ -69,7 +69,7 @@ class IsrRequests:
                 self._act(replica, replica.machine.isr_answered(answer, now_ms))
             wait_ms = min(max(2 * wait_ms, RETRY_MS), RETRY_MAX_MS) if again else 0
             if self._asks and not wait_ms:  # a controller in this very process may have answered without a pause
-                await turn(self._around.world.tasks)
+                await yield_to_loop(self._around.world.tasks)
         self._talking = False
 
     async def _pause(self, wait_ms: int) -> None:

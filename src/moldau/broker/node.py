@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.api import BROKER, CONTROLLER, ZOOKEEPER
-from moldau.broker.asking import Asking, in_turns
+from moldau.broker.asking import Asking
 from moldau.broker.config import NodeConfig
 from moldau.broker.connection_limits import KEYS as LIMITS
 from moldau.broker.connection_limits import ConnectionLimits
@@ -26,6 +26,7 @@ from moldau.broker.idle import IdleSweep
 from moldau.broker.just_gone import JustGone
 from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
 from moldau.broker.listeners import LOOPBACK, Listener
+from moldau.broker.loop import run_in_slices
 from moldau.broker.metadata import Metadata
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.network.listener import EARLY, SocketListener
@@ -286,7 +287,7 @@ class Node:
     async def settle_in(self) -> None:
         """The image covers our own registration: carry it out, in turns, for a controller in this process goes on, and
         so do heartbeats. Then clients and brokers may come, and the controller may let us in."""
-        await in_turns(self.world.tasks, self.metadata.release(self.config.node_id))
+        await run_in_slices(self.world.tasks, self.metadata.release(self.config.node_id))
         await self._admit()
 
     async def _admit(self) -> None:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from moldau.broker.asking import turn
+from moldau.broker.loop import yield_to_loop
 from moldau.broker.refused import is_refused
 from moldau.controller import asks
 from moldau.controller.facts import Facts, Settings
@@ -97,7 +97,7 @@ class ControllerOffice:
         answer = self._office.ask(ask, self._facts(ask))
         while answer.reply is None and answer.token is None:  # a part of it: others have their turn in between
             self._propose(answer)
-            await turn(self._world.tasks)
+            await yield_to_loop(self._world.tasks)
             answer = self._office.ask(answer.then, self._facts())
         if answer.then is not None:
             self._go_on(answer.then)

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from moldau.broker.asking import pause
+from moldau.broker.loop import sleep
 from moldau.image import Endpoint
 from moldau.ports import World
 
@@ -58,7 +58,7 @@ async def reaches_us(world: World, doors: Sequence[Listening], host: str, port: 
             came = [one.peer for door in doors for one in door.connections]
             if any(peer and peer[:2] == ours[:2] for peer in came):
                 return True
-            await pause(world.tasks, LOOK_MS)
+            await sleep(world.tasks, LOOK_MS)
         return False
     finally:
         transport.abort()

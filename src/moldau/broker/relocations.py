@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from moldau.broker.asking import pause
+from moldau.broker.loop import sleep
 from moldau.broker.replica import Replica
 from moldau.broker.throttles import Quota
 from moldau.ports import Handle, pools
@@ -99,14 +99,14 @@ class Relocations:
             copied = 0
             for partition in list(self._futures.logs):
                 copied += await self._step(partition)
-            await pause(self._world.tasks, 0 if copied else IDLE_MS)
+            await sleep(self._world.tasks, 0 if copied else IDLE_MS)
         self._busy = False
 
     async def _step(self, partition: TopicPartition) -> int:
         """One piece of one copy; bytes."""
         self._quota.set_rate(self._replicas.around.config[RATE])
         while self._quota.wait_ms and not self._stopped:
-            await pause(self._world.tasks, self._quota.wait_ms)
+            await sleep(self._world.tasks, self._quota.wait_ms)
             self._quota.set_rate(self._replicas.around.config[RATE])
         future, replica = self._futures.logs.get(partition), self._replicas.by_partition.get(partition)
         if future is None or replica is None or self._stopped:
@@ -115,7 +115,7 @@ class Relocations:
             copied = self._copy(partition)
             if _alike(future, replica):
                 await self._finish(partition, future, replica)
-            await pause(self._world.tasks, 0)
+            await sleep(self._world.tasks, 0)
             return copied
         except LogError as error:
             self._failed(partition, replica, error)

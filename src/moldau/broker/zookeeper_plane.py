@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from moldau.broker.asking import pause
+from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.candidate import Candidate, Held, Nobody, Ours
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.loading import keep, load
@@ -140,7 +140,7 @@ class ZooKeeperPlane:
             self._link_news.clear()
             await self._link_news.wait()
         if self._link is Link.CONNECTED:
-            await pause(self._world.tasks, 1)  # a loss that the link has not told of yet shows now
+            await sleep(self._world.tasks, 1)  # a loss that the link has not told of yet shows now
         return self._link is not Link.LOST
 
     async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -175,7 +175,7 @@ class ZooKeeperPlane:
                 return
             except ZooKeeperError as error:
                 log.warning("no new session with ZooKeeper yet: %s", error)
-            await pause(self._world.tasks, wait_ms)
+            await sleep(self._world.tasks, wait_ms)
             wait_ms = min(2 * wait_ms, RETRY_MAX_MS)
 
     async def _follow(self) -> None:
@@ -214,7 +214,7 @@ class ZooKeeperPlane:
     async def _unable(self, error: Exception) -> None:
         """A znode holds nonsense, or may not be read or written: nothing is done until somebody mends it."""
         log.error("nobody can be controller until this is mended: %s", error)
-        await pause(self._world.tasks, RETRY_MAX_MS)
+        await sleep(self._world.tasks, RETRY_MAX_MS)
         self._news.set()
 
     async def _look(self) -> None:
@@ -229,7 +229,7 @@ class ZooKeeperPlane:
             return
         if self.office_epoch is None:
             if self._retired or seen.resigned:
-                await pause(self._world.tasks, self._rest_ms)
+                await sleep(self._world.tasks, self._rest_ms)
                 await self.patiently(self.candidate.resign)
                 self._news.set()
             else:

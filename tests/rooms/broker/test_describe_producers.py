@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from moldau.broker.api.k50_describe_user_scram_credentials import handle as credentials
-from moldau.broker.asking import finished
+from moldau.broker.loop import finished
 from moldau.image import Image
 from moldau.terms import Code
 from moldau.wire.messages.k50_describe_user_scram_credentials import DescribeUserScramCredentialsRequest

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.broker.api import k03_metadata, k60_describe_cluster
-from moldau.broker.asking import finished
+from moldau.broker.loop import finished
 from moldau.broker.metadata_cache import MetadataCache
 from moldau.broker.node import Node
 from moldau.image import Delta, Image, Partition

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from moldau.broker.api.k48_describe_client_quotas import handle as describe
-from moldau.broker.asking import finished
 from moldau.broker.connection_limits import ConnectionLimits
+from moldau.broker.loop import finished
 from moldau.broker.quotas.clients import COUNTS_MAX, ClientQuotas
 from moldau.broker.quotas.mutations import Mutations, quota_of
 from moldau.client.connection import Connection, ConnectionOptions, connect

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from moldau.broker.api.refusing import refused_as_a_whole
-from moldau.broker.asking import Pace, in_turns, pause
+from moldau.broker.loop import Pace, run_in_slices, sleep
 from moldau.broker.peers import PassedOn
 from moldau.broker.quotas.nodes import is_node, passed_on_as
 from moldau.controller.replies import Refused
@@ -72,7 +72,7 @@ async def seen(node: Any, shows: Callable[[Any], bool]) -> None:
     """Wait until ``shows(image)`` of this broker's own image, for a moment at most."""
     deadline_ms = node.world.clock.monotonic_ms() + SETTLE_MS
     while not shows(node.metadata.image) and node.world.clock.monotonic_ms() < deadline_ms:
-        await pause(node.world.tasks, 2)
+        await sleep(node.world.tasks, 2)
 
 
 async def told(node: Any) -> None:
@@ -88,7 +88,7 @@ async def told(node: Any) -> None:
 
     deadline_ms = node.world.clock.monotonic_ms() + TELL_MS
     while lagging() and node.world.clock.monotonic_ms() < deadline_ms:
-        await pause(node.world.tasks, 1)
+        await sleep(node.world.tasks, 1)
 
 
 def _patience(request: Any) -> int:
@@ -102,7 +102,7 @@ def whole(reply: Any) -> tuple[Code, str | None] | None:
 
 async def each(node: InWorld, items: Iterable[T], make: Callable[[T], U]) -> list[U]:
     """What ``make`` makes of each item; the loop turns after every few of them."""
-    return await in_turns(node.world.tasks, each_in_slices(node, items, make))
+    return await run_in_slices(node.world.tasks, each_in_slices(node, items, make))
 
 
 def each_in_slices(node: InWorld, items: Iterable[T], make: Callable[[T], U]) -> Generator[None, None, list[U]]:
@@ -118,7 +118,7 @@ def each_in_slices(node: InWorld, items: Iterable[T], make: Callable[[T], U]) ->
 
 async def by_topic(node: InWorld, items: Iterable[tuple[K, *Rest]], make: Callable[[*Rest], U]) -> dict[K, list[U]]:
     """What ``make`` makes of all but the first member of each item, grouped by that one; order kept, in turns."""
-    return await in_turns(node.world.tasks, by_topic_in_slices(node, items, make))
+    return await run_in_slices(node.world.tasks, by_topic_in_slices(node, items, make))
 
 
 def by_topic_in_slices(

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from moldau.broker.api import Slices
 from moldau.broker.api.forwarding import InWorld
-from moldau.broker.asking import Pace
 from moldau.broker.leaders import leader_of
+from moldau.broker.loop import Pace
 from moldau.broker.replica import Replica
 from moldau.broker.waiting_room import Promise
 from moldau.image import Image

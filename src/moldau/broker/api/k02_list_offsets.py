@@ -11,8 +11,8 @@ import logging
 from collections.abc import Awaitable, Generator
 from typing import Any
 
-from moldau.broker.asking import Pace, at_once, turn
 from moldau.broker.examinations import in_parts
+from moldau.broker.loop import Pace, at_once, yield_to_loop
 from moldau.broker.replica import Replica
 from moldau.storage import LogError
 from moldau.storage.timestamps import TimedOffset, first_since, newest
@@ -112,7 +112,7 @@ async def _search(
         else:
             _fill(slot, _found(replica, found, request.replica_id >= 0), version)
         if number % SEARCHES_AT_ONCE == SEARCHES_AT_ONCE - 1:
-            await turn(tasks)
+            await yield_to_loop(tasks)
     return response
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from moldau.broker.api.forwarding import passed_on, seen
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from moldau.broker.asking import Pace, finished, in_turns, turn
+from moldau.broker.loop import Pace, finished, run_in_slices, yield_to_loop
 from moldau.broker.metadata_cache import Kind, MetadataCache
 from moldau.broker.topics import create_automatically
 from moldau.image import Image, Partition, Topic
@@ -44,7 +44,7 @@ def handle(node: Any, request: MetadataRequest, context: Any) -> MetadataRespons
     if missing:
         return _create_first(node, request, context, missing)
     if _is_long(node, request, context.api_version):
-        return in_turns(node.world.tasks, _steps(node, request, context, {}))
+        return run_in_slices(node.world.tasks, _steps(node, request, context, {}))
     return _answer(node, request, context, {})
 
 
@@ -57,7 +57,7 @@ async def _settled(node: Any, request: MetadataRequest, context: Any) -> Metadat
     waits.
     """
     for _ in range(TURNS_TO_HEAR):
-        await turn(node.world.tasks)
+        await yield_to_loop(node.world.tasks)
     if node.suspects_a_death():
         await seen(node, lambda image: not node.suspects_a_death())
     return await _long(node, request, context)
@@ -69,7 +69,7 @@ async def _long(
     context: Any,  # Any: a header, or the context of a request of our own
 ) -> MetadataResponse:
     """Answer when it is known, some topics in each turn of the loop, which of them are to be created."""
-    missing = await in_turns(node.world.tasks, _to_create(node, request, context))
+    missing = await run_in_slices(node.world.tasks, _to_create(node, request, context))
     return await _create_first(node, request, context, missing)
 
 
@@ -104,7 +104,7 @@ async def _create_first(node: Any, request: MetadataRequest, context: Any, names
         client = passed_on(node, context.client_id, CreateTopicsRequest.versions[1])
         refused = await create_automatically(node, names, client)
     if _is_long(node, request, context.api_version):
-        return await in_turns(node.world.tasks, _steps(node, request, context, refused))
+        return await run_in_slices(node.world.tasks, _steps(node, request, context, refused))
     return _answer(node, request, context, refused)
 
 

@@ -11,8 +11,8 @@ import inspect
 from collections.abc import Awaitable, Generator, Sequence
 from typing import Any
 
-from moldau.broker.asking import Pace, at_once_or_in_turns
 from moldau.broker.coordinator import Answering
+from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.groups.facts import Commit, CommitItem, CommitReply
 from moldau.terms import Code
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -25,7 +25,7 @@ Partition = OffsetCommitResponse.OffsetCommitResponsePartition
 
 def handle(node: Any, request: OffsetCommitRequest, context: Any) -> Answering:
     """Put what can be committed to the group, a slice in each turn of the loop; fill the rest in at once."""
-    begun = at_once_or_in_turns(node.world.tasks, _commit(node, request, context))
+    begun = at_once_or_in_slices(node.world.tasks, _commit(node, request, context))
     return _finished(begun) if inspect.isawaitable(begun) else begun
 
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from moldau.broker.asking import Pace, at_once_or_in_turns
+from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.groups import weight
 from moldau.groups.facts import FetchOffsets, FetchReply
 from moldau.terms import Code, TopicPartition
@@ -35,7 +35,7 @@ def handle(
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Ask each group for its offsets."""
     work = _one_group if context.api_version < 8 else _groups
-    return at_once_or_in_turns(node.world.tasks, work(node, request, context.api_version))
+    return at_once_or_in_slices(node.world.tasks, work(node, request, context.api_version))
 
 
 def _groups(node: Any, request: OffsetFetchRequest, version: int) -> Generator[None, None, OffsetFetchResponse]:

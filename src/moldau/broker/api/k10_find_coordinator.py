@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator
 from typing import Any
 
-from moldau.broker.asking import Pace, at_once_or_in_turns, in_turns
+from moldau.broker.loop import Pace, at_once_or_in_slices, run_in_slices
 from moldau.broker.topics import OFFSETS, create_automatically
 from moldau.groups import partition_for, weight
 from moldau.ports.rare import UNKNOWN_COORDINATOR
@@ -32,12 +32,12 @@ def handle(
     """Answer from the image, or after the topic was created."""
     if request.key_type == GROUP and (OFFSETS not in node.metadata.image.names or node.creating[OFFSETS]):
         return _create_first(node, request, context)
-    return at_once_or_in_turns(node.world.tasks, _answer(node, request, context))
+    return at_once_or_in_slices(node.world.tasks, _answer(node, request, context))
 
 
 async def _create_first(node: Any, request: FindCoordinatorRequest, context: Any) -> FindCoordinatorResponse:
     await create_automatically(node, [OFFSETS])
-    return await in_turns(node.world.tasks, _answer(node, request, context))
+    return await run_in_slices(node.world.tasks, _answer(node, request, context))
 
 
 def _answer(node: Any, request: FindCoordinatorRequest, context: Any) -> Generator[None, None, FindCoordinatorResponse]:

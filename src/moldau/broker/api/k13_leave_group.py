@@ -10,8 +10,8 @@ import logging
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
-from moldau.broker.asking import turn
 from moldau.broker.coordinator import Answering
+from moldau.broker.loop import yield_to_loop
 from moldau.groups.facts import Leave, Leaver, LeaveReply
 from moldau.terms import Code
 from moldau.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -78,5 +78,5 @@ async def _by_parts(
         if part.error_code != Code.NONE:
             return part
         whole.members += part.members
-        await turn(node.world.tasks)
+        await yield_to_loop(node.world.tasks)
     return whole

@@ -11,8 +11,8 @@ from collections.abc import Generator
 from typing import Any
 
 from moldau.broker.api.operations import GROUP_OPERATIONS
-from moldau.broker.asking import Pace, at_once_or_in_turns
 from moldau.broker.coordinator import Answering
+from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.groups import weight
 from moldau.groups.facts import Describe, DescribeReply
 from moldau.terms import Code
@@ -24,7 +24,7 @@ Group = DescribeGroupsResponse.DescribedGroup
 
 def handle(node: Any, request: DescribeGroupsRequest, context: Any) -> Answering:
     """One ask a group, some in each turn of the loop."""
-    return at_once_or_in_turns(node.world.tasks, _describe(node, request, context.api_version))
+    return at_once_or_in_slices(node.world.tasks, _describe(node, request, context.api_version))
 
 
 def _describe(node: Any, request: DescribeGroupsRequest, version: int) -> Generator[None, None, DescribeGroupsResponse]:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Generator
 from typing import Any
 
 from moldau.broker.api.k00_produce import INTERNAL
-from moldau.broker.asking import Pace, at_once_or_in_turns
+from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.broker.replica import Replica
 from moldau.broker.waiting_room import Promise
 from moldau.storage import LogError
@@ -24,7 +24,7 @@ Deleted = tuple[DeleteRecordsResponse, list[tuple[Replica, int, Slot]]]
 
 def handle(node: Any, request: DeleteRecordsRequest, context: Any) -> Awaitable[Any] | Any:
     """Delete here, some partitions in each turn of the loop, then wait for the followers."""
-    deleted = at_once_or_in_turns(node.world.tasks, _delete_all(node, request))
+    deleted = at_once_or_in_slices(node.world.tasks, _delete_all(node, request))
     return _settled(node, request, *deleted) if isinstance(deleted, tuple) else _wait(node, request, deleted)
 
 

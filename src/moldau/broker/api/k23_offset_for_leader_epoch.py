@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator
 from typing import Any
 
-from moldau.broker.asking import Pace, at_once_or_in_turns
+from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.broker.replica import Replica
 from moldau.terms import Code
 from moldau.wire.messages.k23_offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
@@ -18,7 +18,7 @@ def handle(
     node: Any, request: OffsetForLeaderEpochRequest, context: Any
 ) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
     """Look up in the epoch tables, some partitions in each turn of the loop."""
-    return at_once_or_in_turns(node.world.tasks, _steps(node, request))
+    return at_once_or_in_slices(node.world.tasks, _steps(node, request))
 
 
 def _steps(node: Any, request: OffsetForLeaderEpochRequest) -> Generator[None, None, OffsetForLeaderEpochResponse]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
-from moldau.broker.asking import Pace, at_once
 from moldau.broker.config_changes import named_this_node
+from moldau.broker.loop import Pace, at_once
 from moldau.controller.topics import bad_name
 from moldau.image import Image
 from moldau.image.configs import (

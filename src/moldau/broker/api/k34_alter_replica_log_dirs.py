@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Generator
 from typing import Any
 
 from moldau.broker.api.forwarding import by_topic_in_slices, each_in_slices
-from moldau.broker.asking import at_once_or_in_turns
+from moldau.broker.loop import at_once_or_in_slices
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k34_alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 
@@ -25,7 +25,7 @@ def handle(
     context: Any,  # Any: a header, or the context of a request of our own
 ) -> Answer | Awaitable[Answer]:
     """Begin every move that can begin, some in each turn of the loop."""
-    return at_once_or_in_turns(node.world.tasks, _begin(node, request))
+    return at_once_or_in_slices(node.world.tasks, _begin(node, request))
 
 
 def _begin(

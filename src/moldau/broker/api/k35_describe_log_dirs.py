@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Generator
 from typing import Any
 
 from moldau.broker.api.forwarding import by_topic_in_slices, each_in_slices
-from moldau.broker.asking import at_once_or_in_turns
+from moldau.broker.loop import at_once_or_in_slices
 from moldau.storage import Log, LogDir
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -22,7 +22,7 @@ def handle(
     context: Any,  # Any: a header, or the context of a request of our own
 ) -> Answer | Awaitable[Answer]:
     """Answer from the logs that are open here, some in each turn of the loop."""
-    return at_once_or_in_turns(node.world.tasks, _describe(node, request))
+    return at_once_or_in_slices(node.world.tasks, _describe(node, request))
 
 
 def _describe(

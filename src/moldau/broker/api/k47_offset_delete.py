@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from moldau.broker.asking import Pace
 from moldau.broker.coordinator import Answering
+from moldau.broker.loop import Pace
 from moldau.groups.facts import DeleteOffsets, DeleteOffsetsReply
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k47_offset_delete import OffsetDeleteRequest, OffsetDeleteResponse

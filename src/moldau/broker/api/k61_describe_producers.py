@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Protocol
 
 from moldau.broker.api.forwarding import InWorld
-from moldau.broker.asking import Pace
+from moldau.broker.loop import Pace
 from moldau.broker.replica import Replica
 from moldau.storage.producers import Producer
 from moldau.terms import Code

@@ -12,7 +12,7 @@ from typing import Any
 
 from moldau.broker.api.k03_metadata import INTERNAL
 from moldau.broker.api.operations import TOPIC_OPERATIONS
-from moldau.broker.asking import Pace, at_once_or_in_turns
+from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.image import Image, Partition
 from moldau.terms import Code
 from moldau.wire.messages.k75_describe_topic_partitions import (
@@ -27,7 +27,7 @@ def handle(
     node: Any, request: DescribeTopicPartitionsRequest, context: Any
 ) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
     """One page, some topics of it in each turn of the loop."""
-    return at_once_or_in_turns(node.world.tasks, _page(node, request))
+    return at_once_or_in_slices(node.world.tasks, _page(node, request))
 
 
 def _page(node: Any, request: DescribeTopicPartitionsRequest) -> Generator[None, None, DescribeTopicPartitionsResponse]:

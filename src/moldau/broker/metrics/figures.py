@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from moldau import __version__
-from moldau.broker.asking import pause
 from moldau.broker.lifecycle import Stage
+from moldau.broker.loop import sleep
 from moldau.broker.metrics.cleaner_figures import cleaner_figures
 from moldau.broker.metrics.damage_figures import damage_figures
 from moldau.broker.metrics.elections import Elections
@@ -203,7 +203,7 @@ async def _partitions(node: Any) -> list[Family]:
     for number, replica in enumerate(list(replicas.by_key.values()), 1):
         sums.look(replica)
         if number % AT_ONCE == 0:
-            await pause(node.world.tasks, 0)
+            await sleep(node.world.tasks, 0)
     return [
         Family(_BROKER + "leadercount", "Partitions that this broker leads.", sums.leaders),
         Family(

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from moldau.broker.asking import in_turns, pause
 from moldau.broker.lifecycle import RegistrationRefused
+from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.migration import stages
 from moldau.broker.migration.claiming import Claim, NotOurs, claim, mark
 from moldau.broker.migration.mode import ZooKeeperMode, controllers_missing
@@ -69,7 +69,7 @@ class Migration:
         """Leave: what is decided is written first, if ZooKeeper takes it; somebody may want to go back there."""
         deadline_ms = self._node.clock.monotonic_ms() + DRAIN_MS
         while self.state.copied and not self._is_level() and self._node.clock.monotonic_ms() < deadline_ms:
-            await pause(self._tasks, 5)
+            await sleep(self._tasks, 5)
         if self.state.copied and not self._is_level():
             self.behind = max(self._node.metadata.offset - self._written, 1)
             log.error(
@@ -166,7 +166,7 @@ class Migration:
     # ---- deeds
 
     async def _rest(self) -> None:
-        await pause(self._tasks, REST_MS)
+        await sleep(self._tasks, REST_MS)
         self.feed(stages.Rested())
 
     async def _count(self) -> None:
@@ -192,7 +192,7 @@ class Migration:
 
     async def _compare(self) -> None:
         reading = await self._read()
-        there = await in_turns(self._tasks, image_in_turns(reading, self._node.world.step))
+        there = await run_in_slices(self._tasks, image_in_turns(reading, self._node.world.step))
         # From here to the end of this block nothing is committed in between.
         ops = catch_up(self._node.metadata.image, there, reading.standing, self._claim.epoch)
         self._comparing = self._node.metadata.offset
@@ -261,7 +261,7 @@ class Migration:
             self._link_news.clear()
             await self._link_news.wait()
         if self._link is Link.CONNECTED:
-            await pause(self._tasks, 1)  # a loss that the link has not told of yet shows now
+            await sleep(self._tasks, 1)  # a loss that the link has not told of yet shows now
         return self._link is not Link.LOST
 
     def _linked(self, link: Link) -> None:
@@ -280,7 +280,7 @@ class Migration:
                 return
             except ZooKeeperError as error:
                 log.warning("no new session with ZooKeeper yet: %s", error)
-            await pause(self._tasks, wait_ms)
+            await sleep(self._tasks, wait_ms)
             wait_ms = min(2 * wait_ms, RETRY_MAX_MS)
 
     # ---- what the node asks

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from moldau.broker.asking import pause
+from moldau.broker.loop import sleep
 from moldau.quorum import Endpoint, Quorum, ReplicaKey
 from moldau.terms import Code
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
@@ -53,7 +53,7 @@ class Membership:
                 if wish is None:
                     return
                 await self._ask(wish)
-                await pause(self._node.world.tasks, wait_ms)
+                await sleep(self._node.world.tasks, wait_ms)
                 wait_ms = min(2 * wait_ms, RETRY_MAX_MS)
         finally:
             self._task = None

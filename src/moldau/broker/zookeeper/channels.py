@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from moldau.broker.asking import pause
+from moldau.broker.loop import sleep
 from moldau.broker.peers import Link
 from moldau.broker.zookeeper import batch, request_lines
 from moldau.broker.zookeeper.directories import said
@@ -92,7 +92,7 @@ class Channel:
                     self._heard(self.broker, message, answer)
             else:
                 self._node.office.probe(self.broker.id)
-                await pause(self._node.world.tasks, wait_ms)
+                await sleep(self._node.world.tasks, wait_ms)
                 wait_ms = min(wait_ms * 2, RETRY_MAX_MS)
 
     def _unsent(self, message: Message, error: Exception) -> object:

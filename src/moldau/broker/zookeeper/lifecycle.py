@@ -11,8 +11,8 @@ import asyncio
 import logging
 from typing import Any
 
-from moldau.broker.asking import pause
 from moldau.broker.lifecycle import Stage
+from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.directories import tell
 from moldau.broker.zookeeper.registration import register
 from moldau.terms import Code
@@ -116,7 +116,7 @@ class ZooKeeperLifecycle:
                 if left not in (told, -1):
                     told = left
                     log.info("Controlled shutdown goes on: %d partition(s) are still led here", left)
-                await pause(self._node.world.tasks, AGAIN_MS)
+                await sleep(self._node.world.tasks, AGAIN_MS)
         self.stage = Stage.GONE
         if allowed:
             took_ms = clock.monotonic_ms() - started_ms

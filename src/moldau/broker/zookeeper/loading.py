@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from moldau.broker.asking import in_turns
+from moldau.broker.loop import run_in_slices
 from moldau.image import Image
 from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
@@ -45,7 +45,7 @@ async def read_all(node: Any, zk: Any) -> Reading:
     stands = await survey(zk)
     for path in stands.strangers:
         log.warning("neither a broker nor a topic can have this name; it is left alone: %.100s", path)
-    found = await in_turns(tasks, read_in_turns(stands, node.world.random.uuid, step))
+    found = await run_in_slices(tasks, read_in_turns(stands, node.world.random.uuid, step))
     for error in found.bad:
         log.error("left out: %s", error)
     return found

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from moldau.broker.asking import pause
 from moldau.broker.lifecycle import RegistrationRefused
+from moldau.broker.loop import sleep
 from moldau.terms import Code
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest
 
@@ -46,9 +46,9 @@ class Presenting:
         while True:
             if await self._present():
                 wait_ms = RETRY_MS
-                await pause(self._node.world.tasks, AGAIN_MS)
+                await sleep(self._node.world.tasks, AGAIN_MS)
             else:
-                await pause(self._node.world.tasks, wait_ms)
+                await sleep(self._node.world.tasks, wait_ms)
                 wait_ms = min(2 * wait_ms, AGAIN_MS)
 
     async def _present(self) -> bool:

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from moldau.broker.asking import pause
+from moldau.broker.loop import sleep
 from moldau.broker.state_log import Line
 from moldau.broker.zookeeper import request_lines, translation
 from moldau.broker.zookeeper.batch import FULL
@@ -260,7 +260,7 @@ class Receiving:
                 await self._plane.feed(translation.with_epochs(self._node.metadata.image, epochs))
                 if not self._blind:
                     break
-            await pause(self._node.world.tasks, RETRY_MS)
+            await sleep(self._node.world.tasks, RETRY_MS)
         self._looking = False
 
     async def _apply(self, request: Request, records: list[Any]) -> Code | None:

@@ -11,8 +11,8 @@ import contextlib
 import logging
 from typing import Any
 
-from moldau.broker.asking import pause
 from moldau.broker.lifecycle import RegistrationRefused
+from moldau.broker.loop import sleep
 from moldau.broker.refused import is_refused, reaches_us
 from moldau.broker.zookeeper.folders import make_folders
 from moldau.ports.zookeeper import BadVersion, NoAuth, NodeExists, NoNode, Stat
@@ -111,4 +111,4 @@ async def _make_way(node: Any, zk: Any, found: tuple[str, bytes, Stat], deadline
             " give this node another id"
         )
     log.info("broker %d is registered at %s, where it does not answer; waiting for its session to expire", id, where)
-    await pause(node.world.tasks, RETRY_MS)
+    await sleep(node.world.tasks, RETRY_MS)

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from moldau.broker.asking import pause
+from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.folders import make_folders
 from moldau.controller import asks
 from moldau.image import Image
@@ -164,7 +164,7 @@ class ZnodeSettings:
             except BadZnode as error:
                 log.warning("a note is not understood: %s", error)
         while self._plane.office_epoch is not None and not self._plane.writer.idle:
-            await pause(self._node.world.tasks, 2)  # most notes at the controller are its own, told by what it commits
+            await sleep(self._node.world.tasks, 2)  # most notes at the controller are its own, told by what it commits
         await self._take(await self._read(list(entities)))
         if self._plane.office_epoch is not None:
             self._node.world.tasks.spawn(self._sweep(all_paths), "removal of old notes")
@@ -210,7 +210,7 @@ class ZnodeSettings:
             self._node.office.tell(asks.AdoptConfigs(records=tuple(records)))
 
     async def _sweep(self, notes: Sequence[str]) -> None:
-        await pause(self._node.world.tasks, KEPT_MS)
+        await sleep(self._node.world.tasks, KEPT_MS)
         for note in notes:
             if self._plane.office_epoch is None:
                 return

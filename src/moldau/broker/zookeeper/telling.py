@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from moldau.broker.asking import turn
+from moldau.broker.loop import yield_to_loop
 from moldau.ports import PlaneEvents
 
 
@@ -25,7 +25,7 @@ class Telling:
     async def free(self) -> None:
         """Wait until nothing is under way: what the caller works out next holds until it tells it."""
         while self._rest is not None:
-            await turn(self._tasks)
+            await yield_to_loop(self._tasks)
 
     async def committed(self, records: Sequence[Any], offset: int, epoch: int) -> None:
         """Tell of a batch; returns when all of it is carried out. Begins at once, so be ``free``."""
@@ -33,7 +33,7 @@ class Telling:
         rest = self._rest = self._carry_out(records, offset, epoch)
         try:
             for _ in rest:
-                await turn(self._tasks)
+                await yield_to_loop(self._tasks)
                 if self._rest is not rest:
                     return
             self._rest = None

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
-from moldau.broker.asking import pause
+from moldau.broker.loop import sleep
 from moldau.broker.refused import is_refused
 from moldau.broker.zookeeper.admin_znodes import AdminZnodes
 from moldau.broker.zookeeper.directories import Directories
@@ -187,7 +187,7 @@ class Watching:
         self._leave_alone(paths.TOPICS, [name for name in there if not is_topic_name(name)])
         names = {name for name in there if is_topic_name(name)}
         while not self._plane.writer.idle:
-            await pause(self._node.world.tasks, 2)  # what this controller made itself is no news
+            await sleep(self._node.world.tasks, 2)  # what this controller made itself is no news
         await self._watch_topics(sorted(names - self._watched))
         image = self._node.metadata.image
         self._touched &= names

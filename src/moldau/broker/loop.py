@@ -1,0 +1,103 @@
+"""Sleep on a node's clock, and work in slices between which the event loop turns.
+
+Everything here takes ``Tasks``, the port of the loop, so that simulated time passes for it as real time does. Long work
+is a generator that yields where the loop should turn. Imports nothing of the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Generator
+from typing import TypeVar
+
+from moldau.ports import Clock, Tasks
+
+T = TypeVar("T")
+
+TURN_MS = 5
+"""Work that has gone on for so long in one turn of the loop goes on in the next one."""
+
+
+async def sleep(tasks: Tasks, wait_ms: float) -> None:
+    """Wait on the node's own clock."""
+    waited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    timer = tasks.call_later(wait_ms, lambda: None if waited.done() else waited.set_result(None))
+    try:
+        await waited
+    finally:
+        timer.cancel()
+
+
+async def yield_to_loop(tasks: Tasks) -> None:
+    """Let the loop turn once, for everybody else."""
+    turned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    tasks.call_soon(lambda: None if turned.done() else turned.set_result(None))
+    await turned
+
+
+async def run_in_slices(tasks: Tasks, work: Generator[None, None, T]) -> T:
+    """What ``work`` returns; the loop turns where it pauses."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        await yield_to_loop(tasks)
+
+
+class Pace:
+    """Counts work, and says when the loop should turn. With a clock, time counts too: what a call to the file system
+    takes is not known beforehand."""
+
+    __slots__ = ("_began_ms", "_clock", "_done", "step")
+
+    def __init__(self, step: int, clock: Clock | None = None) -> None:
+        self.step = step
+        self._clock = clock
+        self._began_ms = -1
+        self._done = 0
+
+    def spent(self, count: int) -> bool:
+        """``count`` more is done; whether that is enough for one turn."""
+        self._done += count
+        if self._done < self.step and not (self._clock is not None and self._took_long(self._clock.monotonic_ms())):
+            return False
+        self._done, self._began_ms = 0, -1
+        return True
+
+    def _took_long(self, now_ms: int) -> bool:
+        """Whether this turn's work goes on for so long already; its first piece, which began it, is not counted."""
+        if self._began_ms < 0:
+            self._began_ms = now_ms
+        return now_ms - self._began_ms >= TURN_MS
+
+
+def at_once_or_in_slices(tasks: Tasks, work: Generator[None, None, T]) -> T | Awaitable[T]:
+    """What ``work`` returns, when it never pauses; else an awaitable of it."""
+    try:
+        next(work)
+    except StopIteration as end:
+        found: T = end.value
+        return found
+    return _in_later_slices(tasks, work)
+
+
+async def _in_later_slices(tasks: Tasks, work: Generator[None, None, T]) -> T:
+    await yield_to_loop(tasks)
+    return await run_in_slices(tasks, work)
+
+
+def at_once(work: Generator[None, None, T], is_short: bool) -> T | Generator[None, None, T]:
+    """What the work returns, without pauses, if it is short; else the work itself, for whoever lets the loop turn."""
+    return finished(work) if is_short else work
+
+
+def finished(work: Generator[None, None, T]) -> T:
+    """What the work returns, without pauses."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found
