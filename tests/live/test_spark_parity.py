@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import threading
 from pathlib import Path
 
 import pytest
@@ -52,22 +51,26 @@ def test_every_option_means_the_same_or_differs_for_a_reason_that_is_given(syste
 
 
 @pytest.mark.timeout(600)
-def test_sparks_own_connector_reads_and_writes_on_while_a_broker_is_killed() -> None:
-    """Its stream from one topic into another, at least once, with a kill -9 of the leader of its partitions."""
-    with MoldauPeer(nodes=3) as peer:
+def test_sparks_own_connector_reads_and_writes_on_while_a_broker_is_killed(tmp_path: Path) -> None:
+    """Its stream from one topic into another, at least once, with a kill -9 of the leader of its partitions.
+
+    What the program says goes to files: of two readers of a pipe each has a part of it.
+    """
+    said, errors = tmp_path / "said", tmp_path / "errors"
+    with MoldauPeer(nodes=3) as peer, said.open("wb") as out, errors.open("wb") as err:
         create_topic(peer.bootstrap_servers, "killed-in", 3)
         create_topic(peer.bootstrap_servers, "killed-out", 3)
         command = program("tests.parity.killed", peer.bootstrap_servers)
-        running = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment()
-        )
-        said: list[str] = []
-        assert running.stdout is not None
-        out = running.stdout
-        reading = threading.Thread(target=lambda: said.extend(line.strip() for line in out), daemon=True)
-        reading.start()
-        wait_until(lambda: "half" in said or running.poll() is not None, "half of the records were written", 240)
-        peer.kill(1)
-        _, errors = running.communicate(timeout=300)
-        reading.join(60)
-    assert "equal" in said, (said[-5:], errors[-4000:])
+        running = subprocess.Popen(command, stdout=out, stderr=err, cwd=ROOT, env=environment())
+        try:
+            wait_until(
+                lambda: "half" in said.read_text() or running.poll() is not None,
+                "half of the records were written",
+                240,
+            )
+            peer.kill(1)
+            running.wait(300)
+        finally:
+            running.kill()
+            running.wait()
+    assert "equal" in said.read_text().split(), (said.read_text(), errors.read_text()[-4000:])

@@ -12,8 +12,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from moldau.spark import session
-from moldau.spark.tables import LedgerError, Table, TableError
+from moldau.spark.tables import BatchKey, LedgerError, Table, TableError
 from moldau.spark.tables.files import DataFile, Layout, write_files
+from moldau.spark.tables.routing import Tables
 from moldau.spark.tables.stores import Store
 
 BATCH = 20
@@ -132,8 +133,6 @@ def test_an_executors_folder_that_the_driver_does_not_see_loses_nothing_silently
 def test_timestamps_as_partitions_need_a_session_in_utc_and_files_by_arrow_hold_all_columns(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from moldau.spark.tables import BatchKey
-
     rows = spark.range(100).selectExpr("id AS n", "id % 3 AS third", "timestamp '2026-11-22 12:00:00' AS at")
     with pytest.raises(TableError, match="time zone Europe/Prague"):
         Table(tmp_path / "a", partition_by=["at"]).append(rows, BatchKey("q", 0))
@@ -147,3 +146,36 @@ def test_timestamps_as_partitions_need_a_session_in_utc_and_files_by_arrow_hold_
     with pytest.raises(LedgerError):
         table.append(rows, BatchKey("r", 0))
     assert sorted(table.read()["n"].to_pylist()) == list(range(100))
+
+
+def test_a_routed_table_that_vanished_is_refused_until_somebody_says_that_it_is_new(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Topic b has records before the query began and none in its first batch; c's are all dropped by the query."""
+
+    def key(batch: int, a: int, b: int, c: int) -> BatchKey:
+        before, after = ((place(a - 1, b - 1, c - 1),), (place(a, b, c),))
+        return BatchKey("q", batch, before, after)
+
+    def place(a: int, b: int, c: int) -> str:
+        return json.dumps({"a": {"0": a}, "b": {"0": b}, "c": {"0": c}})
+
+    def rows(*topics: str) -> DataFrame:
+        return spark.createDataFrame([(topic, index) for index, topic in enumerate(topics)], "topic string, n int")
+
+    where = str(tmp_path / "{topic}")
+    unmoved = BatchKey("q", 0, (place(0, 9, 0),), (place(1, 9, 1),))
+    assert set(Tables(where).append(rows("a"), unmoved)) == {"a", "b", "c"}
+    assert Tables(where).append(rows("a", "b"), key(1, 2, 10, 2))["b"].rows == 1
+    shutil.rmtree(tmp_path / "b")
+    with pytest.raises(LedgerError, match=r"/b: batch 2 of query q is not the query's first.*was it removed"):
+        Tables(where).append(rows("a", "b", "c"), key(2, 3, 11, 3))
+    late = Tables(where, begins_late=True).append(rows("a", "b", "c"), key(2, 3, 11, 3))
+    assert {topic: (each.rows, each.skipped) for topic, each in late.items()} == {
+        "a": (0, True), "b": (1, False), "c": (1, False),
+    }  # fmt: skip
+    running = Tables(where)
+    running.append(rows("a", "b", "c"), key(3, 4, 12, 4))
+    shutil.rmtree(tmp_path / "c")
+    with pytest.raises(LedgerError, match="/c: batch 4 of query q is not the query's first"):
+        running.append(rows("c"), key(4, 5, 13, 5))

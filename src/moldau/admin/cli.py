@@ -32,6 +32,7 @@ COMMANDS = {
     "replica": ("moldau.admin.replica:replica", "Look whether replicas hold the same, byte for byte."),
     "log": ("moldau.admin.log:log", "Merge state-change logs; tell who led a partition when, and why."),
     "migrate": ("moldau.admin.migrate:migrate", "Move a cluster from ZooKeeper to the quorum's plane, or back."),
+    "spark": ("moldau.admin.spark:spark", "Look at tables that Spark streams fill; say who may go on from where."),
     "install-scripts": (
         "moldau.admin.classic.install:install_scripts",
         "Write kafka-topics.sh and so on to a folder.",

@@ -10,7 +10,7 @@ import pytest
 from moldau.spark.rows import unused_name
 from moldau.spark.tables import BatchKey, LedgerError, TableError
 from moldau.spark.tables.ledger import judge, next_entry
-from moldau.spark.tables.routing import Tables, moved, narrowed
+from moldau.spark.tables.routing import Tables, is_read, moved, narrowed, started
 from moldau.spark.tables.upsert import Upserts
 
 
@@ -32,6 +32,15 @@ def test_a_topics_table_follows_that_topics_offsets_alone():
     with pytest.raises(LedgerError, match="leaves a gap"):
         judge("a", line, narrowed(BatchKey("q", 4, place(a=11), place(a=12)), "a"))
     assert narrowed(second, "c").start is None  # new in this batch
+
+
+def test_a_topics_table_begins_with_the_first_batch_that_knows_of_records_of_it():
+    first = BatchKey("q", 0, place(a=0, b=3, c=0), place(a=5, b=3, c=0))
+    second = BatchKey("q", 1, place(a=5, b=3, c=0), place(a=5, b=4, c=2, d=7, e=0))
+    assert [started(each) for each in (first, second)] == [{"a", "b"}, {"d"}]
+    before = {topic: is_read(narrowed(second, topic).start) for topic in "abcde"}
+    assert before == {"a": True, "b": True, "c": False, "d": False, "e": False}
+    assert started(BatchKey("q", 4)) == started(BatchKey("q", 4, ('{"logOffset":3}',), ('{"logOffset":4}',))) == set()
 
 
 def test_no_folder_is_made_for_what_is_no_topics_name(tmp_path):

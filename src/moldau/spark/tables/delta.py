@@ -197,6 +197,22 @@ class DeltaFormat:
 
     def rewind(self, pipeline: str, batch_id: int) -> Entry:
         """Take the table back to the end of a batch, by a restore; the line of that batch. LedgerError without it."""
+        table, version, entry = self._version_of(pipeline, batch_id)
+        sequence = table.transaction_version(f"moldau:{pipeline}")
+        if version != table.version():  # delta-rs restores no table to where it is
+            table.restore(version)
+            table.update_incremental()
+        self._last.clear()
+        return _renumbered(entry, int(sequence or entry.sequence))
+
+    def rows_at(self, pipeline: str, batch_id: int) -> int:
+        """How many rows ``rewind`` would leave; LedgerError where it would refuse."""
+        _, version, _ = self._version_of(pipeline, batch_id)
+        options = self.store.options or None
+        return int(DeltaTable(self.store.uri, version=version, storage_options=options).count())
+
+    def _version_of(self, pipeline: str, batch_id: int) -> tuple[DeltaTable, int, Entry]:
+        """The table, its version at the end of a batch, and the batch's line."""
         table = self._open()
         later: list[Entry] = []
         for commit in [] if table is None else table.history():
@@ -206,12 +222,7 @@ class DeltaFormat:
             if entry is not None and entry.batch_id == batch_id and entry.what == "batch":
                 assert table is not None, "it has a history"
                 refuse_rewind(str(self.store), entry, later)
-                sequence = table.transaction_version(f"moldau:{pipeline}")
-                if commit["version"] != table.version():  # delta-rs restores no table to where it is
-                    table.restore(commit["version"])
-                    table.update_incremental()
-                self._last.clear()
-                return _renumbered(entry, int(sequence or entry.sequence))
+                return table, int(commit["version"]), entry
         raise LedgerError(f"{self.store}: batch {batch_id} of pipeline {pipeline!r} is not in the table's log any more")
 
     def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
@@ -248,6 +259,10 @@ class DeltaFormat:
         return table.to_pyarrow_table()
 
     def _open(self) -> DeltaTable | None:
+        """The table as it is now, None when there is none or it was removed since it was opened."""
+        if self._table is not None and self._is_gone(self._table):
+            self._table = None
+            self._last.clear()
         if self._table is None:
             try:
                 self._table = DeltaTable(self.store.uri, storage_options=self.store.options or None)
@@ -256,6 +271,12 @@ class DeltaFormat:
         else:
             self._table.update_incremental()
         return self._table
+
+    def _is_gone(self, table: DeltaTable) -> bool:
+        """Whether the newest commit is no file any more, and there is no table: a commit alone may be expired."""
+        if self.store.size(f"_delta_log/{table.version():020d}.json") is not None:
+            return False
+        return not DeltaTable.is_deltatable(self.store.uri, self.store.options or None)
 
 
 _KEEP_LOGS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)

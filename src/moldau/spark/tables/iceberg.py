@@ -143,6 +143,20 @@ class IcebergFormat:
 
     def rewind(self, pipeline: str, batch_id: int) -> Entry:
         """Take the table back to the snapshot of a batch; the batch's line. LedgerError when it was expired."""
+        table, snapshot_id, entry = self._snapshot_of(pipeline, batch_id)
+        now = self.last(pipeline, "")
+        table.manage_snapshots().rollback_to_snapshot(snapshot_id).commit()
+        table.refresh()
+        number = entry.sequence if now is None else now.sequence
+        return Entry(pipeline, number, entry.query_id, batch_id, entry.start, entry.end, entry.rows)
+
+    def rows_at(self, pipeline: str, batch_id: int) -> int:
+        """How many rows ``rewind`` would leave; LedgerError where it would refuse."""
+        table, snapshot_id, _ = self._snapshot_of(pipeline, batch_id)
+        return int(table.scan(snapshot_id=snapshot_id).count())
+
+    def _snapshot_of(self, pipeline: str, batch_id: int) -> tuple[IcebergTable, int, Entry]:
+        """The table, its snapshot at the end of a batch, and the batch's line."""
         table = self._open()
         later: list[Entry] = []
         for snapshot in reversed([] if table is None else table.snapshots()):
@@ -154,11 +168,7 @@ class IcebergFormat:
             if entry.what != "batch":
                 continue
             refuse_rewind(self.name, entry, later)
-            now = self.last(pipeline, "")
-            table.manage_snapshots().rollback_to_snapshot(snapshot.snapshot_id).commit()
-            table.refresh()
-            number = entry.sequence if now is None else now.sequence
-            return Entry(pipeline, number, entry.query_id, batch_id, entry.start, entry.end, entry.rows)
+            return table, snapshot.snapshot_id, entry
         raise LedgerError(f"{self.name}: batch {batch_id} of pipeline {pipeline!r} is in no snapshot any more")
 
     def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
@@ -198,6 +208,22 @@ class IcebergFormat:
         else:
             self._table.refresh()
         return self._table
+
+
+def of_catalog(catalog: str, name: str, storage_options: Mapping[str, str] | None = None) -> IcebergFormat:
+    """The table of this name in a catalog of .pyiceberg.yaml or the environment. TableError when it is not there."""
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        opened = load_catalog(catalog)
+    except ValueError as error:
+        raise TableError(f"catalog {catalog} cannot be opened: {error}") from error
+    try:
+        location = opened.load_table(name).location()
+    except NoSuchTableError:
+        raise TableError(f"{name} is no table of catalog {catalog}") from None
+    return IcebergFormat(opened, name, location=location, storage_options=storage_options)
 
 
 def _is_lacking(kind: pa.DataType) -> bool:

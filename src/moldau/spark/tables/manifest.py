@@ -92,6 +92,18 @@ class ParquetFormat:
 
     def rewind(self, pipeline: str, batch_id: int) -> Entry:
         """Take back every version after a batch's, by a version that removes what they added; the batch's line."""
+        newest, number, entry = self._version_of(pipeline, batch_id)
+        self._take_back(newest, number)
+        kept = Entry.from_json(newest.lines[pipeline])
+        return Entry(pipeline, kept.sequence, entry.query_id, batch_id, entry.start, entry.end, entry.rows)
+
+    def rows_at(self, pipeline: str, batch_id: int) -> int:
+        """How many rows ``rewind`` would leave; LedgerError where it would refuse."""
+        _, number, _ = self._version_of(pipeline, batch_id)
+        return sum(each.rows for each in self.files(up_to=number))
+
+    def _version_of(self, pipeline: str, batch_id: int) -> tuple[Version, int, Entry]:
+        """The newest version, the number of the version at the end of a batch, and the batch's line."""
         newest = self._look()
         later: set[str] = set()
         for number in range(newest.number if newest is not None else -1, -1, -1):
@@ -104,9 +116,7 @@ class ParquetFormat:
                 assert newest is not None, "it has versions"
                 since = later - {*version.lines.values()}
                 refuse_rewind(str(self.store), entry, [Entry.from_json(each) for each in since])
-                self._take_back(newest, number)
-                kept = Entry.from_json(newest.lines[pipeline])
-                return Entry(pipeline, kept.sequence, entry.query_id, batch_id, entry.start, entry.end, entry.rows)
+                return newest, number, entry
             later.update(version.lines.values())
         raise LedgerError(f"{self.store}: batch {batch_id} of pipeline {pipeline!r} is not in the table's log any more")
 

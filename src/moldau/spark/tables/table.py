@@ -63,6 +63,8 @@ class Format(Protocol):
 
     def rewind(self, pipeline: str, batch_id: int) -> Entry: ...
 
+    def rows_at(self, pipeline: str, batch_id: int) -> int: ...
+
     def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]: ...
 
     def count(self) -> int: ...
@@ -167,13 +169,18 @@ class Table:
         For a stream whose checkpoint was lost: start it with a new checkpoint and ``startingOffsets`` =
         ``table.positions()``.
         """
-        end: Offsets | None = None if positions is None else (positions,)
-        if end is not None and not are_positions(end):
+        if positions is None:
+            return self._mark("adopt", None)
+        self.check_positions(positions)
+        return self._mark("adopt", (positions,))
+
+    def check_positions(self, positions: str) -> None:
+        """LedgerError when these are not positions that ``adopt`` takes."""
+        if not are_positions((positions,)):
             raise LedgerError(
                 f"{self.store}: positions {positions!r} are not where a table can end: give the offset of the next "
                 'record of each partition, as {"topic": {"0": 23}}'
             )
-        return self._mark("adopt", end)
 
     def reset(self) -> Entry:
         """Take whatever query and batch comes next: for doubles or a gap that are wanted. Rows are left as they are."""
@@ -184,6 +191,10 @@ class Table:
         entry = self.format.rewind(self.pipeline, batch_id)
         self.format.commit((), marker(entry, "rewind", entry.end))
         return starting_offsets(entry.end)
+
+    def rows_at(self, batch_id: int) -> int:
+        """How many rows ``rewind`` to this batch would leave in the table; LedgerError where it would refuse."""
+        return self.format.rows_at(self.pipeline, batch_id)
 
     def maintain(
         self, *, target_bytes: int = 128 << 20, retention_hours: int = 168, dry_run: bool = False
