@@ -113,8 +113,8 @@ def _wrong(error: Exception) -> str:
 def spread(current: Mapping[TopicPartition, Sequence[int]], racks: Mapping[int, str | None]) -> Plan:
     """The same partitions over the brokers of ``racks`` (id -> rack), evenly, moving as few replicas as that takes.
 
-    Replicas on brokers that stay are kept; a new one goes to the broker that holds least, in a rack that the partition
-    is not in yet where there is one. Then full brokers give to empty ones, and every broker is the first replica of
+    Replicas on brokers that stay are kept; a new one goes to the broker that holds least, in the rack that
+    holds fewest of the partition. Then full brokers give to empty ones, and every broker is the first replica of
     about as many. ValueError when a partition has more replicas than there are brokers.
     """
     held = dict.fromkeys(sorted(racks), 0)
@@ -135,16 +135,17 @@ def spread(current: Mapping[TopicPartition, Sequence[int]], racks: Mapping[int, 
 
 
 def _emptiest(held: Mapping[int, int], racks: Mapping[int, str | None], taken: Collection[int]) -> int:
-    used = {racks[replica] for replica in taken}
-    return min((b for b in held if b not in taken), key=lambda b: (racks[b] in used, held[b], b))
+    used = [racks[replica] for replica in taken]
+    return min((b for b in held if b not in taken), key=lambda b: (used.count(racks[b]), held[b], b))
 
 
 def _level(plan: Plan, held: dict[int, int], racks: Mapping[int, str | None]) -> None:
-    """Move single replicas from the fullest to emptier brokers while that evens them out and costs no rack."""
+    """Move single replicas from the fullest to emptier brokers while that evens them out and crowds no rack."""
     for replicas in plan.values():
         for at, full in enumerate(replicas):
-            others = {racks[r] for r in replicas if r != full}
-            takers = [b for b in held if b not in replicas and (racks[b] not in others or racks[full] in others)]
+            others = [racks[r] for r in replicas if r != full]
+            left = others.count(racks[full])
+            takers = [b for b in held if b not in replicas and others.count(racks[b]) <= left]
             empty = min(takers, key=lambda b: (held[b], b), default=full)
             if held[full] - held[empty] >= 2:
                 replicas[at] = empty

@@ -29,12 +29,14 @@ class Drawn(NamedTuple):
 
 
 @st.composite
-def clusters(draw: st.DrawFn, partitions: int = 20, brokers: int = 7, dead: bool = True, racks: int = 3) -> Drawn:
+def clusters(
+    draw: st.DrawFn, partitions: int = 20, brokers: int = 7, dead: bool = True, racks: int = 3, factor: int = 3
+) -> Drawn:
     live = draw(st.lists(st.integers(0, 9), min_size=2, max_size=brokers, unique=True))
     names = [None] if racks == 0 else [chr(97 + n) for n in range(racks)]
     where = {broker: draw(st.sampled_from(names)) for broker in live}
     holders = st.sampled_from([*live, *((11, 12) if dead else ())])
-    replicas = st.lists(holders, min_size=1, max_size=min(3, len(live)), unique=True)
+    replicas = st.lists(holders, min_size=1, max_size=min(factor, len(live)), unique=True)
     today = draw(st.lists(replicas, min_size=1, max_size=partitions))
     sizes = draw(st.lists(st.integers(0, 1000), min_size=len(today), max_size=len(today)))
     return Drawn({at(n): held for n, held in enumerate(today)}, dict(where), {at(n): s for n, s in enumerate(sizes)})
@@ -194,15 +196,57 @@ def test_no_assignment_is_as_even_with_fewer_moves(drawn: Drawn) -> None:
     assert (unevenness(plan, brokers), moves(today, plan)) == best
 
 
+def crowding(replicas: Iterable[int], racks: Mapping[int, str | None]) -> int:
+    """The smaller, the fewer replicas are lost with one rack, and the more racks there are with one."""
+    return sum(count**2 for count in Counter(racks.get(r) for r in replicas).values())
+
+
 @settings(max_examples=80, deadline=None)
 @given(clusters(partitions=4, brokers=4, dead=False, racks=2))
-def test_with_racks_none_that_costs_no_rack_is_more_even(drawn: Drawn) -> None:
+def test_no_assignment_that_crowds_no_rack_is_as_even_with_fewer_moves(drawn: Drawn) -> None:
+    """Against all assignments there are that leave every partition spread over racks as well as it is."""
     today, racks, _ = drawn
     plan, brokers = evened_out(today, racks), sorted(racks)
-    assert all(width(plan[p], racks) >= width(today[p], racks) for p in today)
-    assert unevenness(plan, brokers) <= unevenness(today, brokers)
-    if unevenness(plan, brokers) == unevenness(today, brokers):
-        assert plan == today, "what evens out nothing is not moved"
+    allowed = [
+        other
+        for other in assignments(today, brokers)
+        if all(crowding(other[p], racks) <= crowding(today[p], racks) for p in today)
+    ]
+    assert (unevenness(plan, brokers), moves(today, plan)) == min(
+        (unevenness(other, brokers), moves(today, other)) for other in allowed
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(clusters(partitions=3, brokers=6, dead=False, factor=5))
+def test_racks_are_balanced_as_well_as_they_can_be_with_the_fewest_moves(drawn: Drawn) -> None:
+    """Each partition against all sets of brokers: also where there are more replicas than racks, or small racks."""
+    today, racks, _ = drawn
+    planner = Planner(today, racks)
+    planner.balance(["racks"])
+    for p, replicas in planner.result().items():
+        best = min(
+            (crowding(other, racks), len(set(other) - set(today[p])))
+            for other in itertools.combinations(sorted(racks), len(replicas))
+        )
+        assert (crowding(replicas, racks), len(set(replicas) - set(today[p]))) == best
+
+
+@given(st.data())
+def test_no_rack_gets_more_of_a_partition_than_it_had_unless_no_other_has_a_broker_left(data: st.DataObject) -> None:
+    today, racks, sizes = drawn = data.draw(clusters(dead=False, factor=5))
+    wish, gone = data.draw(wishes(drawn)), data.draw(st.sampled_from(sorted(racks)))
+    planner = Planner(today, racks, sizes)
+    try:
+        (planner.drain([gone]) if data.draw(st.booleans()) else wish(planner))
+    except Impossible:
+        return
+    for p, replicas in planner.result().items():
+        before, after = (Counter(racks[r] for r in held) for held in (today[p], replicas))
+        grown = {rack for rack in after if after[rack] > max(before[rack], 1)}
+        for rack in grown:
+            free = {racks[b] for b in planner.targets if b not in replicas}
+            assert all(after[other] + 1 >= after[rack] for other in free), "another rack had room"
 
 
 @given(clusters(partitions=60, dead=False, racks=0))

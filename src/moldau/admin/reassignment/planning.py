@@ -1,9 +1,10 @@
 """Who should hold what: drain, add and replace brokers, change replication factors, balance. As few moves as will do.
 
 Pure values: no I/O, no randomness. What holds for each plan: replicas stay where they are unless they must go; nobody
-is twice in a partition; new replicas are on live brokers only; a partition is in no fewer racks than before, where a
-rack is left for it; and a plan made of a plan's result moves nothing. Partitions that no live broker holds a
-replica of cannot be copied from anywhere, and stay. Read next: ``levelling.py``, ``summary.py``.
+is twice in a partition; new replicas are on live brokers only; a partition is in no fewer racks than before, and no
+rack holds more of its replicas, where another is left for them; and a plan made of a plan's result moves nothing.
+Partitions that no live broker holds a replica of cannot be copied from anywhere, and stay. Read next:
+``levelling.py``, ``summary.py``.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ class Planner:
             if old in self._now[p]:
                 at = self._now[p].index(old)
                 best = self._best(p, old, first=at == 0)
-                kept = min(self._width(p, old, best), self._width(p, None, None))
-                fits = new not in self._now[p] and self._width(p, old, new) >= kept
+                kept = max(self._crowding(p, old, best), self._crowding(p, None, None))
+                fits = new not in self._now[p] and self._crowding(p, old, new) <= kept
                 self._put(p, at, new if fits else best)
 
     def add(self, brokers: Collection[int]) -> None:
@@ -121,32 +122,41 @@ class Planner:
 
     # ---- racks
 
-    def racks_of(self, replicas: Iterable[int]) -> int:
-        """In how many racks these replicas are; brokers of which no rack is known count as one."""
-        return len({self._racks.get(replica) for replica in replicas})
-
-    def _width(self, p: TopicPartition, old: int | None, new: int | None) -> int:
-        """In how many racks the partition would be."""
-        return self.racks_of([r for r in [*self._now[p], new] if r is not None and r != old])
+    def _crowding(self, p: TopicPartition, old: int | None, new: int | None) -> int:
+        """How far the partition would be from an even spread over racks: the sum of the squares of its numbers of
+        replicas in each. Of as many replicas, the smaller sum is in more racks, or loses fewer of them with one rack.
+        """
+        counts = Counter(self._racks.get(r) for r in [*self._now[p], new] if r is not None and r != old)
+        return sum(count * count for count in counts.values())
 
     def _widen(self) -> None:
-        """Move replicas that share a rack while another is without; as many as are missing, and no more."""
-        racks = {self._racks[broker] for broker in self._targets}
+        """Move replicas from racks that hold two more of a partition than another could; no more than that takes."""
+        room = Counter(self._racks[broker] for broker in self._targets)
         for p in self._sound():
             replicas = self._now[p]
-            while self.racks_of(replicas) < min(len(replicas), len(racks)):
-                doubles = [r for r in replicas if self._width(p, r, None) == self.racks_of(replicas)]
-                old = max(doubles, key=lambda r: (self._first[p].count(r) == 0, r != replicas[0], self._held[r], -r))
+            while crowded := self._crowded(replicas, room):
+                old = max(crowded, key=lambda r: (self._first[p].count(r) == 0, r != replicas[0], self._held[r], -r))
                 self._put(p, replicas.index(old), self._best(p, old, first=old == replicas[0]))
+
+    def _crowded(self, replicas: Sequence[int], room: Mapping[str | None, int]) -> list[int]:
+        """Those in the rack that holds most of these replicas, if another has room for one and holds two less."""
+        counts = Counter(self._racks[r] for r in replicas)
+        fullest = max(counts, key=lambda rack: (counts[rack], rack or ""), default=None)
+        if counts[fullest] < 2:
+            return []
+        taken = Counter(self._racks[r] for r in replicas if r in self._targets)
+        least = min((counts[rack] for rack in room if room[rack] > taken[rack]), default=counts[fullest])
+        return [r for r in replicas if self._racks[r] == fullest] if counts[fullest] - least >= 2 else []
 
     # ---- moves
 
     def takers(self, p: TopicPartition, giver: int) -> list[int]:
-        """Who may take a replica from ``giver`` without the partition's losing a rack."""
+        """Who may take a replica from ``giver`` without making the partition's spread over racks worse."""
         replicas = self._now[p]
-        others = {self._racks.get(r) for r in replicas if r != giver}
-        enough = len(others) >= self.racks_of(replicas)
-        return [b for b in self._takers if b not in replicas and (enough or self._racks[b] not in others)]
+        others = [self._racks.get(r) for r in replicas if r != giver]
+        left = others.count(self._racks.get(giver))
+        full = {rack for rack in others if others.count(rack) > left}
+        return [b for b in self._takers if b not in replicas and self._racks[b] not in full]
 
     def holders(self, p: TopicPartition) -> list[int]:
         return self._now[p]
@@ -171,18 +181,19 @@ class Planner:
         return [p for p in self._movable if all(r in self._racks for r in self._now[p])]
 
     def _best(self, p: TopicPartition, leaving: int | None, *, first: bool) -> int:
-        """Who should hold a replica instead of ``leaving``: most racks, then fewest replicas, then fewest leads."""
+        """Who should hold a replica instead of ``leaving``: the best rack, fewest replicas, fewest leads."""
         able = [b for b in self._targets if b not in self._now[p]]
         if not able:
             count = len(self._now[p])
             raise Impossible(f"{p} has {count} replicas, and there are {len(self._targets)} brokers to hold them")
-        return min(able, key=lambda b: (-self._width(p, leaving, b), self._held[b], first and self._leads[b], b))
+        others = Counter(self._racks.get(r) for r in self._now[p] if r != leaving)
+        return min(able, key=lambda b: (others[self._racks[b]], self._held[b], first and self._leads[b], b))
 
     def _least_needed(self, p: TopicPartition) -> int:
         """Which replica the partition can spare: a dead one, one that shares its rack, one of a full broker."""
         first = next(r for r in self._now[p] if r in self._racks)
         spare = [r for r in self._now[p] if r != first]
-        return min(spare, key=lambda r: (r in self._racks, -self._width(p, r, None), -self._held.get(r, 0), r))
+        return min(spare, key=lambda r: (r in self._racks, self._crowding(p, r, None), -self._held.get(r, 0), r))
 
     def _put(self, p: TopicPartition, at: int, broker: int | None) -> None:
         """Put a broker in a partition's list of replicas, instead of the one at that place or at its end."""
