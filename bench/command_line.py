@@ -11,14 +11,17 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from bench.cells import FULL, Row, Stand
 from bench.systems import SYSTEMS, java_command
 from moldau.client import admin
 from moldau.client.admin import NewTopic
 from moldau.client.sync import Cluster
+from moldau.cluster.cluster import Cluster as Local
 
 TOPICS, PARTITIONS = 10, 1_000
 TRIES = 5
@@ -36,10 +39,18 @@ def cli_cell(stand: Stand) -> Iterator[Row]:
                     raise RuntimeError(f"{wish.name}: {made[wish.name]}")
             _wait_for_leaders(cluster, topics)
         for what, command in _commands(stand.system, peer.bootstrap_servers).items():
-            for _ in range(TRIES):
-                wall_s, cpu_s = _run(command)
-                yield Row(f"{what}", "s", "lower", wall_s)
-                yield Row(f"{what}, processor time", "s", "lower", cpu_s)
+            yield from _measured(what, command)
+    if stand.system == "moldau":
+        with tempfile.TemporaryDirectory() as folder, Local(1, data=Path(folder) / "cluster") as local:
+            command = [sys.executable, "-m", "moldau", "status", "--data", str(local.folder)]
+            yield from _measured("status of a node on this machine", command)
+
+
+def _measured(what: str, command: Sequence[str]) -> Iterator[Row]:
+    for _ in range(TRIES):
+        wall_s, cpu_s = _run(command)
+        yield Row(f"{what}", "s", "lower", wall_s)
+        yield Row(f"{what}, processor time", "s", "lower", cpu_s)
 
 
 def _wait_for_leaders(cluster: Cluster, topics: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -28,6 +29,10 @@ SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer,
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "of_quorum(why): asks what the ZooKeeper plane has not; not collected there")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a shell without job control starts what it puts into the background: commands that a test interrupts
+        # would inherit that, and not hear of it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Spark's JVMs live for seconds here, and the thorough compiler takes two fifths of their processor time.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 

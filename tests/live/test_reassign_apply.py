@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -61,14 +63,16 @@ class Moldau:
         return found
 
 
-def make(cluster: Cluster, name: str, *replicas: list[int], size: int = 400_000) -> None:
+def make(cluster: Cluster, name: str, *replicas: list[int], size: int = 400_000, batches: int = 1) -> None:
+    """A topic with records: of more than one batch, that a throttle does not let through with one fetch."""
     client = cluster.client()
     made = client.run(admin.create_topics(client.client, [NewTopic(name=name, assignment=dict(enumerate(replicas)))]))
     assert made[name].ok, made
     cluster.wait_until_in_sync()
     for number in range(len(replicas)):
-        batch = build([(0, None, bytes(size), ())])
-        assert client.produce(TopicPartition(name, number), batch).code == Code.NONE
+        for _ in range(batches):
+            batch = build([(0, None, bytes(size), ())])
+            assert client.produce(TopicPartition(name, number), batch).code == Code.NONE
 
 
 def replicas(cluster: Cluster, name: str) -> list[list[int]]:
@@ -150,9 +154,9 @@ def test_a_plan_outlives_kill_9_of_its_process_and_of_the_controller(cluster: Cl
 
 @pytest.mark.timeout(240)
 def test_a_plan_pauses_goes_on_and_is_called_off(cluster: Cluster, tmp_path: Path) -> None:
-    make(cluster, "paused", *[[1]] * 6)
+    make(cluster, "paused", *[[1]] * 6, batches=3)
     moldau = Moldau(cluster, write_plan(tmp_path / "plan.json", "paused", *[[2]] * 6))
-    running = moldau.start("apply", "--max-moves", "1", "--throttle", "100kB")
+    running = moldau.start("apply", "--max-moves", "1", "--throttle", "200kB")
     cluster.wait_until(lambda: moldau.status()["counts"]["moving"] > 0, "a move is under way")
     paused = moldau.run("pause")
     assert paused.returncode == 0, paused.stderr
@@ -181,10 +185,7 @@ def test_a_plan_pauses_goes_on_and_is_called_off(cluster: Cluster, tmp_path: Pat
 
 @pytest.mark.timeout(240)
 def test_what_was_called_off_goes_back_to_the_very_order_that_it_had(cluster: Cluster, tmp_path: Path) -> None:
-    make(cluster, "ordered", [2, 1])
-    for _ in range(8):  # more than one fetch takes, which a throttle lets through whole
-        written = cluster.client().produce(TopicPartition("ordered", 0), build([(0, None, bytes(400_000), ())]))
-        assert written.code == Code.NONE
+    make(cluster, "ordered", [2, 1], batches=8)
     moldau = Moldau(cluster, write_plan(tmp_path / "plan.json", "ordered", [1, 4]))
     running = moldau.start("apply", "--throttle", "10kB")
     cluster.wait_until(lambda: moldau.status()["counts"]["moving"] > 0, "a move is under way")
@@ -196,6 +197,33 @@ def test_what_was_called_off_goes_back_to_the_very_order_that_it_had(cluster: Cl
     back = moldau.run("rollback", "--yes")
     assert back.returncode == 0, back.stderr
     cluster.wait_until(lambda: replicas(cluster, "ordered") == [[2, 1]], "its preferred leader is the old one")
+
+
+@pytest.mark.timeout(240)
+def test_the_throttle_of_a_dead_broker_is_taken_away_later_by_the_command_that_is_named(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    make(cluster, "left", [1], batches=8)
+    moldau = Moldau(cluster, write_plan(tmp_path / "plan.json", "left", [3]))
+    running = moldau.start("apply", "--throttle", "10kB")
+    cluster.wait_until(lambda: moldau.status()["counts"]["moving"] > 0, "a move is under way")
+    would = moldau.run("rollback", "--dry-run", "-o", "json")
+    assert [row["would"] for row in json.loads(would.stdout)] == ["be called off, then move back"], would
+    cluster.kill(3)
+    cluster.wait_until(lambda: 3 not in cluster.client().brokers(), "it is known to be dead")
+    off = moldau.run("cancel")
+    running.communicate(timeout=60)
+    assert off.returncode == 0, off.stderr
+    named = re.search(r"broker 3 cannot be asked: .* `moldau (.*)` takes it away", off.stderr)
+    assert named is not None, off.stderr
+    assert moldau.status()["throttled"]
+    cluster.restart(3)
+    cluster.wait_until_in_sync()
+    command = [sys.executable, "-m", "moldau", *shlex.split(named[1])]
+    again = subprocess.run(command, env=moldau.environment, capture_output=True, text=True, check=False)
+    assert again.returncode == 4, "it is not as planned, and nothing moves"
+    wait_until_set(cluster, "left", {})
+    assert not moldau.status()["throttled"]
 
 
 @pytest.mark.timeout(240)
@@ -304,26 +332,36 @@ def examples(noun: str, *verbs: str) -> Iterator[list[str]]:
 def test_the_examples_that_the_help_shows_run(cluster: Cluster, tmp_path: Path) -> None:
     make(cluster, "orders", [1, 2], [2, 3], [3, 1], size=10)
     (tmp_path / "moldau-data").symlink_to(cluster.folder)
+    for id in (1, 2, 3):
+        (tmp_path / f"node-{id}").symlink_to(cluster.node(id).folder)
     (tmp_path / "ssh").write_text(SSH)
     (tmp_path / "moldau").write_text(f'#!/bin/sh\nexec {sys.executable} -m moldau "$@"\n')
     for name in ("ssh", "moldau"):
         (tmp_path / name).chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
 
     def run(line: str) -> None:
         line = line.replace("localhost:9092", cluster.bootstrap_servers)
+        line = line.replace("2026-11-22 10:00:00", time.strftime("%F %T"))
         done = subprocess.run(
             line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, (line, done.stdout, done.stderr)
 
-    for shown in examples("reassign", "plan", "apply", "status"):
-        assert shown
-        write_plan(tmp_path / "plan.json", "orders", [1, 2], [2, 3], [3, 1])
-        run("moldau reassign apply --plan plan.json")
-        for line in shown:
-            run(line)
-        cluster.wait_until_in_sync()
+    for noun, verbs in {
+        "reassign": ("plan", "apply", "status"),
+        "leader": ("elect",),
+        "quorum": (),
+        "replica": (),
+        "log": (),
+    }.items():
+        for shown in examples(noun, *verbs):
+            assert shown, noun
+            write_plan(tmp_path / "plan.json", "orders", [1, 2], [2, 3], [3, 1])
+            run("moldau reassign apply --plan plan.json")
+            for line in shown:
+                run(line + (" --yes" if "unclean" in line else ""))
+            cluster.wait_until_in_sync()
     for shown in examples("broker", "stop", "roll"):
         for line in shown:
             cluster.wait_until_in_sync()
@@ -332,3 +370,16 @@ def test_the_examples_that_the_help_shows_run(cluster: Cluster, tmp_path: Path) 
             run(line + alone)
             if stops:
                 run("moldau broker start 2")
+    run("moldau topic delete orders --yes --wait")
+    for line in in_the_docs():
+        run(line)
+        cluster.wait_until_in_sync()
+
+
+def in_the_docs() -> list[str]:
+    """The command lines of docs/tools.md; of Kafka's console tools other tests run all."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "tools.md").read_text()
+    blocks = "".join(re.findall(r"```\w*\n(.*?)```", text, re.DOTALL))
+    lines = re.findall(r"^(?:\$ )?((?:moldau|~/kafka/bin/)\S* .*?)(?:\s{2,}.*)?$", blocks, re.MULTILINE)
+    assert len(lines) > 6, lines
+    return [re.sub(r"/data/(\d)", r"node-\1/data", line) for line in lines]

@@ -7,7 +7,6 @@ is loaded when a conversation begins. Read next: options.py, output.py, advice.p
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
 
@@ -22,6 +21,7 @@ from moldau.admin.options import default_bootstrap as default_bootstrap
 from moldau.admin.output import note as note
 from moldau.admin.output import show as show
 from moldau.admin.probe import why_not_kafka
+from moldau.admin.waiting import Looks
 
 if TYPE_CHECKING:
     from moldau.admin.client_config import ClientConfig
@@ -153,8 +153,8 @@ def _who_answers(bootstrap: str) -> tuple[tuple[str, int] | None, str]:
     """The first of the servers that answers as a broker; or why none does. Nobody is waited for, in case they start."""
     from moldau.client.client import addresses
 
-    deadline = time.monotonic() + NOBODY_S
-    while True:
+    why = ""
+    for _ in Looks(NOBODY_S):
         why, absent = "", False
         for host, port in addresses(bootstrap):
             try:
@@ -168,6 +168,6 @@ def _who_answers(bootstrap: str) -> tuple[tuple[str, int] | None, str]:
                 why, absent = why or f"{host}:{port} is no address: {error.args[-1]}", True
             except OSError as error:
                 why = why or f"{host}:{port} cannot be reached: {error.strerror or error}"
-        if not absent or time.monotonic() > deadline:
-            return None, why
-        time.sleep(0.1)
+        if not absent:
+            break
+    return None, why

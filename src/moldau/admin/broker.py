@@ -14,14 +14,18 @@ from pathlib import Path
 import click
 
 from moldau.admin.asking import IN_PROGRESS, note
+from moldau.admin.completing import brokers as complete_brokers
 from moldau.admin.foreign_nodes import reasons_against, roll_foreign, stop_foreign
 from moldau.admin.main import fail
-from moldau.admin.rolling import Progress, listed, safe_order
+from moldau.admin.options import DRY_RUN
+from moldau.admin.output import say
+from moldau.admin.progress import Progress
+from moldau.admin.rolling import Rolled, listed, safe_order, tell_order
 from moldau.admin.up import DATA, found
+from moldau.admin.waiting import Looks
 from moldau.cluster.cluster import Cluster, ClusterError
 from moldau.cluster.nodes import is_alive, send, wait_gone
 
-LOOK_S = 0.1
 FOLDER = click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="The folder.")
 PATIENCE = click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait for each.")
 FOREIGN = click.option(
@@ -41,7 +45,7 @@ def broker() -> None:
 
 
 @broker.command()
-@click.argument("id", type=int)
+@click.argument("id", type=int, shell_complete=complete_brokers)
 @FOLDER
 @FOREIGN
 @PATIENCE
@@ -87,15 +91,19 @@ def stop(
 
 
 @broker.command()
-@click.argument("id", type=int)
+@click.argument("id", type=int, shell_complete=complete_brokers)
 @FOLDER
-def start(id: int, data: Path) -> None:
+@DRY_RUN
+def start(id: int, data: Path, dry_run: bool) -> None:
     """Start a stopped node again, and wait until it serves."""
     cluster = found(data)
     if id not in _ids(cluster):
         fail(f"no node {id}: this cluster has {', '.join(map(str, _ids(cluster)))}", 2)
     if id in cluster.alive():
         print(f"node {id} runs.")
+        return
+    if dry_run:
+        print(f"node {id} would be started.")
         return
     _start(cluster, id)
 
@@ -107,9 +115,11 @@ def start(id: int, data: Path) -> None:
 @FORCE
 @click.option("--command", help="What restarts a broker of --bootstrap-server; {host}, {port}, {id} are filled in.")
 @click.option("--state", type=click.Path(dir_okay=False, path_type=Path), help="Where to note how far it is.")
+@DRY_RUN
 def roll(
-    data: Path, bootstrap: str | None, timeout_s: float, force: bool, command: str | None, state: Path | None
-) -> None:
+    data: Path, bootstrap: str | None, timeout_s: float, force: bool, command: str | None, state: Path | None,
+    dry_run: bool,
+) -> None:  # fmt: skip
     """Restart every node in turn, the active controller last; the next one only when all replicas are in sync again.
 
     \b
@@ -126,27 +136,34 @@ def roll(
             fail("what restarts a broker? Say --command, such as 'ssh {host} systemctl restart kafka'", 2)
             raise AssertionError
         where = Path("moldau-roll.json") if state is None else state
-        roll_foreign(bootstrap, command, force=force, timeout_s=timeout_s, state=where)
+        roll_foreign(bootstrap, command, force=force, timeout_s=timeout_s, state=where, dry_run=dry_run)
         return
     if command is not None:
         fail("--command is for brokers of another cluster: name it with --bootstrap-server", 2)
     cluster = found(data)
-    progress = Progress(cluster.folder / "roll.json" if state is None else state, cluster.cluster_id)
-    if progress.done:
-        note(f"going on with the roll; restarted before: {listed(progress.done)}")
-    for id in _order(cluster):
-        if id not in progress.done:
-            _roll_one(cluster, id, timeout_s=timeout_s, force=force)
-            progress.restarted(id)
-    progress.finished()
+    rolled = Rolled(cluster.folder / "roll.json" if state is None else state, cluster.cluster_id)
+    if rolled.done:
+        note(f"going on with the roll; restarted before: {listed(rolled.done)}")
+    order = _order(cluster)
+    if dry_run:
+        tell_order(order, rolled.done, lambda id: _reasons(cluster, id))
+        return
+    with Progress("roll", len(order), lines=False) as progress:
+        for id in order:
+            progress.at(len(rolled.done))
+            if id not in rolled.done:
+                _roll_one(cluster, id, timeout_s=timeout_s, force=force)
+                rolled.restarted(id)
+    rolled.finished()
     print("every node was restarted.")
 
 
 def _roll_one(cluster: Cluster, id: int, *, timeout_s: float, force: bool) -> None:
     if id in cluster.alive():
-        deadline = time.monotonic() + timeout_s
-        while (reasons := _reasons(cluster, id)) and not force and time.monotonic() < deadline:
-            time.sleep(LOOK_S)  # no request tells of a change in what brokers know
+        for _ in Looks(timeout_s):
+            reasons = _reasons(cluster, id)
+            if not reasons or force:
+                break
         for reason in reasons:
             note(reason)
         if reasons and not force:
@@ -193,20 +210,21 @@ def _stop(cluster: Cluster, id: int, timeout_s: float) -> None:
     node = cluster.node(id)
     started = time.monotonic()
     led = _leads(cluster, id)
-    print(f"node {id}: controlled shutdown, {led} partition(s) led", flush=True)
+    say(f"node {id}: controlled shutdown, {led} partition(s) led")
     send(node, signal.SIGTERM)
-    while is_alive(node.pid) and time.monotonic() - started < timeout_s:
+    for _ in Looks(timeout_s):  # the process may be nobody's child here
+        if not is_alive(node.pid):
+            break
         still = _told_leads(cluster, id)
         if still is not None and still != led:
             led = still
-            print(f"node {id}: {led} partition(s) still led", flush=True)
-        time.sleep(LOOK_S)  # the process may be nobody's child here, and no request tells who leads less
+            say(f"node {id}: {led} partition(s) still led")
     if not wait_gone(node, None, 0):
         what = "it waits until others lead them" if led else "it writes its logs to disk"
         note(f"node {id} has not gone after {timeout_s:g} s: {led} partition(s) led, {what}; it goes on by itself")
         raise SystemExit(IN_PROGRESS)
     cluster.spec.save(cluster.folder)
-    print(f"node {id}: stopped after {time.monotonic() - started:.1f} s", flush=True)
+    say(f"node {id}: stopped after {time.monotonic() - started:.1f} s")
 
 
 def _told_leads(cluster: Cluster, id: int) -> int | None:
@@ -223,4 +241,4 @@ def _start(cluster: Cluster, id: int) -> None:
         cluster.restart(id)
     except ClusterError as error:
         fail(str(error))
-    print(f"node {id}: serves after {time.monotonic() - started:.1f} s", flush=True)
+    say(f"node {id}: serves after {time.monotonic() - started:.1f} s")

@@ -58,6 +58,12 @@ def brokers(context: click.Context, parameter: click.Parameter, incomplete: str)
     return _begin(incomplete, _asked(context, _brokers))
 
 
+def broker_lists(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The same with commas between, as --brokers takes them; nobody is named twice."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{id}" for id in brokers(context, parameter, last) if id not in before.split(",")]
+
+
 def topic_keys(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Settings of topics that begin so, with the sign that follows."""
     from moldau.terms.topic_config import TOPIC_KEYS

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 
 from moldau.admin.asking import Talk, note
 from moldau.admin.plans import Directories
+from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.terms import Code, TopicPartition
 
-PAUSE_S = 0.2
 NOT_YET = frozenset({Code.REPLICA_NOT_AVAILABLE, Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION})
 """The broker has no such replica; one that is on its way will be there."""
 
 
 def place(talk: Talk, wanted: Directories, timeout_s: float) -> int:
     """Have replicas put into directories, those that are on their way as soon as they are there; how many were not."""
-    left, deadline, refused = dict(wanted), time.monotonic() + timeout_s, 0
-    while left:
+    left, refused = dict(wanted), 0
+    for _ in Looks(timeout_s):
+        if not left:
+            break
         left, names = ask_once(talk, left)
         for (partition, broker), name in names.items():
             note(f"moldau: {partition} on broker {broker} is not moved to {wanted[partition, broker]}: {name}")
         refused += len(names)
-        if not left or time.monotonic() >= deadline:
-            break
-        time.sleep(PAUSE_S)
     for (partition, broker), path in sorted(left.items()):
         note(f"moldau: {partition} on broker {broker} is not there yet; execute again moves it to {path}")
     return refused + len(left)

@@ -14,14 +14,15 @@ from pathlib import Path
 from moldau.admin.asking import IN_PROGRESS, Talk, note
 from moldau.admin.brokers import active_controller
 from moldau.admin.main import fail
-from moldau.admin.rolling import Progress, filled, listed, run_command, safe_order
+from moldau.admin.output import say
+from moldau.admin.progress import Progress
+from moldau.admin.rolling import Rolled, filled, listed, run_command, safe_order, tell_order
+from moldau.admin.waiting import Looks, came_about
 from moldau.client import admin
 from moldau.client.admin import Resource, ResourceType
 from moldau.client.sync import Cluster, Refused
 from moldau.client.view import Broker, Topic
 from moldau.image.leaving import Stand, hindrances
-
-LOOK_S = 0.2
 
 
 def reasons_against(client: Cluster, id: int) -> list[str]:
@@ -70,40 +71,48 @@ def stop_foreign(
         _wait_until_it_went(talk, id, timeout_s)
 
 
-def roll_foreign(bootstrap: str, command: str, *, force: bool, timeout_s: float, state: Path) -> None:
+def roll_foreign(
+    bootstrap: str, command: str, *, force: bool, timeout_s: float, state: Path, dry_run: bool = False
+) -> None:
     """Restart every broker in turn by a command; the next one only when all replicas are in sync again."""
     with Talk(bootstrap) as talk:
         brokers = talk.cluster.brokers()
-        progress = Progress(state, talk.cluster.cluster_id() or "")
+        rolled = Rolled(state, talk.cluster.cluster_id() or "")
         order = safe_order(brokers, (), active_controller(talk, talk.ask(admin.describe_cluster).controller_id))
-        if progress.done:
-            note(f"going on with the roll of which {state} tells: restarted before: {listed(progress.done)}")
-        for id in order:
-            if id not in progress.done:
-                _restart(talk, brokers[id], command, force=force, timeout_s=timeout_s)
-                progress.restarted(id)
-        progress.finished()
+        if rolled.done:
+            note(f"going on with the roll of which {state} tells: restarted before: {listed(rolled.done)}")
+        if dry_run:
+            tell_order(order, rolled.done, lambda id: reasons_against(talk.cluster, id))
+            return
+        with Progress("roll", len(order), lines=False) as progress:
+            for id in order:
+                progress.at(len(rolled.done))
+                if id not in rolled.done:
+                    _restart(talk, brokers[id], command, force=force, timeout_s=timeout_s)
+                    rolled.restarted(id)
+        rolled.finished()
     print("every broker was restarted.")
 
 
 def _restart(talk: Talk, broker: Broker, command: str, *, force: bool, timeout_s: float) -> None:
     id = broker.node_id
-    deadline = time.monotonic() + timeout_s
-    while (reasons := reasons_against(talk.cluster, id)) and not force and time.monotonic() < deadline:
-        time.sleep(LOOK_S)  # no request tells of a change in what brokers know
+    for _ in Looks(timeout_s):
+        reasons = reasons_against(talk.cluster, id)
+        if not reasons or force:
+            break
     for reason in reasons:
         note(reason)
     if reasons and not force:
         fail(f"the roll ends before broker {id}: partitions would suffer (--force goes on)")
     text = filled(command, id, broker.host, broker.port)
-    print(f"broker {id}: {text}", flush=True)
+    say(f"broker {id}: {text}")
     started = time.monotonic()
     status = run_command(text)
     if status != 0:
         fail(f"the roll ends at broker {id}: `{text}` ended with {status}; the same command goes on with it")
     if not _until(lambda: _is_back(talk, broker), timeout_s):
         fail(f"the roll ends at broker {id}: it is not back, or not in sync, after {timeout_s:g} s", IN_PROGRESS)
-    print(f"broker {id}: back and in sync after {time.monotonic() - started:.1f} s", flush=True)
+    say(f"broker {id}: back and in sync after {time.monotonic() - started:.1f} s")
 
 
 def _is_back(talk: Talk, broker: Broker) -> bool:
@@ -142,12 +151,11 @@ def _broker(talk: Talk, id: int) -> Broker:
 
 def _until(condition: Callable[[], bool], timeout_s: float) -> bool:
     """Whether the condition came about in time; that nobody answers for a while is part of a restart."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
+
+    def holds() -> bool:
         try:
-            if condition():
-                return True
+            return condition()
         except (OSError, Refused):
-            pass
-        time.sleep(LOOK_S)  # no request tells that a broker is back, or knows more
-    return False
+            return False
+
+    return came_about(holds, timeout_s)

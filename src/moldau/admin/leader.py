@@ -6,13 +6,16 @@ the controller gives leads back by itself, docs/controller.md tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import click
 
 from moldau.admin.asking import OUTPUT, SERVERS, Talk, note, show
+from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
+from moldau.admin.options import DRY_RUN, WATCH, YES, confirm
+from moldau.admin.output import watch
 from moldau.client import admin
 from moldau.client.admin import Election
 from moldau.client.view import Topic
@@ -28,20 +31,25 @@ def leader() -> None:
     \b
     moldau leader imbalance
     moldau leader elect --all
-    moldau leader elect --topic orders --partition 3 --type unclean
+    moldau leader elect --topic orders --partition 2 --type unclean
     """
 
 
 @leader.command()
 @SERVERS
 @click.option("--type", "kind", type=click.Choice(["preferred", "unclean"]), default="preferred", show_default=True)
-@click.option("--topic", "topic", help="Elect for this topic's partitions.")
+@click.option("--topic", "topic", shell_complete=complete_topics, help="Elect for this topic's partitions.")
 @click.option("--partition", "numbers", type=click.IntRange(min=0), multiple=True, help="Of them only this; repeat it.")
 @click.option("--all", "everything", is_flag=True, help="Elect wherever it is needed.")
-@click.option("--yes", is_flag=True, help="Do not ask before an unclean election.")
+@DRY_RUN
+@YES
 @OUTPUT
 def elect(bootstrap: str, output: str, kind: str, topic: str | None, **wish: Any) -> None:
-    """Elect leaders: the preferred replica, or (unclean) any that lives, which may LOSE acknowledged records.
+    """Elect leaders: the preferred replica, or (unclean) any that lives, which may LOSE acknowledged records: that is
+    asked about, unless --yes says it beforehand.
+
+    \b
+    moldau leader elect --all --dry-run
 
     Exit 0 when every partition named has the leader asked for, 1 when one could not.
     """
@@ -50,10 +58,15 @@ def elect(bootstrap: str, output: str, kind: str, topic: str | None, **wish: Any
     if wish["numbers"] and topic is None:
         fail("--partition needs --topic", 2)
     unclean = kind == "unclean"
-    if unclean and not wish["yes"]:
-        click.confirm("An unclean election may lose records that were acknowledged. Go on?", abort=True, err=True)
+    if unclean and not wish["dry_run"]:
+        confirm("An unclean election may lose records that were acknowledged. Go on?", wish["yes"])
     with Talk(bootstrap) as talk:
         wanted = None if topic is None else _partitions(talk, topic, wish["numbers"])
+        if wish["dry_run"]:
+            topics = talk.cluster.topics() if topic is None else talk.topics([topic])
+            rows = would_elect(topics, talk.cluster.brokers(), wanted, unclean=unclean)
+            show(rows, output, ("topic", "partition", "result", "leader", "next_leader", "reason"))
+            return
         code, outcomes = talk.ask(admin.elect_leaders, wanted, Election.UNCLEAN if unclean else Election.PREFERRED)
     if code is not Code.NONE:
         fail(code.name)
@@ -71,10 +84,38 @@ def _result(code: Code) -> str:
     return {Code.NONE: "elected", Code.ELECTION_NOT_NEEDED: "not needed"}.get(code, code.name)
 
 
+def would_elect(
+    topics: Mapping[str, Topic], alive: Collection[int], wanted: Collection[TopicPartition] | None, *, unclean: bool
+) -> list[dict[str, Any]]:
+    """What an election would do to these partitions, or to all that need one, as far as the metadata tells."""
+    rows = []
+    for name, topic in sorted(topics.items()):
+        for number, part in sorted(topic.partitions.items()):
+            if wanted is not None and TopicPartition(name, number) not in wanted:
+                continue
+            led = part.leader in alive
+            first = part.replicas[0] if part.replicas else -1
+            takers = [one for one in part.replicas if one in alive] if unclean else [first]
+            needed = not led if unclean else part.leader != first
+            able = bool(takers) and takers[0] in alive and (unclean or first in part.isr)
+            if wanted is None and not needed:
+                continue
+            row: dict[str, Any] = {"topic": name, "partition": number, "leader": part.leader if led else None}
+            rows.append(row)
+            if not needed:
+                row["result"] = "not needed"
+            elif able:
+                row |= {"result": "would be elected", "next_leader": takers[0]}
+            else:
+                why = "no replica lives" if unclean else f"broker {first} is not alive, or not in sync"
+                row |= {"result": "would be refused", "reason": why}
+    return rows
+
+
 def _partitions(talk: Talk, topic: str, numbers: Iterable[int]) -> list[TopicPartition]:
     known = talk.topics([topic]).get(topic)
     if known is None:
-        return list(fail(f"there is no topic {topic}"))
+        known = talk.existing([topic])[topic]
     for number in numbers:
         if number not in known.partitions:
             fail(f"topic {topic} has no partition {number}; it has {len(known.partitions)}")
@@ -84,20 +125,26 @@ def _partitions(talk: Talk, topic: str, numbers: Iterable[int]) -> list[TopicPar
 @leader.command()
 @SERVERS
 @click.option("--limit", default=10.0, show_default=True, help="Per cent that count as too much, as the controller's.")
+@WATCH
 @OUTPUT
-def imbalance(bootstrap: str, limit: float, output: str) -> None:
+def imbalance(bootstrap: str, limit: float, every_s: float | None, output: str) -> None:
     """What share of the partitions that each broker should lead is led by others. Exit 4 when one is above the limit.
 
     The controller itself looks every leader.imbalance.check.interval.seconds and gives leads back above
     leader.imbalance.per.broker.percentage.
     """
-    with Talk(bootstrap) as talk:
-        topics = talk.cluster.topics()
-        rows = imbalances(topics, talk.cluster.brokers())
-    show(rows, output, ("broker", "alive", "replicas", "preferred", "leads", "astray", "imbalance_percent"))
-    orphans = sum(part.leader < 0 for topic in topics.values() for part in topic.partitions.values())
-    if orphans:
-        note(f"{orphans} partitions have no leader.")
+    rows: list[dict[str, Any]] = []
+
+    def look() -> None:
+        with Talk(bootstrap) as talk:
+            topics = talk.cluster.topics()
+            rows[:] = imbalances(topics, talk.cluster.brokers())
+        show(rows, output, ("broker", "alive", "replicas", "preferred", "leads", "astray", "imbalance_percent"))
+        orphans = sum(part.leader < 0 for topic in topics.values() for part in topic.partitions.values())
+        if orphans:
+            note(f"{orphans} partitions have no leader.")
+
+    watch(look, every_s)
     raise SystemExit(4 if any(row["imbalance_percent"] > limit for row in rows) else 0)
 
 

@@ -20,6 +20,7 @@ import click
 from moldau.admin.client_config import BadClientConfig, ClientConfig, read_client_config
 from moldau.admin.main import fail
 from moldau.admin.output import FORMATS, note
+from moldau.admin.waiting import came_about
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -134,11 +135,8 @@ def confirm(question: str, yes: bool) -> None:
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
     """Wait for a condition; ends the command with 3 when it does not hold in time."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            fail(f"not within {timeout_s:g} s: {what}; it goes on by itself", IN_PROGRESS)
-        time.sleep(0.05)  # what is waited for is what other processes do: no request of Kafka's tells of it
+    if not came_about(condition, timeout_s):
+        fail(f"not within {timeout_s:g} s: {what}; it goes on by itself", IN_PROGRESS)
 
 
 def refuse(why: str) -> NoReturn:

@@ -92,7 +92,38 @@ def cell(value: object) -> str:
 
 def note(text: str) -> None:
     """Progress and advice: for people, so not among what a script reads."""
+    take_bar_away()
     print(text, file=sys.stderr, flush=True)
+
+
+def say(text: str) -> None:
+    """A line of an answer that is told as it comes about, while a bar may be drawn."""
+    take_bar_away()
+    print(text, flush=True)
+
+
+_drawn = False  # whether a bar stands in the terminal's last line: there is one terminal, whoever writes to it
+
+
+def draw_bar(line: str) -> None:
+    """Draw a line over the one that was drawn last (``progress.py``), no longer than the terminal is wide."""
+    global _drawn
+    try:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):  # what looks like a terminal, and is none that the system knows
+        width = 80
+    sys.stderr.write(f"\r{line[: width - 1]}\x1b[K")
+    sys.stderr.flush()
+    _drawn = True
+
+
+def take_bar_away() -> None:
+    """Leave the line free on which a bar is drawn, if one is."""
+    global _drawn
+    if _drawn:
+        _drawn = False
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 def is_coloured() -> bool:
@@ -100,8 +131,13 @@ def is_coloured() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+DONE = object()
+"""What ``draw`` returns when there is nothing more to watch."""
+
+
 def watch(draw: Callable[[], object], every_s: float | None) -> None:
-    """Draw once; or, with seconds given, again and again on a cleared screen until Ctrl-C, which ends it well."""
+    """Draw once; or, with seconds given, again and again on a cleared screen until ``DONE``, or Ctrl-C, which ends it
+    well."""
     if every_s is None:
         draw()
         return
@@ -110,8 +146,10 @@ def watch(draw: Callable[[], object], every_s: float | None) -> None:
             if sys.stdout.isatty():
                 sys.stdout.write("\x1b[H\x1b[2J")
                 print(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends")
-            draw()
+            drawn = draw()
             sys.stdout.flush()
+            if drawn is DONE:
+                return
             time.sleep(every_s)
     except KeyboardInterrupt:
         raise SystemExit(0) from None

@@ -21,6 +21,7 @@ from moldau.admin.lazy import Noun
 from moldau.admin.options import OUTPUT, SERVERS, SIZE
 from moldau.admin.output import note, show
 from moldau.admin.produce import ACKS, CODECS
+from moldau.admin.progress import Progress
 from moldau.terms.named import NamedTuple
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from moldau.terms import TopicPartition
 
 PERCENTILES = (50, 90, 99, 99.9, 100)
-PROGRESS_S = 5.0
 POLL_MS = 200
 PATIENCE_S = 30.0
 COUNT = click.option("-n", "--records", "count", type=click.IntRange(min=1), default=100_000, show_default=True)
@@ -143,23 +143,23 @@ async def _send(producer: Producer, topic: str, wish: Writing) -> Measured:
     count, rate, value = wish["count"], wish["rate"], os.urandom(wish["size"])
     parts = len(producer.client.view.topics[topic].partitions)
     watch = _Watch()
-    started = told = time.perf_counter()
-    for number in range(count):
-        now = time.perf_counter()
-        when_due = started + number / rate if rate else now
-        if when_due > now:
-            await asyncio.sleep(when_due - now)
-        elif number % 64 == 0:
-            await asyncio.sleep(0)
-        await producer.room()
-        delivery = producer.send(topic, value, partition=number % parts)
-        delivery.on_done(partial(watch.acknowledged, time.perf_counter(), when_due))
-        if watch.refused is not None:
-            break
-        if time.perf_counter() - told > PROGRESS_S:
-            told = time.perf_counter()
-            note(f"{number + 1} of {count} records, {(number + 1) / (told - started):.0f} a second")
-    await producer.flush()
+    started = time.perf_counter()
+    with Progress("records", count) as progress:
+        for number in range(count):
+            now = time.perf_counter()
+            when_due = started + number / rate if rate else now
+            if when_due > now:
+                await asyncio.sleep(when_due - now)
+            elif number % 64 == 0:
+                await asyncio.sleep(0)
+            await producer.room()
+            delivery = producer.send(topic, value, partition=number % parts)
+            delivery.on_done(partial(watch.acknowledged, time.perf_counter(), when_due))
+            if watch.refused is not None:
+                break
+            if number % 64 == 0 or rate:
+                progress.at(number)
+        await producer.flush()
     await asyncio.sleep(0)  # for what is told last
     if watch.refused is not None:
         refused(f"a record for {topic}", watch.refused.code, watch.refused.message)
@@ -203,13 +203,15 @@ def consume(topic: str, bootstrap: str, count: int, output: str) -> None:
         consumer.assign(dict.fromkeys(talk.partitions(topic), EARLIEST))
         records = size = 0
         started = last = time.perf_counter()
-        while records < count and time.perf_counter() - last < 2.0:
-            for chunk in talk.cluster.run(consumer.poll(POLL_MS)):
-                if chunk.fetched.code is not Code.NONE:
-                    refused(str(chunk.partition), chunk.fetched.code)
-                records += sum(1 for _ in chunk.records())
-                size += len(chunk.fetched.records)
-                last = time.perf_counter()
+        with Progress("records", count) as progress:
+            while records < count and time.perf_counter() - last < 2.0:
+                for chunk in talk.cluster.run(consumer.poll(POLL_MS)):
+                    if chunk.fetched.code is not Code.NONE:
+                        refused(str(chunk.partition), chunk.fetched.code)
+                    records += sum(1 for _ in chunk.records())
+                    size += len(chunk.fetched.records)
+                    last = time.perf_counter()
+                    progress.at(records)
     if records < count:
         note(f"the topic has {records} records")
     _show([Measured("consume", records, size, max(last - started, 1e-9))], output)
@@ -242,20 +244,19 @@ def latency(topic: str, bootstrap: str, count: int, size: int, rate: float, acks
         feed = Feed(talk.cluster.client, topic, FeedOptions(acks=ACKS[acks]))
         offset = talk.cluster.offsets({place: LATEST})[place].offset
         value = os.urandom(size)
-        started = told = time.perf_counter()
-        for number in range(count):
-            when_due = started + number / rate
-            time.sleep(max(0.0, when_due - time.perf_counter()))
-            sent = time.perf_counter()
-            feed.add(None, value, partition=0)
-            talk.cluster.run(feed.flush())
-            acked.append(time.perf_counter() - sent)
-            offset = _await_record(talk, place, offset, value)
-            read.append(time.perf_counter() - sent)
-            due.append(time.perf_counter() - when_due)
-            if time.perf_counter() - told > PROGRESS_S:
-                told = time.perf_counter()
-                note(f"{number + 1} of {count} records")
+        started = time.perf_counter()
+        with Progress("records", count) as progress:
+            for number in range(count):
+                when_due = started + number / rate
+                time.sleep(max(0.0, when_due - time.perf_counter()))
+                sent = time.perf_counter()
+                feed.add(None, value, partition=0)
+                talk.cluster.run(feed.flush())
+                acked.append(time.perf_counter() - sent)
+                offset = _await_record(talk, place, offset, value)
+                read.append(time.perf_counter() - sent)
+                due.append(time.perf_counter() - when_due)
+                progress.at(number + 1)
         took = time.perf_counter() - started
     rows = [
         Measured("acknowledged", count, count * size, took, _latencies(acked, "ms")),

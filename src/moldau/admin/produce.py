@@ -19,6 +19,8 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import INTERRUPTED, fail, reason
 from moldau.admin.options import SERVERS, pairs, refuse
 from moldau.admin.output import note
+from moldau.admin.progress import Progress
+from moldau.admin.rate import bytes_text
 
 if TYPE_CHECKING:
     from moldau.admin.record_text import Wish
@@ -141,29 +143,34 @@ def _copy(talk: Talk, feed: Feed, read: Callable[[bytes], Wish], wish: Written, 
         _add(feed, read, source.read(), wish, "the input")
         return
     number = 0
-    for lines in _lines(source, lambda: _flush(talk, feed)):
-        for line in lines:
-            number += 1
-            _add(feed, read, line, wish, f"line {number}")
-            if feed.full:
-                _flush(talk, feed)
+    whole = None if path is None else os.fstat(source.fileno()).st_size or None  # of a pipe nobody knows
+    with Progress("written", whole, shown=bytes_text, lines=path is not None) as progress:
+        for lines, read_so_far in _lines(source, lambda: _flush(talk, feed)):
+            for line in lines:
+                number += 1
+                _add(feed, read, line, wish, f"line {number}")
+                if feed.full:
+                    _flush(talk, feed)
+            if path is not None:
+                progress.at(read_so_far)
 
 
-def _lines(source: BinaryIO, idle: Callable[[], None]) -> Iterator[list[bytes]]:
-    """Lines without their ends; ``idle`` is called when no more comes at once."""
-    rest = b""
+def _lines(source: BinaryIO, idle: Callable[[], None]) -> Iterator[tuple[list[bytes], int]]:
+    """Lines without their ends, and how many bytes were read; ``idle`` is called when no more comes at once."""
+    rest, count = b"", 0
     while True:
         if not _has_more(source):
             idle()
         chunk = source.read1(READ_BYTES)  # type: ignore[attr-defined]  # every buffered stream has it
         if not chunk:
             break
+        count += len(chunk)
         *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > LINE_BYTES_MAX:
             fail(f"a line is longer than {LINE_BYTES_MAX} bytes: no record can be; --format raw takes files whole")
-        yield lines
+        yield lines, count
     if rest:
-        yield [rest]
+        yield [rest], count
 
 
 def _has_more(source: BinaryIO) -> bool:

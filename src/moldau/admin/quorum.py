@@ -9,27 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from moldau.admin.asking import SERVERS, Talk
+from moldau.admin.asking import OUTPUT, SERVERS, Talk
 from moldau.admin.main import fail, reason
-from moldau.broker.config import NodeConfig, load
-from moldau.broker.formatting import FormatRefused, read_meta
-from moldau.client import admin
-from moldau.client.view import Outcome
-from moldau.runtime.disk import RealDisk
-from moldau.terms import Code, uuid_bytes, uuid_text
-from moldau.terms.config_key import ConfigError
+from moldau.admin.options import DRY_RUN, WATCH
+from moldau.admin.output import show, show_one, watch
 
+if TYPE_CHECKING:
+    from moldau.broker.config import NodeConfig
+    from moldau.client.view import Outcome
+
+REPLICAS = ("replica", "role", "directory_id", "log_end_offset", "lag", "behind_ms")
 PATIENCE_MS = 60_000
 """Longer than a controller that joins may take to catch up."""
 
 
 @click.group()
 def quorum() -> None:
-    """Look at the controllers' quorum; add and remove controllers."""
+    """Look at the controllers' quorum; add and remove controllers.
+
+    \b
+    moldau quorum status
+    moldau quorum status -o json
+    """
 
 
 def _ask(bootstrap: str, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
@@ -38,27 +43,66 @@ def _ask(bootstrap: str, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any
 
 
 def _end(outcome: Outcome, done: str) -> None:
-    if outcome.code is not Code.NONE:
-        fail(f"{outcome.code.name}: {outcome.message or 'the quorum refused'}")
+    from moldau.admin.advice import advised
+
+    if not outcome.ok:
+        fail(advised(outcome.code, "the quorum refused", outcome.message))
     print(done)
 
 
 @quorum.command()
 @SERVERS
-def status(bootstrap: str) -> None:
+@WATCH
+@OUTPUT
+def status(bootstrap: str, every_s: float | None, output: str) -> None:
     """Leader, epoch, and every replica of the metadata log with its directory id and lag."""
+
+    def look() -> None:
+        found = _status(bootstrap)
+        if show_one(found, output):
+            return
+        if output == "tsv":
+            show(found["replicas"], output, REPLICAS)
+            return
+        print(f"leader {found['leader']}, epoch {found['epoch']}, high watermark {found['high_watermark']}")
+        for one in found["replicas"]:
+            directory = one["directory_id"] or "-"
+            late = one["behind_ms"]
+            behind = f", {late} ms behind" if output == "wide" and late is not None else ""
+            ends = f"log end {one['log_end_offset']}, lag {one['lag']}{behind}"
+            print(f"{one['replica']:>6}  {one['role']:8}  {directory:22}  {ends}")
+
+    watch(look, every_s)
+
+
+def _status(bootstrap: str) -> dict[str, Any]:
+    from moldau.admin.advice import advised
+    from moldau.client import admin
+    from moldau.terms import uuid_text
+
     outcome, part = _ask(bootstrap, admin.describe_quorum)
-    if part is None or outcome.code is not Code.NONE:
-        fail(f"{outcome.code.name}: {outcome.message or 'no leader answers'}")
-    print(f"leader {part.leader_id}, epoch {part.leader_epoch}, high watermark {part.high_watermark}")
-    ends = {one.replica_id: one.log_end_offset for one in part.current_voters + part.observers}
-    for kind, replicas in (("voter", part.current_voters), ("observer", part.observers)):
-        for one in replicas:
-            role = "leader" if one.replica_id == part.leader_id else kind
-            lag = ends.get(part.leader_id, 0) - one.log_end_offset
-            directory = bytes(one.replica_directory_id)
-            shown = uuid_text(directory) if any(directory) else "-"  # a voter set by hand has none (KIP-853)
-            print(f"{one.replica_id:>6}  {role:8}  {shown:22}  log end {one.log_end_offset}, lag {lag}")
+    if part is None or not outcome.ok:
+        fail(advised(outcome.code, "no leader of the quorum answers", outcome.message))
+    ends = {one.replica_id: one for one in part.current_voters + part.observers}
+    first = ends.get(part.leader_id)
+    end = first.log_end_offset if first is not None else 0
+    newest = max((one.last_caught_up_timestamp for one in ends.values()), default=-1)
+    rows = [
+        {
+            "replica": one.replica_id,
+            "role": "leader" if one.replica_id == part.leader_id else kind,
+            # a voter set by hand has no directory id (KIP-853)
+            "directory_id": uuid_text(bytes(one.replica_directory_id)) if any(one.replica_directory_id) else None,
+            "log_end_offset": one.log_end_offset,
+            "lag": end - one.log_end_offset,
+            "behind_ms": newest - one.last_caught_up_timestamp if one.last_caught_up_timestamp >= 0 else None,
+        }
+        for kind, replicas in (("voter", part.current_voters), ("observer", part.observers))
+        for one in replicas
+    ]
+    return {
+        "leader": part.leader_id, "epoch": part.leader_epoch, "high_watermark": part.high_watermark, "replicas": rows,
+    }  # fmt: skip
 
 
 @quorum.command("add-controller")
@@ -66,9 +110,18 @@ def status(bootstrap: str) -> None:
 @click.option(
     "-c", "--config", "path", required=True, help="The controller's server.properties; its folder is formatted."
 )
-@click.option("--timeout-ms", default=30_000, show_default=True, help="How long it may take to catch up.")
-def add_controller(bootstrap: str, path: str, timeout_ms: int) -> None:
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0), default=30.0, show_default=True,
+    help="Seconds that it may take to catch up.",
+)  # fmt: skip
+@click.option("--timeout-ms", type=click.IntRange(min=0), help="The same in milliseconds.")
+@DRY_RUN
+def add_controller(bootstrap: str, path: str, timeout_s: float, timeout_ms: int | None, dry_run: bool) -> None:
     """Let a running controller vote, as soon as it has caught up. Run it where its folder is."""
+    from moldau.broker.formatting import FormatRefused, read_meta
+    from moldau.client import admin
+    from moldau.runtime.disk import RealDisk
+
     config = _config(path)
     names = config.controller_listener_names
     endpoints = [(one.name, one.host, one.port) for one in config.advertised if one.name in names]
@@ -80,14 +133,27 @@ def add_controller(bootstrap: str, path: str, timeout_ms: int) -> None:
     if directory_id is None:
         fail(f"{config.metadata_dir} has no directory.id: it was formatted before KIP-858")
         return
+    if dry_run:
+        voters = _voters(bootstrap)
+        print(f"controller {config.node_id} would vote beside {', '.join(map(str, voters))}"
+              if config.node_id not in voters else f"controller {config.node_id} votes already")  # fmt: skip
+        return
+    wait_ms = round(timeout_s * 1000) if timeout_ms is None else timeout_ms
     outcome = _ask(
         bootstrap,
-        lambda client: admin.add_voter(client, config.node_id, directory_id, endpoints, timeout_ms=timeout_ms),
+        lambda client: admin.add_voter(client, config.node_id, directory_id, endpoints, timeout_ms=wait_ms),
     )
     _end(outcome, f"Controller {config.node_id} votes.")
 
 
+def _voters(bootstrap: str) -> list[int]:
+    return [one["replica"] for one in _status(bootstrap)["replicas"] if one["role"] != "observer"]
+
+
 def _config(path: str) -> NodeConfig:
+    from moldau.broker.config import load
+    from moldau.terms.config_key import ConfigError
+
     try:
         config = load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -105,16 +171,24 @@ def _config(path: str) -> NodeConfig:
 @SERVERS
 @click.option("--controller-id", type=int, required=True, help="Its node.id.")
 @click.option("--controller-directory-id", required=True, help="The directory.id in its folder's meta.properties.")
-def remove_controller(bootstrap: str, controller_id: int, controller_directory_id: str) -> None:
+@DRY_RUN
+def remove_controller(bootstrap: str, controller_id: int, controller_directory_id: str, dry_run: bool) -> None:
     """Let a controller vote no more; the active one hands over. It goes on as an observer until it is stopped.
 
     Needs kraft.version 1; Kafka's kafka-features.sh upgrade --feature kraft.version=1 raises it. `status` shows the
     directory ids of voters then, and "-" for those of before.
     """
+    from moldau.client import admin
+    from moldau.terms import uuid_bytes
+
     try:
         directory_id = uuid_bytes(controller_directory_id)
     except ValueError as error:
         fail(f"--controller-directory-id {controller_directory_id}: {error}", 2)
+        return
+    if dry_run:
+        left = [id for id in _voters(bootstrap) if id != controller_id]
+        print(f"controller {controller_id} would vote no more; left would be {', '.join(map(str, left)) or 'nobody'}")
         return
     outcome = _ask(bootstrap, lambda client: admin.remove_voter(client, controller_id, directory_id))
     _end(outcome, f"Controller {controller_id} votes no more.")

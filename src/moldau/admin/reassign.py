@@ -6,7 +6,6 @@ works on any Kafka cluster. Plans are made in ``plans.py``; what a move is, docs
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,27 @@ import click
 
 from moldau.admin import directories, plans
 from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, note, show
+from moldau.admin.completing import broker_lists as complete_brokers
+from moldau.admin.completing import topics as complete_topics
 from moldau.admin.files import write_whole
 from moldau.admin.main import fail
+from moldau.admin.options import DRY_RUN, WATCH, YES, confirm
+from moldau.admin.output import watch
 from moldau.admin.plans import Directories, Plan
+from moldau.admin.progress import Progress
 from moldau.admin.reassignment import apply_command, plan_command, status_command
-from moldau.admin.reassignment.apply_command import PLAN
+from moldau.admin.reassignment.apply_command import PLAN, TIMEOUT
 from moldau.admin.reassignment.cluster import current, ids, read, tell_refusals, under_way
 from moldau.admin.reassignment.recorded import save_throttles, take_away, throttles_of
 from moldau.admin.throttles import throttle
+from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.client.view import Outcome
 from moldau.terms import Code, TopicPartition
 
 COLUMNS = ("topic", "partition", "status", "replicas", "wanted")
-LOOK_S = 0.5
+FIRST_S = 0.3
+"""The first pause between two looks at moves."""
 DIRECTORIES_S = 10.0
 """How long brokers are asked to put replicas into log directories that have not reached them yet."""
 LOOKS_AFTER = 6
@@ -69,9 +75,14 @@ for _one in (
 
 @reassign.command()
 @SERVERS
-@click.option("--topic", "names", multiple=True, help="A topic to spread; may be given again.")
+@click.option(
+    "--topic", "names", multiple=True, shell_complete=complete_topics, help="A topic to spread; may be given again."
+)
 @click.option("--topics-file", type=click.Path(exists=True, path_type=Path), help='{"topics": [{"topic": NAME}, ...]}')
-@click.option("--brokers", required=True, help="Who is to hold the replicas: ids with commas between.")
+@click.option(
+    "--brokers", required=True, shell_complete=complete_brokers,
+    help="Who is to hold the replicas: ids with commas between.",
+)  # fmt: skip
 def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, brokers: str) -> None:
     """Print a plan that spreads topics evenly over brokers with as few moves as that takes, racks respected."""
     wanted = ids("--brokers", brokers)
@@ -101,8 +112,11 @@ def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, b
 @click.option("--rollback", type=click.Path(path_type=Path), help="Write today's assignment here first, as a plan.")
 @click.option("--additional", is_flag=True, help="Begin although other moves are under way.")
 @click.option("--wait", is_flag=True, help="Stay until it is done; then take the throttles away again.")
-@click.option("--timeout", default=600.0, show_default=True, help="How long --wait waits, in seconds.")
-@click.option("--dry-run", is_flag=True, help="Show what would be asked, and ask nothing.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), default=600.0, show_default=True,
+    help="How long --wait waits, in seconds.",
+)  # fmt: skip
+@DRY_RUN
 @OUTPUT
 def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
     """Begin the moves of a plan. Refused moves are named, and harm no others."""
@@ -159,40 +173,53 @@ def verify(path: Path, bootstrap: str, preserve_throttles: bool, output: str) ->
 
 @reassign.command("list")
 @SERVERS
+@WATCH
 @OUTPUT
-def list_(bootstrap: str, output: str) -> None:
+def list_(bootstrap: str, every_s: float | None, output: str) -> None:
     """The moves under way."""
-    with Talk(bootstrap) as talk:
-        rows = [
-            {"topic": p.topic, "partition": p.partition, **one._asdict()}
-            for p, one in sorted(under_way(talk, None).items())
-        ]
-    if not rows and output == "text":
-        note("no moves are under way.")
-        return
-    show(rows, output, ("topic", "partition", "replicas", "adding", "removing"))
+
+    def look() -> None:
+        with Talk(bootstrap) as talk:
+            rows = [
+                {"topic": p.topic, "partition": p.partition, **one._asdict()}
+                for p, one in sorted(under_way(talk, None).items())
+            ]
+        if rows or output not in ("text", "wide"):
+            show(rows, output, ("topic", "partition", "replicas", "adding", "removing"))
+        else:
+            note("no moves are under way.")
+
+    watch(look, every_s)
 
 
 @reassign.command()
 @SERVERS
 @click.option("--plan", "path", type=click.Path(exists=True, path_type=Path), help="Call off these; all without.")
 @click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
-@click.option("--yes", is_flag=True, help="Do not ask before all moves are called off.")
-def cancel(bootstrap: str, path: Path | None, preserve_throttles: bool, yes: bool) -> None:
+@TIMEOUT
+@DRY_RUN
+@YES
+def cancel(
+    bootstrap: str, path: Path | None, preserve_throttles: bool, timeout: float | None, dry_run: bool, yes: bool
+) -> None:
     """Call moves off: each partition goes back to the replicas that it had. Without a plan: all that are under way.
 
     A plan that is being applied ends with that; what it has moved stays (`rollback` takes it back).
     """
     if path is not None and apply_command.is_applied(path):
-        apply_command.cancel_plan(path, bootstrap)
+        apply_command.cancel_plan(path, bootstrap, timeout, dry_run)
         return
     plan = None if path is None else read(path, plans.parse)
     with Talk(bootstrap) as talk:
         moving = under_way(talk, None if plan is None else list(plan))
         if not moving:
             note("nothing is under way.")
-        elif plan is None and not yes and not click.confirm(f"Call off all {len(moving)} moves?", err=True):
-            raise SystemExit(1)
+        if dry_run:
+            for partition in sorted(moving):
+                print(f"the move of {partition} would be called off")
+            return
+        if moving and plan is None:
+            confirm(f"Call off all {len(moving)} moves?", yes)
         refused = 0
         if moving:
             refused = tell_refusals(*talk.ask(admin.reassign, dict.fromkeys(moving)))
@@ -253,24 +280,22 @@ def _row(partition: TopicPartition, status: str, replicas: list[int] | None, wan
 
 
 def _stay(talk: Talk, plan: Plan, placed: Directories, timeout_s: float) -> int:
-    """Watch until nothing moves; the exit code. Tells how many are left whenever that changes."""
-    deadline, told = time.monotonic() + timeout_s, -1
-    looks_left = LOOKS_AFTER
-    while True:
-        rows = _look(talk, plan, placed)
-        left = sum(row["status"] == "moving" for row in rows)
-        odd = sum(row["status"] != "done" for row in rows)
-        if not odd:
-            note("all moves are done.")
-            return 0
-        if not left:
-            looks_left -= 1
-            if not looks_left:
-                note(f"{odd} partitions ended otherwise than planned.")
-                return MISMATCH
-        if left not in (told, 0):
-            note(f"{left} of {len(plan)} moves are under way ...")
-            told = left
-        if time.monotonic() >= deadline:
-            return IN_PROGRESS
-        time.sleep(LOOK_S)
+    """Watch until nothing moves; the exit code. Tells how many are done."""
+    settling = LOOKS_AFTER
+    looks = Looks(timeout_s, first_s=FIRST_S)
+    with Progress("", len(plan)) as progress:
+        for _ in looks:
+            rows = _look(talk, plan, placed)
+            left = sum(row["status"] == "moving" for row in rows)
+            odd = sum(row["status"] != "done" for row in rows)
+            if not odd:
+                note("all moves are done.")
+                return 0
+            if not left:
+                settling -= 1
+                looks.soon()
+                if not settling:
+                    note(f"{odd} partitions ended otherwise than planned.")
+                    return MISMATCH
+            progress.at(len(plan) - odd, f"{left} of {len(plan)} moves are under way ...")
+    return IN_PROGRESS

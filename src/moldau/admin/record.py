@@ -13,12 +13,16 @@ from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, INSTANT, OUTPUT, SERVERS, YES, confirm, refuse
 from moldau.admin.output import note, show
+from moldau.admin.progress import Progress
 from moldau.admin.record_text import FORMATS, printer
 from moldau.admin.starting import PLACE, Place, offsets
 
 if TYPE_CHECKING:
     from moldau.terms import TopicPartition
     from moldau.wire.batch import BatchHeader, Record
+
+AT_ONCE = 500
+"""Partitions of which one request may delete records: it is answered when all their replicas have done so."""
 
 
 @click.group(cls=Noun)
@@ -177,7 +181,12 @@ def delete(places: tuple[str, ...], bootstrap: str, place: Place, dry_run: bool,
             note(f"{total} offsets would be deleted." if doomed else "there is nothing to delete.")
             return
         confirm(f"Delete {total} offsets of {len(doomed)} partitions?", yes)
-        answers = talk.ask(admin.delete_records, doomed)
+        answers: dict[TopicPartition, tuple[Code, int]] = {}
+        todo = sorted(doomed)
+        with Progress("partitions", len(todo)) as progress:
+            for first in range(0, len(todo), AT_ONCE):
+                progress.at(first)
+                answers |= talk.ask(admin.delete_records, {one: doomed[one] for one in todo[first : first + AT_ONCE]})
     bad = {one: code for one, (code, _) in answers.items() if code is not Code.NONE}
     if bad:
         one, code = next(iter(sorted(bad.items())))

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 import click
 
 from moldau.admin.asking import MISMATCH, OUTPUT, SERVERS, Talk, note, show
+from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
+from moldau.admin.progress import Progress
 from moldau.admin.rate import Rate
 from moldau.admin.replica_check.comparing import Finding, Verdict
 from moldau.admin.replica_check.folders import Pace, directories, replicas_in
@@ -37,7 +39,7 @@ def replica() -> None:
 @click.argument("paths", nargs=-1)
 @SERVERS
 @click.option("--folders", is_flag=True, help="Read log directories (PATHS) instead of asking brokers.")
-@click.option("--topic", "topics", multiple=True, help="Only this topic; repeat it.")
+@click.option("--topic", "topics", multiple=True, shell_complete=complete_topics, help="Only this topic; repeat it.")
 @click.option("--rate", type=Rate(), help="Read no more than this a second: 50MB.")
 @click.option(
     "--continuous", is_flag=True, help="Begin again and again, and tell when something changes, until Ctrl-C."
@@ -69,7 +71,9 @@ def verify(
     while True:
         pace = Pace(rate)
         began = time.monotonic()
-        found = list(_folders(paths, topics, pace) if folders else _brokers(bootstrap, topics, pace))
+        with Progress("verify") as progress:
+            look = _folders(paths, topics, pace, progress) if folders else _brokers(bootstrap, topics, pace, progress)
+            found = list(look)
         rows = [_row(partition, one) for partition, one in found if everything or one.verdict is not Verdict.OK]
         if rows != told:
             _tell(rows, found, output, (pace.total, time.monotonic() - began))
@@ -105,7 +109,10 @@ def _row(partition: TopicPartition, finding: Finding) -> dict[str, object]:
     }
 
 
-def _folders(paths: tuple[str, ...], topics: tuple[str, ...], pace: Pace) -> Iterator[tuple[TopicPartition, Finding]]:
+Found = Iterator[tuple[TopicPartition, Finding]]
+
+
+def _folders(paths: tuple[str, ...], topics: tuple[str, ...], pace: Pace, progress: Progress) -> Found:
     try:
         replicas = replicas_in(directories(paths))
     except FileNotFoundError as error:
@@ -116,21 +123,21 @@ def _folders(paths: tuple[str, ...], topics: tuple[str, ...], pace: Pace) -> Ite
         return
     for topic in set(topics) - {partition.topic for partition in replicas}:
         fail(f"no folder holds a partition of {topic}")
-    for partition in sorted(replicas):
-        if not topics or partition.topic in topics:
-            for finding in verify_folders(replicas[partition], pace):
-                yield partition, finding
+    wanted = [partition for partition in sorted(replicas) if not topics or partition.topic in topics]
+    progress.total = len(wanted)
+    for done, partition in enumerate(wanted):
+        progress.at(done)
+        for finding in verify_folders(replicas[partition], pace):
+            yield partition, finding
 
 
-def _brokers(bootstrap: str, topics: tuple[str, ...], pace: Pace) -> Iterator[tuple[TopicPartition, Finding]]:
+def _brokers(bootstrap: str, topics: tuple[str, ...], pace: Pace, progress: Progress) -> Found:
     from moldau.admin.replica_check.wire import Silent
     from moldau.admin.replica_check.wire import verify as verify_wire
     from moldau.client.admin import Resource, ResourceType, describe_configs
 
     with Talk(bootstrap) as talk:
-        known = talk.topics(topics) if topics else talk.cluster.topics()
-        for name in set(topics) - set(known):
-            fail(f"there is no topic {name}")
+        known = talk.existing(topics) if topics else talk.cluster.topics()
         resources = {Resource(ResourceType.TOPIC, name): name for name in known}
         configs = talk.ask(describe_configs, list(resources), keys=["cleanup.policy"]) if resources else {}
         compacted = {
@@ -139,10 +146,15 @@ def _brokers(bootstrap: str, topics: tuple[str, ...], pace: Pace) -> Iterator[tu
             if "cleanup.policy" in entries and "compact" in (entries["cleanup.policy"].value or "")
         }
         silent: Silent = {}
-        for name, topic in sorted(known.items()):
-            for number, partition in sorted(topic.partitions.items()):
-                at = TopicPartition(name, number)
-                for finding in verify_wire(
-                    talk.cluster, at, partition, pace, compacted=name in compacted, silent=silent
-                ):
-                    yield at, finding
+        wanted = [
+            (TopicPartition(name, number), partition)
+            for name, topic in sorted(known.items())
+            for number, partition in sorted(topic.partitions.items())
+        ]
+        progress.total = len(wanted)
+        for done, (at, partition) in enumerate(wanted):
+            progress.at(done)
+            for finding in verify_wire(
+                talk.cluster, at, partition, pace, compacted=at.topic in compacted, silent=silent
+            ):
+                yield at, finding

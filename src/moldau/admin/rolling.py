@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from moldau.admin.files import write_whole
@@ -21,7 +21,7 @@ def safe_order(brokers: Collection[int], controllers: Collection[int], active: i
     return sorted({*brokers, *controllers}, key=lambda id: (id == active, id not in brokers, id))
 
 
-class Progress:
+class Rolled:
     """Which nodes of a roll were restarted, in a file; the file is there while the roll is not done."""
 
     def __init__(self, path: Path, cluster: str) -> None:
@@ -45,6 +45,15 @@ class Progress:
     def finished(self) -> None:
         """All are: the next roll begins anew."""
         self._path.unlink(missing_ok=True)
+
+
+def tell_order(order: Sequence[int], done: Collection[int], reasons: Callable[[int], Sequence[str]]) -> None:
+    """Say in which order nodes would be restarted, and what speaks against each as things stand."""
+    for id in order:
+        if id not in done:
+            against = reasons(id)
+            when = f", as soon as nothing speaks against it: {against[0]}" if against else ""
+            print(f"node {id} would be restarted{when}")
 
 
 def filled(command: str, id: int, host: str, port: int) -> str:

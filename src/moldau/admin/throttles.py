@@ -7,12 +7,14 @@ after a kill knows what to take away. A recorded rate that somebody has changed 
 
 from __future__ import annotations
 
-import time
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from moldau.admin.asking import Talk, note
 from moldau.admin.main import fail
+from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.client.admin import AlterOp, Resource, ResourceType
 from moldau.terms import Code, TopicPartition
@@ -30,8 +32,7 @@ Listed = dict[str, dict[str, list[str]]]
 """Entries by topic and key."""
 Ours = dict[str, dict[str, list[str]]]
 """The rates that we have set or were about to, by broker and key."""
-LOOKS = 5
-LOOK_S = 0.2
+LOOK_S = 1.0
 """A broker that is asked for a topic's lists may hear of the last change a moment after it was made."""
 
 
@@ -130,8 +131,9 @@ def merged(
     return made
 
 
-def unthrottle(talk: Talk, recorded: Throttles) -> Throttles:
-    """Take away what was recorded; what could not be, as its broker is not alive."""
+def unthrottle(talk: Talk, recorded: Throttles, plan: Path) -> Throttles:
+    """Take away what was recorded for a plan; what could not be, as its broker is not alive: of that it is said by
+    which command it is taken away later."""
     if not recorded:
         return recorded
     changes = without(_listed_as(talk, recorded.entries), recorded.entries)
@@ -145,8 +147,10 @@ def unthrottle(talk: Talk, recorded: Throttles) -> Throttles:
         _change(talk, changes)
         note("throttles are taken away.")
     left = Throttles({broker: keys for broker, keys in recorded.rates.items() if broker not in rates})
-    for broker in left.rates:
-        note(f"broker {broker} is not alive: its throttle stays until it is, and this is done again")
+    if left.rates:
+        which = f"broker{'s' * (len(left.rates) > 1)} {', '.join(sorted(left.rates, key=int))}"
+        later = f"`moldau reassign verify --plan {shlex.quote(str(plan))}` takes it away"
+        note(f"{which} cannot be asked: the throttle set there stays; when it is alive, {later}")
     return left
 
 
@@ -214,7 +218,7 @@ def _listed(talk: Talk, topics: Iterable[str]) -> Listed:
 
 def _listed_as(talk: Talk, recorded: Listed) -> Listed:
     """What topics list, looked at a few times until all that was recorded is there: it may never have been set."""
-    for _ in range(LOOKS):
+    for _ in Looks(LOOK_S):
         listed = _listed(talk, [topic for topic in recorded if topic in talk.cluster.topics()])
         if all(
             set(recorded[topic].get(key, ())) <= {*found}
@@ -222,7 +226,6 @@ def _listed_as(talk: Talk, recorded: Listed) -> Listed:
             for key, found in keys.items()
         ):
             break
-        time.sleep(LOOK_S)
     return listed
 
 

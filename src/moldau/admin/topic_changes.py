@@ -5,7 +5,6 @@ Several topics are changed together or not at all: what the cluster would refuse
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -18,6 +17,7 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SERVERS, WAIT, YES, confirm, pairs, refuse, wait_until
 from moldau.admin.output import note
+from moldau.admin.waiting import Looks
 
 if TYPE_CHECKING:
     from moldau.client.view import Outcome, Topic
@@ -129,17 +129,16 @@ def _patiently(ask: Callable[[Collection[str]], dict[str, Outcome]], names: Coll
     """What becomes of each; what a quota of changes puts off (KIP-599) is asked again, as Kafka's Admin does."""
     from moldau.terms import Code
 
-    deadline, told = time.monotonic() + QUOTA_S, False
-    done = ask(list(names)) if names else {}
-    while time.monotonic() < deadline:
+    left, told = list(names), False
+    done: dict[str, Outcome] = {}
+    for _ in Looks(QUOTA_S, first_s=QUOTA_LOOK_S):
+        done.update(ask(left) if left else {})
         left = [name for name, one in done.items() if one.code is Code.THROTTLING_QUOTA_EXCEEDED]
         if not left:
             break
         if not told:
             note("a quota of the cluster's (controller_mutation_rate) puts it off; asking again ...")
             told = True
-        time.sleep(QUOTA_LOOK_S)
-        done.update(ask(left))
     return done
 
 

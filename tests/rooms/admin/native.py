@@ -16,3 +16,6 @@ NATIVE = (
     "perf",
     "completion",
 )
+
+ELSEWHERE = ("reassign", "leader", "replica", "log", "quorum")
+"""Those whose examples need plans, several nodes or their files: tests/live/test_reassign_apply.py runs them."""

@@ -163,6 +163,29 @@ def test_a_command_that_asks_a_cluster_loads_no_loop_no_broker_and_no_codec() ->
     assert not {one for one in modules if one.startswith(ours)}
 
 
+STATUS = """
+import sys
+from pathlib import Path
+from click.testing import CliRunner
+from moldau.cluster.nodes import ClusterSpec, NodeSpec
+folder = Path(sys.argv[1])
+ClusterSpec("cluster-cluster-cluste", [NodeSpec(1, "broker,controller", str(folder / "node-1"))]).save(folder)
+from moldau.admin.cli import cli
+done = CliRunner().invoke(cli, ["status", "--data", str(folder)])
+assert "stopped" in done.output, done.output
+print(*sys.modules)
+"""
+
+
+def test_a_look_at_a_cluster_of_this_machine_loads_no_broker_no_codec_and_no_data_frames(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STATUS, str(tmp_path)]
+    modules = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    heavy = {"uvloop", "kazoo", "lz4", "zstandard", "cramjam", "pyarrow", "pandas", "pyspark", "starlette", "uvicorn"}
+    assert not modules & heavy
+    ours = ("moldau.broker", "moldau.controller", "moldau.quorum", "moldau.simulator", "moldau.spark", "moldau.console")
+    assert not {one for one in modules if one.startswith(ours)}
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_the_completion_script_of_a_shell_calls_moldau(shell: str) -> None:
     done = run("completion", shell)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.admin.rolling import Progress, filled, safe_order
+from moldau.admin.rolling import Rolled, filled, safe_order
 
 
 def test_brokers_go_first_and_the_active_controller_last() -> None:
@@ -17,26 +17,26 @@ def test_brokers_go_first_and_the_active_controller_last() -> None:
 
 def test_a_roll_that_was_cut_off_knows_who_was_restarted(tmp_path: Path) -> None:
     state = tmp_path / "roll.json"
-    Progress(state, "c").restarted(3)
-    again = Progress(state, "c")
+    Rolled(state, "c").restarted(3)
+    again = Rolled(state, "c")
     assert again.done == [3]
     again.restarted(1)
-    assert Progress(state, "c").done == [3, 1]
+    assert Rolled(state, "c").done == [3, 1]
     again.finished()
     assert not state.exists()
-    assert Progress(state, "c").done == []
+    assert Rolled(state, "c").done == []
 
 
 def test_a_state_of_another_cluster_or_none_at_all_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = tmp_path / "roll.json"
-    Progress(state, "c").restarted(3)
+    Rolled(state, "c").restarted(3)
     with pytest.raises(SystemExit, match="1"):
-        Progress(state, "d")
+        Rolled(state, "d")
     state.write_text("{")
     with pytest.raises(SystemExit, match="2"):
-        Progress(state, "c")
+        Rolled(state, "c")
     assert capsys.readouterr().err.count("\n") == 2
 
 

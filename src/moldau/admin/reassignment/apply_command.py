@@ -7,15 +7,15 @@ stopped, and goes on in its place. Read next: ``journal.py``, ``carrying.py``.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
 from moldau.admin import plans
-from moldau.admin.asking import IN_PROGRESS, SERVERS, Talk, note
+from moldau.admin.asking import IN_PROGRESS, OUTPUT, SERVERS, Talk, note, show
 from moldau.admin.main import fail
+from moldau.admin.options import DRY_RUN, YES, confirm
 from moldau.admin.plans import Plan
 from moldau.admin.rate import Rate
 from moldau.admin.reassignment import journal as journals
@@ -34,6 +34,7 @@ from moldau.admin.reassignment.journal import (
     Busy,
     Journal,
 )  # fmt: skip
+from moldau.admin.waiting import Looks
 
 HANDOVER_S = 60.0
 """How long the process that carries a plan out may take to see that something else is wished."""
@@ -42,6 +43,8 @@ PLAN = click.option(
     "--plan", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True, help="A plan file."
 )
 TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0), help="End after so many seconds; the moves go on.")
+WOULD = ("topic", "partition", "would", "replicas", "wanted")
+"""What a dry run shows of each partition."""
 
 
 @click.command()
@@ -55,9 +58,11 @@ TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0), help="End afte
 @click.option("--throttle", type=Rate(), help="What each broker may spend on the moves, a second: 50MB.")
 @click.option("--additional", is_flag=True, help="Begin although moves that are not of this plan are under way.")
 @TIMEOUT
+@DRY_RUN
+@OUTPUT
 def apply(
     path: Path, bootstrap: str, max_moves: int, max_moves_per_broker: int, throttle: float | None, additional: bool,
-    timeout: float | None,
+    timeout: float | None, dry_run: bool, output: str,
 ) -> None:  # fmt: skip
     """Carry out a plan, a few moves at once, and stay until it is done.
 
@@ -94,11 +99,15 @@ def apply(
         journal.state = RUNNING
         journal.max_moves, journal.max_moves_per_broker = max_moves, max_moves_per_broker
         journal.rate = None if throttle is None else int(throttle)
-        journals.write(path, journal)
+        if not dry_run:
+            journals.write(path, journal)
         return journal
 
     with _mine(path, wait_s=0), Talk(bootstrap) as talk:
         journal = begin(talk)
+        if dry_run:
+            _show_what_would_be(talk, journal, output)
+            return
         _carry(talk, path, journal, timeout)
 
 
@@ -106,8 +115,13 @@ def apply(
 @SERVERS
 @PLAN
 @TIMEOUT
-def pause(path: Path, bootstrap: str, timeout: float | None) -> None:
+@DRY_RUN
+@OUTPUT
+def pause(path: Path, bootstrap: str, timeout: float | None, dry_run: bool, output: str) -> None:
     """Begin no more moves of a plan. Waits for those that are under way, and takes the throttles away."""
+    if dry_run:
+        _would(path, bootstrap, PAUSED, (RUNNING, PAUSED), output)
+        return
     with _wished(path, bootstrap, PAUSED, (RUNNING, PAUSED)) as (talk, journal):
         with _words(path):
             code = Carrier(talk, path, journal, {}, timeout).wait_for_the_moves()
@@ -118,8 +132,13 @@ def pause(path: Path, bootstrap: str, timeout: float | None) -> None:
 @SERVERS
 @PLAN
 @TIMEOUT
-def resume(path: Path, bootstrap: str, timeout: float | None) -> None:
+@DRY_RUN
+@OUTPUT
+def resume(path: Path, bootstrap: str, timeout: float | None, dry_run: bool, output: str) -> None:
     """Go on with a plan that was paused, as it was begun, and stay until it is done."""
+    if dry_run:
+        _would(path, bootstrap, RUNNING, (PAUSED,), output)
+        return
     with _wished(path, bootstrap, RUNNING, (PAUSED,)) as (talk, journal):
         _carry(talk, path, journal, timeout)
 
@@ -128,25 +147,33 @@ def resume(path: Path, bootstrap: str, timeout: float | None) -> None:
 @SERVERS
 @PLAN
 @TIMEOUT
-@click.option("--yes", is_flag=True, help="Do not ask.")
-def rollback(path: Path, bootstrap: str, timeout: float | None, yes: bool) -> None:
+@DRY_RUN
+@YES
+@OUTPUT
+def rollback(path: Path, bootstrap: str, timeout: float | None, dry_run: bool, yes: bool, output: str) -> None:
     """Take everything back to where it was before the plan: what is under way is called off, what is done moves back.
 
     With the limits and the throttle with which the plan was begun.
     """
-    if not yes:
-        click.confirm(f"Take back all that {path} has moved?", abort=True, err=True)
     every = (RUNNING, PAUSED, CANCELLING, ROLLING_BACK, *ENDED)
+    if dry_run:
+        _would(path, bootstrap, ROLLING_BACK, every, output)
+        return
+    confirm(f"Take back all that {path} has moved?", yes)
     with _wished(path, bootstrap, ROLLING_BACK, every) as (talk, journal):
         with _words(path):
             Carrier(talk, path, journal, {}, timeout).call_off()
         _carry(talk, path, journal, timeout)
 
 
-def cancel_plan(path: Path, bootstrap: str) -> None:
+def cancel_plan(path: Path, bootstrap: str, timeout: float | None, dry_run: bool) -> None:
     """Call off what a plan that is being applied has under way; what is done stays."""
-    with _wished(path, bootstrap, CANCELLING, (RUNNING, PAUSED, CANCELLING)) as (talk, journal), _words(path):
-        carrier = Carrier(talk, path, journal, {}, None)
+    of = (RUNNING, PAUSED, CANCELLING)
+    if dry_run:
+        _would(path, bootstrap, CANCELLING, of, "text")
+        return
+    with _wished(path, bootstrap, CANCELLING, of) as (talk, journal), _words(path):
+        carrier = Carrier(talk, path, journal, {}, timeout)
         note(f"{carrier.call_off()} moves called off.")
         carrier.cancelled(CANCELLED)
 
@@ -191,30 +218,62 @@ def _words(path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _mine(path: Path, wait_s: float) -> Iterator[None]:
     """While this process carries the plan out; ends the command when another one does, and goes on doing so."""
-    deadline = time.monotonic() + wait_s
     with contextlib.ExitStack() as stack:
-        while True:
+        for _ in Looks(wait_s):  # a lock can be waited for without end, or not at all: flock knows no time
             try:
                 stack.enter_context(journals.held(path))
                 break
             except Busy:
-                if time.monotonic() >= deadline:
-                    fail(f"{path} is being applied by another process")
-            time.sleep(0.05)  # a lock can be waited for without end, or not at all: flock knows no time
+                continue
+        else:
+            fail(f"{path} is being applied by another process")
         yield
+
+
+def _applied(path: Path, talk: Talk, of: tuple[str, ...]) -> Journal:
+    """The journal of a plan that was begun, and is in one of these states; ends the command when there is none."""
+    plan = read(path, plans.parse)
+    journal = _known(path, talk, plan)
+    if journal is None or journal.plan != plan:
+        fail(f"{path} was never applied: {journals.journal_of(path).name} does not tell of it")
+    if journal.state not in of:
+        fail(f"the plan is {journal.state}: `moldau reassign status --plan {path}` tells how far it is")
+    return journal
+
+
+def _would(path: Path, bootstrap: str, state: str, of: tuple[str, ...], output: str) -> None:
+    """Show what would become of the partitions in another state of the plan; nothing is asked for."""
+    with Talk(bootstrap) as talk:
+        journal = _applied(path, talk, of)
+        journal.state = state
+        _show_what_would_be(talk, journal, output)
+
+
+def _show_what_would_be(talk: Talk, journal: Journal, output: str) -> None:
+    now = current(talk, {p.topic for p in journal.goal}, journal.goal)
+    moving = under_way(talk, list(journal.goal))
+    rows = [
+        {"topic": p.topic, "partition": p.partition, "would": _what(journal.state, now[p] == wanted, p in moving),
+         "replicas": now[p], "wanted": wanted}
+        for p, wanted in sorted(journal.goal.items())
+    ]  # fmt: skip
+    show(rows, output, WOULD)
+
+
+def _what(state: str, is_there: bool, moves: bool) -> str:
+    """What would become of a partition: in Kafka a move can be called off, but not be halted."""
+    if moves:
+        return {CANCELLING: "be called off", ROLLING_BACK: "be called off, then move back"}.get(state, "go on moving")
+    if is_there:
+        return "stay"
+    return {CANCELLING: "stay", PAUSED: "wait", ROLLING_BACK: "move back"}.get(state, "move")
 
 
 @contextlib.contextmanager
 def _wished(path: Path, bootstrap: str, state: str, of: tuple[str, ...]) -> Iterator[tuple[Talk, Journal]]:
     """Note what is wished, and take the place of the process that carries the plan out."""
-    plan = read(path, plans.parse)
     with Talk(bootstrap) as talk:
-        journal = _known(path, talk, plan)
-        if journal is None or journal.plan != plan:
-            fail(f"{path} was never applied: {journals.journal_of(path).name} does not tell of it")
-        assert journal is not None
-        if journal.state not in of:
-            fail(f"the plan is {journal.state}")
+        _applied(path, talk, of)
 
         def change(one: Journal) -> None:
             one.state = state

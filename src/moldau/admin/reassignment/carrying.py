@@ -6,20 +6,21 @@ that began them; what only a process knows is in the journal (``journal.py``). W
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from moldau.admin import directories, throttles
+from moldau.admin import directories
 from moldau.admin.asking import MISMATCH, Talk, note
 from moldau.admin.plans import Directories
+from moldau.admin.progress import Progress
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment import waves
 from moldau.admin.reassignment.journal import Journal
 from moldau.admin.reassignment.waves import Limits, Shown
-from moldau.admin.throttles import Throttles
+from moldau.admin.throttles import Throttles, throttle, unthrottle
+from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.client.admin import Election, Reassignment
 from moldau.client.client import Refused
@@ -28,8 +29,8 @@ from moldau.terms import Code, TopicPartition
 T = TypeVar("T")
 Moving = dict[TopicPartition, Reassignment]
 
-LOOK_S = 0.3
-"""How often the cluster is asked how far it is, or asked again: no request waits for the end of a move."""
+FIRST_S, LONGEST_S = 0.1, 0.5
+"""Pauses between looks at the cluster, or before it is asked again: no request waits for the end of a move."""
 LOOKS_OTHERWISE = 10
 """The controller knows of a move's end a moment before the broker that is asked what the replicas are."""
 PATIENCE_S = 180.0
@@ -59,7 +60,8 @@ class Carrier:
         self._talk, self._path, self._journal = talk, path, journal
         self._unplaced = {} if journal.goal is not journal.plan else dict(placed)
         self._placed = dict(self._unplaced)
-        self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self._looks = Looks(timeout_s, first_s=FIRST_S, longest_s=LONGEST_S)
+        self._progress = Progress("", len(journal.plan))
         self._refused: dict[TopicPartition, str] = {}
         self._otherwise: Counter[TopicPartition] = Counter()
         self._told = ""
@@ -94,14 +96,14 @@ class Carrier:
     def call_off(self) -> int:
         """Call off what is under way: those partitions go back to the replicas that they had. How many it were."""
         count = 0
-        while True:
+        for _ in self._looks:
             _, moving = self._patiently(self._look)
             if not moving:
                 return count
             whole, outcomes = self._patiently(lambda: self._talk.ask(admin.reassign, dict.fromkeys(moving)))  # noqa: B023
             if whole.ok:
                 count += sum(one.ok for one in outcomes.values())
-            time.sleep(LOOK_S)
+        raise OutOfTime
 
     def cancelled(self, done: str) -> None:
         """Take the throttles away, and note it."""
@@ -111,7 +113,11 @@ class Carrier:
 
     def _until_nothing_is_left(self, *, begin: bool) -> dict[TopicPartition, str]:
         """Look, begin what may begin, until nothing moves and nothing waits; how far each partition is then."""
-        while True:
+        with self._progress:
+            return self._look_until_nothing_is_left(begin)
+
+    def _look_until_nothing_is_left(self, begin: bool) -> dict[TopicPartition, str]:
+        for _ in self._looks:
             self._demand_unchanged()
             shown, moving = self._patiently(self._look)
             states = waves.stand(self._journal.goal, self._journal.origin, shown, moving)
@@ -125,9 +131,7 @@ class Carrier:
             settled = all(count >= LOOKS_OTHERWISE for count in self._otherwise.values())
             if not moving and settled and not (begin and waiting) and not self._being_placed():
                 return states
-            if self._deadline is not None and time.monotonic() > self._deadline:
-                raise OutOfTime
-            time.sleep(LOOK_S)
+        raise OutOfTime
 
     def _look(self) -> tuple[dict[TopicPartition, Shown], Moving]:
         goal = self._journal.goal
@@ -175,7 +179,7 @@ class Carrier:
         now = {p: shown[p].replicas for p in self._journal.goal if p in shown}
         goal = {p: replicas for p, replicas in self._journal.goal.items() if p in now}
         rate, recorded = self._journal.rate, self._journal.throttles
-        throttles.throttle(self._talk, goal, now, rate=rate, recorded=recorded, save=self._save)
+        throttle(self._talk, goal, now, rate=rate, recorded=recorded, save=self._save)
 
     def _save(self, made: Throttles) -> None:
         def change(journal: Journal) -> None:
@@ -186,7 +190,7 @@ class Carrier:
 
     def _finish(self, done: str | None) -> None:
         """Take away what is ours, then note it."""
-        left = self._patiently(lambda: throttles.unthrottle(self._talk, self._journal.throttles))
+        left = self._patiently(lambda: unthrottle(self._talk, self._journal.throttles, self._path))
 
         def change(journal: Journal) -> None:
             journal.throttles = left
@@ -216,19 +220,19 @@ class Carrier:
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """Ask until there is an answer; a cluster without controller gives none for a while."""
-        deadline = time.monotonic() + PATIENCE_S
-        told = False
-        while True:
+        missed: Refused | OSError | None = None
+        for _ in Looks(PATIENCE_S, first_s=FIRST_S, longest_s=LONGEST_S):
             try:
                 return ask()
             except (Refused, OSError) as error:
                 lasting = error.code not in TRANSIENT if isinstance(error, Refused) else error.filename is not None
-                if lasting or time.monotonic() > deadline:
+                if lasting:
                     raise
-                if not told:
+                if missed is None:
                     note(f"no answer: {error}; asking again ...")
-                    told = True
-            time.sleep(LOOK_S)
+                missed = error
+        assert missed is not None, "there is one look at least"
+        raise missed
 
     def _tell(self, states: dict[TopicPartition, str], moving: Moving) -> None:
         """How far it is, whenever that changes; who is missing, if a move waits for a broker."""
@@ -240,5 +244,6 @@ class Carrier:
             f" {counts[waves.WAITING]} wait{missing}"
         )
         if text != self._told:
-            note(text)
             self._told = text
+            self._looks.soon()
+        self._progress.at(counts[waves.FINISHED], text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -16,8 +16,11 @@ import click
 
 from moldau.admin import plans
 from moldau.admin.asking import OUTPUT, SERVERS, Talk, note, show
+from moldau.admin.completing import broker_lists as complete_brokers
+from moldau.admin.completing import topics as complete_topics
 from moldau.admin.files import write_whole
 from moldau.admin.main import fail
+from moldau.admin.output import show_one
 from moldau.admin.plans import Plan
 from moldau.admin.rate import Rate, bytes_text, time_text
 from moldau.admin.reassignment.cluster import current, ids
@@ -31,6 +34,20 @@ BROKERS = (
     "moves_in", "moves_out",
 )  # fmt: skip
 SKEW = ("what", "before", "after")
+CHANGES = ("topic", "partition", "replicas", "wanted", "adding", "removing", "bytes")
+
+
+class Change(TypedDict):
+    """A partition that gets other replicas, or the same in another order."""
+
+    topic: str
+    partition: int
+    replicas: list[int]
+    wanted: list[int]
+    adding: list[int]
+    removing: list[int]
+    bytes: int
+    """What is copied."""
 
 
 class Wish(TypedDict):
@@ -47,12 +64,19 @@ class Wish(TypedDict):
 
 @click.command()
 @SERVERS
-@click.option("--drain", metavar="ID[,ID]", help="Take all replicas off these brokers.")
-@click.option("--add", metavar="ID[,ID]", help="Give these brokers their share; nothing moves between the others.")
+@click.option(
+    "--drain", metavar="ID[,ID]", shell_complete=complete_brokers, help="Take all replicas off these brokers."
+)
+@click.option(
+    "--add", metavar="ID[,ID]", shell_complete=complete_brokers,
+    help="Give these brokers their share; nothing moves between the others.",
+)  # fmt: skip
 @click.option("--replace", metavar="OLD=NEW", help="Give one broker's replicas to another.")
 @click.option("--set-rf", type=click.IntRange(1, 32767), help="Give every partition so many replicas.")
 @click.option("--balance", metavar="GOAL[,GOAL]", help=f"Even out {', '.join(GOALS)}: one, or several of them.")
-@click.option("--topic", "names", multiple=True, help="Only this topic; may be given again.")
+@click.option(
+    "--topic", "names", multiple=True, shell_complete=complete_topics, help="Only this topic; may be given again."
+)
 @click.option("--topics", "pattern", help="Only topics of which this regular expression matches the whole name.")
 @click.option("--throttle", type=Rate(), help="Tell how long it takes when a broker spends so much a second: 50MB.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan here; else it is printed.")
@@ -69,7 +93,8 @@ def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | Non
 
     No more replicas move than must, none ends in fewer racks than it could keep, and only live brokers get any. The
     plan is Kafka's JSON and holds the partitions that change; `moldau reassign apply` carries it out. Without --out
-    the plan goes to standard output, and what it costs to standard error. `-o json` prints one object of both.
+    the plan goes to standard output, and what it costs to standard error. `-o json` and `-o yaml` print one object of
+    both, `-o wide` each partition that changes.
     """
     wishes = [name for name in ("drain", "add", "replace", "set_rf") if wish[name] is not None]
     if len(wishes) > 1 or not (wishes or wish["balance"]):
@@ -92,7 +117,9 @@ def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | Non
     summary = summarize(
         before, planner.result(), racks, sizes=sizes, leaders=leaders, rate=rate, targets=planner.targets
     )
-    _give(planner.changes(), summary, wish["out"], output)
+    changes = planner.changes()
+    rows = [_change(p, before[p], wanted, sizes) for p, wanted in changes.items()]
+    _give((changes, rows), summary, wish["out"], output)
     if planner.stuck:
         note(f"{len(planner.stuck)} partitions stay as they are: no replica of theirs is alive: {planner.stuck[0]} ...")
 
@@ -161,23 +188,35 @@ def _sizes(talk: Talk, alive: Collection[int]) -> dict[TopicPartition, int]:
     return sizes
 
 
-def _give(changes: Plan, summary: Summary, out: Path | None, output: str) -> None:
-    text = plans.text_of(changes)
-    if out is not None and changes:
+def _change(p: TopicPartition, held: Sequence[int], wanted: list[int], sizes: Mapping[TopicPartition, int]) -> Change:
+    adding, removing = [r for r in wanted if r not in held], [r for r in held if r not in wanted]
+    return {
+        "topic": p.topic, "partition": p.partition, "replicas": list(held), "wanted": wanted, "adding": adding,
+        "removing": removing, "bytes": sizes.get(p, 0) * len(adding),
+    }  # fmt: skip
+
+
+def _give(changes: tuple[Plan, list[Change]], summary: Summary, out: Path | None, output: str) -> None:
+    plan, rows = changes
+    text = plans.text_of(plan)
+    if out is not None and plan:
         write_whole(out, text + "\n")
-    if output == "json":
-        print(json.dumps({"plan": json.loads(text), **summary.as_json()}, indent=2))
-    elif out is None:
+    if show_one({"plan": json.loads(text), **summary.as_json()}, output):
+        return
+    if output == "text" and out is None:
         print(text)
         note(_words(summary))
-    else:
-        show([asdict(one) for one in summary.brokers], output, BROKERS)
-        if output == "text":
-            print()
-            show([asdict(one) for one in summary.skew], output, SKEW)
-        print(_words(summary))
-        if not changes:
-            note(f"{out} is not written: nothing has to change.")
+        return
+    show([asdict(one) for one in summary.brokers], output, BROKERS)
+    if output in ("text", "wide"):
+        print()
+        show([asdict(one) for one in summary.skew], output, SKEW)
+    if output == "wide":
+        print()
+        show(rows, output, CHANGES)
+    (note if output == "tsv" else print)(_words(summary))
+    if not plan and out is not None:
+        note(f"{out} is not written: nothing has to change.")
 
 
 def _words(summary: Summary) -> str:

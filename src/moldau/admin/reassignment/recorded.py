@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Collection
 from pathlib import Path
@@ -10,7 +11,7 @@ from moldau.admin.asking import Talk, note
 from moldau.admin.files import write_whole
 from moldau.admin.main import fail
 from moldau.admin.reassignment import journal as journals
-from moldau.admin.reassignment.journal import BadJournal
+from moldau.admin.reassignment.journal import ENDED, PAUSED, BadJournal, Busy, Journal
 from moldau.admin.throttles import Throttles, throttled, unthrottle
 from moldau.terms import TopicPartition
 
@@ -51,10 +52,28 @@ def is_applied(plan: Path) -> bool:
 
 
 def take_away(talk: Talk, plan: Path, partitions: Collection[TopicPartition] = ()) -> None:
-    """Take away what was recorded; say which of ``partitions`` somebody else throttles."""
-    save_throttles(plan, unthrottle(talk, throttles_of(plan)))
+    """Take away what was recorded, also what a plan that has ended has left on a broker that was not alive; say which
+    of ``partitions`` somebody else throttles.
+    """
+    save_throttles(plan, unthrottle(talk, throttles_of(plan), plan))
+    _take_away_what_is_left(talk, plan)
     others = throttled(talk, partitions) if partitions else []
     if others and is_applied(plan):
         note(f"{len(others)} partitions are throttled by `moldau reassign apply`, which takes that away when it ends")
     elif others:
         note(f"{len(others)} partitions are throttled by somebody else, which stays: {others[0]} ...")
+
+
+def _take_away_what_is_left(talk: Talk, plan: Path) -> None:
+    """What the journal tells of a plan that nobody carries out: who carries it out takes that away himself."""
+    with contextlib.suppress(BadJournal, Busy), journals.held(plan):
+        journal = journals.load(plan)
+        idle = journal is not None and journal.state in (*ENDED, PAUSED)
+        if journal is None or not idle or not journal.throttles or journal.cluster != talk.cluster.cluster_id():
+            return
+        left = unthrottle(talk, journal.throttles, plan)
+
+        def change(one: Journal) -> None:
+            one.throttles = left
+
+        journals.update(plan, change)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -14,6 +13,8 @@ import click
 from moldau.admin import plans
 from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, show
 from moldau.admin.main import fail
+from moldau.admin.options import WATCH
+from moldau.admin.output import DONE, show_one, watch
 from moldau.admin.rate import bytes_text, time_text
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment import waves
@@ -26,6 +27,7 @@ from moldau.client.admin import Reassignment
 from moldau.terms import TopicPartition
 
 COLUMNS = ("topic", "partition", "status", "replicas", "wanted", "percent", "bytes", "bytes_copied")
+WIDE = ("leader", "adding", "removing")
 Sizes = Mapping[tuple[TopicPartition, int], int]
 """Bytes of each replica."""
 
@@ -41,6 +43,9 @@ class Row(TypedDict):
     percent: float | None
     bytes: int | None
     bytes_copied: int | None
+    leader: int | None
+    adding: list[int]
+    removing: list[int]
 
 
 class Report(TypedDict):
@@ -59,10 +64,12 @@ class Report(TypedDict):
 @SERVERS
 @PLAN
 @click.option("--all", "everything", is_flag=True, help="Show partitions that are done, too.")
-@click.option("--watch", is_flag=True, help="Look again and again, until nothing is left to do.")
-@click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds in between.")
+@WATCH
+@click.option("--interval", type=click.FloatRange(min=0.1), help="Seconds between looks of --watch.")
 @OUTPUT
-def status(path: Path, bootstrap: str, everything: bool, watch: bool, interval: float, output: str) -> None:
+def status(
+    path: Path, bootstrap: str, everything: bool, every_s: float | None, interval: float | None, output: str
+) -> None:
     """How far a plan is: what is done, moves and waits, bytes, and when it will be done. Changes nothing.
 
     \b
@@ -72,25 +79,41 @@ def status(path: Path, bootstrap: str, everything: bool, watch: bool, interval: 
     Exit 0: all as planned; 3: something moves or waits; 4: something is otherwise than planned.
     """
     plan = read(path, plans.parse)
-    before: tuple[float, int] | None = None
+    watched = _Watched()
     with Talk(bootstrap) as talk:
-        while True:
+
+        def look() -> object:
             journal = _journal(path)
-            report = _look(talk, plan if journal is None else journal.goal, journal)
-            now = time.monotonic()
-            copied = sum(int(row["bytes_copied"] or 0) for row in report["partitions"])
-            if before is not None and now > before[0]:
-                report["bytes_per_second"] = max(0, round((copied - before[1]) / (now - before[0])))
-            before = (now, copied)
-            _print(report, everything, output)
-            counts = report["counts"]
-            left = counts[waves.MOVING] + counts[waves.WAITING]
-            if not watch or not left:
-                break
-            time.sleep(interval)
-    if left:
+            watched.look(_look(talk, plan if journal is None else journal.goal, journal))
+            _print(watched.report, everything, output)
+            return None if watched.left else DONE
+
+        watch(look, interval if every_s is not None and interval is not None else every_s)
+    if watched.left:
         raise SystemExit(IN_PROGRESS)
-    raise SystemExit(0 if counts[waves.FINISHED] == len(report["partitions"]) else MISMATCH)
+    report = watched.report
+    raise SystemExit(0 if report["counts"][waves.FINISHED] == len(report["partitions"]) else MISMATCH)
+
+
+class _Watched:
+    """The last report, with the speed since the one before."""
+
+    report: Report
+
+    def __init__(self) -> None:
+        self._before: tuple[float, int] | None = None
+
+    def look(self, report: Report) -> None:
+        """Take the next one."""
+        now, copied = time.monotonic(), sum(int(row["bytes_copied"] or 0) for row in report["partitions"])
+        if self._before is not None and now > self._before[0]:
+            report["bytes_per_second"] = max(0, round((copied - self._before[1]) / (now - self._before[0])))
+        self.report, self._before = report, (now, copied)
+
+    @property
+    def left(self) -> int:
+        """How many partitions move or wait."""
+        return self.report["counts"][waves.MOVING] + self.report["counts"][waves.WAITING]
 
 
 def _journal(path: Path) -> Journal | None:
@@ -134,7 +157,8 @@ def _row(
     row: Row = {
         "topic": p.topic, "partition": p.partition, "status": how_far,
         "replicas": None if shown is None else list(shown.replicas), "wanted": list(wanted),
-        "percent": None, "bytes": None, "bytes_copied": None,
+        "percent": None, "bytes": None, "bytes_copied": None, "leader": None if shown is None else shown.leader,
+        "adding": [] if moving is None else moving.adding, "removing": [] if moving is None else moving.removing,
     }  # fmt: skip
     if moving is not None and shown is not None and (p, shown.leader) in sizes:
         whole = sizes[p, shown.leader] * len(moving.adding)
@@ -155,13 +179,12 @@ def _sizes(talk: Talk, brokers: Collection[int]) -> dict[tuple[TopicPartition, i
 
 
 def _print(report: Report, everything: bool, output: str) -> None:
-    if output == "json":
-        print(json.dumps(report, indent=2), flush=True)
+    if show_one(report, output):
         return
     rows = [row for row in report["partitions"] if everything or row["status"] not in (waves.FINISHED, waves.WAITING)]
     if rows or output == "tsv":
-        show(rows, output, COLUMNS)
-    if output == "text":
+        show(rows, output, COLUMNS, WIDE)
+    if output != "tsv":
         print(_words(report), flush=True)
 
 
