@@ -147,18 +147,107 @@ kafka-topics.sh {Z} --delete --topic a --partitions 3
 kafka-topics.sh {Z} --describe --if-exists
 kafka-topics.sh {Z} --describe --at-min-isr-partitions
 kafka-topics.sh {Z} --describe --topics-with-overrides --under-replicated-partitions
+kafka-configs.sh {Z}
+kafka-configs.sh {Z} --help
+kafka-configs.sh {Z} --bogus
+kafka-configs.sh {Z} --describe
+kafka-configs.sh {Z} --describe --alter --topic a
+kafka-configs.sh {Z} --describe --topic a --add-config b=c
+kafka-configs.sh {Z} --describe --topic a --all
+kafka-configs.sh {Z} --describe --topic a --bootstrap-server 127.0.0.1:1
+kafka-configs.sh {Z} --describe --entity-type things
+kafka-configs.sh {Z} --describe --entity-type broker-loggers
+kafka-configs.sh {Z} --describe --entity-type topics --entity-type brokers
+kafka-configs.sh {Z} --describe --topic a --entity-type topics
+kafka-configs.sh {Z} --describe --broker x
+kafka-configs.sh {Z} --alter --topic a
+kafka-configs.sh {Z} --alter --topic a --add-config b=c --add-config-file /nowhere
+kafka-configs.sh {Z} --alter --entity-type topics --add-config a=b
+kafka-configs.sh {Z} --alter --entity-type users --add-config a=b
+kafka-reassign-partitions.sh {Z}
+kafka-reassign-partitions.sh {Z} --help
+kafka-reassign-partitions.sh {Z} --bogus
+kafka-reassign-partitions.sh {Z} --verify --execute
+kafka-reassign-partitions.sh {Z} --verify
+kafka-reassign-partitions.sh {Z} --list
+kafka-reassign-partitions.sh {Z} --cancel --reassignment-json-file a
+kafka-reassign-partitions.sh {Z} --generate --broker-list 1
+kafka-reassign-partitions.sh {Z} --execute --reassignment-json-file a --timeout 5
+kafka-reassign-partitions.sh {Z} --execute --reassignment-json-file a --additional
+kafka-reassign-partitions.sh {Z} --execute --reassignment-json-file a --preserve-throttles
 kafka-preferred-replica-election.sh
 kafka-preferred-replica-election.sh --help
+kafka-preferred-replica-election.sh --bootstrap-server a
+kafka-preferred-replica-election.sh --bootstrap-server 127.0.0.1:1 --admin.config /nowhere
+kafka-preferred-replica-election.sh --bootstrap-server 127.0.0.1:1 --path-to-json-file /nowhere
+kafka-preferred-replica-election.sh {Z} --admin.config /nowhere
 kafka-preferred-replica-election.sh --bogus
 kafka-preferred-replica-election.sh --path-to-json-file /nowhere
 kafka-preferred-replica-election.sh {Z} --bootstrap-server 127.0.0.1:1
 """
 CLASSES_OF_2_8 = {
     "kafka-topics.sh": "kafka.admin.TopicCommand",
+    "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-reassign-partitions.sh": "kafka.admin.ReassignPartitionsCommand",
     "kafka-preferred-replica-election.sh": "kafka.admin.PreferredReplicaLeaderElectionCommand",
 }
 LINES_OF_2_8 = [line for line in OF_2_8.splitlines() if line]
 """Those of Kafka 2.8's tools, for ZooKeeper."""
+
+
+_PLAN = '{"version": 1,\n "partitions": [{"topic": "größe", "partition": -12, "replicas": [1, 2], "x": [true, null, 1.5e3]}]}'
+BAD_JSON = [
+    *(_PLAN[:length] for length in range(len(_PLAN))),
+    *(
+        " ",
+        "{no",
+        "x",
+        "nul",
+        "-",
+        "1.",
+        "01",
+        "1e",
+        "1e+",
+        "tr ue",
+        "NaN",
+        '"',
+        '"\\',
+        '"\\u1',
+        "\0",
+        "//",
+        "]",
+        "}",
+        ",",
+        ":",
+    ),
+    *(
+        "[1 2]",
+        "[1,]",
+        "[1,,2]",
+        "[}",
+        "{]",
+        "{,}",
+        "{/",
+        "{'a':1}",
+        '{"a" 1}',
+        '{"a"::1}',
+        '{"a":1 "b":2}',
+        '{"a":1,}',
+    ),
+    *(
+        '{"a":tru}',
+        "{\"a\":'b'}",
+        '{"a":1;}',
+        '{"a":12x}',
+        '{"a":+1}',
+        '{"a":-x}',
+        '{"a":1.x}',
+        '{"a":1ex}',
+        '{"a":"\n"}',
+    ),
+    *('{"a":"\\x"}', '{"a":"\\u12g4"}', "[" * 1001, '{"a":' + "1" * 5000 + "}"),
+]
+"""Plans that are half written, and other texts that are no JSON."""
 
 
 def masked(text: str) -> str:

@@ -18,7 +18,7 @@ import socketserver
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -117,10 +117,11 @@ def listening(words: bytes) -> Iterator[str]:
 
 
 class Case(NamedTuple):
-    """A line that both run; ``stdin`` is what they are given to read."""
+    """A line that both run; ``stdin`` is what they read, ``sides`` who runs it now: the other one follows."""
 
     line: str
     stdin: str = ""
+    sides: str = "jm"
 
 
 class Both:
@@ -137,7 +138,10 @@ class Both:
         self.java = java
         self.classes = dict(classes or {})
         self.names = dict(names)
-        self.masks = {**MASKS, **(masks or {})}
+        self.by_side: dict[str, dict[str, str]] = {}
+        """Names in lines that are not the same for both, and count as the same where they are told."""
+        self.masks: dict[str, str | Callable[[re.Match[str]], str]] = {**MASKS, **(masks or {})}
+        self._said: list[str] = []
         self.count = 0
         self.differences: list[str] = []
         self.seconds: dict[str, float] = {}
@@ -145,17 +149,23 @@ class Both:
     def run(self, cases: Sequence[Case | str]) -> None:
         """Run the cases in their order, Java's first."""
         for case in cases:
-            line, stdin = case if isinstance(case, Case) else (case, "")
-            said = []
-            for side in "jm":
-                script, *words = shlex.split(line.format(**self.names, s=side))
+            line, stdin, sides = case if isinstance(case, Case) else Case(case)
+            said = self._said
+            for side in sides:
+                own = {name: values[side] for name, values in self.by_side.items()}
+                script, *words = shlex.split(line.format(**self.names, **own, s=side))
                 main = self.classes.get(script) or main_class(script)
                 tool = (main, words) if side == "j" else (script, words)
                 began = time.monotonic()
                 found = self.java.run(*tool, stdin=stdin) if side == "j" else ours(script, words, stdin)
                 self.seconds[f"{side} {line}"] = time.monotonic() - began
                 masked = self._masked(found, side if "{s}" in line else None)
+                for name in (name for name in own if f"{{{name}}}" in line):
+                    masked = re.sub(rf"\b{re.escape(own[name])}\b", f"({name})", masked)
                 said.append(re.sub(OUT_OF_TIME, self._named, masked) if "{b}" in line else masked)
+            if len(said) < 2:
+                continue
+            self._said = []
             self.count += 1
             if said[0] != said[1]:
                 shown = difflib.unified_diff(said[0].splitlines(), said[1].splitlines(), "kafka", "moldau", lineterm="")

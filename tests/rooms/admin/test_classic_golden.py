@@ -13,10 +13,11 @@ import pytest
 
 from moldau.admin.classic.registry import CLASSES, SCRIPTS
 from moldau.admin.classic.run import run
-from tests.golden.classic_lines import LINES, LINES_OF_2_8, masked
+from tests.golden.classic_lines import BAD_JSON, LINES, LINES_OF_2_8, masked
 
 HERE = Path(__file__).resolve().parents[2] / "golden"
 GOLDEN = {name: json.loads((HERE / f"classic-{name}.json").read_text()) for name in ("4.3", "2.8")}
+BAD_JSON_SAID = json.loads((HERE / "bad-json-4.3.json").read_text())
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,16 @@ def test_a_line_is_answered_as_kafka_does(release: str, line: str) -> None:
     assert [status, masked(out.getvalue()), masked(err.getvalue())] == GOLDEN[release][line], (
         "see record_classic_tools.py"
     )
+
+
+@pytest.mark.parametrize("text", BAD_JSON)
+def test_a_plan_that_is_no_json_is_refused_as_kafka_does(text: str, tmp_path: Path) -> None:
+    (tmp_path / "plan").write_text(text)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        words = ["--bootstrap-server", "127.0.0.1:1", "--execute", "--reassignment-json-file", str(tmp_path / "plan")]
+        assert run("kafka-reassign-partitions.sh", words) == 1
+    assert out.getvalue() == BAD_JSON_SAID[text], "see record_classic_tools.py"
 
 
 def test_every_recorded_tool_is_there_and_every_class_has_a_module() -> None:

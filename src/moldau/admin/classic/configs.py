@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 
 from moldau.admin.classic.configs_entities import Entities, check, entities_of
 from moldau.admin.classic.configs_options import OPTIONS
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
-from moldau.admin.classic.options import Given
+from moldau.admin.classic.options import Given, asks_zookeeper
 from moldau.admin.classic.run import help_or_version
 from moldau.admin.classic.session import Session, checked, executed, no_controllers, read_config
 from moldau.client import admin, groups
@@ -49,6 +50,10 @@ _PLAIN = ("java.lang.IllegalArgumentException", INVALID)
 
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
+    if asks_zookeeper(arguments):
+        from moldau.admin.classic.zookeeper_configs import main as main_of_2_8
+
+        return main_of_2_8(arguments)
     try:
         given = Given(OPTIONS, arguments)
         help_or_version(given, ABOUT)
@@ -56,13 +61,19 @@ def main(arguments: list[str]) -> int:
         check(given, entities)
         _run(given, entities)
     except JavaError as error:
-        if error.kind in _PLAIN or error.kind.startswith("joptsimple."):
-            print(error.said, file=sys.stderr)
-        else:
-            print(f"Error while executing config command with args '{' '.join(arguments)}'", file=sys.stderr)
-            sys.stderr.write(error.trace)
-        return 1
+        return refused(error, arguments)
     return 0
+
+
+def refused(error: JavaError, arguments: Sequence[str]) -> int:
+    """Tell why the tool did nothing; the exit status."""
+    sys.stdout.flush()
+    if error.kind in _PLAIN or error.kind.startswith("joptsimple."):
+        print(error.said, file=sys.stderr)
+    else:
+        print(f"Error while executing config command with args '{' '.join(arguments)}'", file=sys.stderr)
+        sys.stderr.write(error.trace)
+    return 1
 
 
 def _run(given: Given, entities: Entities) -> None:
@@ -180,25 +191,30 @@ def _alter(session: Session, given: Given, entities: Entities) -> None:
 
 _OUTSIDE = r"(?=[^\]]*(?:\[|$))"
 """A place that is not between brackets."""
+FORM = 'in the format "key=val" or  "key=[val1,val2]" to group values which contain commas.'
 
 
 def _added(given: Given) -> dict[str, str]:
     """What is to be set: of the file, and of the option."""
     added = read_config(given.value("add-config-file"))
-    text = given.value("add-config")
-    if text is not None:
-        parts = re.split(f",{_OUTSIDE}", text)
-        while len(parts) > 1 and not parts[-1]:
-            parts.pop()
-        pairs = [re.split(rf"\s*=\s*{_OUTSIDE}", part) for part in parts]
-        if any(len(pair) != 2 for pair in pairs):
-            form = 'in the format "key=val" or  "key=[val1,val2]" to group values which contain commas.'
-            raise illegal_argument(f"requirement failed: Invalid entity config: all configs to be added must be {form}")
-        added.update({key.strip(): re.sub(r"\[?\]?", "", value).strip() for key, value in pairs})
+    added.update(pairs_of(given.value("add-config"), FORM))
     for key in added:
         if not re.fullmatch(r"[a-zA-Z0-9._-]*", key):
             raise illegal_argument(f"Invalid character found for config key: {key}")
     return added
+
+
+def pairs_of(text: str | None, form: str) -> dict[str, str]:
+    """What --add-config says; JavaError for what is not in the ``form``."""
+    if text is None:
+        return {}
+    parts = re.split(f",{_OUTSIDE}", text)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    pairs = [re.split(rf"\s*=\s*{_OUTSIDE}", part) for part in parts]
+    if any(len(pair) != 2 for pair in pairs):
+        raise illegal_argument(f"requirement failed: Invalid entity config: all configs to be added must be {form}")
+    return {key.strip(): re.sub(r"\[?\]?", "", value).strip() for key, value in pairs}
 
 
 def _alter_resource(session: Session, entities: Entities, added: dict[str, str], deleted: list[str]) -> None:

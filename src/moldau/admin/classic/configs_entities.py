@@ -68,11 +68,12 @@ def check(given: Given, entities: Entities) -> None:
     if general and any(map(given.has, (*FLAGS, *DEFAULT_FLAGS))):
         text = "--entity-{type,name,default} should not be used in conjunction with specific entity flags"
         raise illegal_argument(text)
-    _check_names(given, entities)
+    check_names(given, entities)
     _check_action(given, entities)
 
 
-def _check_names(given: Given, entities: Entities) -> None:
+def check_names(given: Given, entities: Entities) -> None:
+    """JavaError for the name of a broker or an address that is none."""
     if not any(entities.names):
         return
     if {"brokers", "broker-loggers"} & set(entities.types):
@@ -105,6 +106,11 @@ def _check_action(given: Given, entities: Entities) -> None:
             raise illegal_argument(f"{what} with --alter of users, clients, brokers or ips")
     elif not any(entities.names):
         raise illegal_argument(f"An entity name must be specified with --alter of {listed}")
+    check_changes(given)
+
+
+def check_changes(given: Given) -> None:
+    """JavaError unless the options of --alter say what is to be changed."""
     if given.has("add-config") and given.has("add-config-file"):
         raise illegal_argument("Only one of --add-config or --add-config-file must be specified")
     if not any(map(given.has, ("add-config", "add-config-file", "delete-config"))):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
+from string import digits
 from typing import NoReturn
 
 from moldau.admin.classic.java import JavaError
@@ -23,6 +23,9 @@ def read_file(path: str) -> str:
     raise JavaError("java.io.IOException", f"Unable to read file {path}", cause)
 
 
+_MISSING = object()
+
+
 class Json:
     """A value of a JSON text; JavaError wherever it is not what is asked for."""
 
@@ -31,7 +34,7 @@ class Json:
 
     def __str__(self) -> str:
         """As Jackson writes it."""
-        return compact(self._value)
+        return "" if self._value is _MISSING else compact(self._value)
 
     def field(self, name: str) -> Json:
         """A field that an object must have."""
@@ -67,46 +70,19 @@ class Json:
 
 
 def parse(text: str) -> Json | None:
-    """The first value of a text, None when it is no JSON; what comes after it does not matter."""
+    """The first value of a text, None when it is no JSON; what comes after it does not matter.
+
+    A text of blanks has a value that is nothing, not even null.
+    """
+    if text and not text.strip(" \t\r\n"):
+        return Json(_MISSING)
+    start = text.lstrip(" \t\r\n")
     try:
-        return Json(_DECODER.raw_decode(text.lstrip())[0])
+        value, end = _DECODER.raw_decode(start)
     except (ValueError, RecursionError):
         return None
-
-
-def why_no_json(text: str) -> JavaError:
-    """What Jackson says of a text that is no JSON."""
-    source = "[Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: {}, column: {}]"
-    start = len(text) - len(text.lstrip())
-    try:
-        _DECODER.raw_decode(text[start:])
-    except json.JSONDecodeError as error:
-        at, why = start + error.pos, error.msg
-    except (ValueError, RecursionError):
-        at, why = start, ""
-    else:
-        at, why = start, ""
-    if at >= len(text):
-        return JavaError("com.fasterxml.jackson.core.io.JsonEOFException", "Unexpected end-of-input")
-    here = f"'{text[at]}' (code {ord(text[at])})"
-    column = at - text.rfind("\n", 0, at)
-    token = re.match(r"[\w$]+", text[at:])
-    if why == "Expecting value" and token is not None:
-        what = f"Unrecognized token '{token[0]}': was expecting {_VALUES}"
-    else:
-        expected = "was expecting " + _EXPECTED[why] if why in _EXPECTED else "expected a valid value"
-        what = f"Unexpected character ({here}): {expected}"
-    place = source.format(text.count("\n", 0, at) + 1, column)
-    return JavaError("com.fasterxml.jackson.core.JsonParseException", f"{what}\n at {place}")
-
-
-_VALUES = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
-_EXPECTED = {
-    "Expecting property name enclosed in double quotes": "double-quote to start field name",
-    "Expecting ':' delimiter": "a colon to separate field name and value",
-    "Expecting ',' delimiter": "comma to separate Object entries",
-    "Expecting value": _VALUES,
-}
+    half = isinstance(value, int | float) and start[end : end + 1] in (*".eE", *digits)  # "1." is not the number 1
+    return None if half else Json(value)
 
 
 def compact(value: object) -> str:

@@ -229,6 +229,11 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
 
 
+def asks_zookeeper(arguments: Iterable[str]) -> bool:
+    """Whether a command line has --zookeeper: it is one for the tools of Kafka 2.8.2."""
+    return any(word.partition("=")[0] in ("--zookeeper", "-zookeeper") for word in arguments)
+
+
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 
 

@@ -1,4 +1,4 @@
-"""kafka-preferred-replica-election.sh of Apache Kafka 2.8.2, with --zookeeper: asks the controller by a znode.
+"""kafka-preferred-replica-election.sh of Apache Kafka 2.8.2: asks the controller by a znode, or a broker.
 
 kafka-leader-election.sh has taken its place where brokers are asked.
 """
@@ -11,12 +11,17 @@ from collections.abc import Sequence
 from moldau.admin.classic.elections import partition_of
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_json import parse, read_file
+from moldau.admin.classic.java_order import partition_hash
+from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.options import Given, Option
 from moldau.admin.classic.run import help_or_version, print_usage
-from moldau.admin.classic.scala_sets import scala_set
+from moldau.admin.classic.scala_sets import scala_set, table_order
+from moldau.admin.classic.session import Session, executed, read_config
 from moldau.admin.classic.zookeeper_session import ADMIN_FAILED, ADMIN_OPERATION, in_zookeeper
+from moldau.client import admin
+from moldau.client.admin import Election
 from moldau.ports.zookeeper import NodeExists, NoNode, ZooKeeper
-from moldau.terms import TopicPartition
+from moldau.terms import Code, TopicPartition
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import parse_preferred_election, preferred_election_json
 
@@ -25,6 +30,7 @@ OPTIONS = (
         "admin.config",
         "Admin client config properties file to pass to the admin client when --bootstrap-server is given.",
         takes="config file",
+        available_if=("bootstrap-server",),
     ),
     Option(
         "bootstrap-server",
@@ -50,6 +56,7 @@ ABOUT = (
     "This tool helps to causes leadership for each partition to be transferred back to the 'preferred replica', it can "
     "be used to balance leadership among the servers."
 )
+TIMEOUT_MS = 30_000
 
 
 def main(arguments: list[str]) -> int:
@@ -62,8 +69,8 @@ def main(arguments: list[str]) -> int:
     path = given.value("path-to-json-file")
     wanted = None if path is None else _read(path)
     if given.has("bootstrap-server"):
-        what = "kafka-preferred-replica-election.sh asks ZooKeeper only: use kafka-leader-election.sh"
-        raise JavaError("java.lang.UnsupportedOperationException", what)
+        _ask_brokers(given, wanted)
+        return 0
     print("Warning: --zookeeper is deprecated and will be removed in a future version of Kafka.")
     print("Use --bootstrap-server instead to specify a broker to connect to.")
 
@@ -75,6 +82,42 @@ def main(arguments: list[str]) -> int:
         return 0
 
     return in_zookeeper(given.text("zookeeper"), work)
+
+
+def _ask_brokers(given: Given, wanted: Sequence[TopicPartition] | None) -> None:
+    times = {"request.timeout.ms": str(TIMEOUT_MS), "default.api.timeout.ms": str(2 * TIMEOUT_MS)}
+    config = {**read_config(given.value("admin.config")), **times}
+    with Session(config, given.text("bootstrap-server")) as session:
+        try:
+            code, outcomes = session.ask("electLeaders", admin.elect_leaders, wanted, Election.PREFERRED)
+        except JavaError as error:
+            if error.kind.endswith(".TimeoutException"):
+                raise _failed("Timeout waiting for election results", error) from None
+            raise executed(error) from None
+    if code is Code.REQUEST_TIMED_OUT:
+        raise _failed("Timeout waiting for election results", kafka_error(code))
+    if code is Code.CLUSTER_AUTHORIZATION_FAILED:
+        raise _failed("Not authorized to perform leader election", kafka_error(code))
+    if code is not Code.NONE:
+        raise executed(kafka_error(code))
+    order = table_order(outcomes, partition_hash)
+    done = ", ".join(str(one) for one in order if outcomes[one].ok)
+    failed = [one for one in order if outcomes[one].code not in (Code.NONE, Code.ELECTION_NOT_NEEDED)]
+    if done:
+        print(f"Successfully completed preferred leader election for partitions {done}")
+    if any(one.code is Code.ELECTION_NOT_NEEDED for one in outcomes.values()):
+        print(f"Preferred replica already elected for partitions {done}")  # those of the line above, in Kafka too
+    causes = {one: kafka_error(outcomes[one].code, outcomes[one].message) for one in failed}
+    for one, why in causes.items():
+        print(f"Error completing preferred leader election for partition: {one}: {why}")
+    if causes:
+        what = f"{len(causes)} preferred replica(s) could not be elected"
+        raise JavaError(ADMIN_FAILED, what, suppressed=list(causes.values()))
+
+
+def _failed(message: str, cause: JavaError) -> JavaError:
+    print(message)
+    return JavaError(ADMIN_FAILED, message, cause)
 
 
 def _read(path: str) -> list[TopicPartition]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.java_json import Json, compact, parse, why_no_json
+from moldau.admin.classic.java_json import Json, compact, parse
+from moldau.admin.classic.java_json_errors import TOO_MUCH, why_no_json
 from moldau.admin.classic.options import java_integer
 from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION
 from moldau.terms import TopicPartition
@@ -39,11 +40,13 @@ class Moves(NamedTuple):
     directories: dict[Replica, str]
 
 
-def moves_in(text: str) -> Moves:
-    """What a reassignment file asks for; JavaError when it is none."""
+def moves_in(text: str, *, old: bool = False) -> Moves:
+    """What a reassignment file asks for; JavaError when it is none, in 2.8.2's words when ``old``."""
     found = parse(text)
     if found is None:
-        cause = why_no_json(text)
+        cause = why_no_json(text, old=old)
+        if cause.kind == TOO_MUCH:
+            raise cause
         raise JavaError(ADMIN_OPERATION, cause.said, cause)
     _check_version(found)
     moves = Moves([], {})
@@ -55,8 +58,9 @@ def moves_in(text: str) -> Moves:
         given = one.get("log_dirs")
         directories = [ANY] * len(replicas) if given is None else [path.text() for path in given.items()]
         if len(directories) != len(replicas):
-            shown = f"[{', '.join(directories)}]"
-            text = f"Size of replicas list {replicas} is different from size of log dirs list {shown}"
+            shown = ", ".join(map(str, replicas)), ", ".join(directories)
+            sizes = [f"List({one})" if old else f"[{one}]" for one in shown]
+            text = f"Size of replicas list {sizes[0]} is different from size of log dirs list {sizes[1]}"
             raise JavaError(ADMIN_FAILED, f"{text} for partition {partition}")
         moves.partitions.append((partition, replicas))
         for replica, path in zip(replicas, directories, strict=True):
@@ -82,8 +86,8 @@ def executable(moves: Moves) -> dict[TopicPartition, list[int]]:
     return dict(moves.partitions)
 
 
-def topics_in(text: str) -> list[str]:
-    """The topics that a file of topics to move names."""
+def topics_in(text: str, shown: str = "[{}]") -> list[str]:
+    """The topics that a file of topics to move names; ``shown``: how those are listed that it names twice."""
     found = parse(text)
     if found is None:
         raise JavaError(ADMIN_OPERATION, "The input string is not a valid JSON")
@@ -91,20 +95,24 @@ def topics_in(text: str) -> list[str]:
     listed = found.get("topics")
     names = [] if listed is None else [one.field("topic").text() for one in listed.items()]
     if twice := duplicates(names):
-        text = f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]"
+        text = f"List of topics to reassign contains duplicate entries: {_listed(twice, shown)}"
         raise JavaError(ADMIN_FAILED, text)
     return names
 
 
-def brokers_in(text: str) -> list[int]:
-    """The ids of --broker-list."""
+def brokers_in(text: str, shown: str = "[{}]") -> list[int]:
+    """The ids of --broker-list; ``shown``: how those are listed that it names twice."""
     try:
         ids = [java_integer(word) for word in text.split(",")]
     except ValueError as error:
         raise JavaError("java.lang.NumberFormatException", str(error)) from None
     if twice := duplicates(ids):
-        raise JavaError(ADMIN_FAILED, f"Broker list contains duplicate entries: {twice}")
+        raise JavaError(ADMIN_FAILED, f"Broker list contains duplicate entries: {_listed(twice, shown)}")
     return ids
+
+
+def _listed(values: Sequence[object], shown: str) -> str:
+    return shown.format((", " if "[" in shown else ",").join(map(str, values)))
 
 
 def duplicates(values: Sequence[T]) -> list[T]:

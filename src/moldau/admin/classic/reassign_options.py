@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import NoReturn
+
 from moldau.admin.classic.options import Given, Option
 from moldau.admin.classic.run import help_or_version
 
@@ -128,15 +131,25 @@ def action_of(given: Given) -> str:
     help_or_version(given, ABOUT)
     actions = [action for action in ACTIONS if given.has(action)]
     if len(actions) != 1:
-        names = ", ".join(f"--{action}" for action in ACTIONS)
-        given.refuse(f"Command must include exactly one action: {names}")
+        refuse_actions(given)
     if given.has("bootstrap-server") and given.has("bootstrap-controller"):
         given.refuse("Please don't specify both --bootstrap-server and --bootstrap-controller")
     if not given.has("bootstrap-server") and not given.has("bootstrap-controller"):
         given.refuse("Please specify either --bootstrap-server or --bootstrap-controller")
     (action,) = actions
+    refuse_others(given, action, PERMITTED[action])
+    return action
+
+
+def refuse_actions(given: Given) -> NoReturn:
+    """UsageError: there is no action, or more than one."""
+    names = ", ".join(f"--{action}" for action in ACTIONS)
+    given.refuse(f"Command must include exactly one action: {names}")
+
+
+def refuse_others(given: Given, action: str, permitted: Collection[str]) -> None:
+    """UsageError unless what the action needs is given, and nothing but that and what is permitted beside it."""
     given.require(*REQUIRED[action])
     for name in given.names():
-        if name not in (action, *REQUIRED[action], *PERMITTED[action]):
+        if name not in (action, *REQUIRED[action], *permitted):
             given.refuse(f'Option "{given.shown(name)}" can\'t be used with action "{given.shown(action)}"')
-    return action

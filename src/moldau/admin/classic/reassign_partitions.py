@@ -15,7 +15,7 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_json import read_file
 from moldau.admin.classic.java_order import hash_order, partition_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
-from moldau.admin.classic.options import Given
+from moldau.admin.classic.options import Given, asks_zookeeper
 from moldau.admin.classic.reassign_files import Moves, Replica, brokers_in, executable, moves_in, text_of, topics_in
 from moldau.admin.classic.reassign_options import OPTIONS, action_of
 from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, checked, executed, read_config
@@ -42,28 +42,40 @@ NO_RACKS = (
 )
 
 
-class _Terse(Exception):
+class Terse(Exception):
     """A failure that is told in a line, without a trace."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
-    given = Given(OPTIONS, arguments)
+    if asks_zookeeper(arguments):
+        from moldau.admin.classic.zookeeper_reassign import main as main_of_2_8
+
+        return main_of_2_8(arguments)
+    return run(Given(OPTIONS, arguments))
+
+
+def run(given: Given) -> int:
+    """Do what the options say; the exit status."""
     action = action_of(given)
     try:
         if given.has("bootstrap-controller"):
-            raise _Terse("--bootstrap-controller is not served by Moldau's tools yet: give --bootstrap-server")
+            raise Terse("--bootstrap-controller is not served by Moldau's tools yet: give --bootstrap-server")
         with Session(read_config(given.value("command-config")), given.text("bootstrap-server")) as session:
             ACTIONS[action](session, given)
-    except _Terse as error:
+    except Terse as error:
         print(error)
         return 1
     except JavaError as error:
         of_broker = error.kind.startswith(PACKAGE) and not error.kind.endswith("InvalidReplicationFactorException")
-        shown = executed(error) if of_broker else error
-        print(f"Error: {shown.said}\n{shown.trace}")
-        return 1
+        return failed(executed(error) if of_broker else error)
     return 0
+
+
+def failed(error: JavaError) -> int:
+    """Tell of a failure, on standard output as this tool does; the exit status."""
+    print(f"Error: {error.said}\n{error.trace}")
+    return 1
 
 
 # ---- verify
@@ -163,7 +175,7 @@ def _execute(session: Session, given: Given) -> None:
     wanted = executable(moves)
     under_way = _under_way(session)
     if under_way and not given.has("additional"):
-        raise _Terse(ALREADY)
+        raise Terse(ALREADY)
     _refuse_unknown(session, [id for replicas in wanted.values() for id in replicas])
     current = _current(session, wanted)
     print(f"Current partition replica assignment\n\n{text_of(current, _directories(session, current))}\n")
@@ -177,7 +189,7 @@ def _execute(session: Session, given: Given) -> None:
         throttles.throttle_directories(session, brokers, directory_rate)
     _alter(session, wanted, "Error reassigning partition(s):")
     several = "" if len(wanted) == 1 else "s"
-    print(f"Successfully started partition reassignment{several} for {_partitions(wanted)}")
+    print(f"Successfully started partition reassignment{several} for {partitions_of(wanted)}")
     if moves.directories:
         _move_directories(session, moves.directories, timeout_ms)
 
@@ -188,13 +200,13 @@ def _alter(session: Session, targets: Mapping[TopicPartition, Sequence[int] | No
     wrong = {p: one for p, one in wrong.items() if not one.ok} if whole.ok else dict.fromkeys(targets, whole)
     if wrong:
         lines = [f"{p}: {kafka_error(one.code, one.message).said}" for p, one in sorted(wrong.items())]
-        raise _Terse("\n".join([title.replace("(S)", "" if len(wrong) == 1 else "s"), *lines]))
+        raise Terse("\n".join([title.replace("(S)", "" if len(wrong) == 1 else "s"), *lines]))
 
 
 def _move_directories(session: Session, wanted: Mapping[Replica, str], timeout_ms: int) -> None:
     late = directories.move(session, wanted, timeout_ms)
     if late is not None:
-        raise _Terse(late)
+        raise Terse(late)
 
 
 def _refuse_unknown(session: Session, ids: Iterable[int]) -> None:
@@ -218,7 +230,7 @@ def _cancel(session: Session, given: Given) -> None:
     if under_way:
         _alter(session, dict.fromkeys(under_way), "Error cancelling partition reassignment(S) for:")
         several = "" if len(under_way) == 1 else "s"
-        print(f"Successfully cancelled partition reassignment{several} for: {_partitions(under_way)}")
+        print(f"Successfully cancelled partition reassignment{several} for: {partitions_of(under_way)}")
     else:
         print("None of the specified partition reassignments are active.")
     where = directories.where(session, moves.directories)
@@ -295,5 +307,6 @@ def _ids(ids: Iterable[int]) -> str:
     return ",".join(map(str, ids))
 
 
-def _partitions(partitions: Iterable[TopicPartition]) -> str:
+def partitions_of(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions in their order, as they are listed."""
     return ",".join(map(str, sorted(partitions)))

@@ -14,6 +14,7 @@ from moldau.terms.named import NamedTuple
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 DIRECTORY_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+RATE_SET = "The inter-broker throttle limit was set to {} B/s"
 Changes = dict[Resource, list[tuple[str, AlterOp, str | None]]]
 
 
@@ -40,16 +41,27 @@ def moves_of(
 def throttle_replicas(session: Session, moves: Mapping[TopicPartition, Move], rate: int) -> None:
     """Hold back what leaders send and newcomers fetch of these moves."""
     changes: Changes = {}
+    for topic, texts in throttled_replicas(moves).items():
+        changes[Resource(ResourceType.TOPIC, topic)] = [(key, AlterOp.SET, text) for key, text in texts.items()]
+    change(session, changes)
+    _set_rates(session, brokers_of(moves), RATES, rate)
+    print(RATE_SET.format(rate))
+
+
+def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
+    """What topics are configured with, so that these moves are held back."""
+    found = {}
     for topic in sorted({p.topic for p in moves}):
         theirs = {p.partition: move for p, move in moves.items() if p.topic == topic}
         leaders = sorted(f"{p}:{id}" for p, move in theirs.items() for id in move.sources)
         followers = sorted(f"{p}:{id}" for p, move in theirs.items() for id in move.destinations - move.sources)
-        texts = zip(REPLICAS, (",".join(leaders), ",".join(followers)), strict=True)
-        changes[Resource(ResourceType.TOPIC, topic)] = [(key, AlterOp.SET, text) for key, text in texts]
-    change(session, changes)
-    brokers = sorted({id for move in moves.values() for id in move.sources | move.destinations})
-    _set_rates(session, brokers, RATES, rate)
-    print(f"The inter-broker throttle limit was set to {rate} B/s")
+        found[topic] = dict(zip(REPLICAS, (",".join(leaders), ",".join(followers)), strict=True))
+    return found
+
+
+def brokers_of(moves: Mapping[TopicPartition, Move]) -> list[int]:
+    """The brokers that take part in these moves."""
+    return sorted({id for move in moves.values() for id in move.sources | move.destinations})
 
 
 def throttle_directories(session: Session, brokers: Iterable[int], rate: int) -> None:

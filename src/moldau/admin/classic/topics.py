@@ -13,7 +13,7 @@ from functools import partial
 
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
-from moldau.admin.classic.options import Given, java_integer
+from moldau.admin.classic.options import Given, asks_zookeeper, java_integer
 from moldau.admin.classic.run import Finished, help_or_version, print_usage, tell
 from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, checked, read_config
 from moldau.admin.classic.topic_values import refuse_bad_values
@@ -33,7 +33,7 @@ OTHER_TOOL = " (To alter topic configurations, the kafka-configs tool can be use
 
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
-    if any(word.partition("=")[0] in ("--zookeeper", "-zookeeper") for word in arguments):
+    if asks_zookeeper(arguments):
         from moldau.admin.classic.zookeeper_topics import main as main_of_2_8
 
         return main_of_2_8(arguments)

@@ -5,7 +5,7 @@ The same brokers, start and number of a partition give the same replicas as ther
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import zip_longest
 from random import randrange
 
@@ -18,9 +18,10 @@ from moldau.zookeeper import paths
 from moldau.zookeeper.znodes import parse_broker
 
 
-async def live_brokers(zk: ZooKeeper, *, racks: bool) -> dict[int, str | None]:
+async def live_brokers(zk: ZooKeeper, *, racks: bool, among: Collection[int] | None = None) -> dict[int, str | None]:
     """The racks of the live brokers, by id; JavaError when some have one and others do not. ``racks``: they count."""
     ids = sorted(paths.broker_ids(await zk.children(paths.BROKER_IDS))[0])
+    ids = [id for id in ids if among is None or id in among]
     found = await zk.get_many([paths.broker(id) for id in ids]) if ids else []
     rack_of = {id: parse_broker(id, one[0]).rack for id, one in zip(ids, found, strict=True) if one is not None}
     if not racks:

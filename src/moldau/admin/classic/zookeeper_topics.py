@@ -23,13 +23,13 @@ from moldau.admin.classic.topics import (
 )
 from moldau.admin.classic.zookeeper_placing import live_brokers, place_replicas
 from moldau.admin.classic.zookeeper_session import ADMIN_OPERATION, in_zookeeper
+from moldau.admin.classic.zookeeper_settings import change_settings, read_settings, read_topic, write_settings
 from moldau.admin.classic.zookeeper_topics_options import KEYS, OPTIONS
-from moldau.ports.zookeeper import NodeExists, NoNode, ZooKeeper
+from moldau.ports.zookeeper import NodeExists, ZooKeeper
 from moldau.terms.ids import uuid_text
 from moldau.zookeeper import paths
-from moldau.zookeeper.notes import config_change_json, config_json, parse_config
 from moldau.zookeeper.payload import in_table_order
-from moldau.zookeeper.znodes import Assignment, StateZnode, TopicZnode, parse_state, parse_topic, topic_json
+from moldau.zookeeper.znodes import Assignment, StateZnode, TopicZnode, parse_state, topic_json
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 LONGEST = 249
@@ -117,21 +117,6 @@ async def _topics(zk: ZooKeeper, given: Given) -> list[str]:
     return [name for name in names if pattern.fullmatch(name) and not (hide and name in INTERNAL)]
 
 
-async def _read_topic(zk: ZooKeeper, name: str) -> TopicZnode | None:
-    try:
-        return parse_topic(name, (await zk.get(paths.topic(name)))[0])
-    except NoNode:
-        return None
-
-
-async def _configs(zk: ZooKeeper, name: str) -> dict[str, str]:
-    entity = f"topics/{name}"
-    try:
-        return parse_config(entity, (await zk.get(paths.config(entity)))[0])
-    except NoNode:
-        return {}
-
-
 # ---- changes
 
 
@@ -146,8 +131,9 @@ async def _create(zk: ZooKeeper, given: Given) -> None:
         brokers = await live_brokers(zk, racks=not given.has("disable-rack-aware"))
         chosen = place_replicas(brokers, partitions or 0, factor or 0)
     try:
-        await _refuse_name(zk, name)
-        await _put_configs(zk, name, configs)
+        refuse_name(name)
+        await _refuse_taken_name(zk, name)
+        await write_settings(zk, f"topics/{name}", configs)
         new = TopicZnode(name, None, {at: Assignment(tuple(replicas)) for at, replicas in enumerate(chosen)})
         try:
             await zk.create(paths.topic(name), topic_json(new))
@@ -160,8 +146,8 @@ async def _create(zk: ZooKeeper, given: Given) -> None:
     print(f"Created topic {name}.")
 
 
-async def _refuse_name(zk: ZooKeeper, name: str) -> None:
-    """JavaError for a name that no topic can have, or that is another's."""
+def refuse_name(name: str) -> None:
+    """JavaError for a name that no topic can have."""
     wrong = ""
     if not name:
         wrong = "Topic name is illegal, it can't be empty"
@@ -174,6 +160,10 @@ async def _refuse_name(zk: ZooKeeper, name: str) -> None:
         wrong = f'Topic name "{name}" is illegal, it contains {what}'
     if wrong:
         raise JavaError(f"{PACKAGE}InvalidTopicException", wrong)
+
+
+async def _refuse_taken_name(zk: ZooKeeper, name: str) -> None:
+    """JavaError for a name that is another topic's, or too like one."""
     others = await zk.children(paths.TOPICS)
     if name in others:
         raise _exists(name)
@@ -187,14 +177,6 @@ def _exists(name: str) -> JavaError:
     return JavaError(f"{PACKAGE}TopicExistsException", f"Topic '{name}' already exists.")
 
 
-async def _put_configs(zk: ZooKeeper, name: str, configs: dict[str, str]) -> None:
-    path, data = paths.config(f"topics/{name}"), config_json(configs)
-    try:
-        await zk.set(path, data)
-    except NoNode:
-        await zk.create(path, data)
-
-
 async def _alter(
     zk: ZooKeeper, given: Given, name: str, added: dict[str, str], assignment: dict[int, list[int]]
 ) -> None:
@@ -203,9 +185,8 @@ async def _alter(
         print(f"WARNING: {deprecated} in future releases.")
         print("         Going forward, please use kafka-configs.sh for this functionality")
         gone = {word.strip() for word in given.values("delete-config")}
-        configs = {**await _configs(zk, name), **added}
-        await _put_configs(zk, name, {key: value for key, value in configs.items() if key not in gone})
-        await zk.create(paths.NEW_CONFIG_CHANGE, config_change_json(f"topics/{name}"), sequential=True)
+        configs = {**await read_settings(zk, f"topics/{name}"), **added}
+        await change_settings(zk, f"topics/{name}", {key: configs[key] for key in configs if key not in gone})
         print(f"Updated config for topic {name}.")
     count = given.integer("partitions")
     if count is None:
@@ -214,7 +195,7 @@ async def _alter(
         raise illegal_argument(f"The number of partitions for the internal topic {name} cannot be changed.")
     lost = "the partition logic or ordering of the messages will be affected"
     print(f"WARNING: If partitions are increased for a topic that has a key, {lost}")
-    topic = await _read_topic(zk, name)
+    topic = await read_topic(zk, name)
     if topic is None:
         raise JavaError(f"{PACKAGE}InvalidTopicException", f"The topic {name} does not exist")
     chosen = list(assignment.values())[len(topic.partitions) :]
@@ -272,12 +253,12 @@ async def _describe(zk: ZooKeeper, given: Given, names: Sequence[str]) -> None:
     doomed = await zk.children(paths.DELETE_TOPICS)
     reports, overrides = [one for one in REPORTS if given.has(one)], given.has("topics-with-overrides")
     for name in names:
-        topic = await _read_topic(zk, name)
+        topic = await read_topic(zk, name)
         if topic is None:
             print(f"Topic {name} doesn't exist!")
             continue
         end = "\tMarkedForDeletion: true" if name in doomed else ""
-        configs = await _configs(zk, name)
+        configs = await read_settings(zk, f"topics/{name}")
         if not reports and (configs or not overrides):
             print(_headline(topic, configs) + end)
         if overrides:
