@@ -7,21 +7,21 @@ versions, so nothing is translated). Retries while there is no controller, or it
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
-from moldau.broker.api import CONTROLLER, handler
+from moldau.broker.config import NodeConfig
 from moldau.broker.peers import PassedOn, Peers
+from moldau.broker.requests import CONTROLLER, Outcome
 from moldau.broker.seldom import Seldom
 from moldau.client.lines import RequestTimedOut
+from moldau.ports import World
 from moldau.ports.rare import UNREACHED_CONTROLLER
 from moldau.terms import Code
 from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
     import asyncio
-
-T = TypeVar("T")
 
 RETRY_MS = 20
 RETRY_MAX_MS = 500
@@ -42,17 +42,49 @@ class LocalContext:
         self.api_key = message.api_key
         self.api_version = message.versions[1] if client is None else client.highest
         self.client_id = None if client is None else client.client_id
-        self.connection: Any = None
+        self.connection: None = None
         self.correlation_id = 0
         self.kind = CONTROLLER
         self.listener = "local"
 
 
-class Asking:
-    """The way to the controller."""
+class Leader(Protocol):
+    """Where the active controller is, as the node's control plane knows it."""
 
-    def __init__(self, node: Any) -> None:
+    @property
+    def leader(self) -> tuple[int | None, int]: ...
+
+    def voters(self) -> Mapping[int, tuple[str, int]]: ...
+
+
+class Asker(Protocol):
+    """The node that asks; its plane is there before anything is asked."""
+
+    @property
+    def config(self) -> NodeConfig: ...
+
+    @property
+    def world(self) -> World: ...
+
+    @property
+    def peers(self) -> Peers: ...
+
+    @property
+    def plane(self) -> Leader: ...
+
+    def handler_failed(self, header: LocalContext, error: BaseException) -> None: ...
+
+
+Local = Callable[[Message, LocalContext], Outcome]
+"""Answers a request as the controller in this process."""
+
+
+class ControllerChannel:
+    """The way to the active controller: ``local`` answers where this node is one, None where it never is."""
+
+    def __init__(self, node: Asker, local: Local | None = None) -> None:
         self._node = node
+        self._local = local
         self._retrying: dict[int, Callable[[], object]] = {}
         self._unanswered = 0
         self._given_up: dict[Hashable, asyncio.Future[Any]] = {}
@@ -86,16 +118,15 @@ class Asking:
             raise ConnectionError("no active controller is known")
         if (rare := node.world.rare) is not None and rare(UNREACHED_CONTROLLER):
             raise ConnectionError("the controller is not reached")
-        if leader == node.config.node_id and node.office is not None:
-            answer = handler(message.api_key, CONTROLLER)(node, message, LocalContext(message, client))
+        if leader == node.config.node_id and self._local is not None:
+            answer = self._local(message, LocalContext(message, client))
             return await answer if inspect.isawaitable(answer) else answer
-        address: tuple[str, int] | None = node.voters().get(leader)
+        address = node.plane.voters().get(leader)
         if address is None:
             raise ConnectionError(f"controller {leader} has no known address")
-        peers: Peers = node.peers
         if passed_on:
-            return await peers.pass_on(*address, message, timeout_ms, who=client)
-        return await peers.ask(*address, message, timeout_ms)
+            return await node.peers.pass_on(*address, message, timeout_ms, who=client)
+        return await node.peers.ask(*address, message, timeout_ms)
 
     async def patiently(
         self, message: Message, timeout_ms: int = 30_000, who: Hashable = None, client: PassedOn | None = None
@@ -146,8 +177,9 @@ class Asking:
             self._unanswered -= 1
             if self._given_up.get(who) is asked:
                 del self._given_up[who]
-            if not waiting and not asked.cancelled() and not isinstance(asked.exception(), OSError | None):
-                self._node.handler_failed(LocalContext(message), asked.exception())  # nobody else would hear of it
+            error = None if waiting or asked.cancelled() else asked.exception()
+            if error is not None and not isinstance(error, OSError):
+                self._node.handler_failed(LocalContext(message), error)  # nobody else would hear of it
 
         asked.add_done_callback(answered)
         try:
@@ -192,7 +224,7 @@ class Asking:
             del self._retrying[id(over)]
 
 
-def is_elsewhere(answer: Any) -> bool:
+def is_elsewhere(answer: Message) -> bool:
     """Whether an answer says NOT_CONTROLLER, at its top or in its items; or that a voter change came to no leader."""
     if getattr(answer, "error_code", None) in (Code.NOT_CONTROLLER, Code.NOT_LEADER_OR_FOLLOWER):
         return True

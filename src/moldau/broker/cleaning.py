@@ -14,9 +14,9 @@ import pickle
 from contextlib import suppress
 from functools import partial
 from threading import Event
-from typing import Any
 
 from moldau.broker.loop import run_in_slices
+from moldau.broker.surroundings import Settings
 from moldau.ports import World, pools
 from moldau.ports.apart import ChildEnded
 from moldau.storage import DirOffline, Log, LogDirs
@@ -50,7 +50,7 @@ class LastRun(NamedTuple):
 class Cleaning:
     """One broker's compaction. ``config`` has the keys of server.properties, as they are now."""
 
-    def __init__(self, world: World, log_dirs: LogDirs, config: Any) -> None:
+    def __init__(self, world: World, log_dirs: LogDirs, config: Settings) -> None:
         self._world = world
         self._compactions = log_dirs.compactions
         self._compactions.on_uncleanable = self._uncleanable

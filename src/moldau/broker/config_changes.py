@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
+from moldau.broker.config import NodeConfig
 from moldau.controller.asks import Operation
 from moldau.controller.facts import FINE, Problem
 from moldau.image.configs import Resource, broker_number
 from moldau.runtime.levels import LEVELS, ROOT, levels, set_level
 from moldau.terms import Code
 from moldau.terms.config_key import shown
+from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
 
+AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
 QUORUM_ONLY = (Resource.CLIENT_METRICS, Resource.GROUP)
 
 
-def own_answers(node: Any, resources: Sequence[Any], *, validate_only: bool) -> dict[int, Problem]:
+def own_answers(
+    config: NodeConfig, resources: Sequence[AlterConfigsResource], *, validate_only: bool
+) -> dict[int, Problem]:
     """Place in the request -> outcome, of what is answered here; log levels are changed unless ``validate_only``."""
     named = Counter((one.resource_type, one.resource_name) for one in resources)
     found = {}
@@ -28,17 +32,17 @@ def own_answers(node: Any, resources: Sequence[Any], *, validate_only: bool) -> 
         if named[one.resource_type, one.resource_name] > 1:
             found[place] = Problem(Code.INVALID_REQUEST, "Each resource must appear at most once.")
         elif one.resource_type == Resource.BROKER_LOGGER:
-            found[place] = _levels(node.config.node_id, one, validate_only)
+            found[place] = _levels(config.node_id, one, validate_only)
         else:
-            lacking = not_on_this_plane(node, one.resource_type)
+            lacking = not_on_this_plane(config, one.resource_type)
             if lacking is not None:
                 found[place] = lacking
     return found
 
 
-def not_on_this_plane(node: Any, kind: int) -> Problem | None:
+def not_on_this_plane(config: NodeConfig, kind: int) -> Problem | None:
     """Why a node's control plane keeps no settings of a kind of resource; None when it does."""
-    if kind in QUORUM_ONLY and node.config.on_zookeeper:
+    if kind in QUORUM_ONLY and config.on_zookeeper:
         name = Resource(kind).name
         return Problem(Code.INVALID_REQUEST, f"On the ZooKeeper plane there are no settings of {name}.")
     return None
@@ -54,7 +58,7 @@ def named_this_node(me: int, name: str) -> Problem | None:
     return None
 
 
-def _levels(me: int, resource: Any, validate_only: bool) -> Problem:
+def _levels(me: int, resource: AlterConfigsResource, validate_only: bool) -> Problem:
     """All changes of log levels, or none."""
     wrong = named_this_node(me, resource.resource_name)
     if wrong is not None:

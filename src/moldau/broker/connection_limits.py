@@ -25,7 +25,7 @@ KEYS = (
 class Held(Protocol):
     """A connection as this file needs it."""
 
-    peer: Any
+    peer: tuple[str | int, ...] | None
 
     def hold(self) -> None: ...
 

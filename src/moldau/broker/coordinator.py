@@ -14,11 +14,13 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from heapq import heappop, heappush
-from typing import Any, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from moldau.broker.group_log import Batch, Replay, Unwritable, batches_of
 from moldau.broker.loop import Pace, sleep
 from moldau.broker.replica import Replica
+from moldau.broker.replicas import Replicas
+from moldau.broker.surroundings import Settings
 from moldau.broker.topics import OFFSETS
 from moldau.groups import GroupsConfig, Phase, Shard, partition_for, weight
 from moldau.groups.facts import (
@@ -44,7 +46,7 @@ from moldau.groups.facts import (
     refuse,
 )
 from moldau.image import Delta, Image
-from moldau.ports import Handle, pools
+from moldau.ports import Handle, World, pools
 from moldau.ports.rare import LOADING_COORDINATOR
 from moldau.storage import LogError
 from moldau.storage.slow import Slow
@@ -57,21 +59,29 @@ LOADED_AT_ONCE = 200
 """Records applied before the loop turns: a broker that loads must go on beating (architecture, "Speed")."""
 
 
-Answering = Message | Awaitable[Any]
+R = TypeVar("R")
+Answering = Message | Awaitable[Message]
 """A response, or one to come."""
 
 
-class Question:
+class WithImage(Protocol):
+    """Where the committed image of this node stands."""
+
+    @property
+    def image(self) -> Image: ...
+
+
+class Question(Generic[R]):
     """One request's asks on their way: ``finish`` makes the response of all their answers, in the order asked."""
 
     __slots__ = ("_answers", "_finish", "_missing", "future", "response")
 
-    def __init__(self, count: int, finish: Callable[[Sequence[Any]], Message]) -> None:
+    def __init__(self, count: int, finish: Callable[[Sequence[Any]], R]) -> None:  # Any: the answer to each ask
         self._answers: list[Answer | None] = [None] * count
         self._missing = count
         self._finish = finish
-        self.response: Message | None = None
-        self.future: asyncio.Future[Message | None] | None = None
+        self.response: R | None = None
+        self.future: asyncio.Future[R] | None = None
         if not count:
             self.response = finish(())
 
@@ -84,7 +94,7 @@ class Question:
                 self.future.set_result(self.response)
 
 
-Asked = tuple[Question, int]
+Asked = tuple[Question[Any], int]  # Any: whatever is made of the answers
 """The token of an ask: whose answer it is, and which."""
 
 
@@ -104,11 +114,11 @@ class Led:
         self.deleted: set[str] = set()
         """Topics deleted while the shard was loading."""
         self.done = False
-        """Read by ``Replica.settle``: leadership is over, nobody waits for the watermark any more."""
+        """Leadership is over, nobody waits for the watermark any more."""
 
 
 class _Landing:
-    """Waits, as one of a replica's promises, for the watermark to pass an append."""
+    """Waits until the high watermark has passed an append."""
 
     __slots__ = ("_call", "_led")
 
@@ -120,7 +130,7 @@ class _Landing:
     def done(self) -> bool:
         return self._led.done
 
-    def settle(self, slot: Any, code: Code) -> None:
+    def settle(self, slot: object, code: Code) -> None:
         """Committed, whatever has become of the ISR since; any other code means that leadership is over."""
         if code in (Code.NONE, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
             self._call()
@@ -129,12 +139,12 @@ class _Landing:
 class Coordinator:
     """The group coordinator of one broker. ``ask`` is the door for request handlers."""
 
-    def __init__(self, node: Any) -> None:
-        self._world = node.world
-        self._metadata = node.metadata
-        self._replicas = node.replicas
-        self._config = groups_config(node.config)
-        self._max_bytes: int = node.config["message.max.bytes"] // 2
+    def __init__(self, world: World, metadata: WithImage, replicas: Replicas, config: Settings) -> None:
+        self._world = world
+        self._metadata = metadata
+        self._replicas = replicas
+        self._config = groups_config(config)
+        self._max_bytes: int = config["message.max.bytes"] // 2
         self.shards: dict[int, Led] = {}
         self._heap: list[tuple[int, int, Led, TimerKey]] = []
         self._count = 0
@@ -145,7 +155,11 @@ class Coordinator:
 
     # ---- asking
 
-    def ask(self, asks: Sequence[GroupAsk], finish: Callable[[Sequence[Any]], Message]) -> Answering:
+    def ask(
+        self,
+        asks: Sequence[GroupAsk],
+        finish: Callable[[Sequence[Any]], R],  # Any: the answer to each ask
+    ) -> R | Awaitable[R]:
         """Put each ask to the shard of its group; ``finish`` turns the answers, in order, into the response."""
         question = Question(len(asks), finish)
         for number, ask in enumerate(asks):
@@ -154,8 +168,10 @@ class Coordinator:
         return self._outcome(question)
 
     def ask_in_slices(
-        self, asks: Sequence[GroupAsk], finish: Callable[[Sequence[Any]], Message]
-    ) -> Generator[None, None, Answering]:
+        self,
+        asks: Sequence[GroupAsk],
+        finish: Callable[[Sequence[Any]], R],  # Any: the answer to each ask
+    ) -> Generator[None, None, R | Awaitable[R]]:
         """As ``ask``, with a pause after so many asks: a long group id counts as several."""
         question, pace = Question(len(asks), finish), Pace(self._world.step)
         for number, ask in enumerate(asks):
@@ -165,7 +181,11 @@ class Coordinator:
             self._put(led, ask, (question, number))
         return self._outcome(question)
 
-    def ask_all(self, ask: ListGroups, finish: Callable[[Sequence[Any]], Message]) -> Answering:
+    def ask_all(
+        self,
+        ask: ListGroups,
+        finish: Callable[[Sequence[Any]], R],  # Any: the answer of each shard
+    ) -> R | Awaitable[R]:
         """Put one ask to every shard of this broker."""
         shards = list(self.shards.values())
         question = Question(len(shards), finish)
@@ -189,7 +209,7 @@ class Coordinator:
         else:
             self._carry_out(led, led.shard.step(ask, self._now(), asked))
 
-    def _outcome(self, question: Question) -> Answering:
+    def _outcome(self, question: Question[R]) -> R | Awaitable[R]:
         if question.response is not None:
             return question.response
         question.future = asyncio.get_running_loop().create_future()
@@ -270,7 +290,7 @@ class Coordinator:
         landing = _Landing(led, call)
         code = led.replica.machine.acknowledged(next_offset)
         if code is None:
-            led.replica.promises.append((next_offset, cast(Any, landing), None))
+            led.replica.when_committed(next_offset, landing)
         else:
             landing.settle(None, code)
 
@@ -382,7 +402,7 @@ def _committed(feed: Callable[[Led, Event], None], led: Led, seqs: tuple[int, ..
     return lambda: feed(led, Committed(seqs))
 
 
-def groups_config(config: Any) -> GroupsConfig:
+def groups_config(config: Settings) -> GroupsConfig:
     """The coordinator's settings out of the node's."""
     return GroupsConfig(
         min_session_timeout_ms=config["group.min.session.timeout.ms"],

@@ -14,16 +14,18 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 from moldau.broker.cleaning import Cleaning
 from moldau.broker.coordinator import Coordinator
+from moldau.broker.dynamic import DynamicConfig
 from moldau.broker.formatting import METADATA_FOLDER, FormatRefused
+from moldau.broker.host import Host, WithChannel, WithClusterId
 from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.lost import flush_failed
 from moldau.broker.replicas import Replicas
 from moldau.broker.surroundings import Surroundings
-from moldau.client.connection import connect
+from moldau.client.connection import ConnectionOptions, connect
 from moldau.ports import pools
 from moldau.ports.rare import LATE_CHECKPOINT, LATE_FLUSH
 from moldau.runtime.repeated import UNLIMITED
@@ -54,15 +56,47 @@ async def together(work: Iterable[Awaitable[None]]) -> None:
     await asyncio.gather(*work)
 
 
+class DirectoryNews(Protocol):
+    """Who tells the controller that a log directory failed."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    def directory_failed(self) -> None: ...
+
+
+class BrokerNode(Host, WithChannel, WithClusterId, Protocol):
+    """The broker around its data."""
+
+    @property
+    def connection_options(self) -> ConnectionOptions: ...
+
+    @property
+    def dynamic(self) -> DynamicConfig: ...
+
+    @property
+    def lifecycle(self) -> DirectoryNews | None: ...
+
+    def failed(self, task: str, error: BaseException) -> None: ...
+
+    def survived(self, where: str, error: BaseException) -> None: ...
+
+    def leader_refused(self, broker_id: int) -> None: ...
+
+    def leader_broke(self, broker_id: int) -> None: ...
+
+
 class DataSide:
     """Logs, replicas and coordinators of one broker."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: BrokerNode) -> None:
         self._node = node
         self._world = node.world
         self.log_dirs = LogDirs(node.world.disk, node.config.log_dirs, random=node.world.random)
         self.replicas: Replicas
         self.coordinator: Coordinator
+        self.loaded = False
+        """Whether replicas and coordinator are there."""
         self.cleaning = Cleaning(node.world, self.log_dirs, node.config)
         self._probe_sent_ms: int | None = None
         self._stopped = self._loading = False
@@ -100,12 +134,12 @@ class DataSide:
             logs=self.log_dirs,
             ask_controller=node.asking.once,
             connect=lambda host, port: connect(node.world, host, port, node.connection_options),
-            broker_epoch=lambda: node.lifecycle.epoch,
+            broker_epoch=self._broker_epoch,
             refused=node.leader_refused,
             survived=node.survived,
             broke=node.leader_broke,
         )
-        self.replicas = node.replicas = Replicas(around)
+        self.replicas = Replicas(around)
         self.replicas.on_lost = self._replica_lost
         self.log_dirs.damaged.on_found = self._tell
         for dir in self.log_dirs.dirs:
@@ -121,8 +155,14 @@ class DataSide:
         for finding in self.log_dirs.findings:
             log.warning("%s", finding, extra=UNLIMITED)
         node.metadata.subscribe(self.replicas.apply_in_turns)
-        self.coordinator = node.coordinator = Coordinator(node)
+        self.coordinator = Coordinator(self._world, node.metadata, self.replicas, node.config)
         node.metadata.subscribe(self.coordinator.apply)
+        self.loaded = True
+
+    def _broker_epoch(self) -> int:
+        lifecycle = self._node.lifecycle
+        assert lifecycle is not None, "a broker has a life"
+        return lifecycle.epoch
 
     async def _load_directory(self, loading: DirLoad) -> None:
         """Read the logs of one directory, on as many threads as num.recovery.threads.per.data.dir says."""
@@ -334,7 +374,7 @@ class DataSide:
         self._stopped = True
         if self._loading:
             await self._loaded.wait()
-        if not hasattr(self, "coordinator"):
+        if not self.loaded:
             return
         self.cleaning.stop()
         self.coordinator.stop()
@@ -344,5 +384,5 @@ class DataSide:
 
     async def close(self, broker_epoch: int) -> None:
         """Flush what was acknowledged, and write the clean-shutdown marker last; called after ``refuse``."""
-        if hasattr(self, "coordinator"):
+        if self.loaded:
             await self._world.tasks.off_loop(lambda: self.log_dirs.close(broker_epoch), pools.STOPPING)

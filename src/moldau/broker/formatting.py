@@ -18,6 +18,7 @@ from moldau.wire.batch import build
 from moldau.wire.records.control import KRaftVersionRecord, SnapshotFooterRecord, SnapshotHeaderRecord, VotersRecord
 from moldau.wire.records.framing import pack_metadata
 from moldau.wire.records.metadata import FeatureLevelRecord
+from moldau.wire.schema import Message
 
 METADATA_VERSION = 25
 """metadata.version of a new cluster: 4.0-IV3, the newest that needs no share groups."""
@@ -138,11 +139,11 @@ def _controller_address(config: NodeConfig) -> tuple[str, int]:
     return one.host or "localhost", one.port
 
 
-def _bootstrap_records() -> list[Any]:
+def _bootstrap_records() -> list[Message]:
     return [FeatureLevelRecord(name="metadata.version", feature_level=METADATA_VERSION)]
 
 
-def _checkpoint(records: list[Any], control: list[tuple[int, bytes]]) -> bytes:
+def _checkpoint(records: list[Message], control: list[tuple[int, bytes]]) -> bytes:
     """A snapshot file: a header with control records, records, a footer (KIP-630)."""
     head = _control([(SNAPSHOT_HEADER, SnapshotHeaderRecord().encode(0)), *control])
     body: list[Any] = [(0, None, pack_metadata(record, 0), []) for record in records]

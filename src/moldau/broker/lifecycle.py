@@ -12,10 +12,12 @@ import asyncio
 import enum
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol
 
+from moldau.broker.host import Host, WithChannel, WithClusterId, WithOwnEndpoints, WithPeers
 from moldau.controller.features import SUPPORTED
 from moldau.image import Endpoint
+from moldau.ports import Handle
 from moldau.ports.rare import LATE_BEAT, UNHEARD_REGISTRATION
 from moldau.terms import Code
 from moldau.terms.ids import uuid_text
@@ -42,10 +44,27 @@ class RegistrationRefused(Exception):
     """The cluster will not have this broker: another lives under its id, or it belongs to another cluster."""
 
 
+class LivingNode(Host, WithChannel, WithClusterId, WithPeers, WithOwnEndpoints, Protocol):
+    """What a broker's life depends on."""
+
+    @property
+    def admitted(self) -> bool: ...
+
+    def healthy(self) -> bool: ...
+
+    def registered(self, epoch: int) -> None: ...
+
+    def directory_ids(self) -> list[bytes]: ...
+
+    def offline_dirs(self) -> list[bytes]: ...
+
+    def previous_broker_epoch(self) -> int: ...
+
+
 class Lifecycle:
     """The conversation of one broker with whoever is the active controller."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: LivingNode) -> None:
         self._node = node
         self._world = node.world
         self.stage = Stage.STARTING
@@ -58,7 +77,7 @@ class Lifecycle:
         self._hurried = False
         self._still_led = -1
         self._wake = asyncio.Event()
-        self._task: Any = None
+        self._task: Handle | None = None
         self._refused_since_ms: int | None = None
         """When the controller first said that another process has our id."""
 

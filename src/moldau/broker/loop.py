@@ -7,12 +7,15 @@ is a generator that yields where the loop should turn. Imports nothing of the br
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import Protocol, TypeVar, TypeVarTuple
 
-from moldau.ports import Clock, Tasks
+from moldau.ports import Clock, Tasks, World
 
+K = TypeVar("K")
 T = TypeVar("T")
+U = TypeVar("U")
+Rest = TypeVarTuple("Rest")
 
 TURN_MS = 5
 """Work that has gone on for so long in one turn of the loop goes on in the next one."""
@@ -101,3 +104,40 @@ def finished(work: Generator[None, None, T]) -> T:
         except StopIteration as end:
             found: T = end.value
             return found
+
+
+class InWorld(Protocol):
+    """Whose loop it is that turns."""
+
+    @property
+    def world(self) -> World: ...
+
+
+async def each(node: InWorld, items: Iterable[T], make: Callable[[T], U]) -> list[U]:
+    """What ``make`` makes of each item; the loop turns after every few of them."""
+    return await run_in_slices(node.world.tasks, each_in_slices(node, items, make))
+
+
+def each_in_slices(node: InWorld, items: Iterable[T], make: Callable[[T], U]) -> Generator[None, None, list[U]]:
+    """As ``each``, with pauses."""
+    made: list[U] = []
+    pace = Pace(node.world.step)
+    for item in items:
+        made.append(make(item))
+        if pace.spent(1):
+            yield
+    return made
+
+
+async def by_topic(node: InWorld, items: Iterable[tuple[K, *Rest]], make: Callable[[*Rest], U]) -> dict[K, list[U]]:
+    """What ``make`` makes of all but the first member of each item, grouped by that one; order kept, in turns."""
+    return await run_in_slices(node.world.tasks, by_topic_in_slices(node, items, make))
+
+
+def by_topic_in_slices(
+    node: InWorld, items: Iterable[tuple[K, *Rest]], make: Callable[[*Rest], U]
+) -> Generator[None, None, dict[K, list[U]]]:
+    """As ``by_topic``, with pauses."""
+    groups: dict[K, list[U]] = {}
+    yield from each_in_slices(node, items, lambda item: groups.setdefault(item[0], []).append(make(*item[1:])))
+    return groups

@@ -7,10 +7,13 @@ acts before it tells clients. Decides nothing. The controller's working copy is 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TypeVar
 
 from moldau.image import Delta, Image, image_from
 from moldau.image.prepared import Prepared, prepared
+from moldau.wire.schema import Message
+
+K = TypeVar("K")
 
 Watcher = Callable[[Image, Delta], None]
 Listener = Callable[[Image, Delta], Iterator[None] | None]
@@ -70,13 +73,13 @@ class Metadata:
     def lost_active(self) -> None:
         """The controller's business."""
 
-    def committed(self, records: Sequence[Any], offset: int, epoch: int) -> Iterator[None] | None:
+    def committed(self, records: Sequence[Message], offset: int, epoch: int) -> Iterator[None] | None:
         rest = self._carry_out(records, offset, epoch)
         for _ in rest:
             return rest
         return None
 
-    def _carry_out(self, records: Sequence[Any], offset: int, epoch: int) -> Iterator[None]:
+    def _carry_out(self, records: Sequence[Message], offset: int, epoch: int) -> Iterator[None]:
         yield from self._begin()
         if not isinstance(records, Prepared):  # else this node decided them
             records = yield from prepared(records, self._at_once)
@@ -84,7 +87,7 @@ class Metadata:
         self.image.apply_all(records, offset, delta)
         yield from self._publish(delta, offset, epoch)
 
-    def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+    def load_snapshot(self, records: Sequence[Message], offset: int, epoch: int) -> None:
         _finish(self._begin())
         before, self.image = self.image, image_from(list(records), offset)
         _finish(self._publish(difference(before, self.image), offset, epoch))
@@ -152,6 +155,6 @@ def difference(before: Image, after: Image) -> Delta:
     return delta
 
 
-def _either(one: Iterable[Any], other: Iterable[Any]) -> Iterable[Any]:
+def _either(one: Iterable[K], other: Iterable[K]) -> Iterable[K]:
     """What is in one or the other, in their order: a set's would differ from process to process."""
     return dict.fromkeys((*one, *other))

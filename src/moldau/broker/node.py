@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from moldau.broker.api import BROKER, CONTROLLER, ZOOKEEPER
-from moldau.broker.asking import Asking
+from moldau.broker.api import ANSWERS, dispatch, handler
+from moldau.broker.asking import ControllerChannel, LocalContext
 from moldau.broker.config import NodeConfig
 from moldau.broker.connection_limits import KEYS as LIMITS
 from moldau.broker.connection_limits import ConnectionLimits
+from moldau.broker.coordinator import Coordinator
 from moldau.broker.data import DataSide
 from moldau.broker.dynamic import DynamicConfig
 from moldau.broker.formatting import FormatRefused, read_meta
@@ -38,26 +39,27 @@ from moldau.broker.quorum.files import BrokenQuorumState
 from moldau.broker.quorum_plane import QuorumPlane
 from moldau.broker.quotas.clients import ClientQuotas
 from moldau.broker.registering import Registering
+from moldau.broker.replicas import Replicas
+from moldau.broker.requests import BROKER, CONTROLLER, ZOOKEEPER, Outcome, RequestRead
+from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.broker.state_log import StateLog
+from moldau.broker.suspects import Suspects
+from moldau.broker.warnings_at_start import warn_of_settings
 from moldau.client.connection import ConnectionOptions
 from moldau.image import Endpoint
 from moldau.ports import Listener as BoundListener
 from moldau.ports import PlaneEvents, World
 from moldau.storage.errors import LogError
-from moldau.wire.frames import RequestHeader
+from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
     from moldau.broker.metrics.page import Pages
     from moldau.broker.migration.driver import Migration
+    from moldau.broker.zookeeper.host import ZooKeeperHost
     from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
     from moldau.broker.zookeeper_plane import ZooKeeperPlane
 
 log = logging.getLogger("moldau.node")
-
-SUSPICION_MS = 500
-"""How long a refusal makes the image doubtful. Then it counts again: the refusal may have been somebody's mistake."""
-BREAK_MS = 20
-"""How long the end of a connection does: by then its address has refused another one, or taken it."""
 
 
 class StartRefused(Exception):
@@ -91,17 +93,18 @@ class Node:
             client_id=f"node-{config.node_id}", request_timeout_ms=config["request.timeout.ms"]
         )
         self.peers = Peers(world, self.connection_options)
-        self.asking = Asking(self)
+        self.asking = ControllerChannel(self, self._decide_locally if config.is_controller else None)
         self.creating: Counter[str] = Counter()
         """Topics whose creation this broker asked for by itself and has no answer to yet: how often."""
         self.plane: QuorumPlane | ZooKeeperPlane
-        self.office: ControllerOffice | None = ControllerOffice(self) if config.is_controller else None
+        self._office = ControllerOffice(self) if config.is_controller else None
+        self._zookeeper: ZooKeeperHost | None = None
         alone = config.is_controller and not config.on_zookeeper
         self.registering: Registering | None = Registering(self) if alone else None
         self.lifecycle: Lifecycle | ZooKeeperLifecycle | None = self._lifecycle() if config.is_broker else None
         self.data: DataSide | None = None
-        self.replicas: Any = None
-        self.coordinator: Any = None
+        self._broker: BrokerServices | None = None
+        self._controller: ControllerServices | None = None
         self.state_log = StateLog(self)
         self.admitted = False
         """Whether clients may come: before, the controller must not let this broker lead."""
@@ -111,13 +114,13 @@ class Node:
         self.unexpected: Callable[[str, BaseException], object] = lambda where, error: None
         """Told of each of them: a simulated world takes it for a broken law."""
         self._stopping: asyncio.Future[None] | None = None
-        self._suspects: dict[int, int] = {}
+        self._suspects = Suspects(world.clock, self.metadata)
 
     # ---- start
 
     async def start(self) -> None:
         """Start; returns when a broker serves or a controller has its seat. StartRefused says why not."""
-        self._warn_of_settings()
+        warn_of_settings(self.config)
         try:
             await self._open_pages()
             await self._join()
@@ -138,19 +141,6 @@ class Node:
         except (FormatRefused, LogError, BrokenQuorumState) as error:
             raise StartRefused(str(error)) from error
 
-    def _warn_of_settings(self) -> None:
-        """Name what the file says and nothing here does, once."""
-        if self.config.unknown:
-            log.warning("these settings are unknown and ignored: %s", ", ".join(self.config.unknown))
-        if self.config.without_effect:
-            log.warning("these settings have no effect here: %s", ", ".join(self.config.without_effect))
-        for one, told in self.config.unreachable():
-            log.warning(
-                "listener %s names no host, so it binds %s only, and others are sent to %s:%d, where they reach this"
-                " node only if something there forwards to it; write %s://0.0.0.0:%d to bind all interfaces",
-                *(one.name, LOOPBACK, told.host, told.port, one.name, one.port),
-            )
-
     async def _open_pages(self) -> None:
         """Metrics and health, from the beginning: a start that takes long is asked about."""
         where = self.config.pages()
@@ -167,12 +157,14 @@ class Node:
     async def _join(self) -> None:
         """Learn which cluster this is, and have its control plane ready to start."""
         listeners: list[PlaneEvents] = [self.metadata]
-        if self.office is not None:
-            listeners.append(self.office)
+        if self._office is not None:
+            listeners.append(self._office)
         if self.config.on_zookeeper:
             from moldau.broker.zookeeper.joining import join
 
-            self.plane, self.cluster_id = await join(self, listeners)
+            assert self._zookeeper is not None, "a broker in ZooKeeper mode has its host from the beginning"
+            self._zookeeper.plane, self.cluster_id = await join(self._zookeeper, listeners)
+            self.plane = self._zookeeper.plane
             return
         meta = read_meta(self.config.metadata_dir, self.world.disk)
         if meta.node_id != self.config.node_id:
@@ -192,9 +184,10 @@ class Node:
     def _lifecycle(self) -> Lifecycle | ZooKeeperLifecycle:
         if not self.config.on_zookeeper:
             return Lifecycle(self)
-        from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
+        from moldau.broker.zookeeper.host import ZooKeeperHost
 
-        return ZooKeeperLifecycle(self)
+        self._zookeeper = ZooKeeperHost(self)
+        return self._zookeeper.lifecycle
 
     async def _take_seat(self) -> None:
         """Bind the listeners and take part in the control plane. In KRaft mode this is before logs are loaded: after a
@@ -205,8 +198,8 @@ class Node:
         for one in self.config.listeners:
             await self._listen(one)
         await self.plane.start()
-        if self.office is not None:
-            self.office.start()
+        if self._office is not None:
+            self._office.start()
         if self.registering is not None:
             self.registering.start()
 
@@ -232,10 +225,12 @@ class Node:
         kind = CONTROLLER if is_controllers else ZOOKEEPER if self.config.on_zookeeper else BROKER
         of_clients = not is_controllers and (one.name != self.config.inter_broker_listener or self._has_one_listener)
         door = SocketListener(
-            self,
             self.world,
             name=one.name,
             kind=kind,
+            answers=ANSWERS[kind],
+            dispatch=dispatch(kind, self.broker_services, self.controller_services),
+            handler_failed=self.handler_failed,
             frame_bytes_max=self.config["socket.request.max.bytes"],
             memory=self.request_memory if of_clients else self._request_memory(),
         )
@@ -258,8 +253,48 @@ class Node:
         if kind == ZOOKEEPER:  # its controller has to reach it before it knows anything
             door.early = EARLY
         self.doors.append(door)
-        if self.office is not None and is_controllers:
-            door.closed_hooks.append(self.office.connection_closed)
+        if self._office is not None and is_controllers:
+            door.closed_hooks.append(self._office.connection_closed)
+
+    def broker_services(self) -> BrokerServices:
+        """What handlers of brokers' listeners may use, which open when the logs are loaded."""
+        if self._broker is None:
+            self._broker = BrokerServices(
+                config=self.config,
+                world=self.world,
+                cluster_id=self.cluster_id,
+                metadata=self.metadata,
+                plane=self.plane,
+                replicas=self.replicas,
+                log_dirs=self._data.log_dirs,
+                coordinator=self.coordinator,
+                metadata_cache=self.metadata_cache,
+                just_gone=self.just_gone,
+                quotas=self.quotas,
+                asking=self.asking,
+                creating=self.creating,
+                suspects_a_death=self._suspects.any_left,
+            )
+        return self._broker
+
+    def controller_services(self) -> ControllerServices:
+        """What handlers of a controller may use; the control plane is there when a first request comes."""
+        if self._controller is None:
+            self._controller = ControllerServices(
+                config=self.config,
+                world=self.world,
+                cluster_id=self.cluster_id,
+                metadata=self.metadata,
+                plane=self.plane,
+                office=self.office,
+                quotas=self.quotas,
+                migration=self.migration,
+            )
+        return self._controller
+
+    def _decide_locally(self, message: Message, context: LocalContext) -> Outcome:
+        """The answer of the controller in this process."""
+        return handler(message.api_key, CONTROLLER)(self.controller_services(), message, context)
 
     def _request_memory(self) -> RequestMemory:
         """The bytes of one kind of listeners: replication and the quorum must not wait for clients."""
@@ -338,8 +373,8 @@ class Node:
             self.registering.stop()
         if self.migration is not None:
             await self.migration.stop()
-        if self.office is not None:
-            self.office.stop()
+        if self._office is not None:
+            self._office.stop()
         if hasattr(self, "plane"):
             await self.plane.stop()
         for door in self.doors:
@@ -373,7 +408,7 @@ class Node:
         else:
             loop.default_exception_handler(context)
 
-    def handler_failed(self, header: RequestHeader, error: BaseException) -> None:
+    def handler_failed(self, header: RequestRead, error: BaseException) -> None:
         """A request handler raised. A broken assertion is our bug: the node stops. Anything else costs the
         connection."""
         log.error("request %d v%d failed: %r", header.api_key, header.api_version, error, exc_info=error)
@@ -383,16 +418,39 @@ class Node:
     # ---- what rooms ask of the node
 
     @property
-    def image(self) -> Any:
-        return self.metadata.image
-
-    @property
-    def clock(self) -> Any:
-        return self.world.clock
-
-    @property
     def is_running(self) -> bool:
         return self.lifecycle is None or self.lifecycle.stage in (Stage.RUNNING, Stage.LEAVING)
+
+    @property
+    def office(self) -> ControllerOffice:
+        """The controller of this node, whether active or not."""
+        assert self._office is not None, "only a controller has one"
+        return self._office
+
+    @property
+    def is_active_controller(self) -> bool:
+        """Whether this node decides for the cluster, as far as it knows."""
+        return self._office is not None and self._office.active
+
+    @property
+    def loaded(self) -> bool:
+        """Whether this is a broker whose logs are loaded, so that it has replicas and a coordinator."""
+        return self.data is not None and self.data.loaded
+
+    @property
+    def _data(self) -> DataSide:
+        assert self.data is not None, "only a broker that has begun has a data side"
+        return self.data
+
+    @property
+    def replicas(self) -> Replicas:
+        """This broker's replicas, from the loading of their logs on."""
+        return self._data.replicas
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """This broker's group coordinator, once its logs are ``loaded``."""
+        return self._data.coordinator
 
     def own_endpoints(self) -> list[Endpoint]:
         """Where clients and brokers reach this broker: advertised addresses, with the ports that were really bound."""
@@ -410,22 +468,6 @@ class Node:
                 shown.append(Endpoint(one.name, one.host, one.port or bound.port))
         return shown
 
-    def controller_shown(self, live: Collection[int]) -> int:
-        """The controller id for clients: one of the ``live`` brokers that they are shown, since requests are forwarded.
-
-        Never another (KIP-590 allows any): librdkafka would wait for a controller that no answer lists until its next
-        look at the brokers, ten seconds later; a cluster that starts would seem dead to it.
-        """
-        if self.config.on_zookeeper:
-            leader, _ = self.plane.leader  # here the controller is a broker, and its clients may know it
-            if leader is not None and leader in live:
-                return leader
-        return self.config.node_id if self.config.node_id in live else min(live, default=-1)
-
-    def voters(self) -> dict[int, tuple[str, int]]:
-        """Controller id -> address."""
-        return self.plane.voters()
-
     def directory_ids(self) -> list[bytes]:
         return self.data.directory_ids() if self.data is not None else []
 
@@ -438,23 +480,13 @@ class Node:
 
     def leader_refused(self, broker_id: int) -> None:
         """A broker that we follow refuses connections: news for the controller, if that is us."""
-        self._suspects[broker_id] = self.world.clock.monotonic_ms() + SUSPICION_MS
-        if self.office is not None:
-            self.office.probe(broker_id)
+        self._suspects.refused(broker_id)
+        if self._office is not None:
+            self._office.probe(broker_id)
 
     def leader_broke(self, broker_id: int) -> None:
         """The connection to a broker that we follow has just ended: whether it died is known in a moment."""
-        until_ms = self.world.clock.monotonic_ms() + BREAK_MS
-        self._suspects[broker_id] = max(self._suspects.get(broker_id, 0), until_ms)
-
-    def suspects_a_death(self) -> bool:
-        """Whether a broker that the image shows alive has just refused us: the image is about to change."""
-        now_ms = self.world.clock.monotonic_ms()
-        for id, until_ms in list(self._suspects.items()):
-            broker = self.metadata.image.brokers.get(id)
-            if broker is None or broker.fenced or now_ms >= until_ms:
-                del self._suspects[id]
-        return bool(self._suspects)
+        self._suspects.broke(broker_id)
 
     def quorum_leader_changed(self) -> None:
         """Let the new controller know us at once: until then it cannot notice our death. Who waits for it asks it."""

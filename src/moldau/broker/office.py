@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol
 
+from moldau.broker.host import Host, WithClusterId, WithIncarnation, WithPeers
 from moldau.broker.loop import yield_to_loop
 from moldau.broker.refused import is_refused
 from moldau.controller import asks
 from moldau.controller.facts import Facts, Settings
 from moldau.controller.migration import MigrationState
-from moldau.controller.office import Office
+from moldau.controller.office import Answer, Office
 from moldau.controller.replies import Refused
 from moldau.image import Endpoint
 from moldau.image.registration import Broker
 from moldau.ports import Handle
 from moldau.terms import Code
+from moldau.wire.schema import Message
 from moldau.zookeeper.payload import ZNODE_MAX
 
 log = logging.getLogger("moldau.controller")
@@ -38,16 +40,46 @@ KNOCKS_MS = (0, 20, 80, 300, 1_000)
 listeners, and the first knock may come between the two."""
 
 
+class Log(Protocol):
+    """Where decisions go: the control plane."""
+
+    @property
+    def next_offset(self) -> int: ...
+
+    def propose(self, records: Sequence[Message], epoch: int) -> int | None: ...  # Any: messages of the metadata log
+
+    def readers(self) -> Mapping[int, int]: ...
+
+
+class Readers(Protocol):
+    """Brokers that are told of decisions in another way."""
+
+    def readers(self) -> Mapping[int, int]: ...
+
+
+class Governing(Host, WithClusterId, WithPeers, Protocol):
+    """A node that may be the active controller."""
+
+    @property
+    def plane(self) -> Log: ...
+
+    @property
+    def migration(self) -> Readers | None: ...
+
+    @property
+    def lifecycle(self) -> WithIncarnation | None: ...
+
+
 class ControllerOffice:
     """One node's office; a ``PlaneEvents`` listener that must come after the node's ``Metadata``."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: Governing) -> None:
         self._node = node
         self._world = node.world
         self._office: Office
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._timers: dict[str, Handle] = {}
-        self._connections: dict[Any, int] = {}
+        self._connections: dict[Hashable, int] = {}
         self._broken_ms: dict[int, int] = {}
         """Broker id -> when its last connection ended, on the monotonic clock; none that has come back since."""
         self._probing: set[int] = set()
@@ -105,14 +137,15 @@ class ControllerOffice:
             return answer.reply
         return await self._promise(answer)
 
-    def _promise(self, answer: Any) -> asyncio.Future[Any]:
+    def _promise(self, answer: Answer) -> asyncio.Future[Any]:
         """The reply, once it is true."""
+        assert answer.token is not None, "the reply waits for its records"
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[answer.token] = future
         self._propose(answer)
         return future
 
-    def _propose(self, answer: Any) -> None:
+    def _propose(self, answer: Answer) -> None:
         if answer.records:
             self._last_record_ms = self._world.clock.monotonic_ms()
             last = self._node.plane.propose(answer.records, self.epoch)
@@ -188,12 +221,12 @@ class ControllerOffice:
         for token, reply in self._office.deny(offset, Refused(code, why)):
             self._settle(token, reply)
 
-    def committed(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+    def committed(self, records: Sequence[Message], offset: int, epoch: int) -> None:
         if hasattr(self, "_office"):
             for token, reply in self._office.committed(offset):
                 self._settle(token, reply)
 
-    def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+    def load_snapshot(self, records: Sequence[Message], offset: int, epoch: int) -> None:
         assert not self.active, "a leader never loads a snapshot (law R7)"
 
     def _settle(self, token: int, reply: Any) -> None:
@@ -203,7 +236,7 @@ class ControllerOffice:
 
     # ---- time
 
-    def _every(self, name: str, period_ms: float, act: Any, first_ms: float | None = None) -> None:
+    def _every(self, name: str, period_ms: float, act: Callable[[], object], first_ms: float | None = None) -> None:
         def due() -> None:
             self._timers[name] = self._world.tasks.call_later(period_ms, due)
             act()
@@ -242,13 +275,13 @@ class ControllerOffice:
 
     # ---- fast death
 
-    def stands_for(self, connection: Any, broker_id: int) -> None:
+    def stands_for(self, connection: Hashable | None, broker_id: int) -> None:
         """From now on this connection's end is news of that broker."""
         if connection is not None:
             self._connections[connection] = broker_id
             self._broken_ms.pop(broker_id, None)
 
-    def connection_closed(self, connection: Any) -> None:
+    def connection_closed(self, connection: Hashable) -> None:
         broker_id = self._connections.pop(connection, None)
         if broker_id is None or broker_id in self._connections.values():
             return

@@ -10,20 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
+from moldau.broker.host import Host, WithPeers
 from moldau.broker.quorum.answers import refusal
 from moldau.broker.quorum.describing import describe
 from moldau.broker.quorum.driver import Driver
-from moldau.broker.quorum.membership import Membership
+from moldau.broker.quorum.membership import Entered, Membership
 from moldau.broker.quorum.requests import NotForUs, to_ask
 from moldau.broker.quorum.retention import Retention
 from moldau.broker.quorum.settings import SeatSettings
-from moldau.image import snapshot_records
+from moldau.image import registration, snapshot_records
 from moldau.ports import PlaneEvents
 from moldau.quorum import Endpoint, Leader, Quorum, ReplicaKey, Timing, Voter, VoterSet
 from moldau.quorum import events as on
 from moldau.quorum.messages import AddVoterAsk, BeginAsk, ChangeAnswer, UpdateVoterAsk, UpgradeVotersAsk
+from moldau.storage.checkpoints import MetaProperties
 from moldau.terms import NO_UUID, Code
 from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
@@ -37,12 +39,20 @@ HAND_OVER_MS = 2000
 FETCH_BYTES_MAX = 8 << 20
 
 
+class Node(Host, Entered, WithPeers, Protocol):
+    """What the plane uses of its node."""
+
+    def controller_endpoints(self) -> Sequence[registration.Endpoint]: ...
+
+    def quorum_leader_changed(self) -> None: ...
+
+
 class QuorumPlane:
     """One node's plane. ``handle`` answers the quorum's requests; before ``start`` and after ``stop`` it refuses
     them.
     """
 
-    def __init__(self, node: Any, meta: Any, listeners: Sequence[PlaneEvents]) -> None:
+    def __init__(self, node: Node, meta: MetaProperties, listeners: Sequence[PlaneEvents]) -> None:
         self._node = node
         self._world = node.world
         self._config = node.config
@@ -107,7 +117,7 @@ class QuorumPlane:
             segment_bytes=config["internal.metadata.log.segment.bytes"] or config["metadata.log.segment.bytes"],
         )
 
-    def _contents(self) -> Iterable[Any]:
+    def _contents(self) -> Iterable[Message]:
         """The records of the committed image as it is now; it may go on changing while they are written."""
         return snapshot_records(self._node.metadata.image.copy())
 
@@ -184,7 +194,7 @@ class QuorumPlane:
         known = (*role.observers.values(), *role.voters.values())
         return {seen.key.id: min(seen.end_offset, seen.told_high_watermark) - 1 for seen in known}
 
-    def propose(self, records: Sequence[Any], epoch: int) -> int | None:
+    def propose(self, records: Sequence[Message], epoch: int) -> int | None:
         """See ``ControlPlane.propose``."""
         return None if self._driver is None else self._driver.propose(records, epoch)
 

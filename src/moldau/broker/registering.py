@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
+from moldau.broker.host import Host, WithChannel
 from moldau.controller.features import SUPPORTED
-from moldau.image.registration import Controller
+from moldau.image.registration import Controller, Endpoint
+from moldau.ports import Handle
 from moldau.terms import Code
 from moldau.wire.messages.k70_controller_registration import ControllerRegistrationRequest
 
@@ -22,15 +25,21 @@ RETRY_MS = 50
 RETRY_MAX_MS = 2_000
 
 
+class Presented(Host, WithChannel, Protocol):
+    """A controller that has listeners."""
+
+    def controller_endpoints(self) -> Sequence[Endpoint]: ...
+
+
 class Registering:
     """One controller's registration."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: Presented) -> None:
         self._node = node
         self._world = node.world
         self._incarnation_id: bytes = node.world.random.uuid()
         self._changed = asyncio.Event()
-        self._task: Any = None
+        self._task: Handle | None = None
 
     def start(self) -> None:
         """Called when the listeners are bound."""

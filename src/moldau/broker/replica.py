@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from moldau.broker.traffic import Traffic
 from moldau.replication.partition import Partition
@@ -18,8 +18,25 @@ if TYPE_CHECKING:
     from moldau.broker.readings import Asked
     from moldau.broker.waiting_room import Part, Promise
 
+    class Deleted(Part, Protocol):
+        """One partition of an answer to DeleteRecords."""
+
+        low_watermark: int
+
+
 Key = tuple[bytes, int]
 """(topic id, partition number)."""
+
+
+class CommitWaiter(Protocol):
+    """Somebody who waits until the high watermark has passed an offset."""
+
+    @property
+    def done(self) -> bool:
+        """Whether it waits no longer: it is not told then."""
+
+    def settle(self, slot: Any, code: Code) -> None:  # Any: what the waiter gave with the offset
+        """The records are committed, or ``code`` says why they are not known to be."""
 
 
 class Replica:
@@ -35,16 +52,21 @@ class Replica:
         self.key = key
         self.log = log
         self.machine = machine
-        self.promises: deque[tuple[int, Promise, Any]] = deque()
-        """acks=all produces: (offset just above the last record, promise, part of its response), in offset order."""
+        self.promises: deque[tuple[int, CommitWaiter, object]] = deque()
+        """Who waits for the high watermark, in offset order; see ``when_committed``."""
         self.unflushed: deque[tuple[int, Promise, Part]] = deque()
         """acks=1 produces that wait for a flush, in the same form."""
-        self.deletions: list[tuple[int, Promise, Any]] = []
+        self.deletions: list[tuple[int, Promise, Deleted]] = []
         """DeleteRecords that wait for followers: (new log start, promise, part of its response)."""
         self.consumers: dict[Asked, None] = {}
         """Fetches that a higher watermark would interest. A dict for its order: a simulated run must repeat."""
         self.followers: dict[Asked, None] = {}
         """Fetches of followers, which any new record interests."""
+
+    def when_committed(self, next_offset: int, waiter: CommitWaiter, slot: object = None) -> None:
+        """Have ``waiter.settle(slot, code)`` called once the high watermark reaches ``next_offset``, just above the
+        last record, or when this broker leads no more. For what ``machine.acknowledged`` does not tell yet."""
+        self.promises.append((next_offset, waiter, slot))
 
     def settle(self) -> None:
         """The watermark, the ISR or the leadership moved: answer the produces whose fate is known."""

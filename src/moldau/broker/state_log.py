@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from moldau.controller.state_change import Author, state_changes
 from moldau.image import NO_LEADER, Delta, Image, Partition
@@ -26,6 +26,7 @@ from moldau.terms.named import NamedTuple
 if TYPE_CHECKING:
     from moldau.broker.config import NodeConfig
     from moldau.broker.office import ControllerOffice
+    from moldau.broker.replicas import Replicas
 
 TEXT = logging.getLogger("state.change.logger")
 TWIN = logging.getLogger("state.change.json")
@@ -57,8 +58,12 @@ class Host(Protocol):
 
     config: NodeConfig
     world: World
-    office: ControllerOffice | None
-    replicas: Any  # Any: as the node has it, None before logs are loaded
+
+    @property
+    def office(self) -> ControllerOffice: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
 
     def failed(self, task: str, error: BaseException) -> None: ...
 
@@ -73,8 +78,10 @@ class StateLog:
 
     def decided(self, image: Image, delta: Delta) -> None:
         """A committed batch; written by the node whose office decided it."""
+        if not self._node.config.is_controller:
+            return
         office = self._node.office
-        if office is None or not office.active or not (_is_kept(TEXT) or _is_kept(TWIN)):
+        if not office.active or not (_is_kept(TEXT) or _is_kept(TWIN)):
             return
         changes = state_changes(delta, image, Author(self._me, office.epoch))
         self._write(_Entry(logging.INFO, change.text, change.facts) for change in changes)
@@ -202,7 +209,7 @@ def _ids(brokers: Sequence[int]) -> str:
     return f"[{','.join(map(str, brokers))}]"
 
 
-def _facts(role: str, changed: Changed, offset: int, high: int) -> dict[str, Any]:
+def _facts(role: str, changed: Changed, offset: int, high: int) -> dict[str, object]:
     """The same as a JSON line has it."""
     topic, before, after = changed
     return {

@@ -19,7 +19,8 @@ from moldau.wire.schema import Message
 class Settings(Protocol):
     """The node's configuration, as ``moldau.broker.config.NodeConfig`` has it."""
 
-    inter_broker_listener: str
+    @property
+    def inter_broker_listener(self) -> str: ...
 
     def __getitem__(self, name: str) -> Any: ...
 

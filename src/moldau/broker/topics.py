@@ -8,11 +8,16 @@ would keep one replica for ever.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection
-from typing import Any
+from typing import Protocol
 
-from moldau.broker.api.forwarding import each, seen
+from moldau.broker.applied import WithMetadata, wait_until_applied
+from moldau.broker.asking import ControllerChannel
+from moldau.broker.config import NodeConfig
+from moldau.broker.loop import each
 from moldau.broker.peers import PassedOn
+from moldau.image import Image
 from moldau.terms import Code
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 
@@ -25,8 +30,22 @@ Topic = CreateTopicsRequest.CreatableTopic
 Config = CreateTopicsRequest.CreatableTopicConfig
 
 
+class Creating(WithMetadata, Protocol):
+    """A broker that may ask for topics."""
+
+    @property
+    def config(self) -> NodeConfig: ...
+
+    @property
+    def asking(self) -> ControllerChannel: ...
+
+    @property
+    def creating(self) -> Counter[str]:
+        """Topics whose creation was asked for and has no answer yet: how often."""
+
+
 async def create_automatically(
-    node: Any,  # Any: the module of Node imports this one
+    node: Creating,
     names: Collection[str],
     client: PassedOn | None = None,
 ) -> dict[str, Code]:
@@ -43,7 +62,7 @@ async def create_automatically(
 
 
 async def _create(
-    node: Any,  # Any: the module of Node imports this one
+    node: Creating,
     names: Collection[str],
     client: PassedOn | None,
 ) -> dict[str, Code]:
@@ -63,23 +82,23 @@ async def _create(
         others = f" and {len(told) - 1} others" if len(told) > 1 else ""
         log.warning("topic %s%s cannot be made (yet): %s %s", told[0], others, code.name, why)
     wanted = [name for name in names if name not in refused]
-    await seen(node, lambda image: all(_is_led(image, name) for name in wanted))
+    await wait_until_applied(node, lambda image: all(_is_led(image, name) for name in wanted))
     return refused
 
 
-def _is_led(image: Any, name: str) -> bool:
+def _is_led(image: Image, name: str) -> bool:
     topic = image.topic(name)
     return topic is not None and all(partition.leader >= 0 for partition in topic.partitions.values())
 
 
 def _wanted(
-    node: Any,  # Any: the module of Node imports this one
+    node: Creating,
     name: str,
 ) -> Topic:
     return _offsets(node) if name == OFFSETS else Topic(name=name, num_partitions=-1, replication_factor=-1)
 
 
-def _offsets(node: Any) -> Topic:
+def _offsets(node: Creating) -> Topic:
     config = node.config
     return Topic(
         name=OFFSETS,

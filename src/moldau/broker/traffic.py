@@ -84,7 +84,7 @@ class ApiStats:
         self.total_ms += ms
         self.buckets[bisect_left(UP_TO_MS, ms)] += 1
 
-    def answered(self, response: Any) -> None:
+    def answered(self, response: object) -> None:
         """One more answer is ready; not asked for where answers have no code of their own."""
         code = getattr(response, "error_code", None)
         if code is None:
@@ -117,7 +117,7 @@ class RequestStats:
     def __init__(self) -> None:
         self.by_key: dict[int, ApiStats] = {}
 
-    def count(self, key: int, request: Any) -> ApiStats:
+    def count(self, key: int, request: Any) -> ApiStats:  # Any: of a fetch its fields are read
         """One more request has come."""
         if key == FETCH and (request.replica_id >= 0 or request.replica_state.replica_id >= 0):  # from 15 the latter
             key = FOLLOWER

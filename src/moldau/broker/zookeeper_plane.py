@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.candidate import Candidate, Held, Nobody, Ours
 from moldau.broker.zookeeper.channels import Channels
+from moldau.broker.zookeeper.host import ZooKeeperHost
 from moldau.broker.zookeeper.loading import keep, load
 from moldau.broker.zookeeper.presenting import Presenting
 from moldau.broker.zookeeper.receiving import Receiving
@@ -25,9 +26,10 @@ from moldau.broker.zookeeper.telling import Telling
 from moldau.broker.zookeeper.watching import Watching
 from moldau.broker.zookeeper.writer import Writer
 from moldau.controller import asks
-from moldau.ports import PlaneEvents
+from moldau.ports import Handle, PlaneEvents
 from moldau.ports.zookeeper import ConnectionLoss, Link, SessionExpired, ZooKeeper, ZooKeeperError
 from moldau.terms import Code
+from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 
@@ -43,7 +45,7 @@ DENIED_REST_MS = 1_000
 class ZooKeeperPlane:
     """One node's plane. ``office_epoch`` is the controller epoch while this node is active, None else."""
 
-    def __init__(self, node: Any, zk: ZooKeeper, listeners: Sequence[PlaneEvents]) -> None:
+    def __init__(self, node: ZooKeeperHost, zk: ZooKeeper, listeners: Sequence[PlaneEvents]) -> None:
         self._node = node
         self._world = node.world
         self.telling = Telling(listeners, node.world.tasks)
@@ -57,7 +59,7 @@ class ZooKeeperPlane:
         self._own_watched = False
         self._retired = False
         self._rest_ms = RETRY_MS
-        self._task: Any = None
+        self._task: Handle | None = None
         self.receiving = Receiving(node, self)
         self.candidate = Candidate(node, zk, self._news.set, lambda: self.receiving.controller_epoch)
         self.settings = ZnodeSettings(node, self)
@@ -289,7 +291,6 @@ class ZooKeeperPlane:
     def denied(self, offset: int, why: str, code: Code = Code.CLUSTER_AUTHORIZATION_FAILED) -> None:
         """What was proposed up to ``offset`` cannot be written. Whoever asked for it is told, and everything is read
         anew, after a rest: a znode of a tool's, or a leader, may wish for it again."""
-        assert self._node.office is not None
         self._node.office.denied(offset, why, code)
         self.deposed(why, rest_ms=DENIED_REST_MS)
 
@@ -309,7 +310,7 @@ class ZooKeeperPlane:
 
     # ---- what the controller asks
 
-    def propose(self, records: Sequence[Any], epoch: int) -> int | None:
+    def propose(self, records: Sequence[Message], epoch: int) -> int | None:
         """See ``ControlPlane.propose``."""
         if self.office_epoch != epoch:
             return None
@@ -321,14 +322,14 @@ class ZooKeeperPlane:
         """See ``ControlPlane.resign``."""
         self.deposed("it resigns")
 
-    async def deliver(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+    async def deliver(self, records: Sequence[Message], offset: int, epoch: int) -> None:
         """The writer's word that records are in the znodes."""
         await self.telling.free()
         await self.telling.committed(records, offset, epoch)
 
     # ---- what the node asks
 
-    async def feed(self, records: Sequence[Any]) -> None:
+    async def feed(self, records: Sequence[Message]) -> None:
         """What another controller decided, told by a request, or what stands in a znode of settings. Returns when it is
         carried out; begins at once, so be ``telling.free`` before you look at the image."""
         if records:
@@ -347,6 +348,11 @@ class ZooKeeperPlane:
         """The controller's address, where other brokers reach it."""
         held: Held | None = self.candidate.held
         return {} if held is None or held.address is None else {held.broker_id: held.address}
+
+    @property
+    def quorum(self) -> None:
+        """There is no quorum of controllers here."""
+        return None
 
     @property
     def next_offset(self) -> int:

@@ -211,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- the receiving half (asyncio.BufferedProtocol)
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: Any) -> None:  # Any: asyncio gives any transport, uvloop its own
         self._transport = transport
         if address := transport.get_extra_info("peername"):  # asked now: uvloop raises ValueError once it is closed
             self.peer = f"{address[0]}:{address[1]}"

@@ -63,7 +63,7 @@ class Eyes:
     def note_controller(self) -> None:
         """Tell of a new active controller, once."""
         for id, node in self.nodes():
-            active = node.office is not None and _active_epoch(node)
+            active = node.config.is_controller and _active_epoch(node)
             if active and (not self.controllers or active > self.controllers[-1][1]):
                 self.controllers.append((id, active))
                 self.cluster.tell(f"  n{id} is the controller, in epoch {active}")
@@ -80,7 +80,7 @@ class Eyes:
         """(topic id, partition) -> node -> its replica, of nodes that live and as each of them has it."""
         found: dict[Any, dict[int, Any]] = {}
         for id, node in self.nodes():
-            if node.replicas is not None:
+            if node.loaded:
                 for partition, replica in node.replicas.by_partition.items():
                     if topic is None or partition.topic == topic:
                         found.setdefault(replica.key, {})[id] = replica
@@ -98,7 +98,7 @@ class Eyes:
             node = self.cluster.seats[id].node
             if node is None or not self.cluster.seats[id].serves:
                 return False
-            if any(one not in node.image.brokers or node.image.brokers[one].fenced for one in ids):
+            if any(one not in node.metadata.image.brokers or node.metadata.image.brokers[one].fenced for one in ids):
                 return False
         return True
 

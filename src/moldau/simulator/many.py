@@ -118,7 +118,7 @@ class ManyPartitions:
     @property
     def controller(self) -> int | None:
         """Who rules."""
-        return next((id for id, node in self._nodes() if node.office is not None and node.office.active), None)
+        return next((id for id, node in self._nodes() if node.is_active_controller), None)
 
     def _seats(self) -> Iterator[Any]:
         return iter(self.cluster.alive)
@@ -165,8 +165,10 @@ class ManyPartitions:
 def _astray_on(id: int, node: Node, key: Key, alive: set[int]) -> str:
     """How a broker does not lead or follow a partition as its image says, or that a follower has not come; or empty."""
     said, replica = node.metadata.image.at(key), node.replicas.by_key.get(key)
-    machine = None if replica is None else replica.machine
-    if machine is None or (machine.leader_epoch, machine.partition_epoch) != (said.leader_epoch, said.partition_epoch):
+    if replica is None:
+        return f"n{id} has not heard of {key[1]} of {node.metadata.image.topics[key[0]].name}"
+    machine = replica.machine
+    if (machine.leader_epoch, machine.partition_epoch) != (said.leader_epoch, said.partition_epoch):
         return f"n{id} has not heard of {key[1]} of {node.metadata.image.topics[key[0]].name}"
     if set(said.isr) != alive & set(said.replicas):
         return f"the ISR of {replica.partition} is {said.isr}"

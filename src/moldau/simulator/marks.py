@@ -84,7 +84,7 @@ class Marks:
 
     def noted(self, id: int, node: Node) -> None:
         """A node applied something; of a new life everything is followed from here on."""
-        if self._nodes.get(id) is not node and node.coordinator is not None:  # its logs are loaded, and all is there
+        if self._nodes.get(id) is not node and node.loaded:  # its logs are loaded, and all is there
             self._nodes[id] = node
             self._follow(node)
 
@@ -104,9 +104,9 @@ class Marks:
         if before.reassigning and not after.reassigning:
             self.hit.add("a move ended" if after.replicas != before.original_replicas else "a move was called off")
 
-    def _follow(self, node: Any) -> None:
+    def _follow(self, node: Node) -> None:
         replicas, act, failed = node.replicas, node.replicas.act, node.replicas.failed
-        for finding in node.data.log_dirs.findings:
+        for finding in node.broker_services().log_dirs.findings:
             self.hit |= {mark for text, mark in FINDINGS.items() if text in finding}
 
         def acted(replica: Any, effects: Any) -> None:
@@ -118,9 +118,11 @@ class Marks:
                 self.hit.add("corrupt bytes were named")
             failed(error)
 
-        replicas.act, replicas.failed = acted, named
+        replicas.act, replicas.failed = acted, named  # type: ignore[method-assign]  # seen from outside
         coordinator = node.coordinator
-        coordinator._load = self._noting(coordinator._load, "groups were loaded")
+        coordinator._load = self._noting(  # type: ignore[method-assign]  # seen from outside
+            coordinator._load, "groups were loaded"
+        )
 
     def _noting(self, work: Callable[[Any], Coroutine[Any, Any, None]], mark: str) -> Any:
         async def noted(what: Any) -> None:

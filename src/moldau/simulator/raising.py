@@ -102,7 +102,11 @@ def undone(chaos: Chaos) -> list[str]:
     broken = []
     for id, node in chaos.eyes.nodes():
         for name, level in chaos.raised.items():
-            now = driver_of(node).quorum.kraft_version if name == KRAFT_VERSION else node.image.features.get(name, 0)
+            now = (
+                driver_of(node).quorum.kraft_version
+                if name == KRAFT_VERSION
+                else node.metadata.image.features.get(name, 0)
+            )
             if now < level:
                 broken.append(f"C13: {name} was raised to {level}, and n{id} has {now}")
     return broken

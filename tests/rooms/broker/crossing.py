@@ -132,7 +132,7 @@ class Crossing:
     @property
     def ruler(self) -> Node | None:
         """The controller that rules, on either plane."""
-        found = [node for node in self.nodes.values() if node.office is not None and node.office.active]
+        found = [node for node in self.nodes.values() if node.is_active_controller]
         return found[0] if len(found) == 1 else None
 
     def stage(self) -> Stage | None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
+from moldau.broker.api import ANSWERS, BROKER, handler
 from moldau.broker.config import NodeConfig
 from moldau.broker.network.listener import SocketListener
 from moldau.broker.replicas import Replicas
@@ -77,6 +80,7 @@ class MiniBroker:
         self.offset = 0
         self.epoch = 0
         self.cluster_id = "mini"
+        self.plane = SimpleNamespace(quorum=None)
         self.failures: list[BaseException] = []
 
     @property
@@ -100,7 +104,15 @@ class MiniBroker:
             )
         )
         logs.load(self.replicas.config_of, self.world.clock.wall_ms())
-        self.door = SocketListener(self, self.world, name="PLAINTEXT", kind="broker", frame_bytes_max=1 << 27)
+        self.door = SocketListener(
+            self.world,
+            name="PLAINTEXT",
+            kind=BROKER,
+            answers=ANSWERS[BROKER],
+            dispatch=lambda key: partial(handler(key, BROKER), self),
+            handler_failed=self.handler_failed,
+            frame_bytes_max=1 << 27,
+        )
         self.listener = await self.world.net.listen("127.0.0.1", 0, self.door.accept)  # type: ignore[arg-type]
         self.port = self.listener.port
 

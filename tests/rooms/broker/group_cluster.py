@@ -37,7 +37,7 @@ class GroupBroker(MiniBroker):
 
     async def start(self) -> None:
         await super().start()
-        self.coordinator = Coordinator(self)
+        self.coordinator = Coordinator(self.world, self, self.replicas, self.config)
 
     async def patiently(self, message: Any, timeout_ms: int = 0, client: Any = None) -> CreateTopicsResponse:
         answer = CreateTopicsResponse()

@@ -1,4 +1,4 @@
-"""Asking the controller, patiently: while there is none, when another one comes, and until time is up."""
+"""ControllerChannel the controller, patiently: while there is none, when another one comes, and until time is up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from moldau.broker.api import ON_BROKER, forwarding
-from moldau.broker.asking import Asking, LocalContext
+from moldau.broker.asking import ControllerChannel, LocalContext
+from moldau.broker.metadata import Metadata
 from moldau.image.configs import Resource
 from moldau.runtime.world import real_world
 from moldau.terms import Code
@@ -46,15 +47,12 @@ class Seat:
         real = real_world(asyncio.get_running_loop(), lambda task, error: None)
         self.timers = Timers()
         self.world = SimpleNamespace(clock=real.clock, tasks=self.timers, rare=None, step=real.step)
-        self.plane = SimpleNamespace(leader=(2, 1))
+        self.plane = SimpleNamespace(leader=(2, 1), voters=lambda: {2: ("here", 2), 3: ("here", 3)})
+        self.cluster_id, self.metadata = "a cluster", Metadata()
         self.config = SimpleNamespace(node_id=1, on_zookeeper=False)
         self.answers = list(answers)
         self.peers = SimpleNamespace(ask=self._answer, pass_on=self._answer)
-        self.office = None
-        self.asking = Asking(self)
-
-    def voters(self) -> dict[int, tuple[str, int]]:
-        return {2: ("here", 2), 3: ("here", 3)}
+        self.asking = ControllerChannel(self)
 
     async def _answer(self, host: str, port: int, message: Any, timeout_ms: int | None, who: Any = None) -> Any:
         answer = self.answers.pop(0)

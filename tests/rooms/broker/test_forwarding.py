@@ -14,7 +14,8 @@ import pytest
 from moldau.broker import asking
 from moldau.broker.api import CONTROLLER
 from moldau.broker.api.forwarding import forward
-from moldau.broker.asking import Asking
+from moldau.broker.asking import ControllerChannel
+from moldau.broker.metadata import Metadata
 from moldau.broker.peers import PASSED_ON, Peers
 from moldau.broker.seldom import LINES, PERIOD_MS, Seldom
 from moldau.client.connection import ConnectionOptions
@@ -46,17 +47,14 @@ class Seat:
 
     def __init__(self) -> None:
         self.world = real_world(asyncio.get_running_loop(), lambda task, error: None)
-        self.plane = SimpleNamespace(leader=(2, 1))
+        self.controller = FakeBroker(self._script)
+        self.plane = SimpleNamespace(leader=(2, 1), voters=lambda: {2: ("127.0.0.1", self.controller.port)})
+        self.cluster_id, self.metadata = "a cluster", Metadata()
         self.config = SimpleNamespace(node_id=1, on_zookeeper=False)
-        self.office = None
         self.peers = Peers(self.world, ConnectionOptions(request_timeout_ms=60_000))
-        self.asking = Asking(self)
+        self.asking = ControllerChannel(self)
         self.failed: list[BaseException] = []
         self.go_on = asyncio.Event()
-        self.controller = FakeBroker(self._script)
-
-    def voters(self) -> dict[int, tuple[str, int]]:
-        return {2: ("127.0.0.1", self.controller.port)}
 
     def handler_failed(self, header: Any, error: BaseException) -> None:
         self.failed.append(error)
@@ -149,7 +147,6 @@ def test_a_request_that_breaks_the_controllers_handler_costs_itself_alone(tmp_pa
     async def scenario() -> None:
         async with whole_node(tmp_path) as whole:
             office = whole.node.office
-            assert office is not None
             ask = office.ask
 
             async def breaks(one: Any) -> Any:

@@ -173,7 +173,7 @@ def test_the_loop_turns_while_directories_are_described(named: bool) -> None:
     async def scenario() -> None:
         turns = Turns()
         made = node(turns)
-        made.data = SimpleNamespace(log_dirs=Dirs())
+        made.log_dirs = Dirs()
         topics = [DescribeLogDirsRequest.DescribableLogDirTopic(topic="a", partitions=NUMBERS[:900])] if named else None
         answer = await waited(k35_describe_log_dirs.handle(made, DescribeLogDirsRequest(topics=topics), None))
         one, lost = answer.results

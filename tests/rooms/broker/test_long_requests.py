@@ -102,7 +102,7 @@ def test_no_turn_hashes_more_than_one_long_group_id(monkeypatch: Any) -> None:
         ):
             turns = Turns()
             node = hashing(turns, monkeypatch)
-            node.coordinator = Coordinator(node)
+            node.coordinator = Coordinator(node.world, node.metadata, node.replicas, node.config)
             context = SimpleNamespace(api_version=version, listener="PLAINTEXT")
             answer = await turns.end(module.handle(node, request, context))  # type: ignore[attr-defined]
             assert len(getattr(answer, "coordinators", None) or answer.results) == len(names)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from moldau.broker.api import k03_metadata, k60_describe_cluster
 from moldau.broker.loop import finished
 from moldau.broker.metadata_cache import MetadataCache
-from moldau.broker.node import Node
+from moldau.broker.services import NodeServices
 from moldau.image import Delta, Image, Partition
 from moldau.image.partition import to_record
 from moldau.image.registration import Broker, Endpoint
@@ -65,7 +65,7 @@ def node(me: int, *brokers: Broker) -> Any:
         just_gone=SimpleNamespace(brokers=list),
         world=SimpleNamespace(clock=SimpleNamespace(monotonic_ms=lambda: 0), tasks=Turns(), step=100),
     )
-    fake.controller_shown = lambda live: Node.controller_shown(fake, live)
+    fake.controller_shown = lambda live: NodeServices.controller_shown(fake, live)
     return fake
 
 

@@ -46,7 +46,7 @@ def node(cluster: DataCluster, **more: Any) -> Any:
     return SimpleNamespace(
         config=config, world=cluster.world, doors=[broker.door], replicas=broker.replicas,
         office=SimpleNamespace(active=True, undecided=2), lifecycle=SimpleNamespace(stage=Stage.RUNNING),
-        coordinator=None, survivals={"retention": 2}, healthy=lambda: True,
+        loaded=True, coordinator=SimpleNamespace(shards={}), survivals={"retention": 2}, healthy=lambda: True,
         data=SimpleNamespace(log_dirs=broker.replicas.logs, cleaning=cleaning),
         plane=SimpleNamespace(leader=(0, 1)), watchers=watchers,
         metadata=SimpleNamespace(image=cluster.image, offset=7, watch=watchers.append), **more,

@@ -8,11 +8,13 @@ import gc
 import struct
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from moldau.broker.api import BROKER
+from moldau.broker.api import ANSWERS, BROKER, handler
 from moldau.broker.network import memory as limits
 from moldau.broker.network.listener import SocketListener
 from moldau.broker.network.memory import RequestMemory
@@ -41,6 +43,7 @@ class Node:
                 features = {"metadata.version": 25}
 
         self.metadata = metadata
+        self.plane = SimpleNamespace(quorum=None)
 
     def handler_failed(self, header: Any, error: BaseException) -> None:
         self.failures.append(error)
@@ -55,13 +58,20 @@ class Scene:
         self.world = world
         self.memory = RequestMemory(world.tasks, **options)
         self.listener = SocketListener(
-            self.node, world, name="PLAINTEXT", kind=BROKER, frame_bytes_max=FRAME_BYTES_MAX, memory=self.memory
+            world,
+            name="PLAINTEXT",
+            kind=BROKER,
+            answers=ANSWERS[BROKER],
+            dispatch=lambda key: partial(handler(key, BROKER), self.node),
+            handler_failed=self.node.handler_failed,
+            frame_bytes_max=FRAME_BYTES_MAX,
+            memory=self.memory,
         )
         self.listener.handlers[3] = self._metadata
         self.port = 0
         self.writers: list[asyncio.StreamWriter] = []
 
-    def _metadata(self, node: Any, request: Any, context: Any) -> MetadataResponse:
+    def _metadata(self, request: Any, context: Any) -> MetadataResponse:
         self.node.answered += 1
         return MetadataResponse(brokers=[MetadataResponse.MetadataResponseBroker(host="h" * 30_000)] * 10)
 
@@ -277,7 +287,7 @@ def test_a_request_with_a_quarter_of_a_million_items_is_worked_on_in_turns_with_
     async def work(scene: Scene) -> None:
         served: list[int] = []
 
-        def offsets(node: Any, request: Any, context: Any) -> OffsetFetchResponse:
+        def offsets(request: Any, context: Any) -> OffsetFetchResponse:
             served.append(len(request.topics[0].partition_indexes))
             Part = OffsetFetchResponse.OffsetFetchResponsePartition
             parts = [Part(partition_index=0, metadata="")] * 100_000
@@ -318,7 +328,7 @@ def test_a_request_with_more_items_than_any_cluster_has_costs_its_connection() -
 def test_above_queued_max_requests_nobody_begins_another_until_one_is_through() -> None:
     async def work(scene: Scene) -> None:
         Topic = OffsetFetchRequest.OffsetFetchRequestTopic
-        scene.listener.handlers[9] = lambda node, request, context: OffsetFetchResponse()
+        scene.listener.handlers[9] = lambda request, context: OffsetFetchResponse()
         streams = [await scene.connect() for _ in range(6)]
         asked = OffsetFetchRequest(group_id="g", topics=[Topic(name="t", partition_indexes=[1] * 60_000)])
         most = 0
@@ -340,7 +350,7 @@ def test_requests_of_one_connection_do_not_hold_everybody_else() -> None:
         now_ms = [0]
         scene.listener.now_ms = lambda: now_ms[0]  # type: ignore[method-assign]
 
-        def slow(node: Any, request: Any, context: Any) -> MetadataResponse:
+        def slow(request: Any, context: Any) -> MetadataResponse:
             now_ms[0] += 2
             order.append(context.correlation_id)
             return MetadataResponse()

@@ -7,12 +7,15 @@ import struct
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from moldau.broker.api import BROKER, ZOOKEEPER, Answer
+from moldau.broker.api import ANSWERS, BROKER, ZOOKEEPER, handler
 from moldau.broker.network.listener import EARLY, SocketListener
+from moldau.broker.requests import ServedApi
 from moldau.runtime.world import new_loop, real_world
 from moldau.terms import Code
 from moldau.wire.frames import read_response_body, request_frame
@@ -35,6 +38,7 @@ class FakeNode:
 
     def __init__(self) -> None:
         self.metadata = FakeMetadata()
+        self.plane = SimpleNamespace(quorum=None)
         self.failures: list[BaseException] = []
         self.parked: list[asyncio.Future[Any]] = []
 
@@ -52,8 +56,16 @@ def play(scene: Scene, handlers: dict[int, Any] | None = None, kind: str = BROKE
     async def live() -> FakeNode:
         node = FakeNode()
         world = real_world(loop, lambda task, error: node.failures.append(error))
-        door = SocketListener(node, world, name="PLAINTEXT", kind=kind, frame_bytes_max=FRAME_BYTES_MAX)
-        door.handlers.update(handlers or {})
+        door = SocketListener(
+            world,
+            name="PLAINTEXT",
+            kind=kind,
+            answers=ANSWERS[kind],
+            dispatch=lambda key: partial(handler(key, kind), node),
+            handler_failed=node.handler_failed,
+            frame_bytes_max=FRAME_BYTES_MAX,
+        )
+        door.handlers.update({key: partial(handler, node) for key, handler in (handlers or {}).items()})
         listener = await world.net.listen("127.0.0.1", 0, door.accept)
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         try:
@@ -307,7 +319,7 @@ def test_everything_that_is_advertised_has_a_file_that_answers() -> None:
 
     for kind, answers in ANSWERS.items():
         for answer in answers.values():
-            assert isinstance(answer, Answer)
+            assert isinstance(answer, ServedApi)
             assert callable(handler(answer.key, kind))
 
 

@@ -60,7 +60,9 @@ def heard() -> Iterator[dict[str, Lines]]:
 
 def node(turns: list[Callable[[], Any]]) -> Any:
     world = SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 5), tasks=SimpleNamespace(call_soon=turns.append))
-    return SimpleNamespace(config=SimpleNamespace(node_id=3), office=SimpleNamespace(active=True, epoch=7), world=world)
+    return SimpleNamespace(
+        config=SimpleNamespace(node_id=3, is_controller=True), office=SimpleNamespace(active=True, epoch=7), world=world
+    )
 
 
 def test_a_large_batch_is_written_over_several_turns_and_what_follows_waits_for_it(heard: dict[str, Lines]) -> None:
@@ -207,7 +209,7 @@ def test_on_the_zookeeper_plane_controller_and_brokers_write_the_same_lines(
             assert made["t"].code == 0
             await until(nodes.agree, "both brokers know the topic")
             await until(lambda: sum(" t-0 " in line for line in heard["text"].lines) >= 4, "all have told")
-            leader = nodes.controller.image.at((nodes.controller.image.topic("t").id, 0)).leader
+            leader = nodes.controller.metadata.image.at((nodes.controller.metadata.image.topic("t").id, 0)).leader
             client.close()
             lines = [line for line in heard["text"].lines if " t-0 " in line]
             by = f"[Controller id={nodes.controller.config.node_id} epoch=1] Changed partition t-0"

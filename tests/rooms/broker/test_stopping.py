@@ -105,7 +105,7 @@ def test_a_controller_votes_and_leads_while_the_logs_of_its_broker_are_recovered
         alone = Alone(tmp_path)
         node = alone.node
         starting = asyncio.ensure_future(node.start())
-        await until(lambda: node.office is not None and node.office.active, "it is the active controller")
+        await until(lambda: node.is_active_controller, "it is the active controller")
         assert not starting.done()
         assert node.lifecycle is not None
         assert node.lifecycle.stage is Stage.STARTING, "a broker registers with all its logs"

@@ -15,6 +15,7 @@ from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.receiving import Receiving
 from moldau.broker.zookeeper.settings import ZnodeSettings
 from moldau.ports.zookeeper import ConnectionLoss, Stat
+from moldau.wire.records.metadata import ConfigRecord
 from tests.rooms.broker.data_cluster import run, until
 from tests.rooms.broker.zookeeper_nodes import Nodes
 
@@ -64,6 +65,7 @@ def test_settings_of_a_new_topic_are_not_asked_of_a_server_that_lags() -> None:
     zk.get_many = get_many
     settings = ZnodeSettings(SimpleNamespace(), SimpleNamespace(zk=zk, patiently=patiently, office_epoch=None))
     (record,) = asyncio.run(settings.of_topics(["t"]))
+    assert isinstance(record, ConfigRecord)
     assert (record.resource_name, record.name, record.value) == ("t", "retention.ms", "7")
 
 

@@ -72,7 +72,7 @@ def test_three_brokers_register_elect_one_controller_and_serve_a_topic(
 
 def test_a_topic_that_was_made_is_known_to_every_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers are told one by one: who made a topic and asks another broker for it must find it, with its leader."""
-    monkeypatch.setattr("moldau.broker.api.forwarding.TELL_MS", 60_000)
+    monkeypatch.setattr("moldau.broker.applied.TELL_MS", 60_000)
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:

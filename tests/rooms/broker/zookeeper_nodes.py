@@ -103,7 +103,7 @@ class Nodes:
         end = time.monotonic() + PATIENCE_S
         while True:
             found = image_from(read(await survey(session_of_ours), lambda: bytes(16)).records)
-            active = [n for n in self.nodes.values() if n.office is not None and n.office.active]
+            active = [n for n in self.nodes.values() if n.is_active_controller]
             if not active or _same(found, active[0].metadata.image):
                 break
             assert time.monotonic() < end, f"Z7: the controller overlooked something\n{self.state()}"
@@ -113,11 +113,11 @@ class Nodes:
     @property
     def offices(self) -> list[int]:
         """Epochs of all active controllers: one, when all is well."""
-        return [n.office.epoch for n in self.nodes.values() if n.office is not None and n.office.active]
+        return [n.office.epoch for n in self.nodes.values() if n.is_active_controller]
 
     @property
     def controller(self) -> Node:
-        (active,) = (node for node in self.nodes.values() if node.office is not None and node.office.active)
+        (active,) = (node for node in self.nodes.values() if node.is_active_controller)
         return active
 
     def client(self) -> Client:
@@ -150,7 +150,7 @@ def node_state(node: Node) -> str:
     )
     return (
         f"node {node.config.node_id}: {None if lifecycle is None else lifecycle.stage.name},"
-        f" office {None if office is None or not office.active else office.epoch},"
+        f" office {office.epoch if office.active else None},"
         f" live brokers {sorted(broker.id for broker in image.live_brokers())}, {len(image.topics)} topics: {states}"
     )
 

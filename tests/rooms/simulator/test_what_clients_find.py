@@ -70,7 +70,7 @@ def test_a_topic_that_was_made_has_been_told_to_every_broker() -> None:
             made = await run.admin.begin(create_topics(run.admin.client, [new]))
             assert made[new.name].code is Code.NONE
             nodes = [seat.node for seat in cluster.alive if seat.node is not None]
-            (active,) = (node for node in nodes if node.office is not None and node.office.active)
+            (active,) = (node for node in nodes if node.is_active_controller)
             told = [read for id, read in active.plane.readers().items() if id in run.plan.brokers]
             assert min(told) >= active.metadata.offset, f"{new.name}: somebody may still answer that it is not there"
 

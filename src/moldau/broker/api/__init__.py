@@ -1,7 +1,9 @@
 """What a node answers: api key -> versions, listener and the file that does it.
 
 One request, one file: ``kNN_name.py`` holds ``handle(node, request, context)`` for broker listeners and, where a
-controller answers too, ``control(node, request, context)`` for controller listeners. A handler returns the response,
+controller answers too, ``control(node, request, context)`` for controller listeners. ``node`` is what the
+function may use of it: ``BrokerServices`` and ``ControllerServices`` of ``broker/services.py``; ``dispatch`` binds
+them. A handler returns the response,
 None (nothing is sent), an awaitable of the response, or for a long request ``Slices``; it is imported when the first
 such request arrives, or soon after the start (``import_handlers``), so that a slow disk holds up nobody's request.
 
@@ -12,35 +14,40 @@ serves from 3, as Kafka 4 does: older librdkafka would otherwise lose compressio
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from moldau.terms.named import NamedTuple
+from moldau.broker.requests import BROKER, CONTROLLER, ZOOKEEPER, Dispatch, Handler, Outcome, ServedApi
 from moldau.wire.apis import APIS
-from moldau.wire.schema import Message
 
-Slices = Generator[None, None, Message | None | Awaitable[Message | None]]
-"""Work on a long request that pauses where everybody else should have a turn, and returns as a handler does."""
-Handler = Callable[[Any, Any, Any], Message | None | Awaitable[Message | None] | Slices]
+if TYPE_CHECKING:
+    from moldau.broker.services import BrokerServices, ControllerServices
 
-BROKER = "broker"
-CONTROLLER = "controller"
-ZOOKEEPER = "zookeeper"
+__all__ = [
+    "ANSWERS",
+    "BROKER",
+    "CONTROLLER",
+    "ON_BROKER",
+    "ON_CONTROLLER",
+    "ON_ZOOKEEPER",
+    "ZOOKEEPER",
+    "Unbound",
+    "control_of",
+    "dispatch",
+    "handler",
+    "import_handlers",
+    "is_controllers",
+]
+
+Unbound = Callable[[Any, Any, Any], Outcome]  # Any: each function takes services and a request of its own type
+"""A function of a request's file: it takes services, the request and its context."""
 
 
-class Answer(NamedTuple):
-    """One request that is answered: versions ``low`` to ``high`` on a kind of listener; ``shown`` is the advertised
-    low."""
-
-    key: int
-    low: int
-    high: int
-    shown: int
-
-
-def _answers(*rows: tuple[int, int, int]) -> dict[int, Answer]:
-    return {key: Answer(key, low, high, 0 if key == 0 else low) for key, low, high in rows}
+def _answers(*rows: tuple[int, int, int]) -> dict[int, ServedApi]:
+    return {key: ServedApi(key, low, high, 0 if key == 0 else low) for key, low, high in rows}
 
 
 ON_BROKER = _answers(
@@ -77,14 +84,30 @@ QUORUMS_OWN = frozenset({1, 18, 52, 53, 54, 55, 59})
 """Answered by this node's seat in the quorum, or from what it holds: nobody's request is passed on to them."""
 
 
-def handler(key: int, kind: str) -> Handler:
+def handler(key: int, kind: str) -> Unbound:
     """The function that answers ``key`` on a kind of listener."""
-    module = _module(key)
-    if kind == CONTROLLER or (kind == ZOOKEEPER and not hasattr(module, "handle")):
-        if key in QUORUMS_OWN:
-            return control_of(key)
-        return import_module("moldau.broker.api.refusing").guarded(control_of(key))  # type: ignore[no-any-return]
-    return module.handle  # type: ignore[no-any-return]
+    if not is_controllers(key, kind):
+        return _function(key, "handle")
+    if key in QUORUMS_OWN:
+        return control_of(key)
+    from moldau.broker.api.refusing import guarded  # imports this module
+
+    return guarded(control_of(key))
+
+
+def is_controllers(key: int, kind: str) -> bool:
+    """Whether a controller answers ``key`` on a kind of listener; in ZooKeeper mode brokers' listeners are its own."""
+    return kind == CONTROLLER or (kind == ZOOKEEPER and not hasattr(_module(key), "handle"))
+
+
+def dispatch(kind: str, broker: Callable[[], BrokerServices], controller: Callable[[], ControllerServices]) -> Dispatch:
+    """Finds the function that answers a request on a kind of listener, bound to its services; these are asked for when
+    the first such request has come."""
+
+    def find(key: int) -> Handler:
+        return partial(handler(key, kind), controller() if is_controllers(key, kind) else broker())
+
+    return find
 
 
 def import_handlers() -> None:
@@ -93,10 +116,15 @@ def import_handlers() -> None:
         _module(key)
 
 
-def control_of(key: int) -> Handler:
+def control_of(key: int) -> Unbound:
     """The function that answers ``key`` at a controller, unguarded."""
-    return _module(key).control  # type: ignore[no-any-return]
+    return _function(key, "control")
 
 
-def _module(key: int) -> Any:
+def _function(key: int, name: str) -> Unbound:
+    found: Unbound = getattr(_module(key), name)
+    return found
+
+
+def _module(key: int) -> ModuleType:
     return import_module(f"moldau.broker.api.{APIS[key].module}")

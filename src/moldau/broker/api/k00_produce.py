@@ -11,13 +11,12 @@ there is no transaction coordinator yet.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from moldau.broker.api import Slices
-from moldau.broker.api.forwarding import InWorld
 from moldau.broker.leaders import leader_of
-from moldau.broker.loop import Pace
+from moldau.broker.loop import InWorld, Pace
 from moldau.broker.replica import Replica
+from moldau.broker.requests import Slices
 from moldau.broker.waiting_room import Promise
 from moldau.image import Image
 from moldau.ports.rare import REFUSED_PRODUCE
@@ -25,6 +24,7 @@ from moldau.storage import Appended
 from moldau.storage.admission import Admitted, Refused
 from moldau.terms import Code
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
+from moldau.wire.codec import Buffer
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 from moldau.wire.schema import Message
 
@@ -207,7 +207,7 @@ class _Produce:
         if self._acks == -1:
             code = replica.machine.acknowledged(appended.last_offset + 1)
             if code is None:
-                replica.promises.append((appended.last_offset + 1, self._wait(), slot))
+                replica.when_committed(appended.last_offset + 1, self._wait(), slot)
         elif self._acks and replica.log.settled_end <= appended.last_offset:  # also what was sent twice
             replica.unflushed.append((appended.last_offset + 1, self._wait(), slot))
             return None
@@ -242,7 +242,7 @@ def _replica(
     return found
 
 
-def _look_at(replica: Replica | Code, records: Any, acks: int) -> BatchHeader | Appended:
+def _look_at(replica: Replica | Code, records: Buffer | None, acks: int) -> BatchHeader | Appended:
     """The batch's header, or why no batch is even looked at."""
     if acks not in (-1, 0, 1):
         return Appended(Code.INVALID_REQUIRED_ACKS)

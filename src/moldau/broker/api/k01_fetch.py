@@ -10,10 +10,12 @@ A follower (replica id >= 0) reads up to the log's end, and its position drives 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from moldau.broker.api.forwarding import InWorld
+from moldau.broker.loop import InWorld
 from moldau.broker.readings import LOOK_AT_ONCE, Reader, Terms
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import QuorumServices
 from moldau.broker.sessions import INITIAL
 from moldau.ports.rare import EMPTY_FETCH, SHORT_FETCH
 from moldau.terms import Code
@@ -138,6 +140,9 @@ def _terms(node: WithReplicas, request: FetchRequest, context: Context) -> Terms
     )
 
 
-def control(node: Any, request: FetchRequest, context: Any) -> FetchResponse | Awaitable[FetchResponse | None]:
+def control(
+    node: QuorumServices, request: FetchRequest, context: RequestContext
+) -> FetchResponse | Awaitable[FetchResponse | None]:
     """On a controller listener: the metadata log, which the quorum serves."""
-    return node.plane.handle(request, context.api_version)  # type: ignore[no-any-return]
+    answer: FetchResponse | Awaitable[FetchResponse | None] = node.plane.handle(request, context.api_version)
+    return answer

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Generator
-from typing import Any
 
 from moldau.broker.examinations import in_parts
 from moldau.broker.loop import Pace, at_once, yield_to_loop
+from moldau.broker.network.context import Context
 from moldau.broker.replica import Replica
+from moldau.broker.services import BrokerServices
 from moldau.storage import LogError
 from moldau.storage.timestamps import TimedOffset, first_since, newest
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
 from moldau.wire.compression import BatchError
 from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from moldau.wire.schema import Message
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
@@ -35,8 +37,8 @@ warnings = logging.getLogger("moldau.replicas")
 
 
 def handle(
-    node: Any, request: ListOffsetsRequest, context: Any
-) -> ListOffsetsResponse | Awaitable[Any] | Generator[None, None, ListOffsetsResponse | Awaitable[Any]]:
+    node: BrokerServices, request: ListOffsetsRequest, context: Context
+) -> ListOffsetsResponse | Awaitable[Message] | Generator[None, None, ListOffsetsResponse | Awaitable[Message]]:
     """Look up; what has to be searched by time is looked for in parts, while others are served."""
     is_short = len(request.topics) <= AT_ONCE and _much(request) <= AT_ONCE
     return at_once(_steps(node, request, context), is_short)
@@ -47,8 +49,8 @@ def _much(request: ListOffsetsRequest) -> int:
 
 
 def _steps(
-    node: Any, request: ListOffsetsRequest, context: Any
-) -> Generator[None, None, ListOffsetsResponse | Awaitable[Any]]:
+    node: BrokerServices, request: ListOffsetsRequest, context: Context
+) -> Generator[None, None, ListOffsetsResponse | Awaitable[Message]]:
     """As ``handle``, with a pause after so many partitions."""
     response = ListOffsetsResponse()
     seen: set[tuple[str, int]] = set()
@@ -94,7 +96,11 @@ class _Search(NamedTuple):
 
 
 async def _search(
-    node: Any, request: ListOffsetsRequest, version: int, response: ListOffsetsResponse, searches: list[_Search]
+    node: BrokerServices,
+    request: ListOffsetsRequest,
+    version: int,
+    response: ListOffsetsResponse,
+    searches: list[_Search],
 ) -> ListOffsetsResponse:
     """The response, complete; a log that cannot be read costs its own partition."""
     tasks = node.world.tasks
@@ -117,7 +123,7 @@ async def _search(
 
 
 def _replica(
-    node: Any, topic: str, part: ListOffsetsRequest.ListOffsetsPartition, replica_id: int, version: int
+    node: BrokerServices, topic: str, part: ListOffsetsRequest.ListOffsetsPartition, replica_id: int, version: int
 ) -> Replica | Code:
     replica: Replica | Code = node.replicas.find(topic, part.partition_index)
     if isinstance(replica, Code):

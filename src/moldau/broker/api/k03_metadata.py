@@ -10,15 +10,17 @@ tell a client which of two answers is the newer one. What has not changed since 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Iterator
-from typing import Any
+from collections.abc import Awaitable, Container, Generator, Iterator
 
-from moldau.broker.api.forwarding import passed_on, seen
+from moldau.broker.api.forwarding import passed_on
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from moldau.broker.applied import wait_until_applied
 from moldau.broker.loop import Pace, finished, run_in_slices, yield_to_loop
 from moldau.broker.metadata_cache import Kind, MetadataCache
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.broker.topics import create_automatically
-from moldau.image import Image, Partition, Topic
+from moldau.image import Endpoint, Image, Partition, Topic
 from moldau.terms import NO_UUID, Code
 from moldau.wire.codec import Packed
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
@@ -33,7 +35,9 @@ Shown = MetadataResponse.MetadataResponseTopic
 ShownPartition = MetadataResponse.MetadataResponsePartition
 
 
-def handle(node: Any, request: MetadataRequest, context: Any) -> MetadataResponse | Awaitable[MetadataResponse]:
+def handle(
+    node: BrokerServices, request: MetadataRequest, context: Context
+) -> MetadataResponse | Awaitable[MetadataResponse]:
     """Answer now, or after topics were created."""
     settled = node.world.clock.monotonic_ms() - context.connection.since_ms >= SETTLED_MS
     if settled or node.suspects_a_death():
@@ -48,7 +52,7 @@ def handle(node: Any, request: MetadataRequest, context: Any) -> MetadataRespons
     return _answer(node, request, context, {})
 
 
-async def _settled(node: Any, request: MetadataRequest, context: Any) -> MetadataResponse:
+async def _settled(node: BrokerServices, request: MetadataRequest, context: Context) -> MetadataResponse:
     """Answer when a death in the making is in the image, or was none.
 
     A client that lost its leader asks at once, and librdkafka then waits a second before it asks again: an answer that
@@ -59,14 +63,14 @@ async def _settled(node: Any, request: MetadataRequest, context: Any) -> Metadat
     for _ in range(TURNS_TO_HEAR):
         await yield_to_loop(node.world.tasks)
     if node.suspects_a_death():
-        await seen(node, lambda image: not node.suspects_a_death())
+        await wait_until_applied(node, lambda image: not node.suspects_a_death())
     return await _long(node, request, context)
 
 
 async def _long(
-    node: Any,  # Any: the module of Node imports this one
+    node: BrokerServices,
     request: MetadataRequest,
-    context: Any,  # Any: a header, or the context of a request of our own
+    context: Context,
 ) -> MetadataResponse:
     """Answer when it is known, some topics in each turn of the loop, which of them are to be created."""
     missing = await run_in_slices(node.world.tasks, _to_create(node, request, context))
@@ -74,9 +78,9 @@ async def _long(
 
 
 def _to_create(
-    node: Any,  # Any: the module of Node imports this one
+    node: BrokerServices,
     request: MetadataRequest,
-    context: Any,  # Any: a header, or the context of a request of our own
+    context: Context,
 ) -> Generator[None, None, list[str]]:
     """Names of topics that are to be created, each once; with pauses. The others' are refused without asking the
     controller."""
@@ -97,7 +101,9 @@ def _to_create(
     return list(wanted)
 
 
-async def _create_first(node: Any, request: MetadataRequest, context: Any, names: list[str]) -> MetadataResponse:
+async def _create_first(
+    node: BrokerServices, request: MetadataRequest, context: Context, names: list[str]
+) -> MetadataResponse:
     """Create topics, if there are any to be created, and answer."""
     refused = {}
     if names:
@@ -112,7 +118,7 @@ def _wants_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def _is_long(node: Any, request: MetadataRequest, version: int) -> bool:
+def _is_long(node: BrokerServices, request: MetadataRequest, version: int) -> bool:
     """Whether there is more to show than one step of the loop should hold."""
     image: Image = node.metadata.image
     if request.topics is None or _wants_all(request, version):
@@ -125,13 +131,15 @@ def _is_long(node: Any, request: MetadataRequest, version: int) -> bool:
     return much > int(node.world.step)
 
 
-def _answer(node: Any, request: MetadataRequest, context: Any, refused: dict[str, Code]) -> MetadataResponse:
+def _answer(
+    node: BrokerServices, request: MetadataRequest, context: Context, refused: dict[str, Code]
+) -> MetadataResponse:
     """The answer, at once."""
     return finished(_steps(node, request, context, refused, at_once=True))
 
 
 def _steps(
-    node: Any, request: MetadataRequest, context: Any, refused: dict[str, Code], *, at_once: bool = False
+    node: BrokerServices, request: MetadataRequest, context: Context, refused: dict[str, Code], *, at_once: bool = False
 ) -> Generator[None, None, MetadataResponse]:
     """The answer, with a pause after so many partitions; topics that have not changed are not encoded again."""
     answer, hosts, live = _begin(node, request, context)
@@ -174,7 +182,11 @@ def _steps(
 
 
 def _encode(
-    node: Any, request: MetadataRequest, context: Any, topic: Topic, begun: tuple[int, Any, set[int]]
+    node: BrokerServices,
+    request: MetadataRequest,
+    context: Context,
+    topic: Topic,
+    begun: tuple[int, dict[int, Endpoint], set[int]],
 ) -> Generator[None, None, tuple[int, bytes]]:
     """How many partitions have been told then, and the topic as an item of the answer."""
     told, hosts, live = begun
@@ -191,10 +203,12 @@ def _encode(
     return told, bytes(one.data)
 
 
-def _begin(node: Any, request: MetadataRequest, context: Any) -> tuple[MetadataResponse, dict[int, Any], set[int]]:
+def _begin(
+    node: BrokerServices, request: MetadataRequest, context: Context
+) -> tuple[MetadataResponse, dict[int, Endpoint], set[int]]:
     """An answer without topics, brokers' addresses, and who is not fenced."""
     image: Image = node.metadata.image
-    hosts: dict[int, Any] = {}
+    hosts: dict[int, Endpoint] = {}
     answer = MetadataResponse(cluster_id=node.cluster_id)
     for broker in (*image.live_brokers(), *node.just_gone.brokers()):
         endpoint = broker.endpoint(context.listener)
@@ -255,7 +269,7 @@ def _asked(image: Image, asked: MetadataRequest.MetadataRequestTopic, version: i
     return topic
 
 
-def _partition(partition: Partition, live: set[int], hosts: Any) -> ShownPartition:
+def _partition(partition: Partition, live: set[int], hosts: Container[int]) -> ShownPartition:
     code, leader = Code.NONE, partition.leader
     if leader not in live:
         code, leader = Code.LEADER_NOT_AVAILABLE, -1

@@ -6,18 +6,18 @@ leader epoch, UNKNOWN_TOPIC_OR_PARTITION when this broker is no replica, KAFKA_S
 
 from __future__ import annotations
 
-from typing import Any
-
+from moldau.broker.network.context import Context
+from moldau.broker.services import ZooKeeperServices
 from moldau.terms import NO_UUID
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
 
-async def handle(node: Any, request: LeaderAndIsrRequest, context: Any) -> LeaderAndIsrResponse:
+async def handle(node: ZooKeeperServices, request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsrResponse:
     """Act on it; the answer comes when roles have changed."""
     code, codes = await node.plane.receiving.leader_and_isr(request, context.correlation_id)
     answer = LeaderAndIsrResponse(error_code=code)
     error = LeaderAndIsrResponse.LeaderAndIsrPartitionError
-    topics: dict[bytes, Any] = {}
+    topics: dict[bytes, LeaderAndIsrResponse.LeaderAndIsrTopicError] = {}
     for name, topic_id, number, of_partition in codes:
         one = error(topic_name=name, partition_index=number, error_code=of_partition)
         if topic_id == NO_UUID or context.api_version < 5:

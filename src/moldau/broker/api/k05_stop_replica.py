@@ -6,12 +6,12 @@ newer leader epoch (KIP-570).
 
 from __future__ import annotations
 
-from typing import Any
-
+from moldau.broker.network.context import Context
+from moldau.broker.services import ZooKeeperServices
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest, StopReplicaResponse
 
 
-async def handle(node: Any, request: StopReplicaRequest, context: Any) -> StopReplicaResponse:
+async def handle(node: ZooKeeperServices, request: StopReplicaRequest, context: Context) -> StopReplicaResponse:
     """Act on it; the answer comes when the replicas are gone."""
     code, codes = await node.plane.receiving.stop_replica(request, context.correlation_id)
     return StopReplicaResponse(

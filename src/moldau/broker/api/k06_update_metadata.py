@@ -6,12 +6,12 @@ that changed, or all with type FULL (version 8).
 
 from __future__ import annotations
 
-from typing import Any
-
+from moldau.broker.network.context import Context
+from moldau.broker.services import ZooKeeperServices
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
-async def handle(node: Any, request: UpdateMetadataRequest, context: Any) -> UpdateMetadataResponse:
+async def handle(node: ZooKeeperServices, request: UpdateMetadataRequest, context: Context) -> UpdateMetadataResponse:
     """Act on it; the answer comes when clients see it."""
     return UpdateMetadataResponse(
         error_code=await node.plane.receiving.update_metadata(request, context.correlation_id)

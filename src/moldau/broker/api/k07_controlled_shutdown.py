@@ -6,9 +6,9 @@ again. STALE_BROKER_EPOCH from a broker that is not registered so, NOT_CONTROLLE
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.broker.api.forwarding import whole
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.terms import Code
 from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
@@ -16,7 +16,9 @@ from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownReque
 Remaining = ControlledShutdownResponse.RemainingPartition
 
 
-async def control(node: Any, request: ControlledShutdownRequest, context: Any) -> ControlledShutdownResponse:
+async def control(
+    node: ControllerServices, request: ControlledShutdownRequest, context: RequestContext
+) -> ControlledShutdownResponse:
     """Decide."""
     known = node.metadata.image.brokers.get(request.broker_id)
     epoch = request.broker_epoch

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Generator, Sequence
-from typing import Any
 
 from moldau.broker.coordinator import Answering
 from moldau.broker.loop import Pace, at_once_or_in_slices
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.groups.facts import Commit, CommitItem, CommitReply
 from moldau.terms import Code
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -23,7 +24,7 @@ Topic = OffsetCommitResponse.OffsetCommitResponseTopic
 Partition = OffsetCommitResponse.OffsetCommitResponsePartition
 
 
-def handle(node: Any, request: OffsetCommitRequest, context: Any) -> Answering:
+def handle(node: BrokerServices, request: OffsetCommitRequest, context: Context) -> Answering:
     """Put what can be committed to the group, a slice in each turn of the loop; fill the rest in at once."""
     begun = at_once_or_in_slices(node.world.tasks, _commit(node, request, context))
     return _finished(begun) if inspect.isawaitable(begun) else begun
@@ -34,7 +35,7 @@ async def _finished(begun: Awaitable[Answering]) -> Message:
     return await last if inspect.isawaitable(last) else last
 
 
-def _commit(node: Any, request: OffsetCommitRequest, context: Any) -> Generator[None, None, Answering]:
+def _commit(node: BrokerServices, request: OffsetCommitRequest, context: Context) -> Generator[None, None, Answering]:
     """The answer, or a future of it. Each slice is a commit of its own, under the generation of then: items have codes
     of their own, and a group that moves on meanwhile takes what came before."""
     answer, image, pace = OffsetCommitResponse(), node.metadata.image, Pace(node.world.step)
@@ -67,7 +68,7 @@ def _commit(node: Any, request: OffsetCommitRequest, context: Any) -> Generator[
     return _all_of(waits, answer) if waits else answer
 
 
-async def _all_of(waits: list[Any], answer: OffsetCommitResponse) -> OffsetCommitResponse:
+async def _all_of(waits: list[Awaitable[Message]], answer: OffsetCommitResponse) -> OffsetCommitResponse:
     for one in waits:
         await one
     return answer
@@ -84,7 +85,11 @@ def _item(topic: str, asked: OffsetCommitRequest.OffsetCommitRequestPartition) -
 
 
 def _put(
-    node: Any, request: OffsetCommitRequest, context: Any, items: list[CommitItem], slots: list[Partition]
+    node: BrokerServices,
+    request: OffsetCommitRequest,
+    context: Context,
+    items: list[CommitItem],
+    slots: list[Partition],
 ) -> Answering:
     """Commit some; their codes are in ``slots`` when what is returned is done."""
 
@@ -102,4 +107,4 @@ def _put(
         None if request.retention_time_ms < 0 else request.retention_time_ms,
         Code.GROUP_ID_NOT_FOUND if context.api_version >= 9 else Code.ILLEGAL_GENERATION,
     )
-    return node.coordinator.ask([ask], finish)  # type: ignore[no-any-return]
+    return node.coordinator.ask([ask], finish)

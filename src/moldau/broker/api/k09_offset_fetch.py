@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Iterable, Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from moldau.broker.loop import Pace, at_once_or_in_slices
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.groups import weight
 from moldau.groups.facts import FetchOffsets, FetchReply
+from moldau.image import Image
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
@@ -31,14 +35,16 @@ Found = tuple[Code, dict[str, list[Any]]]
 
 
 def handle(
-    node: Any, request: OffsetFetchRequest, context: Any
+    node: BrokerServices, request: OffsetFetchRequest, context: Context
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Ask each group for its offsets."""
     work = _one_group if context.api_version < 8 else _groups
     return at_once_or_in_slices(node.world.tasks, work(node, request, context.api_version))
 
 
-def _groups(node: Any, request: OffsetFetchRequest, version: int) -> Generator[None, None, OffsetFetchResponse]:
+def _groups(
+    node: BrokerServices, request: OffsetFetchRequest, version: int
+) -> Generator[None, None, OffsetFetchResponse]:
     image, by_id, pace = node.metadata.image, version >= 10, Pace(node.world.step)
     answer = OffsetFetchResponse()
     for group in {group.group_id: group for group in reversed(request.groups)}.values():
@@ -60,7 +66,9 @@ def _groups(node: Any, request: OffsetFetchRequest, version: int) -> Generator[N
     return answer
 
 
-def _one_group(node: Any, request: OffsetFetchRequest, version: int) -> Generator[None, None, OffsetFetchResponse]:
+def _one_group(
+    node: BrokerServices, request: OffsetFetchRequest, version: int
+) -> Generator[None, None, OffsetFetchResponse]:
     def named() -> Iterator[TopicPartition]:
         for topic in request.topics or ():
             for index in topic.partition_indexes:
@@ -78,7 +86,7 @@ def _one_group(node: Any, request: OffsetFetchRequest, version: int) -> Generato
     return OffsetFetchResponse(error_code=code, topics=topics)
 
 
-def _wanted(image: Any, group: Group, by_id: bool) -> Iterator[TopicPartition]:
+def _wanted(image: Image, group: Group, by_id: bool) -> Iterator[TopicPartition]:
     for topic in group.topics or ():
         name = topic.name
         if by_id:
@@ -91,7 +99,7 @@ def _wanted(image: Any, group: Group, by_id: bool) -> Iterator[TopicPartition]:
 
 
 def _fetched(
-    node: Any,
+    node: BrokerServices,
     group_id: str,
     wanted: Iterable[TopicPartition] | None,
     stable: bool,
@@ -116,9 +124,10 @@ def _fetched(
     return reply.code, {}
 
 
-def _ask(node: Any, ask: FetchOffsets) -> FetchReply:
+def _ask(node: BrokerServices, ask: FetchOffsets) -> FetchReply:
     """Looking up what is in memory is answered at once."""
-    reply: FetchReply = node.coordinator.ask([ask], lambda replies: replies[0])
+    reply: FetchReply | Awaitable[FetchReply] = node.coordinator.ask([ask], itemgetter(0))
+    assert not isinstance(reply, Awaitable), "what is in memory is looked up at once"
     return reply
 
 

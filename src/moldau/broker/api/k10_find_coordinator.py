@@ -11,9 +11,10 @@ again until its time is up.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
-from typing import Any
 
 from moldau.broker.loop import Pace, at_once_or_in_slices, run_in_slices
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.broker.topics import OFFSETS, create_automatically
 from moldau.groups import partition_for, weight
 from moldau.ports.rare import UNKNOWN_COORDINATOR
@@ -27,7 +28,7 @@ KINDS = {1: "transactions", 2: "share groups"}
 
 
 def handle(
-    node: Any, request: FindCoordinatorRequest, context: Any
+    node: BrokerServices, request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     """Answer from the image, or after the topic was created."""
     if request.key_type == GROUP and (OFFSETS not in node.metadata.image.names or node.creating[OFFSETS]):
@@ -35,12 +36,16 @@ def handle(
     return at_once_or_in_slices(node.world.tasks, _answer(node, request, context))
 
 
-async def _create_first(node: Any, request: FindCoordinatorRequest, context: Any) -> FindCoordinatorResponse:
+async def _create_first(
+    node: BrokerServices, request: FindCoordinatorRequest, context: Context
+) -> FindCoordinatorResponse:
     await create_automatically(node, [OFFSETS])
     return await run_in_slices(node.world.tasks, _answer(node, request, context))
 
 
-def _answer(node: Any, request: FindCoordinatorRequest, context: Any) -> Generator[None, None, FindCoordinatorResponse]:
+def _answer(
+    node: BrokerServices, request: FindCoordinatorRequest, context: Context
+) -> Generator[None, None, FindCoordinatorResponse]:
     """The answer, with a pause after so many keys."""
     keys = request.coordinator_keys if context.api_version >= 4 else [request.key]
     found, pace = [], Pace(node.world.step)
@@ -60,7 +65,7 @@ def _answer(node: Any, request: FindCoordinatorRequest, context: Any) -> Generat
     )
 
 
-def _find(node: Any, kind: int, key: str, listener: str) -> Coordinator:
+def _find(node: BrokerServices, kind: int, key: str, listener: str) -> Coordinator:
     if kind != GROUP:
         text = f"This cluster does not coordinate {KINDS.get(kind, f'keys of type {kind}')}."
         code = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if kind == TRANSACTION else Code.INVALID_REQUEST

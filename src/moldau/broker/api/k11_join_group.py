@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 from moldau.broker.coordinator import Answering
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.groups.facts import Join, JoinReply, Protocol
 from moldau.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -20,7 +21,7 @@ log = logging.getLogger("moldau.groups")
 KEY = 11
 
 
-def handle(node: Any, request: JoinGroupRequest, context: Any) -> Answering:
+def handle(node: BrokerServices, request: JoinGroupRequest, context: Context) -> Answering:
     """Put it to the group."""
     version = context.api_version
     if request.reason:
@@ -59,7 +60,7 @@ def handle(node: Any, request: JoinGroupRequest, context: Any) -> Answering:
             ],
         )
 
-    return node.coordinator.ask([ask], finish)  # type: ignore[no-any-return]
+    return node.coordinator.ask([ask], finish)
 
 
 def uuid_java_text(id: bytes) -> str:

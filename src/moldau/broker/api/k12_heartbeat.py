@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from moldau.broker.coordinator import Answering
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.groups.facts import Heartbeat, HeartbeatReply
 from moldau.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 
 KEY = 12
 
 
-def handle(node: Any, request: HeartbeatRequest, context: Any) -> Answering:
+def handle(node: BrokerServices, request: HeartbeatRequest, context: Context) -> Answering:
     """Put it to the group."""
     ask = Heartbeat(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
-    return node.coordinator.ask([ask], _finish)  # type: ignore[no-any-return]
+    return node.coordinator.ask([ask], _finish)
 
 
 def _finish(replies: Sequence[HeartbeatReply]) -> HeartbeatResponse:

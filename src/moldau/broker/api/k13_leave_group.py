@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Sequence
-from typing import Any
 
 from moldau.broker.coordinator import Answering
 from moldau.broker.loop import yield_to_loop
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.groups.facts import Leave, Leaver, LeaveReply
 from moldau.terms import Code
 from moldau.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -22,17 +23,17 @@ KEY = 13
 
 
 def handle(
-    node: Any,  # Any: the module of Node imports this one
+    node: BrokerServices,
     request: LeaveGroupRequest,
-    context: Any,  # Any: a header, or the context of a request of our own
+    context: Context,
 ) -> Answering | Awaitable[LeaveGroupResponse]:
     """Put it to the group; so many members at a time that others have their turn in between."""
     _say(request)
     if context.api_version < 3:
-        return node.coordinator.ask([Leave(request.group_id, (Leaver(request.member_id),))], _of_one)  # type: ignore[no-any-return]
+        return node.coordinator.ask([Leave(request.group_id, (Leaver(request.member_id),))], _of_one)
     if len(request.members) > node.world.step:
         return _by_parts(node, request)
-    return node.coordinator.ask([_leave(request, 0, len(request.members))], _of_many)  # type: ignore[no-any-return]
+    return node.coordinator.ask([_leave(request, 0, len(request.members))], _of_many)
 
 
 def _say(request: LeaveGroupRequest) -> None:
@@ -67,7 +68,7 @@ def _of_many(replies: Sequence[LeaveReply]) -> LeaveGroupResponse:
 
 
 async def _by_parts(
-    node: Any,  # Any: the module of Node imports this one
+    node: BrokerServices,
     request: LeaveGroupRequest,
 ) -> LeaveGroupResponse:
     """The answers of all parts; one that the group refuses as a whole is the answer to all of them."""

@@ -6,16 +6,17 @@ Instance ids from 3 (KIP-345); protocol type and name, which must be the group's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from moldau.broker.coordinator import Answering
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.groups.facts import Sync, SyncReply
 from moldau.wire.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 
 KEY = 14
 
 
-def handle(node: Any, request: SyncGroupRequest, context: Any) -> Answering:
+def handle(node: BrokerServices, request: SyncGroupRequest, context: Context) -> Answering:
     """Put it to the group."""
     ask = Sync(
         request.group_id,
@@ -26,7 +27,7 @@ def handle(node: Any, request: SyncGroupRequest, context: Any) -> Answering:
         request.protocol_name,
         tuple((given.member_id, bytes(given.assignment)) for given in request.assignments),
     )
-    return node.coordinator.ask([ask], _finish)  # type: ignore[no-any-return]
+    return node.coordinator.ask([ask], _finish)
 
 
 def _finish(replies: Sequence[SyncReply]) -> SyncGroupResponse:

@@ -7,12 +7,14 @@ described once.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Awaitable, Generator
+from operator import itemgetter
 
 from moldau.broker.api.operations import GROUP_OPERATIONS
 from moldau.broker.coordinator import Answering
 from moldau.broker.loop import Pace, at_once_or_in_slices
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.groups import weight
 from moldau.groups.facts import Describe, DescribeReply
 from moldau.terms import Code
@@ -22,15 +24,18 @@ KEY = 15
 Group = DescribeGroupsResponse.DescribedGroup
 
 
-def handle(node: Any, request: DescribeGroupsRequest, context: Any) -> Answering:
+def handle(node: BrokerServices, request: DescribeGroupsRequest, context: Context) -> Answering:
     """One ask a group, some in each turn of the loop."""
     return at_once_or_in_slices(node.world.tasks, _describe(node, request, context.api_version))
 
 
-def _describe(node: Any, request: DescribeGroupsRequest, version: int) -> Generator[None, None, DescribeGroupsResponse]:
+def _describe(
+    node: BrokerServices, request: DescribeGroupsRequest, version: int
+) -> Generator[None, None, DescribeGroupsResponse]:
     answer, pace = DescribeGroupsResponse(), Pace(node.world.step)
     for group_id in dict.fromkeys(request.groups):
-        reply: DescribeReply = node.coordinator.ask([Describe(group_id)], lambda replies: replies[0])
+        reply: DescribeReply | Awaitable[DescribeReply] = node.coordinator.ask([Describe(group_id)], itemgetter(0))
+        assert not isinstance(reply, Awaitable), "what is in memory is looked up at once"
         shown = _group(group_id, reply)
         if request.include_authorized_operations and reply.found:
             shown.authorized_operations = GROUP_OPERATIONS

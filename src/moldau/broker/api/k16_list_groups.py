@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from moldau.broker.coordinator import Answering
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.groups import STATES, TYPES
 from moldau.groups.facts import ListGroups, ListReply
 from moldau.terms import Code
@@ -14,10 +15,10 @@ from moldau.wire.messages.k16_list_groups import ListGroupsRequest, ListGroupsRe
 KEY = 16
 
 
-def handle(node: Any, request: ListGroupsRequest, context: Any) -> Answering:
+def handle(node: BrokerServices, request: ListGroupsRequest, context: Context) -> Answering:
     """Ask every shard."""
     ask = ListGroups(_possible(request.states_filter, STATES), _possible(request.types_filter, TYPES))
-    return node.coordinator.ask_all(ask, _finish)  # type: ignore[no-any-return]
+    return node.coordinator.ask_all(ask, _finish)
 
 
 def _possible(wanted: Sequence[str], names: Collection[str]) -> frozenset[str]:

@@ -8,10 +8,12 @@ KIP-511 says. Features are shown from version 3 on (KIP-584).
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from moldau.broker.api import ZOOKEEPER
 from moldau.broker.api.k57_update_features import KRAFT_VERSION, KRAFT_VERSIONS
+from moldau.broker.network.context import Context
+from moldau.broker.network.serving import versions_shown
+from moldau.broker.requests import ZOOKEEPER
+from moldau.broker.services import NodeServices
 from moldau.controller.features import SUPPORTED
 from moldau.terms import Code
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -19,25 +21,13 @@ from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersion
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
-def _keys(door: Any) -> list[ApiVersionsResponse.ApiVersion]:
-    return [
-        ApiVersionsResponse.ApiVersion(api_key=a.key, min_version=a.shown, max_version=a.high)
-        for a in door.answers.values()
-    ]
-
-
-def unsupported(door: Any) -> ApiVersionsResponse:
-    """The answer to a version we lack."""
-    return ApiVersionsResponse(error_code=Code.UNSUPPORTED_VERSION, api_keys=_keys(door))
-
-
-def handle(node: Any, request: ApiVersionsRequest, context: Any) -> ApiVersionsResponse:
+def handle(node: NodeServices, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     """The table of this listener."""
     if context.api_version >= 3 and not (
         _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=Code.INVALID_REQUEST)
-    answer = ApiVersionsResponse(api_keys=_keys(context.connection.listener))
+    answer = ApiVersionsResponse(api_keys=versions_shown(context.connection.listener.answers))
     image = node.metadata.image
     if context.kind == ZOOKEEPER:  # there, levels of features are not what this version's SUPPORTED are about
         return answer
@@ -53,7 +43,7 @@ def handle(node: Any, request: ApiVersionsRequest, context: Any) -> ApiVersionsR
         for name, level in sorted(image.features.items())
         if level >= lowest
     ]
-    quorum = getattr(getattr(node, "plane", None), "quorum", None)  # none on the ZooKeeper plane, or before the start
+    quorum = node.plane.quorum
     if quorum is not None and quorum.kraft_version:
         level = quorum.kraft_version
         answer.finalized_features.append(

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
-from typing import Any
 
-from moldau.broker.api.forwarding import each, forward, seen, told, whole
+from moldau.broker.api.forwarding import forward, whole
+from moldau.broker.applied import wait_until_applied, wait_until_propagated
+from moldau.broker.loop import each
+from moldau.broker.network.context import Context
 from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import asks
 from moldau.controller.facts import MAX_RECORDS
 from moldau.controller.replies import TopicResult
@@ -24,16 +28,18 @@ STRICT_SINCE = 6
 Result = CreateTopicsResponse.CreatableTopicResult
 
 
-async def handle(node: Any, request: CreateTopicsRequest, context: Any) -> CreateTopicsResponse:
+async def handle(node: BrokerServices, request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
     """Pass on; answer when this broker knows the new topics too."""
     answer: CreateTopicsResponse = await forward(node, request, context)
     if not request.validate_only:
         names = [topic.name for topic in answer.topics if topic.error_code == Code.NONE]
-        await seen(node, lambda image: all(name in image.names for name in names))
+        await wait_until_applied(node, lambda image: all(name in image.names for name in names))
     return answer
 
 
-async def control(node: Any, request: CreateTopicsRequest, context: Any) -> CreateTopicsResponse:
+async def control(
+    node: ControllerServices, request: CreateTopicsRequest, context: RequestContext
+) -> CreateTopicsResponse:
     """Decide."""
     twice = {name for name, count in Counter(topic.name for topic in request.topics).items() if count > 1}
     named = await each(node, (topic for topic in request.topics if topic.name not in twice), _new_topic)
@@ -50,7 +56,7 @@ async def control(node: Any, request: CreateTopicsRequest, context: Any) -> Crea
         found = [_error(topic.name, *refused) for topic in wanted]
     else:
         found = await each(node, reply.topics, _result)
-        await told(node)
+        await wait_until_propagated(node)
     codes = {topic.name: topic.error_code for topic in found}
     answer.throttle_time_ms = mutations.done([codes[topic.name] for topic in wanted])
     answer.topics += found
@@ -58,7 +64,7 @@ async def control(node: Any, request: CreateTopicsRequest, context: Any) -> Crea
 
 
 def _partitions(
-    node: Any,  # Any: as every handler's
+    node: ControllerServices,
     topic: asks.NewTopic,
 ) -> int:
     """How many partitions the topic will have."""

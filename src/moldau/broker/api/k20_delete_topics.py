@@ -5,10 +5,12 @@ Passed on to the controller; answered once the removal is committed and this bro
 
 from __future__ import annotations
 
-from typing import Any
-
-from moldau.broker.api.forwarding import forward, seen, whole
+from moldau.broker.api.forwarding import forward, whole
+from moldau.broker.applied import wait_until_applied
+from moldau.broker.network.context import Context
 from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import asks
 from moldau.image import Image
 from moldau.terms import NO_UUID, Code
@@ -19,19 +21,22 @@ State = DeleteTopicsRequest.DeleteTopicState
 Result = DeleteTopicsResponse.DeletableTopicResult
 
 
-async def handle(node: Any, request: DeleteTopicsRequest, context: Any) -> DeleteTopicsResponse:
+async def handle(node: BrokerServices, request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
     """Pass on in the newest shape; answer when the topics are gone here too."""
     names = [topic.name for topic in request.topics] or request.topic_names
-    ids = {name: node.metadata.image.names.get(name) for name in names}
+    known = node.metadata.image.names
+    ids = {name: None if name is None else known.get(name) for name in names}
     answer: DeleteTopicsResponse = await forward(node, request, context)
     gone = {
         r.topic_id if r.topic_id != NO_UUID else ids.get(r.name) for r in answer.responses if r.error_code == Code.NONE
     }
-    await seen(node, lambda image: not any(id in image.topics for id in gone))
+    await wait_until_applied(node, lambda image: not any(id in image.topics for id in gone))
     return answer
 
 
-async def control(node: Any, request: DeleteTopicsRequest, context: Any) -> DeleteTopicsResponse:
+async def control(
+    node: ControllerServices, request: DeleteTopicsRequest, context: RequestContext
+) -> DeleteTopicsResponse:
     """Decide, topic by topic."""
     topics = request.topics or [State(name=name) for name in request.topic_names]
     answer = DeleteTopicsResponse()

@@ -7,34 +7,38 @@ are not committed. Followers learn the new start from their next fetch answer, a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
-from typing import Any
 
 from moldau.broker.api.k00_produce import INTERNAL
 from moldau.broker.loop import Pace, at_once_or_in_slices
+from moldau.broker.network.context import Context
 from moldau.broker.replica import Replica
+from moldau.broker.replicas import Replicas
+from moldau.broker.services import BrokerServices
 from moldau.broker.waiting_room import Promise
 from moldau.storage import LogError
 from moldau.terms import Code
 from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from moldau.wire.schema import Message
 
 TO_HIGH_WATERMARK = -1
 Slot = DeleteRecordsResponse.DeleteRecordsPartitionResult
 Deleted = tuple[DeleteRecordsResponse, list[tuple[Replica, int, Slot]]]
 
 
-def handle(node: Any, request: DeleteRecordsRequest, context: Any) -> Awaitable[Any] | Any:
+def handle(
+    node: BrokerServices, request: DeleteRecordsRequest, context: Context
+) -> DeleteRecordsResponse | Awaitable[Message | None]:
     """Delete here, some partitions in each turn of the loop, then wait for the followers."""
     deleted = at_once_or_in_slices(node.world.tasks, _delete_all(node, request))
     return _settled(node, request, *deleted) if isinstance(deleted, tuple) else _wait(node, request, deleted)
 
 
-async def _wait(node: Any, request: DeleteRecordsRequest, deleted: Awaitable[Deleted]) -> DeleteRecordsResponse:
+async def _wait(node: BrokerServices, request: DeleteRecordsRequest, deleted: Awaitable[Deleted]) -> Message | None:
     answer = _settled(node, request, *await deleted)
-    found: DeleteRecordsResponse = answer if isinstance(answer, DeleteRecordsResponse) else await answer
-    return found
+    return answer if isinstance(answer, DeleteRecordsResponse) else await answer
 
 
-def _delete_all(node: Any, request: DeleteRecordsRequest) -> Generator[None, None, Deleted]:
+def _delete_all(node: BrokerServices, request: DeleteRecordsRequest) -> Generator[None, None, Deleted]:
     """The response, and what was deleted here."""
     replicas, pace = node.replicas, Pace(node.world.step)
     response = DeleteRecordsResponse()
@@ -55,8 +59,11 @@ def _delete_all(node: Any, request: DeleteRecordsRequest) -> Generator[None, Non
 
 
 def _settled(
-    node: Any, request: DeleteRecordsRequest, response: DeleteRecordsResponse, here: list[tuple[Replica, int, Slot]]
-) -> DeleteRecordsResponse | Awaitable[Any]:
+    node: BrokerServices,
+    request: DeleteRecordsRequest,
+    response: DeleteRecordsResponse,
+    here: list[tuple[Replica, int, Slot]],
+) -> DeleteRecordsResponse | Awaitable[Message | None]:
     """The response, now or when all live replicas have deleted what was deleted here."""
     promise: Promise | None = None
     for replica, offset, slot in here:
@@ -76,7 +83,7 @@ def _settled(
     return promise.answer
 
 
-def _delete(replicas: Any, topic: str, replica: Replica | Code, offset: int) -> tuple[Code, int]:
+def _delete(replicas: Replicas, topic: str, replica: Replica | Code, offset: int) -> tuple[Code, int]:
     """Move the log start here; (code, the offset that was meant)."""
     if topic in INTERNAL:
         return Code.INVALID_TOPIC_EXCEPTION, -1

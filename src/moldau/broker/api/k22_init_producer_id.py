@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
 
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.terms import Code
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
 def handle(
-    node: Any, request: InitProducerIdRequest, context: Any
+    node: BrokerServices, request: InitProducerIdRequest, context: Context
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     """An id out of this broker's block, or out of the next."""
     if request.transactional_id is not None:

@@ -6,22 +6,25 @@ Consumers and (before Fetch version 12) followers ask it after a leader change. 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
-from typing import Any
 
 from moldau.broker.loop import Pace, at_once_or_in_slices
+from moldau.broker.network.context import Context
 from moldau.broker.replica import Replica
+from moldau.broker.services import BrokerServices
 from moldau.terms import Code
 from moldau.wire.messages.k23_offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 
 def handle(
-    node: Any, request: OffsetForLeaderEpochRequest, context: Any
+    node: BrokerServices, request: OffsetForLeaderEpochRequest, context: Context
 ) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
     """Look up in the epoch tables, some partitions in each turn of the loop."""
     return at_once_or_in_slices(node.world.tasks, _steps(node, request))
 
 
-def _steps(node: Any, request: OffsetForLeaderEpochRequest) -> Generator[None, None, OffsetForLeaderEpochResponse]:
+def _steps(
+    node: BrokerServices, request: OffsetForLeaderEpochRequest
+) -> Generator[None, None, OffsetForLeaderEpochResponse]:
     response, pace = OffsetForLeaderEpochResponse(), Pace(node.world.step)
     for topic in request.topics:
         shown = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import NodeServices
 from moldau.terms import Code
 from moldau.wire.messages.k29_describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
@@ -11,7 +11,7 @@ KEY = 29
 NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def handle(node: Any, request: DescribeAclsRequest, context: Any) -> DescribeAclsResponse:
+def handle(node: NodeServices, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     """Refuse: nobody keeps ACLs."""
     return DescribeAclsResponse(error_code=Code.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
 

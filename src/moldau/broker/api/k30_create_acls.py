@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.broker.api.k29_describe_acls import NO_AUTHORIZER
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import NodeServices
 from moldau.terms import Code
 from moldau.wire.messages.k30_create_acls import CreateAclsRequest, CreateAclsResponse
 
@@ -12,7 +12,7 @@ KEY = 30
 Result = CreateAclsResponse.AclCreationResult
 
 
-def handle(node: Any, request: CreateAclsRequest, context: Any) -> CreateAclsResponse:
+def handle(node: NodeServices, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     """Refuse: nobody would enforce them."""
     refused = Result(error_code=Code.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return CreateAclsResponse(results=[refused] * len(request.creations))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.broker.api.k29_describe_acls import NO_AUTHORIZER
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import NodeServices
 from moldau.terms import Code
 from moldau.wire.messages.k31_delete_acls import DeleteAclsRequest, DeleteAclsResponse
 
@@ -12,7 +12,7 @@ KEY = 31
 Result = DeleteAclsResponse.DeleteAclsFilterResult
 
 
-def handle(node: Any, request: DeleteAclsRequest, context: Any) -> DeleteAclsResponse:
+def handle(node: NodeServices, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     """Refuse: nobody keeps ACLs."""
     refused = Result(error_code=Code.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return DeleteAclsResponse(filter_results=[refused] * len(request.filters))

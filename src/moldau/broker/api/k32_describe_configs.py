@@ -12,6 +12,8 @@ from typing import Any
 
 from moldau.broker.config_changes import named_this_node
 from moldau.broker.loop import Pace, at_once
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import NodeServices
 from moldau.controller.topics import bad_name
 from moldau.image import Image
 from moldau.image.configs import (
@@ -49,13 +51,15 @@ WITHOUT_EFFECT = "(Accepted by Moldau, without effect.)"
 
 
 def handle(
-    node: Any, request: DescribeConfigsRequest, context: Any
+    node: NodeServices, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse | Generator[None, None, DescribeConfigsResponse]:
     """Answer from this node's image and file; a resource that is asked for again in the same words is told once."""
     return at_once(_steps(node, request, context), len(request.resources) <= AT_ONCE)
 
 
-def _steps(node: Any, request: DescribeConfigsRequest, context: Any) -> Generator[None, None, DescribeConfigsResponse]:
+def _steps(
+    node: NodeServices, request: DescribeConfigsRequest, context: RequestContext
+) -> Generator[None, None, DescribeConfigsResponse]:
     """The answer, with a pause after so many resources."""
     response, pace = DescribeConfigsResponse(), Pace(ENTRIES_AT_ONCE)
     told: set[object] = set()
@@ -74,7 +78,11 @@ control = handle
 
 
 def _result(
-    node: Any, request: DescribeConfigsRequest, asked: Any, wanted: frozenset[str] | None, pace: Pace
+    node: NodeServices,
+    request: DescribeConfigsRequest,
+    asked: DescribeConfigsRequest.DescribeConfigsResource,
+    wanted: frozenset[str] | None,
+    pace: Pace,
 ) -> Generator[None, None, Result]:
     result = Result(resource_type=asked.resource_type, resource_name=asked.resource_name)
     found = _resource(node, asked.resource_type, asked.resource_name)
@@ -92,7 +100,7 @@ def _result(
     return result
 
 
-def _show_older_keys(node: Any, result: Result) -> None:
+def _show_older_keys(node: NodeServices, result: Result) -> None:
     """A broker's key that is set names the keys that it goes before as synonyms as well."""
     config = node.config
     for entry in result.configs:
@@ -107,7 +115,7 @@ def _synonym(one: Setting, *, secret: bool) -> DescribeConfigsResponse.DescribeC
     )
 
 
-def _resource(node: Any, type: int, name: str) -> Any:
+def _resource(node: NodeServices, type: int, name: str) -> Any:
     """(names, settings of a name, keys, whether its settings can be changed), or (code, words)."""
     image: Image = node.metadata.image
     static = node.config.static_topic_config()
@@ -137,7 +145,7 @@ def _resource(node: Any, type: int, name: str) -> Any:
     return _smaller_resource(node, type, name)
 
 
-def _smaller_resource(node: Any, type: int, name: str) -> Any:
+def _smaller_resource(node: NodeServices, type: int, name: str) -> Any:
     """The same of what is neither a topic nor a broker."""
     image: Image = node.metadata.image
     if type == Resource.BROKER_LOGGER:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from moldau.broker.api.forwarding import each, forward, whole
+from moldau.broker.api.forwarding import forward, whole
 from moldau.broker.config_changes import not_on_this_plane
+from moldau.broker.loop import each
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.terms import Code
 from moldau.wire.messages.k33_alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -14,9 +15,11 @@ handle = forward
 Result = AlterConfigsResponse.AlterConfigsResourceResponse
 
 
-async def control(node: Any, request: AlterConfigsRequest, context: Any) -> AlterConfigsResponse:
+async def control(
+    node: ControllerServices, request: AlterConfigsRequest, context: RequestContext
+) -> AlterConfigsResponse:
     """Decide, resource by resource."""
-    lacking = [not_on_this_plane(node, resource.resource_type) for resource in request.resources]
+    lacking = [not_on_this_plane(node.config, resource.resource_type) for resource in request.resources]
     here = (resource for resource, problem in zip(request.resources, lacking, strict=True) if problem is None)
     resources = tuple(await each(node, here, _change))
     reply = await node.office.ask(asks.AlterConfigs(resources=resources, validate_only=request.validate_only))

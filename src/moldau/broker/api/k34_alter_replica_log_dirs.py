@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Generator
-from typing import Any
 
-from moldau.broker.api.forwarding import by_topic_in_slices, each_in_slices
-from moldau.broker.loop import at_once_or_in_slices
+from moldau.broker.loop import at_once_or_in_slices, by_topic_in_slices, each_in_slices
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k34_alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 
@@ -20,16 +20,16 @@ Answer = AlterReplicaLogDirsResponse
 
 
 def handle(
-    node: Any,  # Any: the module of Node imports this one
+    node: BrokerServices,
     request: AlterReplicaLogDirsRequest,
-    context: Any,  # Any: a header, or the context of a request of our own
+    context: Context,
 ) -> Answer | Awaitable[Answer]:
     """Begin every move that can begin, some in each turn of the loop."""
     return at_once_or_in_slices(node.world.tasks, _begin(node, request))
 
 
 def _begin(
-    node: Any,  # Any: the module of Node imports this one
+    node: BrokerServices,
     request: AlterReplicaLogDirsRequest,
 ) -> Generator[None, None, Answer]:
     named = (

@@ -4,11 +4,11 @@ their way there, free space (KIP-113, KIP-827)."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
-from typing import Any
 
-from moldau.broker.api.forwarding import by_topic_in_slices, each_in_slices
-from moldau.broker.loop import at_once_or_in_slices
-from moldau.storage import Log, LogDir
+from moldau.broker.loop import at_once_or_in_slices, by_topic_in_slices, each_in_slices
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
+from moldau.storage import Log, LogDir, LogDirs
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
@@ -17,16 +17,16 @@ Part = Answer.DescribeLogDirsPartition
 
 
 def handle(
-    node: Any,  # Any: the module of Node imports this one
+    node: BrokerServices,
     request: DescribeLogDirsRequest,
-    context: Any,  # Any: a header, or the context of a request of our own
+    context: Context,
 ) -> Answer | Awaitable[Answer]:
     """Answer from the logs that are open here, some in each turn of the loop."""
     return at_once_or_in_slices(node.world.tasks, _describe(node, request))
 
 
 def _describe(
-    node: Any,  # Any: the module of Node imports this one
+    node: BrokerServices,
     request: DescribeLogDirsRequest,
 ) -> Generator[None, None, Answer]:
     wanted: set[tuple[str, int]] | None = None
@@ -35,7 +35,7 @@ def _describe(
         wanted = set()
         yield from each_in_slices(node, named, wanted.add)
     answer = Answer()
-    for dir in node.data.log_dirs.dirs:
+    for dir in node.log_dirs.dirs:
         if dir.offline is not None:
             answer.results.append(Answer.DescribeLogDirsResult(error_code=Code.KAFKA_STORAGE_ERROR, log_dir=dir.path))
         else:
@@ -44,11 +44,11 @@ def _describe(
 
 
 def _directory(
-    node: Any,  # Any: the module of Node imports this one
+    node: BrokerServices,
     dir: LogDir,
     wanted: set[tuple[str, int]] | None,
 ) -> Generator[None, None, Answer.DescribeLogDirsResult]:
-    dirs = node.data.log_dirs
+    dirs = node.log_dirs
     futures = {partition: future.log for partition, future in dirs.futures.logs.items()}
     here = tuple((*one, False) for one in dirs.logs.items() if one[1] is not futures.get(one[0]))
     copies = tuple((*one, True) for one in futures.items())
@@ -76,7 +76,7 @@ def _directory(
     )
 
 
-def _lag(dirs: Any, partition: Any, log: Any, is_future: bool) -> int:
+def _lag(dirs: LogDirs, partition: TopicPartition, log: Log, is_future: bool) -> int:
     """How far it is behind: a copy behind its log, a log that lost its tail behind the high watermark."""
     ahead = dirs.logs[partition].log_end_offset if is_future else log.high_watermark
     return max(int(ahead - log.log_end_offset), 0)

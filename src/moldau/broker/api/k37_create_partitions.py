@@ -3,10 +3,13 @@ honoured."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from moldau.broker.api.forwarding import each, forward, seen, whole
+from moldau.broker.api.forwarding import forward, whole
+from moldau.broker.applied import wait_until_applied
+from moldau.broker.loop import each
+from moldau.broker.network.context import Context
 from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import asks
 from moldau.controller.facts import MAX_RECORDS
 from moldau.image import Image
@@ -17,23 +20,24 @@ STRICT_SINCE = 3
 Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-async def handle(node: Any, request: CreatePartitionsRequest, context: Any) -> CreatePartitionsResponse:
+async def handle(node: BrokerServices, request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
     """Pass on; answer when this broker knows the new partitions too."""
     answer: CreatePartitionsResponse = await forward(node, request, context)
     done = {result.name for result in answer.results if result.error_code == Code.NONE}
     counts = {topic.name: topic.count for topic in request.topics if topic.name in done}
 
-    def grown(image: Any) -> bool:
-        return all(
-            name not in image.names or len(image.topic(name).partitions) >= count for name, count in counts.items()
-        )
+    def grown(image: Image) -> bool:
+        found = ((image.topic(name), count) for name, count in counts.items())
+        return all(topic is None or len(topic.partitions) >= count for topic, count in found)
 
     if not request.validate_only:
-        await seen(node, grown)
+        await wait_until_applied(node, grown)
     return answer
 
 
-async def control(node: Any, request: CreatePartitionsRequest, context: Any) -> CreatePartitionsResponse:
+async def control(
+    node: ControllerServices, request: CreatePartitionsRequest, context: RequestContext
+) -> CreatePartitionsResponse:
     """Decide, topic by topic."""
     topics = await each(node, request.topics, _more_partitions)
     quota = quota_of(node.quotas, context, STRICT_SINCE)

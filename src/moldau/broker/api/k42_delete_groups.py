@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any
 
 from moldau.broker.coordinator import Answering
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.groups.facts import DeleteGroup, DeleteGroupReply
 from moldau.wire.messages.k42_delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 KEY = 42
 
 
-def handle(node: Any, request: DeleteGroupsRequest, context: Any) -> Generator[None, None, Answering]:
+def handle(node: BrokerServices, request: DeleteGroupsRequest, context: Context) -> Generator[None, None, Answering]:
     """One ask a group, some in each turn of the loop; a name given twice is asked once."""
     names = list(dict.fromkeys(request.groups_names))
 
@@ -24,4 +25,4 @@ def handle(node: Any, request: DeleteGroupsRequest, context: Any) -> Generator[N
             ]
         )
 
-    return node.coordinator.ask_in_slices([DeleteGroup(name) for name in names], finish)  # type: ignore[no-any-return]
+    return node.coordinator.ask_in_slices([DeleteGroup(name) for name in names], finish)

@@ -3,9 +3,10 @@ it."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from moldau.broker.api.forwarding import by_topic, each, forward, whole
+from moldau.broker.api.forwarding import forward, whole
+from moldau.broker.loop import by_topic, each
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.controller.facts import Problem
 from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest, ElectLeadersResponse
@@ -13,7 +14,9 @@ from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest, ElectLea
 handle = forward
 
 
-async def control(node: Any, request: ElectLeadersRequest, context: Any) -> ElectLeadersResponse:
+async def control(
+    node: ControllerServices, request: ElectLeadersRequest, context: RequestContext
+) -> ElectLeadersResponse:
     """Decide, partition by partition."""
     partitions = None
     if request.topic_partitions is not None:

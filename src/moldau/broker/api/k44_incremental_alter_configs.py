@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from moldau.broker.api.forwarding import each, forward, whole
+from moldau.broker.api.forwarding import forward, whole
 from moldau.broker.config_changes import own_answers
+from moldau.broker.loop import each
+from moldau.broker.network.context import Context
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import asks
 from moldau.controller.facts import Problem
 from moldau.terms import Code
@@ -21,9 +24,9 @@ Response = IncrementalAlterConfigsResponse
 Result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 
-async def handle(node: Any, request: Request, context: Any) -> Response:
+async def handle(node: BrokerServices, request: Request, context: Context) -> Response:
     """What concerns this node alone is done here; the rest is the controller's answer."""
-    own = own_answers(node, request.resources, validate_only=request.validate_only)
+    own = own_answers(node.config, request.resources, validate_only=request.validate_only)
     rest = [one for place, one in enumerate(request.resources) if place not in own]
     if not own:
         answer: Response = await forward(node, request, context)
@@ -35,9 +38,9 @@ async def handle(node: Any, request: Request, context: Any) -> Response:
     return _merged(request, own, answered)
 
 
-async def control(node: Any, request: Request, context: Any) -> Response:
+async def control(node: ControllerServices, request: Request, context: RequestContext) -> Response:
     """Decide, resource by resource."""
-    own = own_answers(node, request.resources, validate_only=request.validate_only)
+    own = own_answers(node.config, request.resources, validate_only=request.validate_only)
     rest = (resource for place, resource in enumerate(request.resources) if place not in own)
     resources = tuple(await each(node, rest, _change))
     if not resources:

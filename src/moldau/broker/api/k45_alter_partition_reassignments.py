@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from moldau.broker.api.forwarding import by_topic, each, forward, whole
+from moldau.broker.api.forwarding import forward, whole
+from moldau.broker.loop import by_topic, each
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.controller.facts import Problem
 from moldau.wire.messages.k45_alter_partition_reassignments import (
@@ -16,7 +17,9 @@ handle = forward
 Answer = AlterPartitionReassignmentsResponse
 
 
-async def control(node: Any, request: AlterPartitionReassignmentsRequest, context: Any) -> Answer:
+async def control(
+    node: ControllerServices, request: AlterPartitionReassignmentsRequest, context: RequestContext
+) -> Answer:
     """Decide, partition by partition."""
     named = ((topic.name, partition) for topic in request.topics for partition in topic.partitions)
     moves = tuple(await each(node, named, lambda one: _move(*one)))

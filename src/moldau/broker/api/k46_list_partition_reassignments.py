@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from moldau.broker.api.forwarding import by_topic, each, forward, whole
+from moldau.broker.api.forwarding import forward, whole
+from moldau.broker.loop import by_topic, each
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.image.partition import Partition
 from moldau.wire.messages.k46_list_partition_reassignments import (
@@ -16,7 +17,9 @@ handle = forward
 Answer = ListPartitionReassignmentsResponse
 
 
-async def control(node: Any, request: ListPartitionReassignmentsRequest, context: Any) -> Answer:
+async def control(
+    node: ControllerServices, request: ListPartitionReassignmentsRequest, context: RequestContext
+) -> Answer:
     """Read the controller's image."""
     partitions: set[tuple[str, int]] | None = None
     if request.topics is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any
 
 from moldau.broker.coordinator import Answering
 from moldau.broker.loop import Pace
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.groups.facts import DeleteOffsets, DeleteOffsetsReply
 from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k47_offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -16,7 +17,7 @@ Topic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 Partition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
-def handle(node: Any, request: OffsetDeleteRequest, context: Any) -> Generator[None, None, Answering]:
+def handle(node: BrokerServices, request: OffsetDeleteRequest, context: Context) -> Generator[None, None, Answering]:
     """Put what may be deleted to the group; topics that are not there are refused one by one."""
     names = node.metadata.image.names
     topics: list[Topic] = []
@@ -43,4 +44,4 @@ def handle(node: Any, request: OffsetDeleteRequest, context: Any) -> Generator[N
             slot.error_code = one
         return OffsetDeleteResponse(topics=topics)
 
-    return node.coordinator.ask([DeleteOffsets(request.group_id, tuple(items))], finish)  # type: ignore[no-any-return]
+    return node.coordinator.ask([DeleteOffsets(request.group_id, tuple(items))], finish)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Protocol
 
-from moldau.broker.api.forwarding import InWorld
-from moldau.broker.loop import Pace
+from moldau.broker.loop import InWorld, Pace
 from moldau.image import Image
 from moldau.image.quotas import Entity, quotas
 from moldau.terms import Code

@@ -5,9 +5,12 @@ Passed on to the controller, which decides entity by entity; answered when this 
 
 from __future__ import annotations
 
-from typing import Any
-
-from moldau.broker.api.forwarding import each, forward, seen, whole
+from moldau.broker.api.forwarding import forward, whole
+from moldau.broker.applied import wait_until_applied
+from moldau.broker.loop import each
+from moldau.broker.network.context import Context
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import asks
 from moldau.controller.facts import Problem
 from moldau.image import Image
@@ -21,9 +24,9 @@ Entry = AlterClientQuotasRequest.EntryData
 
 
 async def handle(
-    node: Any,  # Any: as every handler's
+    node: BrokerServices,
     request: Request,
-    context: Any,  # Any: as every handler's
+    context: Context,
 ) -> Response:
     """Pass on; answer when this broker's image shows it."""
     answer: Response = await forward(node, request, context)
@@ -38,14 +41,14 @@ async def handle(
         )
 
     if not request.validate_only:
-        await seen(node, shows)
+        await wait_until_applied(node, shows)
     return answer
 
 
 async def control(
-    node: Any,  # Any: as every handler's
+    node: ControllerServices,
     request: Request,
-    context: Any,  # Any: as every handler's
+    context: RequestContext,
 ) -> Response:
     """Decide, entity by entity."""
     changes = tuple(await each(node, request.entries, _change))

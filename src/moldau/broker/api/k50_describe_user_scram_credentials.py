@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Protocol
 
-from moldau.broker.api.forwarding import InWorld
+from moldau.broker.loop import InWorld
 from moldau.image import Image
 from moldau.terms import Code
 from moldau.terms.config_key import shown

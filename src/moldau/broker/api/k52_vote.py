@@ -6,11 +6,12 @@ Answered by this node's seat in the quorum: ``broker/quorum_plane.py``.
 
 from __future__ import annotations
 
-from typing import Any
-
+from moldau.broker.requests import Outcome, RequestContext
+from moldau.broker.services import QuorumServices
 from moldau.wire.messages.k52_vote import VoteRequest
 
 
-def control(node: Any, request: VoteRequest, context: Any) -> Any:
+def control(node: QuorumServices, request: VoteRequest, context: RequestContext) -> Outcome:
     """The quorum's answer."""
-    return node.plane.handle(request, context.api_version)
+    answer: Outcome = node.plane.handle(request, context.api_version)
+    return answer

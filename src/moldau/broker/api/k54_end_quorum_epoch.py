@@ -5,11 +5,12 @@ Answered by this node's seat in the quorum: ``broker/quorum_plane.py``.
 
 from __future__ import annotations
 
-from typing import Any
-
+from moldau.broker.requests import Outcome, RequestContext
+from moldau.broker.services import QuorumServices
 from moldau.wire.messages.k54_end_quorum_epoch import EndQuorumEpochRequest
 
 
-def control(node: Any, request: EndQuorumEpochRequest, context: Any) -> Any:
+def control(node: QuorumServices, request: EndQuorumEpochRequest, context: RequestContext) -> Outcome:
     """The quorum's answer."""
-    return node.plane.handle(request, context.api_version)
+    answer: Outcome = node.plane.handle(request, context.api_version)
+    return answer

@@ -5,14 +5,15 @@ On a broker listener it is passed on to the controller, which alone knows the pr
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.broker.api.forwarding import forward
+from moldau.broker.requests import Outcome, RequestContext
+from moldau.broker.services import QuorumServices
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
 
 handle = forward
 
 
-def control(node: Any, request: DescribeQuorumRequest, context: Any) -> Any:
+def control(node: QuorumServices, request: DescribeQuorumRequest, context: RequestContext) -> Outcome:
     """The quorum's answer."""
-    return node.plane.handle(request, context.api_version)
+    answer: Outcome = node.plane.handle(request, context.api_version)
+    return answer

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.broker.api.forwarding import whole
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 Answer = AlterPartitionResponse
 
 
-async def control(node: Any, request: AlterPartitionRequest, context: Any) -> Answer:
+async def control(node: ControllerServices, request: AlterPartitionRequest, context: RequestContext) -> Answer:
     """Decide, partition by partition; epochs fence (law C5)."""
     changes = tuple(
         asks.IsrChange(

@@ -3,9 +3,12 @@ validate-only honoured."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from moldau.broker.api.forwarding import forward, whole
+from moldau.broker.network.context import Context
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import BrokerServices, QuorumServices
 from moldau.controller import asks
 from moldau.terms import Code
 from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -15,7 +18,7 @@ KRAFT_VERSIONS = (0, 1)
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
-def handle(node: Any, request: UpdateFeaturesRequest, context: Any) -> Any:
+def handle(node: BrokerServices, request: UpdateFeaturesRequest, context: Context) -> Awaitable[UpdateFeaturesResponse]:
     """Pass on in the newest shape."""
     if context.api_version == 0:
         for update in request.feature_updates:
@@ -23,7 +26,9 @@ def handle(node: Any, request: UpdateFeaturesRequest, context: Any) -> Any:
     return forward(node, request, context)
 
 
-async def control(node: Any, request: UpdateFeaturesRequest, context: Any) -> UpdateFeaturesResponse:
+async def control(
+    node: QuorumServices, request: UpdateFeaturesRequest, context: RequestContext
+) -> UpdateFeaturesResponse:
     """Decide: all of the updates, or none. kraft.version is the quorum's own and is no record of the metadata."""
     voters = next((u for u in request.feature_updates if u.feature == KRAFT_VERSION), None)
     if voters is not None and (wrong := _refusal(node, voters)) is not None:
@@ -48,7 +53,7 @@ async def control(node: Any, request: UpdateFeaturesRequest, context: Any) -> Up
     return answer
 
 
-def _refusal(node: Any, update: UpdateFeaturesRequest.FeatureUpdateKey) -> str | None:
+def _refusal(node: QuorumServices, update: UpdateFeaturesRequest.FeatureUpdateKey) -> str | None:
     """Why kraft.version cannot be set so (KIP-853): it goes from 0 to 1, and never back."""
     quorum = getattr(node.plane, "quorum", None)
     if quorum is None:
@@ -61,7 +66,9 @@ def _refusal(node: Any, update: UpdateFeaturesRequest.FeatureUpdateKey) -> str |
     return None
 
 
-async def _decide(node: Any, request: UpdateFeaturesRequest, updates: tuple[Any, ...]) -> UpdateFeaturesResponse:
+async def _decide(
+    node: QuorumServices, request: UpdateFeaturesRequest, updates: tuple[asks.FeatureUpdate, ...]
+) -> UpdateFeaturesResponse:
     reply = await node.office.ask(asks.UpdateFeatures(updates=updates, validate_only=request.validate_only))
     refused = whole(reply)
     if refused is not None:

@@ -8,16 +8,17 @@ when asked for (version 2).
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.broker.api.operations import CLUSTER_OPERATIONS
+from moldau.broker.network.context import Context
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import BrokerServices, ControllerServices, NodeServices
 from moldau.terms import Code
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(node: Any, request: DescribeClusterRequest, context: Any) -> DescribeClusterResponse:
+def handle(node: BrokerServices, request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
     """The brokers, at the addresses of the listener that was asked."""
     if (refusal := _refusal(request.endpoint_type, BROKERS)) is not None:
         return refusal
@@ -36,7 +37,9 @@ def handle(node: Any, request: DescribeClusterRequest, context: Any) -> Describe
     return answer
 
 
-def control(node: Any, request: DescribeClusterRequest, context: Any) -> DescribeClusterResponse:
+def control(
+    node: ControllerServices, request: DescribeClusterRequest, context: RequestContext
+) -> DescribeClusterResponse:
     """The controllers."""
     if (refusal := _refusal(request.endpoint_type, CONTROLLERS)) is not None:
         return refusal
@@ -67,7 +70,7 @@ def _refusal(asked: int, served: int) -> DescribeClusterResponse | None:
     )
 
 
-def _answer(node: Any, request: DescribeClusterRequest, kind: int) -> DescribeClusterResponse:
+def _answer(node: NodeServices, request: DescribeClusterRequest, kind: int) -> DescribeClusterResponse:
     answer = DescribeClusterResponse(endpoint_type=kind, cluster_id=node.cluster_id)
     if request.include_cluster_authorized_operations:
         answer.cluster_authorized_operations = CLUSTER_OPERATIONS

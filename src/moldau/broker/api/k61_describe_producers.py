@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Protocol
 
-from moldau.broker.api.forwarding import InWorld
-from moldau.broker.loop import Pace
+from moldau.broker.loop import InWorld, Pace
 from moldau.broker.replica import Replica
 from moldau.storage.producers import Producer
 from moldau.terms import Code

@@ -6,16 +6,18 @@ Another process under the id is taken in only when the one that is registered is
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.broker.api.forwarding import whole
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.image.registration import endpoints_of, features_of
 from moldau.terms import Code
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 
-async def control(node: Any, request: BrokerRegistrationRequest, context: Any) -> BrokerRegistrationResponse:
+async def control(
+    node: ControllerServices, request: BrokerRegistrationRequest, context: RequestContext
+) -> BrokerRegistrationResponse:
     """Decide; the broker epoch is the offset of the registration's record, or ZooKeeper's in a migration (KIP-866)."""
     if request.is_migrating_zk_broker:
         if node.migration is None:

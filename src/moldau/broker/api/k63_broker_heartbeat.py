@@ -3,14 +3,16 @@ KIP-841)."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.broker.api.forwarding import whole
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 
-async def control(node: Any, request: BrokerHeartbeatRequest, context: Any) -> BrokerHeartbeatResponse:
+async def control(
+    node: ControllerServices, request: BrokerHeartbeatRequest, context: RequestContext
+) -> BrokerHeartbeatResponse:
     """Decide: fence, unfence, let go."""
     reply = await node.office.ask(
         asks.Heartbeat(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.broker.api.forwarding import forward
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.wire.messages.k64_unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 handle = forward
 
 
-async def control(node: Any, request: UnregisterBrokerRequest, context: Any) -> UnregisterBrokerResponse:
+async def control(
+    node: ControllerServices, request: UnregisterBrokerRequest, context: RequestContext
+) -> UnregisterBrokerResponse:
     """Decide."""
     reply = await node.office.ask(asks.UnregisterBroker(broker_id=request.broker_id))
     return UnregisterBrokerResponse(error_code=reply.code, error_message=reply.message)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.broker.api.forwarding import whole
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.wire.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 
-async def control(node: Any, request: AllocateProducerIdsRequest, context: Any) -> AllocateProducerIdsResponse:
+async def control(
+    node: ControllerServices, request: AllocateProducerIdsRequest, context: RequestContext
+) -> AllocateProducerIdsResponse:
     """Decide: the next block."""
     reply = await node.office.ask(
         asks.AllocateProducerIds(broker_id=request.broker_id, broker_epoch=request.broker_epoch)

@@ -5,8 +5,8 @@ Sent by every controller, the active one too (``broker/registering.py``); the sa
 
 from __future__ import annotations
 
-from typing import Any
-
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.image.registration import endpoints_of, features_of
 from moldau.wire.messages.k70_controller_registration import (
@@ -15,7 +15,9 @@ from moldau.wire.messages.k70_controller_registration import (
 )
 
 
-async def control(node: Any, request: ControllerRegistrationRequest, context: Any) -> ControllerRegistrationResponse:
+async def control(
+    node: ControllerServices, request: ControllerRegistrationRequest, context: RequestContext
+) -> ControllerRegistrationResponse:
     """Decide."""
     reply = await node.office.ask(
         asks.RegisterController(

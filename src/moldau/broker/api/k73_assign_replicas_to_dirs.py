@@ -6,9 +6,9 @@ replicas leave ISRs and leads.
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.broker.api.forwarding import whole
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.image.partition import Key
 from moldau.terms import Code
@@ -17,7 +17,7 @@ from moldau.wire.messages.k73_assign_replicas_to_dirs import AssignReplicasToDir
 Answer = AssignReplicasToDirsResponse
 
 
-async def control(node: Any, request: AssignReplicasToDirsRequest, context: Any) -> Answer:
+async def control(node: ControllerServices, request: AssignReplicasToDirsRequest, context: RequestContext) -> Answer:
     """Decide, replica by replica."""
     directories = {
         bytes(directory.id): tuple(

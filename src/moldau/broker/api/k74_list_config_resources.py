@@ -3,8 +3,8 @@ are none."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.image.configs import Resource
 from moldau.terms import Code
 from moldau.wire.messages.k74_list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
@@ -12,7 +12,7 @@ from moldau.wire.messages.k74_list_config_resources import ListConfigResourcesRe
 LISTED = (Resource.TOPIC, Resource.BROKER, Resource.BROKER_LOGGER, Resource.CLIENT_METRICS, Resource.GROUP)
 
 
-def handle(node: Any, request: ListConfigResourcesRequest, context: Any) -> ListConfigResourcesResponse:
+def handle(node: BrokerServices, request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:
     """Answer from the image."""
     types = [Resource.CLIENT_METRICS] if context.api_version == 0 else request.resource_types or list(LISTED)
     answer = ListConfigResourcesResponse()

@@ -8,11 +8,12 @@ next page begins.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
-from typing import Any
 
 from moldau.broker.api.k03_metadata import INTERNAL
 from moldau.broker.api.operations import TOPIC_OPERATIONS
 from moldau.broker.loop import Pace, at_once_or_in_slices
+from moldau.broker.network.context import Context
+from moldau.broker.services import BrokerServices
 from moldau.image import Image, Partition
 from moldau.terms import Code
 from moldau.wire.messages.k75_describe_topic_partitions import (
@@ -24,13 +25,15 @@ Shown = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 
 
 def handle(
-    node: Any, request: DescribeTopicPartitionsRequest, context: Any
+    node: BrokerServices, request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
     """One page, some topics of it in each turn of the loop."""
     return at_once_or_in_slices(node.world.tasks, _page(node, request))
 
 
-def _page(node: Any, request: DescribeTopicPartitionsRequest) -> Generator[None, None, DescribeTopicPartitionsResponse]:
+def _page(
+    node: BrokerServices, request: DescribeTopicPartitionsRequest
+) -> Generator[None, None, DescribeTopicPartitionsResponse]:
     pace = Pace(node.world.step)
     image: Image = node.metadata.image
     names = sorted({topic.name for topic in request.topics} or image.names)

@@ -5,15 +5,15 @@ On a broker listener it is passed on to the controller that leads. Decided by ``
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.broker.api.forwarding import forward
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import QuorumServices
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
 handle = forward
 
 
-async def control(node: Any, request: AddRaftVoterRequest, context: Any) -> AddRaftVoterResponse:
+async def control(node: QuorumServices, request: AddRaftVoterRequest, context: RequestContext) -> AddRaftVoterResponse:
     """The leader's answer, when the change is committed (or appended, if that is enough for the asker)."""
     answer = await node.plane.change_voters(request)
     return AddRaftVoterResponse(error_code=answer.code, error_message=answer.message)

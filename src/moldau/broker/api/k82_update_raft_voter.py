@@ -5,16 +5,19 @@ Sent by controllers (``broker/quorum/membership.py``). Decided by ``moldau.quoru
 
 from __future__ import annotations
 
-from typing import Any
-
+from moldau.broker.requests import RequestContext
+from moldau.broker.services import QuorumServices
 from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 
 
-async def control(node: Any, request: UpdateRaftVoterRequest, context: Any) -> UpdateRaftVoterResponse:
+async def control(
+    node: QuorumServices, request: UpdateRaftVoterRequest, context: RequestContext
+) -> UpdateRaftVoterResponse:
     """The leader's answer, when the change is appended; and who leads, as far as this node knows."""
     answer = await node.plane.change_voters(request)
     leader = UpdateRaftVoterResponse.CurrentLeader(leader_epoch=answer.epoch)
-    where = node.voters().get(answer.leader)
-    if where is not None:
-        leader.leader_id, (leader.host, leader.port) = answer.leader, where
+    id = answer.leader
+    where = None if id is None else node.voters().get(id)
+    if id is not None and where is not None:
+        leader.leader_id, (leader.host, leader.port) = id, where
     return UpdateRaftVoterResponse(error_code=answer.code, current_leader=leader)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Hashable
 from typing import Any
 
-from moldau.broker.api import Handler, Slices, control_of
+from moldau.broker.api import Unbound, control_of
+from moldau.broker.requests import Outcome, RequestContext
+from moldau.broker.services import ControllerServices, NodeServices
 from moldau.controller.replies import Refused
 from moldau.terms import Code
 from moldau.wire.apis import APIS
@@ -20,37 +22,47 @@ from moldau.wire.schema import Message
 log = logging.getLogger("moldau.forwarding")
 
 
-async def refused_as_a_whole(node: Any, request: Any, context: Any, refused: Refused) -> Any:
+async def refused_as_a_whole(
+    node: NodeServices, request: Message, context: RequestContext, refused: Refused
+) -> Any:  # Any: the response of the request, as of `Line.ask`
     """What a controller answers that refuses the request as a whole."""
     response = APIS[request.api_key].response
     fields = {field.name for field in response.fields}
     if "error_code" in fields:
         said = {"error_message": refused.message} if "error_message" in fields else {}
         return response(error_code=int(refused.code), **said)
-    answer = control_of(request.api_key)(_Refusing(node, refused), request, context)
+    refusing = ControllerServices(  # without quotas: what is refused as a whole costs nobody anything
+        config=node.config,
+        world=node.world,
+        cluster_id=node.cluster_id,
+        metadata=node.metadata,
+        plane=node.plane,
+        office=_Refusing(refused),
+    )
+    answer = control_of(request.api_key)(refusing, request, context)
     return await answer if inspect.isawaitable(answer) else answer
 
 
 class _Refusing:
-    """A node as its own controller would be if it refused every ask."""
+    """A controller that refuses every ask."""
 
-    def __init__(self, node: Any, refused: Refused) -> None:
-        self._node = node
+    def __init__(self, refused: Refused) -> None:
         self._refused = refused
-        self.office = self
-        self.quotas = None  # what is refused as a whole costs nobody anything
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._node, name)
-
-    async def ask(self, one: object) -> Refused:
+    async def ask(self, ask: object) -> Refused:
         return self._refused
 
+    def stands_for(self, connection: Hashable | None, broker_id: int) -> None:
+        """A broker that is refused is not registered over this connection."""
 
-def guarded(control: Handler) -> Handler:
+    async def predecessor_is_gone(self, broker_id: int) -> bool:
+        return False
+
+
+def guarded(control: Unbound) -> Unbound:
     """A controller's handler that answers UNKNOWN_SERVER_ERROR where it breaks."""
 
-    def handle(node: Any, request: Any, context: Any) -> Message | None | Awaitable[Message | None] | Slices:
+    def handle(node: ControllerServices, request: Message, context: RequestContext) -> Outcome:
         try:
             answer = control(node, request, context)
         except AssertionError:
@@ -62,7 +74,9 @@ def guarded(control: Handler) -> Handler:
     return handle
 
 
-async def _watched(node: Any, request: Any, context: Any, answer: Awaitable[Message | None]) -> Message | None:
+async def _watched(
+    node: ControllerServices, request: Message, context: RequestContext, answer: Awaitable[Message | None]
+) -> Message | None:
     try:
         return await answer
     except AssertionError:
@@ -71,7 +85,9 @@ async def _watched(node: Any, request: Any, context: Any, answer: Awaitable[Mess
         return await _broken(node, request, context, error)
 
 
-async def _broken(node: Any, request: Any, context: Any, error: Exception) -> Message | None:
+async def _broken(
+    node: ControllerServices, request: Message, context: RequestContext, error: Exception
+) -> Message | None:
     name = APIS[request.api_key].name
     log.error("%s of %s failed: %r", name, context.peer_host, error, exc_info=error)
     message = "The controller could not answer: its log says why."

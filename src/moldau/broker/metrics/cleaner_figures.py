@@ -17,10 +17,17 @@ _KEEPER, _CLEANER = "kafka_log_logcleanermanager_", "kafka_log_logcleaner_"
 class Run(Protocol):
     """The newest run of one cleaner thread."""
 
-    bytes_read: int
-    bytes_written: int
-    map_use: float
-    took_s: float
+    @property
+    def bytes_read(self) -> int: ...
+
+    @property
+    def bytes_written(self) -> int: ...
+
+    @property
+    def map_use(self) -> float: ...
+
+    @property
+    def took_s(self) -> float: ...
 
 
 class Cleaner(Protocol):

@@ -11,7 +11,6 @@ import os
 import platform
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from moldau import __version__
 from moldau.broker.lifecycle import Stage
@@ -19,8 +18,10 @@ from moldau.broker.loop import sleep
 from moldau.broker.metrics.cleaner_figures import cleaner_figures
 from moldau.broker.metrics.damage_figures import damage_figures
 from moldau.broker.metrics.elections import Elections
+from moldau.broker.metrics.reported import Reported
 from moldau.broker.metrics.text import Family
 from moldau.broker.metrics.traffic_figures import requests, topics
+from moldau.broker.replica import Replica
 from moldau.image import NO_LEADER, Image
 from moldau.image.configs import topic_value
 from moldau.replication.roles import Role
@@ -32,16 +33,16 @@ BROKER_STATES = {Stage.STARTING: 1, Stage.FENCED: 2, Stage.RUNNING: 3, Stage.LEA
 _BROKER, _CONTROLLER = "kafka_server_replicamanager_", "kafka_controller_kafkacontroller_"
 
 
-async def figures(node: Any, elections: Elections) -> list[Family]:
+async def figures(node: Reported, elections: Elections) -> list[Family]:
     """All families of a node, some with samples."""
     found = [*_process(), *_connections(node), _survived(node)]
-    if node.office is not None:
+    if node.config.is_controller:
         found += _of_controller(node, elections)
     if not node.config.on_zookeeper:
         found += _quorum(node)
     if node.lifecycle is not None:
         found += _of_broker(node)
-    if node.replicas is not None:
+    if node.loaded:
         found += await _partitions(node)
     return found
 
@@ -60,21 +61,21 @@ def _process() -> Iterator[Family]:
         return  # a system without /proc
 
 
-def _survived(node: Any) -> Family:
+def _survived(node: Reported) -> Family:
     errors = Family("moldau_unexpected_errors_total", "Errors nobody expected, which stopped nothing.")
     for where, count in sorted(node.survivals.items()):
         errors.add(count, where=where)
     return errors
 
 
-def _connections(node: Any) -> Iterator[Family]:
+def _connections(node: Reported) -> Iterator[Family]:
     count = Family("kafka_server_socket_server_metrics_connection_count", "Connections by listener.")
     for door in node.doors:
         count.add(len(door.connections), listener=door.name)
     return iter((count, *requests(node)))
 
 
-def _of_controller(node: Any, elections: Elections) -> Iterator[Family]:
+def _of_controller(node: Reported, elections: Elections) -> Iterator[Family]:
     image: Image = node.metadata.image
     index = image.index
     fenced = sum(broker.fenced for broker in image.brokers.values())
@@ -108,7 +109,7 @@ def _of_controller(node: Any, elections: Elections) -> Iterator[Family]:
     yield imbalance
 
 
-def _quorum(node: Any) -> Iterator[Family]:
+def _quorum(node: Reported) -> Iterator[Family]:
     quorum = node.plane.quorum if hasattr(node, "plane") else None
     if quorum is None:
         return
@@ -119,18 +120,19 @@ def _quorum(node: Any) -> Iterator[Family]:
     yield state
     yield Family(raft + "current_leader", "The quorum's leader; -1 when unknown.", -1 if leader is None else leader)
     yield Family(raft + "current_epoch", "The quorum's epoch.", epoch)
-    yield Family(raft + "high_watermark", "Metadata records that are committed.", node.plane.high_watermark)
+    yield Family(raft + "high_watermark", "Metadata records that are committed.", quorum.high_watermark)
     yield Family(raft + "log_end_offset", "End of the metadata log here.", quorum.log.end)
     applied = "kafka_server_brokermetadatametrics_last_applied_record_offset"
     yield Family(applied, "The last metadata record applied.", node.metadata.offset)
 
 
-def _of_broker(node: Any) -> Iterator[Family]:
+def _of_broker(node: Reported) -> Iterator[Family]:
+    assert node.lifecycle is not None, "a broker has a life"
     state = BROKER_STATES[node.lifecycle.stage]
     yield Family(
         "kafka_server_kafkaserver_brokerstate", "1 starting, 2 fenced, 3 running, 6 in shutdown, 7 gone.", state
     )
-    if node.coordinator is not None:
+    if node.loaded:
         groups = sum(len(led.shard.groups) for led in node.coordinator.shards.values())
         yield Family("kafka_coordinator_group_groupmetadatamanager_numgroups", "Groups coordinated here.", groups)
     if node.data is not None:
@@ -143,7 +145,7 @@ def _of_broker(node: Any) -> Iterator[Family]:
 class _Partitions:
     """Sums over this broker's partitions, and samples for each."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: Reported) -> None:
         self._image: Image = node.metadata.image
         self._static = node.config.static_topic_config()
         self._min_isr: dict[str, int] = {}
@@ -164,7 +166,7 @@ class _Partitions:
             )
         }
 
-    def look(self, replica: Any) -> None:
+    def look(self, replica: Replica) -> None:
         """Count one replica in."""
         machine, log = replica.machine, replica.log
         where = {"topic": replica.partition.topic, "partition": replica.partition.partition}
@@ -197,7 +199,7 @@ class _Partitions:
         return self._min_isr[topic]
 
 
-async def _partitions(node: Any) -> list[Family]:
+async def _partitions(node: Reported) -> list[Family]:
     replicas = node.replicas
     sums = _Partitions(node)
     for number, replica in enumerate(list(replicas.by_key.values()), 1):

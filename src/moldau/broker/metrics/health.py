@@ -8,15 +8,15 @@ speaks against a stop: ``moldau.image.leaving``.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from moldau.broker.lifecycle import Stage
+from moldau.broker.metrics.reported import Reported
 from moldau.image import Image
 from moldau.image.configs import Static, topic_value
 from moldau.image.leaving import hindrances
 
 
-def not_ready(node: Any) -> list[str]:
+def not_ready(node: Reported) -> list[str]:
     """Why clients, or other nodes, cannot use this node now; empty when they can."""
     if not hasattr(node, "plane"):
         return ["the node is starting"]
@@ -31,7 +31,7 @@ def not_ready(node: Any) -> list[str]:
     return reasons
 
 
-def not_safe_to_restart(node: Any) -> list[str]:
+def not_safe_to_restart(node: Reported) -> list[str]:
     """Which partitions would suffer if this broker went now; empty when none would."""
     if node.lifecycle is None:
         return []
@@ -47,7 +47,7 @@ def _min_isr(image: Image, static: Static, topic: str) -> int:
     return int(topic_value(image, topic, "min.insync.replicas", static))
 
 
-def report(node: Any) -> dict[str, Any]:
+def report(node: Reported) -> dict[str, object]:
     """Everything about the node's health, for people and scripts."""
     ready, safe = not_ready(node), not_safe_to_restart(node)
     leader, epoch = node.plane.leader if hasattr(node, "plane") else (None, -1)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
 
 from moldau.broker.metrics.elections import Elections
 from moldau.broker.metrics.figures import figures
 from moldau.broker.metrics.health import not_ready, not_safe_to_restart, report
+from moldau.broker.metrics.reported import Reported
 from moldau.broker.metrics.text import CONTENT_TYPE, page
 from moldau.ports import Listener, Transport
 
@@ -32,7 +32,7 @@ _REASONS = {
 class Pages:
     """The pages of one node."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: Reported) -> None:
         self.node = node
         self._elections = Elections()
         self._listener: Listener | None = None
@@ -89,7 +89,7 @@ class Visit:
         self._transport: Transport | None = None
         self._busy = False
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: Transport) -> None:
         self._transport = transport
         self._timer = self._pages.node.world.tasks.call_later(PATIENCE_MS, transport.abort)
 

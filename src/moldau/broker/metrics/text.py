@@ -26,7 +26,7 @@ class Family:
         self.kind = "summary" if summary else "counter" if name.endswith("_total") else "gauge"
         self.samples: list[tuple[str, Labels, float]] = [] if value is None else [("", (), value)]
 
-    def add(self, value: float, suffix: str = "", **labels: object) -> None:
+    def add(self, value: float, suffix: str = "", /, **labels: object) -> None:
         """One more sample; ``suffix`` is ``_count`` or ``_sum`` of a summary."""
         assert not suffix or self.kind == "summary"
         self.samples.append((suffix, tuple((name, str(text)) for name, text in labels.items()), value))

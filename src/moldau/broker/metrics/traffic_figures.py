@@ -7,9 +7,10 @@ which a dashboard makes rates of any length. Read next: ``figures.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from moldau.broker.metrics.reported import Reported
 from moldau.broker.metrics.text import Family
+from moldau.broker.replicas import Replicas
 from moldau.terms import Code
 
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
@@ -17,7 +18,7 @@ _TOPICS, _REQUESTS = "kafka_server_brokertopicmetrics_", "kafka_network_requestm
 _WAITING = ("Produce", "Fetch", "DeleteRecords")
 
 
-def topics(replicas: Any) -> Iterator[Family]:
+def topics(replicas: Replicas) -> Iterator[Family]:
     """Bytes and records, of all topics together (no label) and of each; and how many wait."""
     total = replicas.traffic.total()
     for name, help, count in (
@@ -41,7 +42,7 @@ def topics(replicas: Any) -> Iterator[Family]:
     yield waiting
 
 
-def requests(node: Any) -> Iterator[Family]:
+def requests(node: Reported) -> Iterator[Family]:
     """What was asked at each listener, how it went and how long it took."""
     count = Family(_REQUESTS + "requests_total", "Requests by API and listener.")
     errors = Family(_REQUESTS + "errors_total", "Answers whose own code, not one of their items', is an error.")

@@ -8,9 +8,8 @@ somebody has gone back to ZooKeeper, and what this quorum knows is out of date.
 
 from __future__ import annotations
 
-from typing import Any
-
-from moldau.ports.zookeeper import Create, Delete, NoNode, Op, Set
+from moldau.broker.host import Host
+from moldau.ports.zookeeper import Create, Delete, NoNode, Op, Set, ZooKeeper
 from moldau.terms.named import NamedTuple
 from moldau.zookeeper import paths
 from moldau.zookeeper.znodes import (
@@ -35,7 +34,7 @@ class Claim(NamedTuple):
     version: int
 
 
-async def claim(node: Any, zk: Any, quorum_epoch: int, *, copied: bool) -> Claim:
+async def claim(node: Host, zk: ZooKeeper, quorum_epoch: int, *, copied: bool) -> Claim:
     """Take the office; NotOurs says what is in the way, ZooKeeperError what ZooKeeper says."""
     await zk.sync()
     try:
@@ -58,7 +57,7 @@ async def claim(node: Any, zk: Any, quorum_epoch: int, *, copied: bool) -> Claim
     return Claim(epoch, stat.version + 1)
 
 
-async def _deposed(zk: Any, quorum_epoch: int) -> list[Op]:
+async def _deposed(zk: ZooKeeper, quorum_epoch: int) -> list[Op]:
     """The removal of the present controller; a newer leader of the quorum must not be removed."""
     try:
         data, stat = await zk.get(paths.CONTROLLER)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 
+from moldau.broker.host import Host, WithChannels, WithClusterId, WithPeers, WithReplicas
 from moldau.broker.lifecycle import RegistrationRefused
 from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.migration import stages
@@ -25,9 +26,11 @@ from moldau.broker.zookeeper.writer import Writer
 from moldau.controller import asks
 from moldau.controller.migration import MigrationState
 from moldau.controller.replies import Refused
+from moldau.ports import Handle
 from moldau.ports.zookeeper import BadVersion, Check, Delete, Link, NoNode, Op, Set, ZooKeeper, ZooKeeperError
 from moldau.terms import Code
 from moldau.wire.records.metadata import FeatureLevelRecord, RegisterBrokerRecord
+from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.catching_up import catch_up, image_in_turns
 from moldau.zookeeper.payload import BadZnode
@@ -40,10 +43,28 @@ RETRY_MAX_MS = 2_000
 DRAIN_MS = 5_000
 
 
+class Voters(Protocol):
+    """The quorum of controllers."""
+
+    @property
+    def next_offset(self) -> int: ...
+
+    def voters(self) -> Mapping[int, tuple[str, int]]: ...
+
+
+class MigratingNode(Host, WithChannels, WithClusterId, WithPeers, WithReplicas, Protocol):
+    """A controller of the quorum that takes a cluster over."""
+
+    @property
+    def plane(self) -> Voters: ...
+
+    def failed(self, task: str, error: BaseException) -> None: ...
+
+
 class Migration:
     """One controller's part. ``state`` is where it stands; ``zk`` is its session, which is connected."""
 
-    def __init__(self, node: Any, zk: ZooKeeper) -> None:
+    def __init__(self, node: MigratingNode, zk: ZooKeeper) -> None:
         self._node = node
         self._tasks = node.world.tasks
         self.zk = zk
@@ -54,7 +75,7 @@ class Migration:
         self._comparing = self._written = -1
         self.behind = 0
         """Records that ZooKeeper was not told of when this controller left."""
-        self._work: Any = None
+        self._work: Handle | None = None
         self._stopped = False
         self._link = Link.CONNECTED
         self._link_news = asyncio.Event()
@@ -67,8 +88,8 @@ class Migration:
 
     async def stop(self) -> None:
         """Leave: what is decided is written first, if ZooKeeper takes it; somebody may want to go back there."""
-        deadline_ms = self._node.clock.monotonic_ms() + DRAIN_MS
-        while self.state.copied and not self._is_level() and self._node.clock.monotonic_ms() < deadline_ms:
+        deadline_ms = self._node.world.clock.monotonic_ms() + DRAIN_MS
+        while self.state.copied and not self._is_level() and self._node.world.clock.monotonic_ms() < deadline_ms:
             await sleep(self._tasks, 5)
         if self.state.copied and not self._is_level():
             self.behind = max(self._node.metadata.offset - self._written, 1)
@@ -101,13 +122,13 @@ class Migration:
         self._waits_for_log = False
         self.feed(stages.RulesNoMore())
 
-    def committed(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+    def committed(self, records: Sequence[Message], offset: int, epoch: int) -> None:
         if self.state.stage in (Stage.COMPARE, Stage.BOTH) and self.writer.is_open:
             # Levels of features are the quorum's own: ZooKeeper's are as they were.
             self.writer.propose([r for r in records if not isinstance(r, FeatureLevelRecord)], offset)
         self._begin()
 
-    def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+    def load_snapshot(self, records: Sequence[Message], offset: int, epoch: int) -> None:
         """What it says is in the image; who rules never loads one (law R7)."""
 
     def _begin(self) -> None:
@@ -241,7 +262,7 @@ class Migration:
 
     # ---- what the writer asks of a plane
 
-    async def deliver(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+    async def deliver(self, records: Sequence[Message], offset: int, epoch: int) -> None:
         """ZooKeeper holds everything up to an offset."""
         self._written = offset
         if self.state.stage is Stage.COMPARE and offset >= self._comparing:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Protocol
 
+from moldau.broker.host import Host, WithClusterId, WithOffice, WithPeers
+from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks
 from moldau.controller.replies import Refused
-from moldau.image import Broker
+from moldau.image import Broker, Image
+from moldau.ports import Handle
 from moldau.ports.zookeeper import NoNode, ZooKeeper, ZooKeeperError
 from moldau.terms import Code
 from moldau.terms.ids import is_topic_name
@@ -29,16 +32,32 @@ log = logging.getLogger("moldau.migration")
 BEAT_MS = 500
 
 
+class Log(Protocol):
+    """The metadata log."""
+
+    @property
+    def next_offset(self) -> int: ...
+
+
+class Counting(Host, WithOffice, WithClusterId, WithPeers, Protocol):
+    """A controller that speaks for brokers in ZooKeeper mode."""
+
+    @property
+    def plane(self) -> Log: ...
+
+
 class ZooKeeperMode:
     """All brokers in that mode. ``channels``: how they are told. ``heed``: looks at what they left in ZooKeeper."""
 
-    def __init__(self, node: Any, zk: ZooKeeper, channels: Any, heed: Callable[[], Awaitable[object]]) -> None:
+    def __init__(
+        self, node: Counting, zk: ZooKeeper, channels: Channels, heed: Callable[[], Awaitable[object]]
+    ) -> None:
         self._node = node
         self._zk = zk
         self._channels = channels
         self._heed = heed
         self._news = asyncio.Event()
-        self._task: Any = None
+        self._task: Handle | None = None
         self._armed_in = 0
         self.seen: dict[int, tuple[BrokerZnode, int]] | None = None
         """Broker -> its znode and the epoch of its registration; None until ZooKeeper has answered."""
@@ -201,7 +220,7 @@ class ZooKeeperMode:
         return BrokerRegistrationResponse(error_code=reply.code, broker_epoch=reply.broker_epoch)
 
 
-def controllers_missing(image: Any, voters: Iterable[int]) -> list[str]:
+def controllers_missing(image: Image, voters: Iterable[int]) -> list[str]:
     """In words: controllers that might rule one day and are not set up to migrate."""
     ready = {id for id, controller in image.controllers.items() if controller.zk_migration_ready}
     return [f"controller {id} (not started, or not with the setting)" for id in sorted(set(voters) - ready)]

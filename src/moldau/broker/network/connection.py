@@ -76,7 +76,7 @@ class Connection(Regulated):
 
     # ---- asyncio's side
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: Any) -> None:  # Any: asyncio gives any transport, uvloop its own
         self._transport = transport
         self.peer = transport.get_extra_info("peername")
         if self.listener.closing:
@@ -252,7 +252,7 @@ class Connection(Regulated):
             account = charge(quotas, listener.world.clock, header, (request, size, listener.kind))
             context.charge = account
         try:
-            result = listener.handler(header.api_key)(listener.node, request, context)
+            result = listener.handler(header.api_key)(request, context)
             if account is not None:
                 result = self._account_for(account, result)
             ready = None
@@ -261,7 +261,7 @@ class Connection(Regulated):
                 if began_ms is not None or stats.tells:
                     listener.answered(stats, began_ms, result)
         except Exception as error:
-            listener.node.handler_failed(header, error)
+            listener.handler_failed(header, error)
             raise Malformed(f"request {header.api_key} v{header.api_version} failed: {error!r}") from error
         if result is None or self._transport is None:
             return
@@ -340,7 +340,7 @@ class Connection(Regulated):
 
     def _failed(self, header: RequestHeader, error: BaseException) -> None:
         """There will be no answer: the node hears why, and the client by its connection's end."""
-        self.listener.node.handler_failed(header, error)
+        self.listener.handler_failed(header, error)
         self._refuse(f"request {header.api_key} v{header.api_version} failed: {error!r}")
 
     def _fill(self, slot: Slot, ready: Encoded, header: RequestHeader) -> None:

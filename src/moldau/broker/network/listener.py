@@ -1,24 +1,24 @@
 """One listener of a node: what its connections share, who is let in, and when.
 
 Asked by ``connection.py`` for handlers, limits and memory; made by ``node.py``. Before the node knows its cluster only
-some requests are handled (``early``), the others wait. Which request goes to which handler is ``broker/api``.
+some requests are handled (``early``), the others wait. Which request goes to which handler is the
+``dispatch`` that it is given, which ``broker/api`` makes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from moldau.broker.api import ANSWERS, Answer, Handler, handler
 from moldau.broker.connection_limits import ConnectionLimits
 from moldau.broker.idle import IdleSweep
 from moldau.broker.network.connection import Connection
 from moldau.broker.network.memory import RequestMemory
 from moldau.broker.network.receiving import SharedBuffer
 from moldau.broker.quotas.clients import ClientQuotas
+from moldau.broker.requests import Dispatch, Handler, ServedApi
 from moldau.broker.traffic import ApiStats, RequestStats
 from moldau.ports import World
-from moldau.wire.frames import read_request_header
+from moldau.wire.frames import RequestHeader, read_request_header
 from moldau.wire.schema import Message
 
 EARLY = frozenset({4, 5, 6, 7, 18, 56, 67})
@@ -31,15 +31,18 @@ class SocketListener:
 
     def __init__(
         self,
-        node: Any,
         world: World,
         *,
         name: str,
         kind: str,
+        answers: Mapping[int, ServedApi],
+        dispatch: Dispatch,
+        handler_failed: Callable[[RequestHeader, BaseException], object],
         frame_bytes_max: int,
         memory: RequestMemory | None = None,
     ) -> None:
-        self.node = node
+        """``answers`` is what is answered here; ``dispatch`` finds a request's handler; ``handler_failed`` is told of
+        those that raised."""
         self.world = world
         self.now_ms = world.clock.monotonic_ms
         self.name = name
@@ -47,7 +50,9 @@ class SocketListener:
         self.shared = SharedBuffer()
         self.kind = kind
         self.frame_bytes_max = frame_bytes_max
-        self.answers: dict[int, Answer] = ANSWERS[kind]
+        self.answers = answers
+        self.handler_failed = handler_failed
+        self._dispatch = dispatch
         self.handlers: dict[int, Handler] = {}
         self.connections: dict[Connection, None] = {}  # in their order: a simulated run must repeat
         self.stats = RequestStats()
@@ -78,7 +83,7 @@ class SocketListener:
     def handler(self, key: int) -> Handler:
         found = self.handlers.get(key)
         if found is None:
-            found = self.handlers[key] = handler(key, self.kind)
+            found = self.handlers[key] = self._dispatch(key)
         return found
 
     def comes_too_early(self, connection: Connection, frame: memoryview) -> bool:

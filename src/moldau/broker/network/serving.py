@@ -5,18 +5,20 @@ Answers that may be long are encoded in slices; what fits into the first one is 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Protocol
 
-from moldau.broker.api import CONTROLLER, Slices
 from moldau.broker.network.charging import Charge
 from moldau.broker.network.freeing import let_go, long_arrays
 from moldau.broker.network.receiving import Receiving
+from moldau.broker.requests import CONTROLLER, ServedApi, Slices
 from moldau.broker.traffic import ApiStats
 from moldau.ports import Tasks
+from moldau.terms import Code
 from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import RequestHeader, read_request_in_slices, response_frame, response_frame_in_slices
 from moldau.wire.messages.k00_produce import ProduceRequest
+from moldau.wire.messages.k18_api_versions import ApiVersionsResponse
 from moldau.wire.schema import Message
 
 SLICES_FROM_BYTES = 1 << 14
@@ -125,13 +127,30 @@ def _encoded_on(
     return frame
 
 
-def of_unsupported(listener: Any, header: RequestHeader) -> list[Buffer]:
+class Versions(Protocol):
+    """A listener, as far as it tells what it answers."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def answers(self) -> Mapping[int, ServedApi]: ...
+
+
+def of_unsupported(listener: Versions, header: RequestHeader) -> list[Buffer]:
     """The answer to ApiVersions of a version that we lack (KIP-511); Malformed for any other request."""
     if header.api_key != 18:
         raise Malformed(f"api key {header.api_key} version {header.api_version} is not served on {listener.name}")
-    from moldau.broker.api.k18_api_versions import unsupported
+    answer = ApiVersionsResponse(error_code=Code.UNSUPPORTED_VERSION, api_keys=versions_shown(listener.answers))
+    return response_frame(answer, 0, header.correlation_id)
 
-    return response_frame(unsupported(listener), 0, header.correlation_id)
+
+def versions_shown(answers: Mapping[int, ServedApi]) -> list[ApiVersionsResponse.ApiVersion]:
+    """What a listener answers, as ApiVersions tells it."""
+    return [
+        ApiVersionsResponse.ApiVersion(api_key=one.key, min_version=one.shown, max_version=one.high)
+        for one in answers.values()
+    ]
 
 
 def _is_short(response: Any) -> bool:

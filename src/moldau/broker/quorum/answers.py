@@ -190,7 +190,9 @@ def _fetch_answer(code: Code, part: Any) -> FetchAnswer:
     return FetchAnswer(code, known.leader_epoch, leader, *marks, diverging, snapshot, spans, data, voters)
 
 
-def _whole_batches(records: Any) -> tuple[tuple[BatchSpan, ...], bytes | None, tuple[VotersAt, ...]]:
+def _whole_batches(
+    records: bytes | memoryview | None,
+) -> tuple[tuple[BatchSpan, ...], bytes | None, tuple[VotersAt, ...]]:
     if not records:
         return (), None, ()
     view = memoryview(records)

@@ -114,7 +114,7 @@ def decided(data: bytes) -> Iterator[Decided]:
 def decided_in_slices(data: bytes, at_once: int) -> Iterator[Decided | None]:
     """As ``decided``, with None for a pause after so many records of a batch."""
     for position, header in headers(data):
-        found: list[Any] = []
+        found: list[Message] = []
         for record in () if header.is_control else records(data, position):
             if found and len(found) % at_once == 0:
                 yield None
@@ -122,7 +122,7 @@ def decided_in_slices(data: bytes, at_once: int) -> Iterator[Decided | None]:
         yield Decided(found, header.last_offset, header.leader_epoch)
 
 
-def snapshot(contents: Iterable[Any], epoch: int, wall_ms: int, voters: VoterSet | None = None) -> Iterator[bytes]:
+def snapshot(contents: Iterable[Message], epoch: int, wall_ms: int, voters: VoterSet | None = None) -> Iterator[bytes]:
     """The batches of a snapshot file: header, voter set if it has one (KIP-853), records, footer (KIP-630)."""
     header = SnapshotHeaderRecord(last_contained_log_timestamp=wall_ms).encode(0)
     yield _control(ControlType.SNAPSHOT_HEADER, header, 0, epoch, wall_ms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.quorum.answers import to_response
@@ -34,6 +34,7 @@ from moldau.terms import Code, TopicPartition
 from moldau.terms.value import replace
 from moldau.wire.batch import headers
 from moldau.wire.records.control import LeaderChangeMessage
+from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
     from moldau.broker.quorum.driver import Driver
@@ -280,7 +281,7 @@ class Deeds:
             self._snapshot_ms = now_ms
             self._world.tasks.spawn(self._take_snapshot(delivery.point, settings.contents()), "metadata snapshot")
 
-    async def _take_snapshot(self, point: OffsetAndEpoch, contents: Any) -> None:
+    async def _take_snapshot(self, point: OffsetAndEpoch, contents: Iterable[Message]) -> None:
         """``contents`` was taken on the loop just after ``point`` was delivered; the rest happens elsewhere."""
         wall_ms = self._world.clock.wall_ms()
         voters = self._driver.quorum.voter_log.at(point.offset)

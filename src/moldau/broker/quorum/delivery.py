@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from moldau.broker.quorum.batches import Decided, decided, decided_in_slices
 from moldau.ports import PlaneEvents, World
@@ -17,6 +16,7 @@ from moldau.ports.rare import LATE_DELIVERY
 from moldau.quorum import OffsetAndEpoch
 from moldau.storage import Log
 from moldau.terms.named import NamedTuple
+from moldau.wire.schema import Message
 
 READ_BYTES = 1 << 20
 LATE_MS = 200
@@ -174,6 +174,6 @@ class Delivery:
         self._proposed.clear()
         self.end, self.epoch = point
         self.bytes_since_snapshot = 0
-        found: list[Any] = [record for batch in decided(data) for record in batch.records]
+        found: list[Message] = [record for batch in decided(data) for record in batch.records]
         for listener in self._listeners:
             listener.load_snapshot(found, point.offset - 1, point.epoch)

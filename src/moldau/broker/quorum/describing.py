@@ -5,8 +5,6 @@ The leader alone knows; others refuse. Times inside are monotonic and become wal
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.ports import Clock
 from moldau.quorum import Leader, Progress, Quorum, Voter
 from moldau.storage.names import METADATA_TOPIC
@@ -56,7 +54,9 @@ def _unknown(request: DescribeQuorumRequest) -> Response:
     )
 
 
-def _replicas(quorum: Quorum, role: Leader, clock: Clock) -> tuple[list[Any], list[Any]]:
+def _replicas(
+    quorum: Quorum, role: Leader, clock: Clock
+) -> tuple[list[DescribeQuorumResponse.ReplicaState], list[DescribeQuorumResponse.ReplicaState]]:
     wall_ms = clock.wall_ms()
     ahead_ms = wall_ms - clock.monotonic_ms()
     own = Response.ReplicaState(
@@ -71,11 +71,11 @@ def _replicas(quorum: Quorum, role: Leader, clock: Clock) -> tuple[list[Any], li
     return sorted(voters, key=_id), sorted(observers, key=_id)
 
 
-def _id(replica: Any) -> int:
+def _id(replica: DescribeQuorumResponse.ReplicaState) -> int:
     return int(replica.replica_id)
 
 
-def _replica(seen: Progress, ahead_ms: int) -> Any:
+def _replica(seen: Progress, ahead_ms: int) -> DescribeQuorumResponse.ReplicaState:
     fetched = seen.end_offset >= 0
     return Response.ReplicaState(
         replica_id=seen.key.id,
@@ -86,6 +86,6 @@ def _replica(seen: Progress, ahead_ms: int) -> Any:
     )
 
 
-def _node(voter: Voter) -> Any:
+def _node(voter: Voter) -> DescribeQuorumResponse.Node:
     listeners = [Response.Listener(name=where.name, host=where.host, port=where.port) for where in voter.endpoints]
     return Response.Node(node_id=voter.key.id, listeners=listeners)

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Protocol
 
+from moldau.broker.config import NodeConfig
+from moldau.broker.host import WithChannel, WithClusterId
 from moldau.broker.loop import sleep
+from moldau.ports import Handle, World
 from moldau.quorum import Endpoint, Quorum, ReplicaKey
 from moldau.terms import Code
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
@@ -26,15 +29,38 @@ RETRY_MAX_MS = 5_000
 PATIENCE_MS = 10_000
 
 
+class Entered(WithChannel, WithClusterId, Protocol):
+    """A controller with a seat in the quorum."""
+
+    @property
+    def config(self) -> NodeConfig: ...
+
+    @property
+    def world(self) -> World: ...
+
+    @property
+    def plane(self) -> Seated: ...
+
+
+class Seated(Protocol):
+    """Where the seat is."""
+
+    @property
+    def quorum(self) -> Quorum | None: ...
+
+
+Wish = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
+
+
 class Membership:
     """One controller's entry. ``look`` is called whenever the voters or the leader may have changed."""
 
-    def __init__(self, node: Any, me: ReplicaKey, endpoints: Callable[[], Sequence[Endpoint]]) -> None:
+    def __init__(self, node: Entered, me: ReplicaKey, endpoints: Callable[[], Sequence[Endpoint]]) -> None:
         self._node = node
         self._me = me
         self._endpoints = endpoints
         self._joins: bool = node.config["controller.quorum.auto.join.enable"]
-        self._task: Any = None
+        self._task: Handle | None = None
 
     def look(self, quorum: Quorum) -> None:
         """Begin to mend what is wrong, if nothing is under way."""
@@ -58,7 +84,7 @@ class Membership:
         finally:
             self._task = None
 
-    def _wish(self, quorum: Quorum) -> Any:
+    def _wish(self, quorum: Quorum) -> Wish | None:
         """What to ask of the leader, if anything."""
         endpoints = tuple(self._endpoints())
         if not quorum.kraft_version or not endpoints:
@@ -93,7 +119,7 @@ class Membership:
             ack_when_committed=False,
         )
 
-    async def _ask(self, wish: Any) -> None:
+    async def _ask(self, wish: Wish) -> None:
         try:
             answer = await self._node.asking.once(wish, PATIENCE_MS)
         except OSError as error:

@@ -36,7 +36,7 @@ class SeatSettings:
     folder: str
     peers: Peers
     listeners: Sequence[PlaneEvents]
-    contents: Callable[[], Iterable[Any]]
+    contents: Callable[[], Iterable[Message]]
     may_vote: bool
     bootstrap: tuple[tuple[str, int], ...] = ()
     endpoints: Callable[[], Sequence[Endpoint]] = tuple

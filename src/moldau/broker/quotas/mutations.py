@@ -17,11 +17,14 @@ T = TypeVar("T")
 MESSAGE = "The throttling quota has been exceeded."
 
 
-class Asking(Protocol):
+class Client(Protocol):
     """Who asks, and in which version."""
 
-    client_id: str | None
-    api_version: int
+    @property
+    def client_id(self) -> str | None: ...
+
+    @property
+    def api_version(self) -> int: ...
 
 
 class Mutations(Generic[T]):
@@ -57,7 +60,7 @@ class Mutations(Generic[T]):
         return self._quota.throttle_ms
 
 
-def quota_of(quotas: ClientQuotas | None, context: Asking, strict_since: int) -> MutationQuota | None:
+def quota_of(quotas: ClientQuotas | None, context: Client, strict_since: int) -> MutationQuota | None:
     """The quota of a request; None where nothing binds who asks: nodes ask for themselves."""
     asks_for_itself = context.client_id is None or (is_node(context.client_id) and client_of(context.client_id) is None)
     if quotas is None or asks_for_itself or not quotas.active:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any
 
+from moldau.broker.zookeeper.host import ZooKeeperHost
 from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NoAuth, NodeExists, NoNode, Set, ZooKeeper
 from moldau.terms.named import NamedTuple
 from moldau.zookeeper import paths
@@ -51,7 +51,11 @@ class Candidate:
     """One node's candidacy. ``changed`` is called whenever /controller may have changed."""
 
     def __init__(
-        self, node: Any, zk: ZooKeeper, changed: Callable[[], object], newest_epoch: Callable[[], int] = lambda: 0
+        self,
+        node: ZooKeeperHost,
+        zk: ZooKeeper,
+        changed: Callable[[], object],
+        newest_epoch: Callable[[], int] = lambda: 0,
     ) -> None:
         """``newest_epoch``: the newest controller epoch that this node has heard of."""
         self._newest_epoch = newest_epoch

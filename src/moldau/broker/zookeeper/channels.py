@@ -12,8 +12,9 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
+from moldau.broker.host import Host, WithChannels
 from moldau.broker.loop import sleep
 from moldau.broker.peers import Link
 from moldau.broker.zookeeper import batch, request_lines
@@ -38,10 +39,14 @@ UNSENT = object()
 """In place of the answer to a message that no request can carry."""
 
 
+class Teller(Host, WithChannels, Protocol):
+    """A controller that tells brokers in ZooKeeper mode."""
+
+
 class Channel:
     """The way to one broker in one of its lives. ``read``: the offset up to which it has been told everything."""
 
-    def __init__(self, node: Any, broker: Broker, heard: Heard, stale: Callable[[int], object]) -> None:
+    def __init__(self, node: Teller, broker: Broker, heard: Heard, stale: Callable[[int], object]) -> None:
         where = broker.endpoint(node.config.inter_broker_listener)
         assert where is not None, f"broker {broker.id} has no address"
         self._node = node
@@ -126,7 +131,7 @@ class Channel:
 class Channels:
     """All channels of an active controller; none while this node is not."""
 
-    def __init__(self, node: Any, *, to_migrating: bool = False) -> None:
+    def __init__(self, node: Teller, *, to_migrating: bool = False) -> None:
         self._node = node
         self._to_migrating = to_migrating
         self._sender: batch.Sender | None = None

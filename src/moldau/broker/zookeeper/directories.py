@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Protocol
 
+from moldau.broker.host import Host, WithOffice, WithReplicas
+from moldau.broker.zookeeper.host import Plane
 from moldau.controller import asks
 from moldau.image.partition import LOST, UNASSIGNED, Key
 from moldau.ports.zookeeper import NoAuth, SessionExpired, Watch, ZooKeeper, ZooKeeperError
@@ -39,7 +41,7 @@ def said(request: LeaderAndIsrRequest, answer: LeaderAndIsrResponse) -> dict[Key
     return found
 
 
-async def tell(plane: Any, broker_id: int) -> None:
+async def tell(plane: Plane, broker_id: int) -> None:
     """A directory of this broker's has failed. When the session ends meanwhile, whoever hears of the next one is told
     by the answer to its roles."""
     note = log_dir_event_json(LogDirEvent(broker_id))
@@ -51,10 +53,27 @@ async def tell(plane: Any, broker_id: int) -> None:
         log.error("nobody can be told of a failed directory: %s", error)
 
 
+class Roles(Protocol):
+    """Who tells brokers their roles, and hears what they answer."""
+
+    @property
+    def answered(self) -> list[Callable[[int, int, dict[Key, Code]], object]]:
+        """Called with broker, broker epoch and a code for each partition."""
+
+    def roles_again(self, broker_id: int) -> object:
+        """Tell a broker its roles once more."""
+
+
+class Holder(Host, WithOffice, WithReplicas, Protocol):
+    """A controller that reads the notes of failed directories; it may be a broker as well."""
+
+
 class Directories:
     """A controller's ear, on either plane. ``remove`` takes a note away, as the controller that we think we are."""
 
-    def __init__(self, node: Any, zk: ZooKeeper, channels: Any, remove: Callable[[str], Awaitable[object]]) -> None:
+    def __init__(
+        self, node: Holder, zk: ZooKeeper, channels: Roles, remove: Callable[[str], Awaitable[object]]
+    ) -> None:
         self._node = node
         self._zk = zk
         self._channels = channels

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from moldau.broker.config import NodeConfig
 from moldau.broker.formatting import FormatRefused, read_meta
 from moldau.broker.zookeeper.folders import make, make_folders
+from moldau.broker.zookeeper.host import ZooKeeperHost
 from moldau.broker.zookeeper_plane import ZooKeeperPlane
 from moldau.ports import PlaneEvents, World
 from moldau.ports.zookeeper import ConnectionLoss, NoNode, ZooKeeper, ZooKeeperError
@@ -35,7 +36,7 @@ class Joining(Protocol):
     def world(self) -> World: ...
 
 
-async def join(node: Any, listeners: Sequence[PlaneEvents]) -> tuple[ZooKeeperPlane, str]:
+async def join(node: ZooKeeperHost, listeners: Sequence[PlaneEvents]) -> tuple[ZooKeeperPlane, str]:
     """The plane, connected and not yet started, and the cluster's id. FormatRefused says why not."""
 
     async def greet(zk: ZooKeeper) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
 from moldau.broker.lifecycle import Stage
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.directories import tell
+from moldau.broker.zookeeper.host import ZooKeeperHost
 from moldau.broker.zookeeper.registration import register
+from moldau.ports.zookeeper import ZooKeeper
 from moldau.terms import Code
 from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest
 
@@ -31,7 +32,7 @@ LOOK_MS = 200
 class ZooKeeperLifecycle:
     """What ``broker/lifecycle.py`` is on the quorum's plane, with the same surface."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: ZooKeeperHost) -> None:
         self._node = node
         self.stage = Stage.STARTING
         self.epoch = -1
@@ -58,7 +59,7 @@ class ZooKeeperLifecycle:
 
     # ---- the session
 
-    async def register(self, zk: Any) -> None:
+    async def register(self, zk: ZooKeeper) -> None:
         """Register in a session; RegistrationRefused when another process lives under our id."""
         self.epoch = await register(self._node, zk, self.incarnation_id, self._first_epoch)
         if self._first_epoch < 0:

@@ -10,16 +10,17 @@ Read next: ``moldau.zookeeper.reading``.
 from __future__ import annotations
 
 import logging
-from typing import Any
 
-from moldau.broker.loop import run_in_slices
+from moldau.broker.loop import InWorld, run_in_slices
+from moldau.broker.zookeeper.host import ZooKeeperHost
 from moldau.image import Image
 from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
-from moldau.ports.zookeeper import Check
+from moldau.ports.zookeeper import Check, ZooKeeper
 from moldau.terms import TopicPartition
 from moldau.terms.named import NamedTuple
 from moldau.wire.records.metadata import ConfigRecord, PartitionRecord, RegisterBrokerRecord
+from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.reading import Reading, read_in_turns
 from moldau.zookeeper.settings import entity_of
@@ -33,13 +34,13 @@ class Loaded(NamedTuple):
     """Records of a snapshot, what stands beside them, brokers in them that are not registered, and those whose process
     died since the states were written and that are registered again."""
 
-    records: list[Any]
+    records: list[Message]
     standing: Standing
     dead: tuple[int, ...]
     back: tuple[int, ...]
 
 
-async def read_all(node: Any, zk: Any) -> Reading:
+async def read_all(node: InWorld, zk: ZooKeeper) -> Reading:
     """What stands in ZooKeeper; what of it cannot be read is named in the log."""
     tasks, step = node.world.tasks, node.world.step
     stands = await survey(zk)
@@ -51,7 +52,7 @@ async def read_all(node: Any, zk: Any) -> Reading:
     return found
 
 
-def keep(node: Any, found: Loaded) -> None:
+def keep(node: ZooKeeperHost, found: Loaded) -> None:
     """Before all that was read becomes this node's image: what it knows and could not read stays as it is, and what is
     gone without anybody's decision is only set aside."""
     image = node.metadata.image
@@ -95,7 +96,7 @@ def _known_settings(image: Image, found: Reading) -> list[ConfigRecord]:
     return kept
 
 
-async def load(node: Any, zk: Any, epoch_version: int) -> Loaded:
+async def load(node: ZooKeeperHost, zk: ZooKeeper, epoch_version: int) -> Loaded:
     """Read everything; what cannot be read is named in the log, and left out. ZooKeeperError as the port says."""
     found = await read_all(node, zk)
     if found.repairs:

@@ -8,10 +8,11 @@ controller makes of it is ``broker/migration/mode.py``.
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from moldau.broker.lifecycle import RegistrationRefused
 from moldau.broker.loop import sleep
+from moldau.broker.zookeeper.host import ZooKeeperHost
+from moldau.ports import Handle
 from moldau.terms import Code
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest
 
@@ -25,9 +26,9 @@ TIMEOUT_MS = 2_000
 class Presenting:
     """One broker's. Runs from the first registration until the node stops."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: ZooKeeperHost) -> None:
         self._node = node
-        self._task: Any = None
+        self._task: Handle | None = None
         self._leader: int | None = None
         self._said = ""
 

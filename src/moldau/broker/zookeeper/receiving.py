@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from moldau.broker.loop import sleep
 from moldau.broker.state_log import Line
 from moldau.broker.zookeeper import request_lines, translation
 from moldau.broker.zookeeper.batch import FULL
+from moldau.broker.zookeeper.host import Plane, ZooKeeperHost
 from moldau.broker.zookeeper.request_lines import Request
 from moldau.ports.zookeeper import ZooKeeperError
 from moldau.terms import Code, TopicPartition
@@ -25,6 +25,7 @@ from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from moldau.wire.records.metadata import TopicRecord
+from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import get_each
@@ -42,7 +43,7 @@ class Said:
 
     def __init__(
         self,
-        node: Any,  # Any: the module of Node imports this one
+        node: ZooKeeperHost,
         request: Request,
         correlation_id: int,
     ) -> None:
@@ -69,7 +70,7 @@ class Said:
 class Receiving:
     """One broker's. ``controller_epoch`` is the newest that was seen, in a request or won here."""
 
-    def __init__(self, node: Any, plane: Any) -> None:
+    def __init__(self, node: ZooKeeperHost, plane: Plane) -> None:
         self._node = node
         self._plane = plane
         self._order = asyncio.Lock()
@@ -263,7 +264,7 @@ class Receiving:
             await sleep(self._node.world.tasks, RETRY_MS)
         self._looking = False
 
-    async def _apply(self, request: Request, records: list[Any]) -> Code | None:
+    async def _apply(self, request: Request, records: list[Message]) -> Code | None:
         """Feed records, and the settings of topics that are new here; or why not: ZooKeeper was asked meanwhile, and
         carrying it out took its turns. A session that ended in one of these has been told nothing."""
         new = [record.name for record in records if isinstance(record, TopicRecord)]

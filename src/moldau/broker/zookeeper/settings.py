@@ -11,15 +11,17 @@ import asyncio
 import logging
 from collections.abc import Container, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.folders import make_folders
+from moldau.broker.zookeeper.host import Plane, ZooKeeperHost
 from moldau.controller import asks
 from moldau.image import Image
 from moldau.image.quotas import quota, quota_record, quotas
+from moldau.ports import Handle
 from moldau.ports.zookeeper import ConnectionLoss, NoAuth, NoNode, SessionExpired, ZooKeeperError
 from moldau.wire.records.metadata import ClientQuotaRecord, ConfigRecord
+from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import parse_config, parse_config_change
 from moldau.zookeeper.payload import BadZnode
@@ -39,13 +41,13 @@ _KINDS = {folder: kind for kind, folder in RESOURCES.items()}
 class ZnodeSettings:
     """One node's ear for settings, in one session after the other."""
 
-    def __init__(self, node: Any, plane: Any) -> None:
+    def __init__(self, node: ZooKeeperHost, plane: Plane) -> None:
         self._node = node
         self._plane = plane
         self._news = asyncio.Event()
         self._seen: set[str] = set()
         self._missed = False
-        self._task: Any = None
+        self._task: Handle | None = None
 
     async def open(self) -> None:
         """Begin in a new session: watch the notes, then read everything that they may be about (law Z7)."""
@@ -101,7 +103,7 @@ class ZnodeSettings:
             self._task.cancel()
             self._task = None
 
-    async def of_topics(self, names: Iterable[str]) -> list[Any]:
+    async def of_topics(self, names: Iterable[str]) -> list[Message]:
         """Records of all settings that topics have; a topic that is new here may have been made with some."""
         entities = [f"topics/{paths.sanitized(name)}" for name in names]
 

@@ -8,16 +8,16 @@ next batch begins when the one before is through. Decides nothing. On the quorum
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from moldau.broker.loop import yield_to_loop
-from moldau.ports import PlaneEvents
+from moldau.ports import PlaneEvents, Tasks
+from moldau.wire.schema import Message
 
 
 class Telling:
     """One plane's mouth. ``listeners`` hear in this order."""
 
-    def __init__(self, listeners: Sequence[PlaneEvents], tasks: Any) -> None:
+    def __init__(self, listeners: Sequence[PlaneEvents], tasks: Tasks) -> None:
         self._listeners = tuple(listeners)
         self._tasks = tasks
         self._rest: Iterator[None] | None = None
@@ -27,7 +27,7 @@ class Telling:
         while self._rest is not None:
             await yield_to_loop(self._tasks)
 
-    async def committed(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+    async def committed(self, records: Sequence[Message], offset: int, epoch: int) -> None:
         """Tell of a batch; returns when all of it is carried out. Begins at once, so be ``free``."""
         self.finish()
         rest = self._rest = self._carry_out(records, offset, epoch)
@@ -53,7 +53,7 @@ class Telling:
         for _ in rest or ():
             pass
 
-    def _carry_out(self, records: Sequence[Any], offset: int, epoch: int) -> Iterator[None]:
+    def _carry_out(self, records: Sequence[Message], offset: int, epoch: int) -> Iterator[None]:
         for listener in self._listeners:
             rest = listener.committed(records, offset, epoch)
             if rest is not None:

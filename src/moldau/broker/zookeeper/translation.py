@@ -26,6 +26,7 @@ from moldau.wire.records.metadata import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from moldau.wire.schema import Message
 
 PLAINTEXT = 0
 
@@ -35,7 +36,7 @@ class Draft:
 
     def __init__(self, image: Image) -> None:
         self.image = image
-        self.records: list[Any] = []
+        self.records: list[Message] = []
         self._ids: dict[str, bytes | None] = {}
         self._owners: dict[bytes, str] = {}
 
@@ -78,12 +79,14 @@ class Draft:
 # ---- LeaderAndIsr
 
 
-def leader_and_isr(image: Image, me: int, request: LeaderAndIsrRequest) -> tuple[list[Any], list[tuple[Any, ...]]]:
+def leader_and_isr(
+    image: Image, me: int, request: LeaderAndIsrRequest
+) -> tuple[list[Message], list[tuple[str, bytes, int, Code]]]:
     """Records, and per partition (topic name, topic id, number, code): STALE_CONTROLLER_EPOCH for an old leader epoch,
     UNKNOWN_TOPIC_OR_PARTITION when this broker is not among the replicas.
     """
     draft = Draft(image)
-    codes: list[tuple[Any, ...]] = []
+    codes: list[tuple[str, bytes, int, Code]] = []
     for name, given, state in _roles(request):
         code = Code.NONE
         before = draft.known(name, state.partition_index)
@@ -166,7 +169,7 @@ def unnamed(image: Image, request: UpdateMetadataRequest) -> list[str]:
 
 def update_metadata(
     image: Image, me: int, request: UpdateMetadataRequest, epochs: Mapping[int, int], gone: Iterable[str] = ()
-) -> list[Any]:
+) -> list[Message]:
     """Records. ``epochs``: broker id -> epoch of its registration, for those that ``newly_live`` names. ``gone``: those
     of the ``unnamed`` topics that nobody knows any more."""
     draft = Draft(image)
@@ -236,8 +239,8 @@ def newly_live(image: Image, request: UpdateMetadataRequest) -> list[int]:
     return found
 
 
-def _brokers(image: Image, request: UpdateMetadataRequest, epochs: Mapping[int, int]) -> list[Any]:
-    records: list[Any] = []
+def _brokers(image: Image, request: UpdateMetadataRequest, epochs: Mapping[int, int]) -> list[Message]:
+    records: list[Message] = []
     live = {shown.id: shown for shown in request.live_brokers}
     for id, known in image.brokers.items():
         if id not in live and not known.fenced:
@@ -254,7 +257,7 @@ def _brokers(image: Image, request: UpdateMetadataRequest, epochs: Mapping[int, 
     return records
 
 
-def with_epochs(image: Image, epochs: Mapping[int, int]) -> list[Any]:
+def with_epochs(image: Image, epochs: Mapping[int, int]) -> list[Message]:
     """Records that give live brokers their epochs, now that they are known."""
     known = ((image.brokers.get(id), epoch) for id, epoch in epochs.items() if epoch >= 0)
     found = ((broker, epoch) for broker, epoch in known if broker is not None and not broker.fenced)
@@ -269,7 +272,9 @@ def incarnation(broker_epoch: int) -> bytes:
 # ---- StopReplica
 
 
-def stop_replica(image: Image, me: int, request: StopReplicaRequest) -> tuple[list[Any], list[tuple[str, int, Code]]]:
+def stop_replica(
+    image: Image, me: int, request: StopReplicaRequest
+) -> tuple[list[Message], list[tuple[str, int, Code]]]:
     """Records, and a code per partition: FENCED_LEADER_EPOCH for an old leader epoch.
 
     Deletion of a topic deletes it here whole. A replica that only stops goes on as a follower until it is told

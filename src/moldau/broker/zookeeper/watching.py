@@ -16,10 +16,12 @@ from moldau.broker.loop import sleep
 from moldau.broker.refused import is_refused
 from moldau.broker.zookeeper.admin_znodes import AdminZnodes
 from moldau.broker.zookeeper.directories import Directories
+from moldau.broker.zookeeper.host import Plane, ZooKeeperHost
 from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks
 from moldau.controller.replies import Refused
 from moldau.image import Broker
+from moldau.ports import Handle
 from moldau.ports.zookeeper import NoAuth, SessionExpired, ZooKeeperError
 from moldau.terms.ids import is_topic_name
 from moldau.zookeeper import paths
@@ -43,13 +45,13 @@ SECOND_LOOK_MS = 1_000
 class Watching:
     """An active controller's eyes; closed while this node is not active."""
 
-    def __init__(self, node: Any, plane: Any) -> None:
+    def __init__(self, node: ZooKeeperHost, plane: Plane) -> None:
         self._node = node
         self._plane = plane
         self._news = asyncio.Event()
         self._dirty: set[str] = set()
-        self._task: Any = None
-        self._timer: Any = None
+        self._task: Handle | None = None
+        self._timer: Handle | None = None
         self._watched: set[str] = set()
         self._touched: set[str] = set()
         self._denied: set[str] = set()
@@ -75,10 +77,10 @@ class Watching:
 
     def close(self) -> None:
         self.admin.forget()
-        if self._task is not None:
-            self._task.cancel()
-            self._timer.cancel()
-            self._task = self._timer = None
+        for work in (self._task, self._timer):
+            if work is not None:
+                work.cancel()
+        self._task = self._timer = None
 
     def mark(self, what: str) -> None:
         """Have something looked at again."""

@@ -15,7 +15,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from moldau.broker.host import Host
+from moldau.broker.zookeeper.host import WriterPlane
 from moldau.image import Image
+from moldau.ports import Handle
 from moldau.ports.zookeeper import (
     BadVersion,
     Check,
@@ -30,6 +33,7 @@ from moldau.ports.zookeeper import (
 )
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
+from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.lost_answers import was_made
 from moldau.zookeeper.payload import ZNODE_MAX
@@ -55,7 +59,7 @@ Seal = Callable[[int], Sequence[Op]]
 class Proposal(NamedTuple):
     """What was proposed: records, the offset of the last, operations."""
 
-    records: Sequence[Any]
+    records: Sequence[Message]
     offset: int
     ops: Sequence[Op]
 
@@ -63,7 +67,7 @@ class Proposal(NamedTuple):
 class Writer:
     """The active controller's pen; closed while this node is not active. ``plane`` is told what came of it."""
 
-    def __init__(self, node: Any, plane: Any, seal: Seal | None = None) -> None:
+    def __init__(self, node: Host, plane: WriterPlane, seal: Seal | None = None) -> None:
         """``seal``: operations that end each transaction which writes anything, given the offset that it reaches; the
         records are agreed elsewhere already, then."""
         self._node = node
@@ -73,7 +77,7 @@ class Writer:
         self._epoch = -1
         self._version = -1
         self._image = Image()
-        self._task: Any = None
+        self._task: Handle | None = None
         self._news = asyncio.Event()
         self.standing = Standing()
         """The znodes as they will be when all that was proposed is written."""
@@ -92,7 +96,7 @@ class Writer:
             self._task.cancel()
             self._task = None
 
-    def propose(self, records: Sequence[Any], offset: int) -> None:
+    def propose(self, records: Sequence[Message], offset: int) -> None:
         """Queue a decision; what it means in znodes is worked out now, after all that was proposed before."""
         ops = operations(records, self._image, self.standing, self._epoch, later=self._seal is not None)
         self._image.apply_all(records)

@@ -39,7 +39,7 @@ class ControlLaws:
         self._images[id] = image
         if node.metadata.offset % EVERY == 0:
             self._agree(id, node.metadata.offset, image)
-        if self._offices.get(id) is not node.office and getattr(node.office, "_office", None) is not None:
+        if node.config.is_controller and self._offices.get(id) is not node.office and hasattr(node.office, "_office"):
             self._offices[id] = node.office
             self._follow(id, node)
         if not is_news:
@@ -61,7 +61,7 @@ class ControlLaws:
         if mine != theirs:
             self._eyes.cluster.breaks(f"C3: n{id} and n{first} have different images at offset {offset}")
 
-    def _follow(self, id: int, node: Any) -> None:
+    def _follow(self, id: int, node: Node) -> None:
         """See every ask that an office decides and every reply that leaves it, from outside.
 
         C4: no reply before all that it saw is committed. A process that is no controller any more refuses.
@@ -87,7 +87,7 @@ class ControlLaws:
                 self._spoken(id, node, saw.pop(token))
             settle(token, reply)
 
-        office.ask, shell._settle = asked, settled
+        office.ask, shell._settle = asked, settled  # type: ignore[method-assign]  # seen from outside
 
     def _spoken(self, id: int, node: Node, saw: int) -> None:
         committed = driver_of(node).quorum.high_watermark
@@ -116,7 +116,7 @@ class ControlLaws:
 
     def _who_rules(self) -> list[str]:
         """L8: at rest one controller rules, and all nodes that live follow it, in one epoch."""
-        ruling = [id for id, node in self._eyes.nodes() if node.office is not None and node.office.active]
+        ruling = [id for id, node in self._eyes.nodes() if node.is_active_controller]
         if len(ruling) != 1:
             return [f"L8: {ruling} rule, when all is quiet"]
         roles = [driver_of(node).quorum.role for _, node in self._eyes.nodes()]

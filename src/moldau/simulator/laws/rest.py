@@ -99,7 +99,7 @@ def folders(eyes: Eyes) -> list[str]:
     """C9: a living broker has a folder for each replica that it is assigned, and no other (but those being deleted)."""
     broken = []
     for id, node in eyes.nodes():
-        if node.replicas is None:
+        if not node.loaded:
             continue
         assigned = {f"{name}" for name, _, partition in eyes.partitions() if id in partition.replicas}
         disk, found = eyes.cluster.seats[id].disk, set()

@@ -203,7 +203,7 @@ class ZooKeeperLaws:
                 broken.append(f"{'Z4' if law is LAWS[0] else 'Z7'}: {error}".partition("\n")[0])
         truth = _essence(self._eyes.image)
         for id, node in self._eyes.nodes():
-            for what, ours, theirs in zip(WHAT, truth, _essence(node.image), strict=True):
+            for what, ours, theirs in zip(WHAT, truth, _essence(node.metadata.image), strict=True):
                 if ours != theirs:
                     broken.append(f"C3: n{id} has other {what} than the znodes: {_first(theirs, ours)}")
         return broken

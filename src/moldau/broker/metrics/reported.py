@@ -1,0 +1,69 @@
+"""What pages about a node read of it: figures, health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from moldau.broker.host import Host
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator import Coordinator
+    from moldau.broker.data import DataSide
+    from moldau.broker.lifecycle import Stage
+    from moldau.broker.network.listener import SocketListener
+    from moldau.broker.office import ControllerOffice
+    from moldau.broker.replicas import Replicas
+    from moldau.quorum import Quorum
+
+
+class Plane(Protocol):
+    """Who is controller, as far as the node knows."""
+
+    @property
+    def leader(self) -> tuple[int | None, int]: ...
+
+    @property
+    def quorum(self) -> Quorum | None: ...
+
+
+class WithStage(Protocol):
+    """How far a broker's life has come."""
+
+    @property
+    def stage(self) -> Stage: ...
+
+
+class Reported(Host, Protocol):
+    """A node whose figures are shown."""
+
+    @property
+    def plane(self) -> Plane: ...
+
+    @property
+    def coordinator(self) -> Coordinator: ...
+
+    @property
+    def data(self) -> DataSide | None: ...
+
+    @property
+    def doors(self) -> Sequence[SocketListener]: ...
+
+    @property
+    def lifecycle(self) -> WithStage | None: ...
+
+    @property
+    def loaded(self) -> bool: ...
+
+    @property
+    def office(self) -> ControllerOffice: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+    @property
+    def survivals(self) -> Mapping[str, int]: ...
+
+    def survived(self, where: str, error: BaseException) -> None: ...
+
+    def healthy(self) -> bool: ...

@@ -1,0 +1,174 @@
+"""What request handlers may use of the node that they answer for.
+
+``BrokerServices`` are given to the functions ``handle`` of ``broker/api``, ``ControllerServices`` to the functions
+``control``. The node builds them once, when what they hold exists: a broker's logs are loaded before its listeners
+open, a controller's before the control plane starts. Handlers of one control plane only take that plane's services.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from moldau.broker.config import NodeConfig
+from moldau.broker.metadata import Metadata
+from moldau.image import Image
+from moldau.ports import World
+from moldau.wire.schema import Message
+
+if TYPE_CHECKING:
+    from moldau.broker.asking import ControllerChannel
+    from moldau.broker.coordinator import Coordinator
+    from moldau.broker.just_gone import JustGone
+    from moldau.broker.metadata_cache import MetadataCache
+    from moldau.broker.quotas.clients import ClientQuotas
+    from moldau.broker.replicas import Replicas
+    from moldau.broker.zookeeper.receiving import Receiving
+    from moldau.quorum import Quorum
+    from moldau.quorum.messages import ChangeAnswer
+    from moldau.storage import LogDirs
+    from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+
+
+class Plane(Protocol):
+    """What handlers ask of either control plane."""
+
+    @property
+    def leader(self) -> tuple[int | None, int]:
+        """The active controller as known here, and its epoch."""
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record of the metadata gets."""
+
+    @property
+    def quorum(self) -> Quorum | None:
+        """The state of this node's seat in the quorum; None while it has none, and in ZooKeeper mode."""
+
+    def voters(self) -> Mapping[int, tuple[str, int]]:
+        """Controller id -> address."""
+
+    def readers(self) -> Mapping[int, int]:
+        """Node -> offset up to which the active controller has told it everything."""
+
+
+class QuorumRequests(Plane, Protocol):
+    """The plane of KRaft mode."""
+
+    def handle(self, request: Message, api_version: int) -> Any:  # Any: the response of the request, or a future of it
+        """The response to a request of the quorum."""
+
+    async def change_voters(self, request: Message) -> ChangeAnswer:
+        """The outcome of AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter."""
+
+    async def upgrade(self, timeout_ms: int) -> ChangeAnswer:
+        """The outcome of raising kraft.version to 1."""
+
+
+class ZooKeeperRequests(Plane, Protocol):
+    """The plane of ZooKeeper mode."""
+
+    @property
+    def receiving(self) -> Receiving:
+        """Where the controller's requests to this broker are carried out."""
+
+
+class Deciding(Protocol):
+    """The active controller, as handlers ask it."""
+
+    async def ask(self, ask: Any) -> Any:  # Any: each ask of `controller.asks` has a reply of its own kind
+        """The reply, once its records are committed; ``Refused`` when the ask as a whole is refused."""
+
+    def stands_for(self, connection: Hashable | None, broker_id: int) -> None:
+        """From now on the end of this connection is news of that broker."""
+
+    async def predecessor_is_gone(self, broker_id: int) -> bool:
+        """Whether the process that is registered under an id is certainly dead."""
+
+
+class MigrationMode(Protocol):
+    """Brokers of ZooKeeper mode under a controller of the quorum (KIP-866)."""
+
+    async def admit(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+        """The answer to the registration of such a broker."""
+
+
+class Migrating(Protocol):
+    """A migration that this controller carries out."""
+
+    @property
+    def mode(self) -> MigrationMode: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeServices:
+    """What every handler may use."""
+
+    config: NodeConfig
+    world: World
+    cluster_id: str
+    metadata: Metadata
+    plane: Plane
+
+    @property
+    def image(self) -> Image:
+        """The committed image of this node."""
+        return self.metadata.image
+
+    def voters(self) -> Mapping[int, tuple[str, int]]:
+        """Controller id -> address."""
+        return self.plane.voters()
+
+    def controller_shown(self, live: Collection[int]) -> int:
+        """The controller id for clients: one of the ``live`` brokers that they are shown, since requests are forwarded.
+
+        Never another (KIP-590 allows any): librdkafka would wait for a controller that no answer lists until its next
+        look at the brokers, ten seconds later; a cluster that starts would seem dead to it.
+        """
+        if self.config.on_zookeeper:
+            leader, _ = self.plane.leader  # here the controller is a broker, and its clients may know it
+            if leader is not None and leader in live:
+                return leader
+        return self.config.node_id if self.config.node_id in live else min(live, default=-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerServices(NodeServices):
+    """What a handler of a broker's listener may use."""
+
+    replicas: Replicas
+    log_dirs: LogDirs
+    coordinator: Coordinator
+    metadata_cache: MetadataCache
+    just_gone: JustGone
+    quotas: ClientQuotas
+    asking: ControllerChannel
+    creating: Counter[str]
+    """Topics whose creation this broker asked for by itself and has no answer to yet: how often."""
+    suspects_a_death: Callable[[], bool]
+    """Whether a broker that the image shows alive has just refused us: the image is about to change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerServices(NodeServices):
+    """What a handler of a controller may use. ``quotas``: None where a request costs nobody anything."""
+
+    office: Deciding
+    quotas: ClientQuotas | None = None
+    migration: Migrating | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumServices(ControllerServices):
+    """The same in KRaft mode."""
+
+    plane: QuorumRequests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperServices(BrokerServices):
+    """What a broker's handler may use in ZooKeeper mode."""
+
+    plane: ZooKeeperRequests

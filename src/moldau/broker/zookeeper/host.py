@@ -1,0 +1,164 @@
+"""A node in ZooKeeper mode, as the parts of that mode see it; and its plane, as the plane's own parts see it.
+
+``node.py`` makes one ``ZooKeeperHost`` for a node in this mode: it holds what is particular to the mode, and tells the
+rest of the node on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from moldau.broker.host import Host, WithChannel, WithChannels, WithOwnEndpoints, WithPeers, WithReplicas
+from moldau.ports.zookeeper import ZooKeeper
+from moldau.terms import Code
+from moldau.wire.schema import Message
+
+if TYPE_CHECKING:
+    from moldau.broker.asking import ControllerChannel
+    from moldau.broker.config import NodeConfig
+    from moldau.broker.metadata import Metadata
+    from moldau.broker.network.listener import SocketListener
+    from moldau.broker.office import ControllerOffice
+    from moldau.broker.peers import Peers
+    from moldau.broker.replicas import Replicas
+    from moldau.broker.state_log import StateLog
+    from moldau.broker.zookeeper.channels import Channels
+    from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
+    from moldau.broker.zookeeper.receiving import Receiving
+    from moldau.broker.zookeeper.settings import ZnodeSettings
+    from moldau.broker.zookeeper.telling import Telling
+    from moldau.broker.zookeeper.watching import Watching
+    from moldau.broker.zookeeper.writer import Writer
+    from moldau.broker.zookeeper_plane import ZooKeeperPlane
+    from moldau.client.connection import ConnectionOptions
+    from moldau.image import Endpoint
+    from moldau.ports import World
+
+T = TypeVar("T")
+
+
+class WriterPlane(Protocol):
+    """Whose writes to ZooKeeper a ``Writer`` carries out."""
+
+    @property
+    def zk(self) -> ZooKeeper: ...
+
+    async def connected(self) -> bool:
+        """Wait while the link is SUSPENDED; whether the session lives."""
+
+    async def deliver(
+        self,
+        records: Sequence[Message],  # Any: messages of the metadata log
+        offset: int,
+        epoch: int,
+    ) -> None:
+        """Records are in the znodes."""
+
+    def deposed(self, why: str) -> None:
+        """A write was overtaken by another controller."""
+
+    def denied(self, offset: int, why: str, code: Code = ...) -> None:
+        """What was proposed up to ``offset`` cannot be written."""
+
+
+class Plane(Protocol):
+    """The ZooKeeper plane, as its own parts see it."""
+
+    channels: Channels
+    office_epoch: int | None
+    receiving: Receiving
+    settings: ZnodeSettings
+    telling: Telling
+    watching: Watching
+    writer: Writer
+    zk: ZooKeeper
+
+    @property
+    def next_offset(self) -> int: ...
+
+    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Repeat what may be repeated until it is answered."""
+
+    async def connected(self) -> bool:
+        """Wait while the link is SUSPENDED; whether the session lives."""
+
+    async def feed(self, records: Sequence[Message]) -> None:  # Any: messages of the metadata log
+        """What another controller decided, or what stands in a znode."""
+
+    def deposed(self, why: str) -> None:
+        """This node may not be controller any more."""
+
+
+class AnyNode(Host, WithChannel, WithChannels, WithPeers, WithReplicas, WithOwnEndpoints, Protocol):
+    """The node, in whichever mode."""
+
+    cluster_id: str
+
+    @property
+    def doors(self) -> list[SocketListener]: ...
+
+    async def settle_in(self) -> None: ...
+
+
+class ZooKeeperHost:
+    """One node in ZooKeeper mode. ``plane`` is there from the joining on."""
+
+    def __init__(self, node: AnyNode) -> None:
+        from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle  # imports this module
+
+        self._node = node
+        self.plane: ZooKeeperPlane
+        self.lifecycle: ZooKeeperLifecycle = ZooKeeperLifecycle(self)
+
+    @property
+    def config(self) -> NodeConfig:
+        return self._node.config
+
+    @property
+    def world(self) -> World:
+        return self._node.world
+
+    @property
+    def metadata(self) -> Metadata:
+        return self._node.metadata
+
+    @property
+    def cluster_id(self) -> str:
+        return self._node.cluster_id
+
+    @property
+    def peers(self) -> Peers:
+        return self._node.peers
+
+    @property
+    def asking(self) -> ControllerChannel:
+        return self._node.asking
+
+    @property
+    def office(self) -> ControllerOffice:
+        return self._node.office
+
+    @property
+    def replicas(self) -> Replicas:
+        return self._node.replicas
+
+    @property
+    def connection_options(self) -> ConnectionOptions:
+        return self._node.connection_options
+
+    @property
+    def state_log(self) -> StateLog:
+        return self._node.state_log
+
+    @property
+    def doors(self) -> list[SocketListener]:
+        return self._node.doors
+
+    def own_endpoints(self) -> list[Endpoint]:
+        """Where clients and brokers reach this broker."""
+        return self._node.own_endpoints()
+
+    async def settle_in(self) -> None:
+        """The controller has told this broker everything: act on it, and let clients in."""
+        await self._node.settle_in()
