@@ -203,6 +203,23 @@ def test_a_topic_that_is_not_there_is_answered_with_those_that_are_called_so(run
         assert "Did you mean customers?" in said.output
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"topic create {'x' * 40_000}",
+        "topic create few -p 99999999999",
+        f"config describe --group {'g' * 40_000}",
+        f"group describe {'g' * 40_000}",
+        f"produce {'x' * 40_000} -m v",
+    ],
+    ids=lambda words: words[:30],
+)
+def test_what_no_request_can_hold_is_refused_in_one_line(run: Run, words: str) -> None:
+    said = run(*words.split())
+    assert (said.exit_code, said.output.count("\n")) == (2, 1), said.output[-300:]
+    assert "that cannot be asked of any broker" in said.output
+
+
 def test_replicas_are_placed_by_hand(run: Run, done: Run) -> None:
     done("topic", "create", "placed", "--assignment", "2:1,3:2", "--wait")
     done("topic", "alter", "placed", "-p", 3, "--assignment", "1:3", "--wait")

@@ -93,10 +93,13 @@ class Talk:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         from moldau.client.client import Refused
         from moldau.client.lines import UnsupportedApi
+        from moldau.wire.source import Malformed
 
         self.cluster.close()
         if isinstance(error, UnsupportedApi):
             fail(f"{self.bootstrap}: {error}: the brokers are too old for this, or of another kind")
+        if isinstance(error, Malformed):  # what comes in that is malformed ends the connection, an OSError
+            fail(f"that cannot be asked of any broker: {error}", 2)
         if isinstance(error, Refused):
             from moldau.admin.advice import advised
 

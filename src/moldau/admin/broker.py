@@ -17,7 +17,7 @@ from moldau.admin.asking import IN_PROGRESS, note
 from moldau.admin.completing import brokers as complete_brokers
 from moldau.admin.foreign_nodes import reasons_against, roll_foreign, stop_foreign
 from moldau.admin.main import fail
-from moldau.admin.options import DRY_RUN
+from moldau.admin.options import DRY_RUN, SECONDS
 from moldau.admin.output import say
 from moldau.admin.progress import Progress
 from moldau.admin.rolling import Rolled, listed, safe_order, tell_order
@@ -27,7 +27,9 @@ from moldau.cluster.cluster import Cluster, ClusterError
 from moldau.cluster.nodes import is_alive, send, wait_gone
 
 FOLDER = click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="The folder.")
-PATIENCE = click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait for each.")
+PATIENCE = click.option(
+    "--timeout", "timeout_s", type=SECONDS, default=60.0, show_default=True, help="Seconds to wait for each."
+)
 FOREIGN = click.option(
     "-b", "--bootstrap-server", "bootstrap", help="Brokers of a cluster that `moldau up` did not start, instead."
 )

@@ -14,7 +14,7 @@ import click
 from moldau.admin.asking import OUTPUT, SERVERS, Talk, note, show
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
-from moldau.admin.options import DRY_RUN, WATCH, YES, confirm
+from moldau.admin.options import DRY_RUN, WATCH, YES, Finite, confirm
 from moldau.admin.output import watch
 from moldau.client import admin
 from moldau.client.admin import Election
@@ -124,7 +124,13 @@ def _partitions(talk: Talk, topic: str, numbers: Iterable[int]) -> list[TopicPar
 
 @leader.command()
 @SERVERS
-@click.option("--limit", default=10.0, show_default=True, help="Per cent that count as too much, as the controller's.")
+@click.option(
+    "--limit",
+    type=Finite(min=0),
+    default=10.0,
+    show_default=True,
+    help="Per cent that count as too much, as the controller's.",
+)
 @WATCH
 @OUTPUT
 def imbalance(bootstrap: str, limit: float, every_s: float | None, output: str) -> None:

@@ -92,6 +92,26 @@ def SERVERS(command: F) -> F:
 # ---- how to print, how to change
 
 
+TIMEOUT_S = 60.0
+YEAR_S = 31_536_000.0
+
+
+class Finite(click.FloatRange):
+    """A number that can be waited for, or compared with: neither nan nor infinite, which a range lets through."""
+
+    name = "number"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; a usage error when it is none."""
+        number = float(super().convert(value, param, ctx))  # type: ignore[arg-type]  # it converts what was typed
+        if number != number or number in (float("inf"), float("-inf")):
+            self.fail(f"{value!r} is no number that could be meant", param, ctx)
+        return number
+
+
+SECONDS = Finite(min=0, max=YEAR_S)
+PAUSE = Finite(min=0.1, max=YEAR_S)
+
 OUTPUT = click.option(
     "-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="How to print."
 )
@@ -100,13 +120,12 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be d
 WATCH = click.option(
     "--watch",
     "every_s",
-    type=click.FloatRange(min=0.1),
+    type=PAUSE,
     is_flag=False,
     flag_value=2.0,
     metavar="[SECONDS]",
     help="Look again and again, every 2 seconds or as told.",
 )
-TIMEOUT_S = 60.0
 
 
 def WAIT(command: F) -> F:
@@ -115,7 +134,7 @@ def WAIT(command: F) -> F:
     timeout = click.option(
         "--timeout",
         "timeout_s",
-        type=click.FloatRange(min=0),
+        type=SECONDS,
         default=TIMEOUT_S,
         show_default=True,
         help="Seconds to wait.",
@@ -150,6 +169,7 @@ def refuse(why: str) -> NoReturn:
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|[smhdw])", re.ASCII)
 _ISO = re.compile(r"p(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:t(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?)?\Z", re.ASCII)
+SIZE_MAX = 1 << 30
 _SIZES = {"": 1, "k": 1000, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
@@ -204,7 +224,10 @@ def _size(text: str) -> int:
     found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmg]i?|)b?", text.lower(), re.ASCII)
     if found is None:
         raise ValueError(f"{text!r} is no size; 100, 64KB and 1MiB are")
-    return int(float(found[1]) * _SIZES[found[2]])
+    size = int(float(found[1]) * _SIZES[found[2]])
+    if size > SIZE_MAX:
+        raise ValueError(f"{text!r} is more than 1GiB, which no record can be")
+    return size
 
 
 DURATION, INSTANT, SIZE = _Value("DURATION", duration_ms), _Value("TIME", instant_ms), _Value("SIZE", _size)

@@ -18,7 +18,7 @@ import click
 from moldau.admin.asking import Talk, client_options, refused
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.lazy import Noun
-from moldau.admin.options import OUTPUT, SERVERS, SIZE
+from moldau.admin.options import OUTPUT, SERVERS, SIZE, Finite
 from moldau.admin.output import note, show
 from moldau.admin.produce import ACKS, CODECS
 from moldau.admin.progress import Progress
@@ -35,7 +35,8 @@ POLL_MS = 200
 PATIENCE_S = 30.0
 COUNT = click.option("-n", "--records", "count", type=click.IntRange(min=1), default=100_000, show_default=True)
 LENGTH = click.option("--size", type=SIZE, default="100", show_default=True, help="Bytes of each value.")
-RATE = click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second; as fast as it can.")
+PER_SECOND = Finite(min=1e-3, max=1e9)
+RATE = click.option("--rate", type=PER_SECOND, help="Records a second; as fast as it can.")
 ACKED = click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True)
 
 
@@ -135,6 +136,7 @@ async def _produced(bootstrap: str, topic: str, config: ClientConfig, wish: Writ
         return await _send(producer, topic, wish)
     finally:
         client.close()
+        await asyncio.sleep(0)  # whoever waits on its connections hears of it before the loop ends
 
 
 async def _send(producer: Producer, topic: str, wish: Writing) -> Measured:
@@ -221,7 +223,7 @@ def consume(topic: str, bootstrap: str, count: int, output: str) -> None:
 @click.argument("topic", shell_complete=complete_topics)
 @click.option("-n", "--records", "count", type=click.IntRange(min=1), default=1_000, show_default=True)
 @LENGTH
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=100.0, show_default=True, help="A second.")
+@click.option("--rate", type=PER_SECOND, default=100.0, show_default=True, help="A second.")
 @ACKED
 @SERVERS
 @OUTPUT

@@ -15,7 +15,7 @@ import click
 
 from moldau.admin.asking import OUTPUT, SERVERS, Talk
 from moldau.admin.main import fail, reason
-from moldau.admin.options import DRY_RUN, WATCH
+from moldau.admin.options import DRY_RUN, SECONDS, WATCH
 from moldau.admin.output import show, show_one, watch
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _status(bootstrap: str) -> dict[str, Any]:
     "-c", "--config", "path", required=True, help="The controller's server.properties; its folder is formatted."
 )
 @click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0), default=30.0, show_default=True,
+    "--timeout", "timeout_s", type=SECONDS, default=30.0, show_default=True,
     help="Seconds that it may take to catch up.",
 )  # fmt: skip
 @click.option("--timeout-ms", type=click.IntRange(min=0), help="The same in milliseconds.")

@@ -16,7 +16,7 @@ class Rate(click.ParamType[float]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """As a number."""
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?(?:/s)?", str(value).lower())
+        found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmg]i?|)b?(?:/s)?", str(value).lower(), re.ASCII)
         if found is None or float(found[1]) <= 0:
             self.fail(f"{value!r} is no rate; 50MB is one", param, ctx)
         return float(found[1]) * _UNITS[found[2]]

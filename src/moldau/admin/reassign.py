@@ -18,7 +18,7 @@ from moldau.admin.completing import broker_lists as complete_brokers
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.files import write_whole
 from moldau.admin.main import fail
-from moldau.admin.options import DRY_RUN, WATCH, YES, confirm
+from moldau.admin.options import DRY_RUN, SECONDS, WATCH, YES, confirm
 from moldau.admin.output import watch
 from moldau.admin.plans import Directories, Plan
 from moldau.admin.progress import Progress
@@ -113,7 +113,7 @@ def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, b
 @click.option("--additional", is_flag=True, help="Begin although other moves are under way.")
 @click.option("--wait", is_flag=True, help="Stay until it is done; then take the throttles away again.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0), default=600.0, show_default=True,
+    "--timeout", type=SECONDS, default=600.0, show_default=True,
     help="How long --wait waits, in seconds.",
 )  # fmt: skip
 @DRY_RUN

@@ -14,6 +14,7 @@ import click
 from moldau.admin.asking import MISMATCH, OUTPUT, SERVERS, Talk, note, show
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
+from moldau.admin.options import SECONDS
 from moldau.admin.progress import Progress
 from moldau.admin.rate import Rate
 from moldau.admin.replica_check.comparing import Finding, Verdict
@@ -44,7 +45,7 @@ def replica() -> None:
 @click.option(
     "--continuous", is_flag=True, help="Begin again and again, and tell when something changes, until Ctrl-C."
 )
-@click.option("--interval", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds in between.")
+@click.option("--interval", type=SECONDS, default=30.0, show_default=True, help="Seconds in between.")
 @click.option("--all", "everything", is_flag=True, help="Show replicas that are well, too.")
 @OUTPUT
 def verify(

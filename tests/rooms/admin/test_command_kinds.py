@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from moldau.admin.cli import cli
 from moldau.admin.output import FORMATS
@@ -149,8 +150,6 @@ def test_what_names_something_of_the_cluster_is_completed(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_option_that_is_nearly_right_is_answered_with_the_right_one(name: str) -> None:
-    from click.testing import CliRunner
-
     option = max(words(COMMANDS[name]), key=len)
     done = CliRunner().invoke(cli, [*name.split(), option[:-1] + "x"])
     assert (done.exit_code, option in done.output) == (2, True), done.output
@@ -159,3 +158,12 @@ def test_an_option_that_is_nearly_right_is_answered_with_the_right_one(name: str
 def test_the_examples_of_every_command_are_run_by_a_test() -> None:
     """By the live tests of the nouns that native.py names."""
     assert set(NOUNS) <= {*NATIVE, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_number_is_taken_that_cannot_be_waited_for_or_compared(name: str) -> None:
+    for one in COMMANDS[name].params:
+        if isinstance(one, click.Option) and isinstance(one.type, (click.types.FloatParamType, click.FloatRange)):
+            for number in ("nan", "inf"):
+                done = CliRunner().invoke(cli, [*name.split(), one.opts[-1], number])
+                assert (done.exit_code, number in done.output) == (2, True), done.output

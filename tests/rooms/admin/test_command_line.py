@@ -242,6 +242,8 @@ def test_completion_of_names_gives_nothing_and_says_nothing_when_nobody_answers(
         "consume t --grep (",
         "perf produce t -n 0",
         "perf produce t --size big",
+        "perf produce t --size 999999GB",
+        "reassign plan --balance racks --throttle 99999999999999999999",
         "perf latency t --rate 0",
         "feature downgrade metadata.version",
         "feature upgrade metadata.version=new",

@@ -15,7 +15,7 @@ import click
 from moldau.admin import plans
 from moldau.admin.asking import IN_PROGRESS, OUTPUT, SERVERS, Talk, note, show
 from moldau.admin.main import fail
-from moldau.admin.options import DRY_RUN, YES, confirm
+from moldau.admin.options import DRY_RUN, SECONDS, YES, confirm
 from moldau.admin.plans import Plan
 from moldau.admin.rate import Rate
 from moldau.admin.reassignment import journal as journals
@@ -42,7 +42,7 @@ HANDOVER_S = 60.0
 PLAN = click.option(
     "--plan", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True, help="A plan file."
 )
-TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0), help="End after so many seconds; the moves go on.")
+TIMEOUT = click.option("--timeout", type=SECONDS, help="End after so many seconds; the moves go on.")
 WOULD = ("topic", "partition", "would", "replicas", "wanted")
 """What a dry run shows of each partition."""
 

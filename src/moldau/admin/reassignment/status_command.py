@@ -13,7 +13,7 @@ import click
 from moldau.admin import plans
 from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, show
 from moldau.admin.main import fail
-from moldau.admin.options import WATCH
+from moldau.admin.options import PAUSE, WATCH
 from moldau.admin.output import DONE, show_one, watch
 from moldau.admin.rate import bytes_text, time_text
 from moldau.admin.reassignment import journal as journals
@@ -65,7 +65,7 @@ class Report(TypedDict):
 @PLAN
 @click.option("--all", "everything", is_flag=True, help="Show partitions that are done, too.")
 @WATCH
-@click.option("--interval", type=click.FloatRange(min=0.1), help="Seconds between looks of --watch.")
+@click.option("--interval", type=PAUSE, help="Seconds between looks of --watch.")
 @OUTPUT
 def status(
     path: Path, bootstrap: str, everything: bool, every_s: float | None, interval: float | None, output: str
