@@ -1,4 +1,4 @@
-"""A cluster without a controller: the doctor says so first of all, and asks nothing else that only one could answer."""
+"""A cluster without a controller: commands say so within seconds, and tell what can be told without one."""
 
 from __future__ import annotations
 
@@ -41,3 +41,16 @@ def test_the_doctor_says_that_there_is_no_controller(tmp_path: Path, plane: str)
         found = {one["about"]: one["severity"] for one in json.loads(run.output)}
         assert found["controller"] == "error"
         assert not {"quorum", "throttles"} & set(found), "what only a controller could answer"
+
+        run = CliRunner().invoke(cli, ["topic", "describe", "t", "-o", "json", "-b", cluster.bootstrap_servers])
+        assert (run.exit_code, "no controller is active" in run.stderr) == (4, True), run.output
+        assert json.loads(run.stdout)[0]["topic"] == "t"
+        run = CliRunner().invoke(cli, ["status", "--data", str(tmp_path), "-o", "json"])
+        assert (run.exit_code, "no controller is active" in run.stderr) == (1, True), run.output
+        shown = {row["node"]: (row["state"], row["controller"]) for row in json.loads(run.stdout)["nodes"]}
+        assert shown[1] == shown[2] == ("serving", False)
+        if plane == "quorum":
+            run = CliRunner().invoke(cli, ["quorum", "status", "-b", cluster.bootstrap_servers])
+            assert run.exit_code == 1
+            assert "no controller is active" in run.stderr
+            assert "Brokers that are shown: 1, 2" in run.stderr

@@ -35,6 +35,8 @@ P = ParamSpec("P")
 
 PATIENCE_MS = 30_000
 """How long a command asks a cluster that does not answer."""
+CONTROLLER_S = 5.0
+"""How long a controller is waited for where something can be said without one: an election may be under way."""
 NOBODY_S = 5.0
 """How long it waits for a cluster of which no broker listens."""
 

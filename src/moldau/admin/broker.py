@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -23,9 +24,11 @@ from moldau.admin.progress import Progress
 from moldau.admin.rolling import Rolled, listed, safe_order, tell_order
 from moldau.admin.up import DATA, found
 from moldau.admin.waiting import Looks
-from moldau.cluster.cluster import Cluster, ClusterError
-from moldau.cluster.nodes import is_alive, send, wait_gone
+from moldau.cluster.cluster import START_TIMEOUT_S, Cluster, ClusterError
+from moldau.cluster.nodes import is_alive, is_paused, send, wait_gone
 
+PATIENCE_MS = 10_000
+"""How long the cluster may take for an answer."""
 FOLDER = click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="The folder.")
 PATIENCE = click.option(
     "--timeout", "timeout_s", type=SECONDS, default=60.0, show_default=True, help="Seconds to wait for each."
@@ -83,6 +86,7 @@ def stop(
     if id not in cluster.alive():
         print(f"node {id} does not run.")
         return
+    _demand_answers(cluster, [id])
     reasons = _reasons(cluster, id)
     for reason in reasons:
         note(reason)
@@ -107,7 +111,7 @@ def start(id: int, data: Path, dry_run: bool) -> None:
     if dry_run:
         print(f"node {id} would be started.")
         return
-    _start(cluster, id)
+    _start(cluster, id, START_TIMEOUT_S)
 
 
 @broker.command()
@@ -146,6 +150,7 @@ def roll(
     rolled = Rolled(cluster.folder / "roll.json" if state is None else state, cluster.cluster_id)
     if rolled.done:
         note(f"going on with the roll; restarted before: {listed(rolled.done)}")
+    _demand_answers(cluster, _ids(cluster))
     order = _order(cluster)
     if dry_run:
         tell_order(order, rolled.done, lambda id: _reasons(cluster, id))
@@ -161,6 +166,7 @@ def roll(
 
 
 def _roll_one(cluster: Cluster, id: int, *, timeout_s: float, force: bool) -> None:
+    _demand_answers(cluster, _ids(cluster))
     if id in cluster.alive():
         for _ in Looks(timeout_s):
             reasons = _reasons(cluster, id)
@@ -171,11 +177,23 @@ def _roll_one(cluster: Cluster, id: int, *, timeout_s: float, force: bool) -> No
         if reasons and not force:
             fail(f"the roll ends before node {id}: partitions would suffer (--force goes on)")
         _stop(cluster, id, timeout_s)
-    _start(cluster, id)
+    _start(cluster, id, timeout_s)
     try:
         cluster.wait_until_in_sync(timeout_s)
     except ClusterError as error:
         fail(f"the roll ends after node {id}: {str(error).splitlines()[0]}", IN_PROGRESS)
+
+
+def _demand_answers(cluster: Cluster, ids: Sequence[int]) -> None:
+    """End the command when one of these nodes is stopped by a signal: told to stop, it would do so as soon as it goes
+    on, long after the command."""
+    cluster.client(PATIENCE_MS)
+    if paused := [id for id in cluster.paused() if id in ids]:
+        resume = " ".join(str(cluster.pid(id)) for id in paused)
+        fail(
+            f"node {listed(paused)} does not answer, and was not told to stop: a signal (SIGSTOP) holds its process;"
+            f" `kill -CONT {resume}` lets it go on, then say this again"
+        )
 
 
 def _order(cluster: Cluster) -> list[int]:
@@ -217,12 +235,14 @@ def _stop(cluster: Cluster, id: int, timeout_s: float) -> None:
     for _ in Looks(timeout_s):  # the process may be nobody's child here
         if not is_alive(node.pid):
             break
-        still = _told_leads(cluster, id)
+        still = None if is_paused(node.pid) else _told_leads(cluster, id)
         if still is not None and still != led:
             led = still
             say(f"node {id}: {led} partition(s) still led")
     if not wait_gone(node, None, 0):
         what = "it waits until others lead them" if led else "it writes its logs to disk"
+        if is_paused(node.pid):
+            what = f"a signal (SIGSTOP) holds its process, which stops as soon as `kill -CONT {node.pid}` lets it go on"
         note(f"node {id} has not gone after {timeout_s:g} s: {led} partition(s) led, {what}; it goes on by itself")
         raise SystemExit(IN_PROGRESS)
     cluster.spec.save(cluster.folder)
@@ -237,10 +257,11 @@ def _told_leads(cluster: Cluster, id: int) -> int | None:
         return None
 
 
-def _start(cluster: Cluster, id: int) -> None:
+def _start(cluster: Cluster, id: int, timeout_s: float) -> None:
+    """Start a node and wait until it serves; ends the command with 3 when it runs and does not serve in time."""
     started = time.monotonic()
     try:
-        cluster.restart(id)
+        cluster.restart(id, timeout_s=timeout_s)
     except ClusterError as error:
-        fail(str(error))
+        fail(str(error), IN_PROGRESS if id in cluster.alive() else 1)
     say(f"node {id}: serves after {time.monotonic() - started:.1f} s")

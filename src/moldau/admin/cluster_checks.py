@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from moldau.admin.asking import CONTROLLER_S
 from moldau.admin.findings import ERROR, NOTE, WARNING, Finding, some
 from moldau.admin.partition_states import FILTERS, PartitionState
 from moldau.admin.probe import why_not_kafka
-from moldau.admin.topic import look_at
+from moldau.admin.topic import look_at, moves_under_way
 from moldau.client import admin
 from moldau.client.admin import Resource, ResourceType, Source
 from moldau.client.client import Refused, addresses
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from moldau.admin.asking import Talk
 
 PROBE_S = 2.0
-CONTROLLER_S = 8.0
-"""How long a controller is waited for: an election may be under way."""
 SKEW_MS = 5_000
 """A clock that is this far from ours is wrong; an answer takes less."""
 BEHIND_MS = 10_000
@@ -40,8 +39,9 @@ THROTTLES = ("leader.replication.throttled.rate", "follower.replication.throttle
 def cluster_checks(talk: Talk) -> list[Finding]:
     """All that is wrong with the cluster."""
     topics = talk.cluster.topics()
-    led = is_led(talk)
-    parts = look_at(talk, topics, is_led=led)
+    moves = moves_under_way(talk)
+    led = moves is not None
+    parts = look_at(talk, topics, moves or {})
     found = [*_addresses(talk), *_partitions(talk, parts), *_placement(parts), *_leaders(parts)]
     checks: tuple[Callable[[Talk], Iterator[Finding]], ...] = (_quorum, _features, _disks, _throttles)
     if not led:
@@ -55,19 +55,6 @@ def cluster_checks(talk: Talk) -> list[Finding]:
     for check in checks:
         found += _asked(check, talk)
     return found
-
-
-def is_led(talk: Talk) -> bool:
-    """Whether a controller answers. It is asked over connections of its own: a broker that waits for one answers
-    nothing else meanwhile, and each check would wait for half a minute."""
-
-    with talk.apart(int(1000 * CONTROLLER_S)) as other:
-        try:
-            return other.ask(admin.reassignments)[0].code not in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT)
-        except UnsupportedApi:
-            return True
-        except (Refused, OSError):
-            return False
 
 
 def _asked(check: Callable[[Talk], Iterator[Finding]], talk: Talk) -> list[Finding]:

@@ -6,6 +6,7 @@ command is run, and its effect waited for. Standard requests only, so that it wo
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ from moldau.admin.asking import IN_PROGRESS, Talk, note
 from moldau.admin.brokers import active_controller
 from moldau.admin.main import fail
 from moldau.admin.output import say
+from moldau.admin.probe import why_not_kafka
 from moldau.admin.progress import Progress
 from moldau.admin.rolling import Rolled, filled, listed, run_command, safe_order, tell_order
 from moldau.admin.waiting import Looks, came_about
@@ -96,6 +98,9 @@ def roll_foreign(
 
 def _restart(talk: Talk, broker: Broker, command: str, *, force: bool, timeout_s: float) -> None:
     id = broker.node_id
+    with contextlib.suppress(OSError):  # one that is down is what the command may start
+        if (silent := why_not_kafka(broker.host, broker.port)) is not None and not force:
+            fail(f"the roll ends before broker {id}, which was not restarted: {silent} (--force goes on)")
     for _ in Looks(timeout_s):
         reasons = reasons_against(talk.cluster, id)
         if not reasons or force:

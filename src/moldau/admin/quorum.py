@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moldau.admin.asking import OUTPUT, SERVERS, Talk
+from moldau.admin.asking import CONTROLLER_S, OUTPUT, SERVERS, Talk
 from moldau.admin.main import fail, reason
 from moldau.admin.options import DRY_RUN, SECONDS, WATCH
 from moldau.admin.output import show, show_one, watch
@@ -78,9 +78,24 @@ def status(bootstrap: str, every_s: float | None, output: str) -> None:
 def _status(bootstrap: str) -> dict[str, Any]:
     from moldau.admin.advice import advised
     from moldau.client import admin
-    from moldau.terms import uuid_text
+    from moldau.client.client import Refused
+    from moldau.client.view import Outcome
+    from moldau.terms import Code, uuid_text
 
-    outcome, part = _ask(bootstrap, admin.describe_quorum)
+    unled = (Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER, Code.NOT_LEADER_OR_FOLLOWER, Code.LEADER_NOT_AVAILABLE)
+
+    with Talk(bootstrap) as talk, talk.apart(int(1000 * CONTROLLER_S)) as brief:
+        try:
+            outcome, part = brief.ask(admin.describe_quorum)
+        except (OSError, Refused):  # a broker that waits for a controller answers nothing else meanwhile
+            outcome, part = Outcome(Code.REQUEST_TIMED_OUT), None
+        if outcome.code in unled:
+            brokers = ", ".join(map(str, sorted(talk.cluster.brokers()))) or "none"
+            fail(
+                f"no controller is active (none answers within {CONTROLLER_S:g} s); who votes, and how far each is,"
+                f" only an active one knows. Brokers that are shown: {brokers}. Start controllers until more than half"
+                " of them run"
+            )
     if part is None or not outcome.ok:
         fail(advised(outcome.code, "no leader of the quorum answers", outcome.message))
     ends = {one.replica_id: one for one in part.current_voters + part.observers}

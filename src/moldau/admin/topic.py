@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from moldau.admin.asking import Talk
+from moldau.admin.asking import CONTROLLER_S, MISMATCH, Talk, note
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
@@ -99,7 +99,8 @@ def list_(
         with Talk(bootstrap) as talk:
             topics = matching(talk, patterns, exclude_internal)
             by_topic: dict[str, list[PartitionState]] = {name: [] for name in topics}
-            for one in look_at(talk, topics):
+            parts, led = seen_partitions(talk, topics)
+            for one in parts:
                 by_topic[one.topic].append(one)
         rows = [
             _row(topics[name], parts)
@@ -107,6 +108,7 @@ def list_(
             if not any(wish.values()) or _kept(parts, wish)
         ]
         show(rows, output, ("topic", "partitions", "replication_factor", "state"), ("internal", "id"))
+        _end(led, every_s)
 
     watch(look, every_s)
 
@@ -128,14 +130,18 @@ def describe(
 
     def look() -> None:
         with Talk(bootstrap) as talk:
-            _describe(talk, patterns, output, matching(talk, patterns, exclude_internal), wish)
+            topics = matching(talk, patterns, exclude_internal)
+            parts, led = seen_partitions(talk, topics)
+            _describe(talk, output, topics, parts, wish)
+        _end(led, every_s)
 
     watch(look, every_s)
 
 
-def _describe(talk: Talk, patterns: tuple[str, ...], output: str, topics: Mapping[str, Topic], wish: Filters) -> None:
+def _describe(talk: Talk, output: str, topics: Mapping[str, Topic], parts: list[PartitionState], wish: Filters) -> None:
     filtered = any(wish.values())
-    parts = _kept(look_at(talk, topics), wish) if filtered else look_at(talk, topics)
+    if filtered:
+        parts = _kept(parts, wish)
     rows = [one.row() for one in parts]
     if output in ("wide", "json", "yaml"):
         _add_offsets(talk, parts, rows)
@@ -159,6 +165,12 @@ def _describe(talk: Talk, patterns: tuple[str, ...], output: str, topics: Mappin
     if rows:
         print()
         print(table(rows, [*COLUMNS, *(WIDE if output == "wide" else ())]))
+
+
+def _end(led: bool, every_s: float | None) -> None:
+    """Exit 4 when something is not told for want of a controller, unless it is looked at again."""
+    if not led and every_s is None:
+        raise SystemExit(MISMATCH)
 
 
 def _row(topic: Topic, parts: list[PartitionState]) -> Row:
@@ -201,12 +213,12 @@ def matching(talk: Talk, patterns: tuple[str, ...], exclude_internal: bool = Fal
     return {name: one for name, one in sorted(chosen.items()) if not (exclude_internal and one.internal)}
 
 
-def look_at(talk: Talk, topics: Mapping[str, Topic], *, is_led: bool = True) -> list[PartitionState]:
-    """The partitions of these topics, with their minimum of replicas in sync, and how they move: which a controller
-    has to say, if the cluster ``is_led`` by one."""
+def look_at(
+    talk: Talk, topics: Mapping[str, Topic], moves: Mapping[TopicPartition, Reassignment]
+) -> list[PartitionState]:
+    """The partitions of these topics, with their minimum of replicas in sync, and how they move."""
     from moldau.admin.partition_states import states
 
-    moves = _moves(talk) if is_led else {}
     return states(topics.values(), talk.cluster.client.view.brokers, _min_isr(talk, topics), moves)
 
 
@@ -223,15 +235,30 @@ def _min_isr(talk: Talk, topics: Mapping[str, Topic]) -> dict[str, int]:
     }
 
 
-def _moves(talk: Talk) -> dict[TopicPartition, Reassignment]:
-    """Moves under way; none from brokers that cannot say, or not to us."""
+def moves_under_way(talk: Talk) -> dict[TopicPartition, Reassignment] | None:
+    """Moves under way; none from brokers that cannot say, or not to us; None when no controller answers, which alone
+    knows them. It is asked over connections of its own: a broker that waits for one answers nothing else meanwhile."""
     from moldau.client import admin
+    from moldau.client.client import Refused
     from moldau.client.lines import UnsupportedApi
+    from moldau.terms import Code
 
-    try:
-        return talk.ask(admin.reassignments)[1]
-    except UnsupportedApi:
-        return {}
+    with talk.apart(int(1000 * CONTROLLER_S)) as other:
+        try:
+            outcome, moves = other.ask(admin.reassignments)
+        except UnsupportedApi:
+            return {}
+        except (Refused, OSError):
+            return None
+    return None if outcome.code in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT) else moves
+
+
+def seen_partitions(talk: Talk, topics: Mapping[str, Topic]) -> tuple[list[PartitionState], bool]:
+    """The same, and whether a controller said how they move; a note says so when none did."""
+    moves = moves_under_way(talk)
+    if moves is None:
+        note(f"no controller is active (none answers within {CONTROLLER_S:g} s): moves under way are not known")
+    return look_at(talk, topics, moves or {}), moves is not None
 
 
 def _own_settings(talk: Talk, topics: Mapping[str, Topic]) -> dict[str, dict[str, str | None]]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -23,7 +23,11 @@ from moldau.cluster.standing import zookeeper_trouble
 from moldau.cluster.stopping import Ending
 from moldau.terms.broker_config import BROKER_KEYS
 
+if TYPE_CHECKING:
+    from moldau.client.view import Partition
+
 MISMATCH = 4
+NO_CONTROLLER = "no controller is active: no leader is elected, no topic is made or changed (`moldau doctor`)"
 
 
 class Port(click.IntRange):
@@ -267,7 +271,11 @@ def _stop(cluster: Cluster, data: Path) -> bool:
 @click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="Folder of the cluster.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
 def status(data: Path, output: str) -> None:
-    """Nodes, who leads how much, what is not in sync."""
+    """Nodes, who leads how much, what is not in sync.
+
+    A node is stopped (no process), starting, serving, or not answering (its process runs, and is stopped by a signal
+    or hangs). Exit 1 unless all serve and a controller is active.
+    """
     cluster = found(data)
     trouble = zookeeper_trouble(cluster.spec) if cluster.alive() else None
     if trouble is not None:
@@ -283,7 +291,8 @@ def status(data: Path, output: str) -> None:
     else:
         print(f"cluster {cluster.cluster_id}    bootstrap servers: {cluster.bootstrap_servers}")
         _table(rows)
-    raise SystemExit(0 if trouble is None and all(row["state"] == "serving" for row in rows) else 1)
+    well = all(row["state"] == "serving" for row in rows) and any(row["controller"] for row in rows)
+    raise SystemExit(0 if trouble is None and well else 1)
 
 
 def found(data: Path) -> Cluster:
@@ -297,31 +306,32 @@ def found(data: Path) -> Cluster:
 
 
 def _rows(cluster: Cluster) -> list[dict[str, Any]]:
-    alive = set(cluster.alive())
-    serving: set[int] = set()
-    partitions: list[Any] = []
+    from moldau.admin.node_states import ANSWER_MS, State, has_controller, look_at_nodes, partitions_of
+
+    seen = look_at_nodes(cluster)
+    for word in seen.notes:
+        print(f"moldau: {word}", file=sys.stderr)
+    partitions: list[Partition] = []
     controller = None
-    if alive:
+    if seen.answered is not None:
+        client = cluster.client(ANSWER_MS)
+        client.client.answered = seen.answered
         try:
-            serving = cluster.serving()
-            partitions = [p for topic in cluster.client().topics().values() for p in topic.partitions.values()]
-            controller = cluster.controller()
+            partitions = partitions_of(cluster)
+            controller = cluster.controller() if has_controller(cluster) else None
         except (OSError, ClusterError) as error:
             print(f"moldau: {reason(error)}", file=sys.stderr)
+        if controller is None:
+            print(f"moldau: {NO_CONTROLLER}", file=sys.stderr)
     rows = []
     for node in cluster.spec.nodes:
-        if node.id not in alive:
-            state = "stopped"
-        elif node.is_broker:
-            state = "serving" if node.id in serving else "starting"
-        else:
-            state = "serving"
+        state = seen.states[node.id]
         rows.append(
             {
                 "node": node.id,
                 "roles": node.roles,
-                "state": state,
-                "pid": node.pid if node.id in alive else None,
+                "state": state.value,
+                "pid": node.pid if state is not State.STOPPED else None,
                 "port": node.port or None,
                 "pages": setting(node, "http.listener") or None,
                 "controller": node.id == controller,

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ from moldau.cluster.nodes import (
     send,
     wait_gone,
 )  # fmt: skip
-from moldau.cluster.standing import foreign_zookeeper, is_told
+from moldau.cluster.standing import brief_client, foreign_zookeeper, is_told
 from moldau.cluster.stopping import Ending, Gone, stop_nodes
 from moldau.ports.zookeeper import ZooKeeperError
 from moldau.zookeeper.payload import BadZnode
@@ -144,12 +144,7 @@ class Cluster:
         ClusterError when a port is somebody else's, a node ends, another cluster answers, or time is up.
         """
         self._look_again()
-        if (found := layout.taken_port(self.spec)) is not None:
-            node, port = found
-            raise ClusterError(
-                f"port {port}, on which node {node.id} is to listen, is somebody else's: stop what listens there, or"
-                " choose other ports (`moldau up --port N`, `Cluster(port=N)`; 0 takes any)"
-            )
+        self._demand_ports(self.spec.nodes)
         if self.ensemble is not None:
             self._start_zookeeper(self.ensemble)
         with contextlib.suppress(ZooKeeperError, BadZnode, TimeoutError):  # the nodes tell of these themselves
@@ -219,6 +214,10 @@ class Cluster:
             self.spec.cluster_id = client.run(describe_cluster(client.client)).cluster_id
         return self.spec.cluster_id
 
+    def cluster_ids(self) -> list[str]:
+        """The ids by which nodes of this cluster are known, without asking any: none before ZooKeeper has given one."""
+        return [self.spec.cluster_id] if self.spec.cluster_id else cluster_ids_on_disk(self.spec)
+
     @property
     def plane(self) -> str:
         return ZOOKEEPER if self.spec.zookeeper else QUORUM
@@ -265,6 +264,7 @@ class Cluster:
         node = self.node(id)
         if is_alive(node.pid):
             self.terminate(id)
+        self._demand_ports([node])
         self._processes[id] = launch(node)
         self.spec.save(self.folder)
         if wait and node.is_broker:
@@ -280,12 +280,16 @@ class Cluster:
 
     # ---- looking and waiting
 
-    def client(self) -> sync.Cluster:
-        """A blocking client of this cluster, kept until the cluster stops."""
+    def client(self, patience_ms: int | None = None) -> sync.Cluster:
+        """A blocking client of this cluster, kept until the cluster stops.
+
+        ``patience_ms``: how long it waits for anything, when it is made by this call.
+        """
         if self._client is None:
             from moldau.client import sync
 
-            self._client = sync.Cluster(self.bootstrap_servers)
+            where = self.bootstrap_servers
+            self._client = sync.Cluster(where) if patience_ms is None else brief_client(where, patience_ms)
         return self._client
 
     def serving(self) -> set[int]:
@@ -346,21 +350,16 @@ class Cluster:
 
         ClusterError with a node's last words when its process ends, or when another cluster answers at their addresses.
         """
-        from moldau.client import sync
-        from moldau.client.client import ClientOptions
-        from moldau.client.lines import ConnectionOptions
 
         def serving() -> bool:
             for node in self.spec.nodes:
                 if node.id in ids and not is_alive(node.pid):
                     raise ClusterError(f"node {node.id} ended while it was starting:\n{last_words(node)}")
-            if not set(ids) <= self._serving(asking) or not is_told(asking, ids):
+            if not set(ids) <= self._serving(asking) or not is_told(asking, ids, self.cluster_ids()):
                 return False
             return all(is_alive(self.node(id).pid) for id in ids)
 
-        connection = ConnectionOptions(request_timeout_ms=2 * LOOK_MS, connect_timeout_ms=2 * LOOK_MS)
-        options = ClientOptions(api_timeout_ms=LOOK_MS)
-        with sync.Cluster(self.bootstrap_servers, options=options, connection=connection) as asking:
+        with brief_client(self.bootstrap_servers, 2 * LOOK_MS, LOOK_MS) as asking:
             self.wait_until(serving, f"brokers {ids} serve", timeout_s)
 
     def wait_until(self, condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
@@ -411,6 +410,15 @@ class Cluster:
             raise NoLeader(f"topic {topic} has no partition {partition}; it has {len(found.partitions)}, from 0")
         return found.partitions[partition]
 
+    def _demand_ports(self, nodes: Sequence[NodeSpec]) -> None:
+        """ClusterError when somebody else has a port of one of these nodes, and it does not run."""
+        if (found := layout.taken_port(nodes)) is not None:
+            node, port = found
+            raise ClusterError(
+                f"port {port}, on which node {node.id} is to listen, is somebody else's: stop what listens there, or"
+                " choose other ports (`moldau up --port N`, `Cluster(port=N)`; 0 takes any)"
+            )
+
     def _demand_all(self, ids: set[int]) -> None:
         """ClusterError when one of these nodes cannot catch up as it is; the cluster may not have noticed yet."""
         self._look_again()
@@ -435,7 +443,7 @@ class Cluster:
         from moldau.client.admin import describe_cluster
 
         shown = client.run(describe_cluster(client.client))
-        ids = [self.spec.cluster_id] if self.spec.cluster_id else cluster_ids_on_disk(self.spec)
+        ids = self.cluster_ids()
         if not ids:
             return set()  # ZooKeeper's to give: no node of ours has heard of it yet, so that nobody of ours answers
         if shown.cluster_id not in ids:

@@ -19,7 +19,8 @@ ALL_BROKERS = "all brokers"
 SESSION_MS = 4_000
 """Of brokers on the ZooKeeper plane: both ends are on this machine."""
 REPLICATION_FACTOR = 3
-ENDING_S = 1.0
+ENDING_S = 3.0
+"""How long a port may belong to what is left of a process that was killed."""
 PAGES = "http.listener"
 
 
@@ -96,13 +97,13 @@ def move(spec: ClusterSpec, port: int) -> None:
         node.port = port + number
 
 
-def taken_port(spec: ClusterSpec) -> tuple[NodeSpec, int] | None:
+def taken_port(nodes: Collection[NodeSpec]) -> tuple[NodeSpec, int] | None:
     """The first node that does not run and has a port that somebody else holds, and that port.
 
     A node that was killed a moment ago holds its ports until the last of its threads has ended: it is waited for.
     """
     deadline = time.monotonic() + ENDING_S
-    for node in spec.nodes:
+    for node in nodes:
         if is_alive(node.pid):
             continue
         for port in filter(None, (node.port, node.controller_port)):

@@ -7,7 +7,7 @@ processes left behind, and those who are back have been told nothing yet.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from moldau.cluster.nodes import ClusterSpec, cluster_ids_on_disk
@@ -75,13 +75,38 @@ async def _cluster_id(zk: ZooKeeper) -> str:
         return ""
 
 
-def is_told(client: sync.Cluster, ids: Sequence[int]) -> bool:
+def is_told(client: sync.Cluster, ids: Sequence[int], clusters: Collection[str]) -> bool:
     """Whether each of the brokers knows all of them and a controller, asked itself; ConnectionError when one does not
-    answer."""
+    answer. What answers at its address must be that broker, of one of these ``clusters`` (ids): while a node starts,
+    another one may still have its port."""
     from moldau.client.admin import describe_broker
 
     for id in ids:
         shown = client.run(describe_broker(client.client, id))
         if shown.controller_id < 0 or not set(ids) <= {broker.broker_id for broker in shown.brokers}:
             return False
+        if shown.cluster_id not in clusters or not is_broker(client, id):
+            return False
     return True
+
+
+def is_broker(client: sync.Cluster, id: int) -> bool:
+    """Whether the broker that answers at the address of ``id`` says that it has this id: DescribeConfigs of another
+    broker than itself is refused (INVALID_REQUEST)."""
+    from moldau.client.admin import Resource, ResourceType, describe_configs
+
+    asked = Resource(ResourceType.BROKER, str(id))
+    answers = client.run(describe_configs(client.client, [asked], keys=["node.id"], synonyms=False))
+    return asked in answers and answers[asked][0].ok
+
+
+def brief_client(bootstrap: str, patience_ms: int, api_timeout_ms: int | None = None) -> sync.Cluster:
+    """A client that waits no longer than ``patience_ms`` for a connection or an answer, nor tries again for longer than
+    ``api_timeout_ms`` (the same)."""
+    from moldau.client import sync
+    from moldau.client.client import ClientOptions
+    from moldau.client.lines import ConnectionOptions
+
+    connection = ConnectionOptions(request_timeout_ms=patience_ms, connect_timeout_ms=patience_ms)
+    options = ClientOptions(api_timeout_ms=patience_ms if api_timeout_ms is None else api_timeout_ms)
+    return sync.Cluster(bootstrap, options=options, connection=connection)

@@ -43,6 +43,17 @@ def test_an_up_that_fails_says_why_and_leaves_nothing_running(tmp_path: Path) ->
     assert not any(map(is_alive, pids(tmp_path)))
 
 
+def test_a_node_whose_port_is_somebody_elses_is_not_started(tmp_path: Path) -> None:
+    """Who answers there would be taken for it, if only by the same id and another cluster's word."""
+    cluster = Cluster(1, data=tmp_path)
+    with socket.create_server((HOST, cluster.spec.nodes[0].port)):
+        done = CliRunner().invoke(cli, ["broker", "start", "1", "--data", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "is somebody else's" in done.output
+    assert cluster.alive() == []
+    assert not pids(tmp_path)
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_an_up_that_is_interrupted_leaves_nothing_running(tmp_path: Path, how: signal.Signals) -> None:
     cluster = Cluster(2, data=tmp_path)
