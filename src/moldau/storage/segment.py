@@ -14,7 +14,7 @@ from struct import Struct
 
 from moldau.ports import File
 from moldau.ports.disk import Stretch
-from moldau.storage import index_file, lookups
+from moldau.storage import checked_reads, index_file, lookups
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
 from moldau.storage.index import ENTRY_BYTES, FOLLOWING_MAX, TIME_ENTRY_BYTES, Index
@@ -30,8 +30,6 @@ FEW_ENTRIES = 64
 """So many index entries may be lost: a start finds them again in the log. More are synced with the next flush."""
 _NO_BOUND = 0x7FFFFFFF
 UNBOUNDED = 1 << 63
-COLD_BYTES = 1 << 20
-"""The most that one read returns of bytes whose checksums have to be looked at."""
 
 
 class Mark(NamedTuple):
@@ -55,8 +53,9 @@ class Segment:
 
     __slots__ = (
         "base_offset", "below", "bytes_since_entry", "checked_from", "cold_end", "cold_start", "created_ms", "cut",
-        "damage", "entries", "file", "first_timestamp", "folder", "index_synced", "kept_index", "max_timestamp",
-        "max_timestamp_offset", "pinned", "positions", "recent", "size", "suffix", "unread",
+        "damage", "entries", "file", "first_timestamp", "folder", "index_synced", "kept_index", "lent_from",
+        "lent_times", "max_timestamp", "max_timestamp_offset", "pinned", "positions", "recent", "size", "suffix",
+        "unread",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, base_offset: int, size: int = 0, suffix: str = "") -> None:
@@ -88,6 +87,8 @@ class Segment:
         """Exact positions of a few offsets: batches just appended, and where readers stopped."""
         self.checked_from = size
         self.cold_start = self.cold_end = 0
+        self.lent_from, self.lent_times = -1, 0
+        """The batch that the newest read began with, and how often one began with the same as the one before."""
 
     @classmethod
     def unmade(cls, folder: Folder) -> Segment:
@@ -95,6 +96,11 @@ class Segment:
         segment = cls(folder, 0)
         segment.index.shrunk = False
         return segment
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no segment begins after this one."""
+        return self.below == UNBOUNDED
 
     def path(self, kind: str = LOG) -> str:
         return self.folder.file(offset_name(self.base_offset, kind) + self.suffix)
@@ -354,14 +360,14 @@ class Segment:
                 if len(chunk) < HEADER_SIZE:
                     raise CorruptLog(self.path(), position, f"{len(chunk)} bytes are too few for a batch")
             header = read_header(chunk, position - start)
-            reason = self._unsound(header, position, end, expected)
+            reason = self.unsound(header, position, end, expected)
             if reason:
                 raise CorruptLog(self.path(), position, reason)
             yield position, header
             expected = header.next_offset
             position += header.length + LENGTH_OVERHEAD
 
-    def _unsound(self, header: BatchHeader, position: int, end: int, expected: int) -> str:
+    def unsound(self, header: BatchHeader, position: int, end: int, expected: int) -> str:
         if header.magic != 2:
             return f"a batch of format {header.magic} where format 2 is expected"
         if header.length < MIN_LENGTH or position + header.length + LENGTH_OVERHEAD > end:
@@ -411,8 +417,10 @@ class Segment:
         common cases: the reader is at the tail, or many batches fit.
         """
         cap = position + max_bytes
-        if position < self.checked_from:
-            return self._read_cold(position, cap, up_to, at_least_one)
+        again = position == self.lent_from and checked_reads.is_doubted(self, position)
+        self.lent_from = position
+        if again or position < self.checked_from:
+            return checked_reads.read(self, position, cap, up_to, at_least_one=at_least_one, again=again)
         end = self.size if up_to is None else self.positions.get(up_to, -1)
         if end < 0 or end > cap:
             end = lookups.entry_under(self, cap, _NO_BOUND if up_to is None else up_to - self.base_offset)
@@ -448,43 +456,3 @@ class Segment:
         self.positions[offset] = position
         if len(self.positions) > _REMEMBERED:
             self._forget()
-
-    def _read_cold(self, position: int, cap: int, up_to: int | None, at_least_one: bool) -> bytes:
-        """As ``lend``, for bytes older than this process: every header is looked at, every checksum once, no index
-        trusted.
-        """
-        file = self.open()
-        end = min(cap, self.size, position + COLD_BYTES)
-        data = file.pread(max(end - position, HEADER_SIZE), position)
-        at, next_offset = 0, -1
-        while (not at or position + at < end) and at + HEADER_SIZE <= len(data):
-            header = read_header(data, at)
-            reason = self._unsound(header, position + at, self.size, next_offset)
-            if reason:
-                raise CorruptLog(self.path(), position + at, reason)
-            if up_to is not None and header.base_offset >= up_to:
-                break
-            after = at + header.length + LENGTH_OVERHEAD
-            if position + after > end:
-                if at or not at_least_one:
-                    break
-                end = position + after
-                data = file.pread(after, position)
-            known = self.cold_start <= position + at and position + after <= self.cold_end
-            if not known and check(data, at, header) is not Code.NONE:
-                raise CorruptLog(self.path(), position + at, "the checksum of the batch is wrong")
-            at, next_offset = after, header.next_offset
-        if not at:
-            if at_least_one and up_to is None:
-                raise CorruptLog(self.path(), position, "the file is shorter than it was")
-            return b""
-        self._checked(position, position + at)
-        self.remember(next_offset, position + at)
-        return data if at == len(data) else data[:at]
-
-    def _checked(self, start: int, end: int) -> None:
-        """The checksums between these positions are good: grow the known range if it touches, else begin another."""
-        if start > self.cold_end or end < self.cold_start:
-            self.cold_start, self.cold_end = start, end
-        else:
-            self.cold_start, self.cold_end = min(self.cold_start, start), max(self.cold_end, end)
