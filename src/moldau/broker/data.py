@@ -290,7 +290,8 @@ class DataSide:
         at_once = max(self._world.step // RETAINED, 1)
         now_ms = self._world.clock.wall_ms()
         await run_in_slices(self._world.tasks, self.log_dirs.retention_in_turns(now_ms, at_once))
-        await together(map(self._write_checkpoint, self.log_dirs.passed_due()))
+        due = await run_in_slices(self._world.tasks, self.log_dirs.passed_in_turns())
+        await together(map(self._write_checkpoint, due))
         await run_in_slices(self._world.tasks, self.log_dirs.removal_in_turns(now_ms, at_once))
 
     async def _flush(self) -> None:
@@ -318,7 +319,8 @@ class DataSide:
     async def _checkpoint(self) -> None:
         if (rare := self._world.rare) is not None and rare(LATE_CHECKPOINT):
             return
-        await together(map(self._write_checkpoint, self.log_dirs.checkpoints_due()))
+        due = await run_in_slices(self._world.tasks, self.log_dirs.checkpoints_in_turns())
+        await together(map(self._write_checkpoint, due))
 
     async def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
         await self._world.tasks.off_loop(checkpoint.run, pools.log_directory(checkpoint.dir.path))
@@ -380,6 +382,7 @@ class DataSide:
         self.coordinator.stop()
         self.replicas.stop()
         await self.replicas.flushes.ended()
+        await self.replicas.recovery_points.ended()
         await self._idle.wait()
 
     async def close(self, broker_epoch: int) -> None:

@@ -137,11 +137,12 @@ class Fetcher:
             self._wake(0)
             self._unblock(following)
 
-    def _await_flushes(self) -> None:
+    def _await_disk(self) -> None:
         """Leave out what has records that are not durable and should be: a leader takes what is fetched next for an
-        acknowledgement of all before it."""
+        acknowledgement of all before it. And what was cut below its recovery point on file, which is being written."""
         for following in list(self._dirty.values()):
-            if following.replica.log.awaits_flush:
+            log = following.replica.log
+            if log.awaits_flush or log.awaits_checkpoint:
                 self._leave_session(following)
                 following.timer = FLUSHING
 
@@ -182,8 +183,8 @@ class Fetcher:
             return
         if self._throttles.following.on:
             self._hold_back()
-        if self._replicas.flushes:
-            self._await_flushes()
+        if self._replicas.flushes or self._replicas.recovery_points:
+            self._await_disk()
         if not self._in_flight:
             if self._told_epoch != self._around.broker_epoch():
                 # Registered again: a leader notes by partition who fetches, and what is quiet would stay unnamed.

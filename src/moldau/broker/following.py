@@ -24,7 +24,7 @@ class Sent(NamedTuple):
 
 
 class _Flushing:
-    """Stands for a timer while a partition is left out until its records are durable; nothing runs out."""
+    """Stands for a timer while a partition is left out until its log's files are as they must be; nothing runs out."""
 
     def cancel(self) -> None: ...
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from moldau.broker.loop import sleep
+from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.replica import Replica
 from moldau.broker.throttles import Quota
 from moldau.ports import Handle, pools
@@ -141,7 +141,7 @@ class Relocations:
                 flush.release()
                 return
             future.log.end_flush(flush)
-        for checkpoint in self._logs.checkpoints_due(future.log.dir):
+        for checkpoint in await run_in_slices(self._world.tasks, self._logs.checkpoints_in_turns(future.log.dir)):
             await self._world.tasks.off_loop(checkpoint.run, pools.log_directory(checkpoint.dir.path))
             self._logs.end_checkpoint(checkpoint)
         if self._futures.logs.get(partition) is not future or self._stopped:

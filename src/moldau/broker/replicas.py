@@ -21,6 +21,7 @@ from moldau.broker.isr_requests import IsrRequests
 from moldau.broker.lost import append_failed
 from moldau.broker.placements import Placements
 from moldau.broker.producer_ids import ProducerIds
+from moldau.broker.recovery_points import RecoveryPoints
 from moldau.broker.relocations import Relocations
 from moldau.broker.replica import Key, Replica
 from moldau.broker.sessions import Sessions
@@ -90,6 +91,7 @@ class Replicas:
         self.throttles = Throttles(around.me, around.world.clock, around.world.tasks)
         self.fetchers = Fetchers(self)
         self.flushes = AwaitedFlushes(self)
+        self.recovery_points = RecoveryPoints(self)
         slots = around.config["max.incremental.fetch.session.cache.slots"]
         self.sessions = Sessions(self, around.world.clock, around.world.random, slots)
         self.producer_ids = ProducerIds(around)
@@ -476,6 +478,7 @@ class Replicas:
         self.placements.close()
         self.relocations.stop()
         self.flushes.stop()
+        self.recovery_points.stop()
         self.fetchers.stop()
         self.examinations.stop()
         self.room.close()

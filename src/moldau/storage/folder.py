@@ -120,6 +120,7 @@ class LogDir:
         "lock",
         "id",
         "offline",
+        "on_checkpoint_wanted",
         "on_cut",
         "on_flush_wanted",
         "on_offline",
@@ -164,8 +165,10 @@ class LogDir:
         """Told of a log that flush.messages wants to be flushed; None: the log does it itself, in the append."""
         self.on_repair: Callable[[str], object] = lambda sentence: None
         """Told of what stood in the place of a file and was put aside."""
+        self.on_checkpoint_wanted: Callable[[Log], object] | None = None
+        """Told of a log that was cut below what the recovery point checkpoint says of it (see ``Log.truncate_to``)."""
         self.restart_points: Callable[[], None] | None = None
-        """Write the recovery point checkpoint now: a log was cut below what the file says (see ``Log.truncate_to``)."""
+        """Write that file now: such a log is appended to before anybody else has written it."""
 
     def fail(self, error: OSError) -> DirOffline:
         """The directory failed; everything in it is out of use from now on. The exception to raise.

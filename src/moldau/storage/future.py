@@ -91,6 +91,8 @@ class Futures:
             future.truncations = log.truncations
         if into.log_end_offset < log.log_start_offset:
             into.truncate_fully_at(log.log_start_offset)
+        if into.awaits_checkpoint:
+            return 0
         data = log.read(into.log_end_offset, max_bytes)
         if data:
             appended = into.append_follower(data, now_ms)

@@ -164,6 +164,12 @@ class Log:
         return self.flush_wanted > self.recovery_point
 
     @property
+    def awaits_checkpoint(self) -> bool:
+        """Whether the log was cut below what the recovery point checkpoint says of it, and somebody is writing that: an
+        append would not wait for them, and write it itself."""
+        return self.restart_point > self.recovery_point and self.dir.on_checkpoint_wanted is not None
+
+    @property
     def settled_end(self) -> int:
         """Up to where this broker may answer for its records: the log's end, or where those begin that wait for a
         flush."""

@@ -23,7 +23,7 @@ from moldau.storage.folder import Folder, LogDir, NameSync, OpenFiles
 from moldau.storage.future import Futures
 from moldau.storage.loading import ConfigOf, DirLoad
 from moldau.storage.log import Log
-from moldau.storage.offset_files import Checkpoint, OffsetFiles, offsets_of
+from moldau.storage.offset_files import GATHERED_AT_ONCE, Checkpoint, OffsetFiles
 from moldau.storage.producer_state import restore
 from moldau.storage.recovery import Known
 from moldau.storage.retention import Deletion, passed
@@ -343,7 +343,7 @@ class LogDirs:
     def retention_pass(self, now_ms: int) -> int:
         """Take away segments that retention allows to go, and forget silent producers; how many bytes."""
         freed = at_once(self.retention_in_turns(now_ms))
-        for checkpoint in self.passed_due():
+        for checkpoint in at_once(self.passed_in_turns()):
             checkpoint.run()
             self.end_checkpoint(checkpoint)
         return freed + at_once(self.removal_in_turns(now_ms))
@@ -351,8 +351,8 @@ class LogDirs:
     def retention_in_turns(self, now_ms: int, at_once: int = 10) -> Generator[None, None, int]:
         """Move log starts up, with a pause after ``at_once`` logs, and after so many segments of one log; bytes freed.
 
-        What lies below a start goes when the start is on the disk: ``passed_due``, then ``removal_in_turns``. A log in
-        which it meets damage keeps what it has, and the next one follows.
+        What lies below a start goes when the start is on the disk: ``passed_in_turns``, then ``removal_in_turns``. A
+        log in which it meets damage keeps what it has, and the next one follows.
         """
         freed = 0
         for number, log in enumerate(self._online_logs(), 1):
@@ -365,10 +365,15 @@ class LogDirs:
                 yield
         return freed
 
-    def passed_due(self) -> list[Checkpoint]:
+    def passed_in_turns(self) -> Generator[None, None, list[Checkpoint]]:
         """Checkpoints to write of the directories in which log starts have passed segments that wait for that."""
-        dirs = {id(log.dir): log.dir for log in self._online_logs() if passed(log)}
-        return [checkpoint for dir in dirs.values() for checkpoint in self.checkpoints_due(dir)]
+        dirs: dict[str, LogDir] = {}
+        for number, log in enumerate(self._online_logs(), 1):
+            if log.dir.path not in dirs and passed(log):
+                dirs[log.dir.path] = log.dir
+            if not number % GATHERED_AT_ONCE:
+                yield
+        return (yield from self._gathered(list(dirs.values())))
 
     def removal_in_turns(self, now_ms: int, at_once: int = 10) -> Generator[None, None, int]:
         """Take away segments below the log starts on the disk, with a pause after ``at_once``; bytes freed."""
@@ -424,18 +429,28 @@ class LogDirs:
             self.end_deletion(deletion)
         return sum(len(deletion.paths) for deletion in deletions)
 
-    def _logs_in(self, dir: LogDir) -> list[Log]:
-        """The logs in a directory, and the copies: once they are swapped, the checkpoint files know them."""
-        futures = (future.log for future in self.futures.logs.values())
-        return [log for log in (*self.logs.values(), *futures) if log.dir is dir]
+    def checkpoints_in_turns(self, of: LogDir | None = None) -> Generator[None, None, list[Checkpoint]]:
+        """What the checkpoint files of every directory (or one) should hold now, to write (off the loop) and to end."""
+        return (yield from self._gathered(self.online if of is None else [of]))
 
     def checkpoints_due(self, of: LogDir | None = None) -> list[Checkpoint]:
-        """What the checkpoint files of every directory (or one) should hold now, to write (off the loop) and to end."""
-        due = []
-        for dir in self.online if of is None else [of]:
-            logs = self._logs_in(dir)
-            due.append(Checkpoint(self._offset_files, dir, offsets_of(dir, logs), logs))
-        return due
+        """The same, gathered here and now."""
+        return at_once(self.checkpoints_in_turns(of))
+
+    def recovery_points_in_turns(self, dir: LogDir) -> Generator[None, None, Checkpoint]:
+        """What the recovery point checkpoint of one directory should hold now, in the same form."""
+        (checkpoint,) = yield from self._gathered([dir], names.RECOVERY_POINTS)
+        return checkpoint
+
+    def _gathered(self, dirs: Sequence[LogDir], *files: str) -> Generator[None, None, list[Checkpoint]]:
+        found = []
+        for dir in dirs:
+            checkpoint = Checkpoint(self._offset_files, dir, *files)
+            found.append(checkpoint)
+            # And the copies: once they are swapped, the checkpoint files know them.
+            futures = (future.log for future in self.futures.logs.values())
+            yield from checkpoint.gather([*self.logs.values(), *futures])
+        return found
 
     def end_checkpoint(self, checkpoint: Checkpoint) -> None:
         """The checkpoint was written; a directory in which it could not be is offline."""
@@ -451,8 +466,7 @@ class LogDirs:
 
     def _write_recovery_points(self, dir: LogDir) -> None:
         """Of one directory, at once: a log in it was cut below what the file says. OSError when it cannot."""
-        logs = self._logs_in(dir)
-        checkpoint = Checkpoint(self._offset_files, dir, offsets_of(dir, logs, names.RECOVERY_POINTS), logs)
+        checkpoint = at_once(self.recovery_points_in_turns(dir))
         checkpoint.run()
         checkpoint.settle()
         if checkpoint.error is not None:

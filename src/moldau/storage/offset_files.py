@@ -1,12 +1,13 @@
 """The offset checkpoint files of a broker's log directories, written here or on a worker thread, never out of order.
 
-A ``Checkpoint`` is what one directory's files are to hold, taken on the loop in one go; ``run`` writes it anywhere;
-then ``LogDirs.end_checkpoint`` takes note. Decides nothing about offsets. What the files look like: ``checkpoints.py``.
+A ``Checkpoint`` is what one directory's files are to hold, gathered on the loop, of each log at one moment; ``run``
+writes it anywhere; then ``LogDirs.end_checkpoint`` takes note. Decides nothing about offsets. What the files look like:
+``checkpoints.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from moldau.storage.log import Log
 
 Offsets = Mapping[TopicPartition, int]
+Gathered = dict[str, dict[TopicPartition, int]]
+"""Offsets by checkpoint file."""
+GATHERED_AT_ONCE = 500
+"""Logs of which the offsets are taken in one step of the loop."""
 OFFSET_FILES = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
 
 
@@ -41,7 +46,7 @@ class OffsetFiles:
         self._written[path] = data
 
     def next_turn(self) -> int:
-        """The turn of offsets that are taken now; whoever takes them holds the logs alone."""
+        """The turn of offsets that are gathered from now on: what is gathered later is at least as new."""
         self._turns += 1
         return self._turns
 
@@ -72,12 +77,8 @@ class OffsetFiles:
             self._disk.write_atomic(path, data)
 
 
-def offsets_of(dir: LogDir, logs: Iterable[Log], *files: str) -> dict[str, dict[TopicPartition, int]]:
-    """What the checkpoint ``files`` of a directory (default: all) are to hold for ``logs``, and for those in it that
-    are not in use: what was recorded of them decides, when they are loaded again, whether they are whole."""
-    found: dict[str, dict[TopicPartition, int]] = {}
-    for name in files or OFFSET_FILES:
-        found[name] = dict(dir.unused.get(name, {}))
+def note_offsets(found: Gathered, logs: Iterable[Log]) -> None:
+    """Have ``found`` hold what its checkpoint files are to hold of ``logs``."""
     some = list(logs)
     for name, offsets in found.items():
         if name == RECOVERY_POINTS:
@@ -88,28 +89,40 @@ def offsets_of(dir: LogDir, logs: Iterable[Log], *files: str) -> dict[str, dict[
             offsets.update((log.partition, log.high_watermark) for log in some)
         else:
             offsets.update((log.partition, log.cleaned_to) for log in some if log.cleaned_to >= 0)
-    return found
 
 
 class Checkpoint:
-    """One directory's offsets at one moment, by file name, in a form that a worker thread can write; an error is kept.
+    """One directory's offsets by file name (default: of all checkpoint files), in a form that a worker thread can
+    write; an error is kept.
 
-    ``logs`` are those of the recovery points, beside which ``Log.restart_point`` is kept.
+    They hold what is recorded of the logs that are not in use, which decides, when those are loaded again, whether they
+    are whole; ``gather`` adds the ``logs``, beside which ``Log.restart_point`` is kept.
     """
 
     __slots__ = ("dir", "error", "logs", "offsets", "turn", "_files", "_restarted")
 
-    def __init__(self, files: OffsetFiles, dir: LogDir, offsets: Mapping[str, Offsets], logs: list[Log]) -> None:
+    def __init__(self, files: OffsetFiles, dir: LogDir, *names: str) -> None:
         self.dir = dir
-        self.offsets = offsets
-        self.logs = logs
-        self.turn = files.next_turn()
+        self.offsets: Gathered = {name: dict(dir.unused.get(name, {})) for name in names or OFFSET_FILES}
+        self.logs: list[Log] = []
+        self.turn = files.next_turn()  # before the first log: one that is cut meanwhile is in what is gathered later
         self.error: OSError | None = None
         self._files = files
-        for log in logs:  # from now on the file may hold as much: a log cut below it must say so before it goes on
-            log.restart_point = max(log.restart_point, log.recovery_point)
-        self._restarted = [(log, log.truncations) for log in logs if log.restarted]
-        dir.starts.under_way += LOG_STARTS in offsets
+        self._restarted: list[tuple[Log, int]] = []
+        dir.starts.under_way += 1
+
+    def gather(self, logs: Sequence[Log], step: int = GATHERED_AT_ONCE) -> Generator[None, None, None]:
+        """Take the offsets of those of these logs that are in the directory, with a pause after every ``step``."""
+        for begin in range(0, len(logs), step):
+            if begin:
+                yield
+            some = [log for log in logs[begin : begin + step] if log.dir is self.dir]
+            note_offsets(self.offsets, some)
+            for log in some:  # from now on the file may hold as much: one cut below it must say so before it goes on
+                log.restart_point = max(log.restart_point, log.recovery_point)
+                if log.restarted:
+                    self._restarted.append((log, log.truncations))
+            self.logs += some
 
     def run(self) -> None:
         """Write what changed."""
@@ -125,8 +138,9 @@ class Checkpoint:
             points = self.offsets[RECOVERY_POINTS]
             for log in self.logs:
                 log.restart_point = points[log.partition]
+        self.dir.starts.under_way -= 1
         starts = self.offsets.get(LOG_STARTS)
-        if starts is not None:
-            self.dir.starts.under_way -= 1
-            if self.error is None and self._files.is_newest(f"{self.dir.path}/{LOG_STARTS}", self.turn):
-                self.dir.starts.written(starts, self._restarted)
+        if starts is None or self.error is not None:
+            return
+        if self._files.is_newest(f"{self.dir.path}/{LOG_STARTS}", self.turn):
+            self.dir.starts.written(starts, self._restarted)

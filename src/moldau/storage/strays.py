@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from moldau.storage import names
 from moldau.storage.errors import DirOffline, LogError
-from moldau.storage.offset_files import offsets_of
+from moldau.storage.offset_files import OFFSET_FILES, note_offsets
 from moldau.terms import TopicPartition
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ def put_out_of_use(dirs: LogDirs, partition: TopicPartition) -> None:
     """Use the log no more and leave its folder as it is; the checkpoints keep what they have of it."""
     dirs.futures.forget(partition)
     log = dirs.logs.pop(partition)
-    for name, offsets in offsets_of(log.dir, (log,)).items():
-        log.dir.unused.setdefault(name, {}).update(offsets)
+    note_offsets({name: log.dir.unused.setdefault(name, {}) for name in OFFSET_FILES}, (log,))
     dirs.unusable[partition] = log.folder.path
     for segment in log.segments:
         segment.drop()

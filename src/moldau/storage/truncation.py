@@ -56,6 +56,7 @@ def truncate(log: Log, offset: int) -> None:
         log.dir.producers_cut(log)
     else:
         log.known_producers.end_offset = offset  # nobody was known, and nobody is
+    _check_recovery_point(log)
 
 
 def restart_at(log: Log, offset: int, start: int) -> None:
@@ -82,6 +83,14 @@ def restart_at(log: Log, offset: int, start: int) -> None:
     log.flush_wanted = log.held_from = 0
     log.cleaned_to = -1
     log.known_producers = Producers(offset)
+    _check_recovery_point(log)
+
+
+def _check_recovery_point(log: Log) -> None:
+    """Have what the checkpoint says of the log written, if it is too much now."""
+    if log.awaits_checkpoint:
+        assert log.dir.on_checkpoint_wanted is not None
+        log.dir.on_checkpoint_wanted(log)
 
 
 def _mark(log: Log) -> None:

@@ -6,7 +6,9 @@ import pytest
 
 from moldau.storage import DirOffline, Log, LogDirs
 from moldau.storage.checkpoints import parse_offsets
-from moldau.storage.names import RECOVERY_POINTS
+from moldau.storage.names import RECOVERY_POINTS, RESTARTED
+from moldau.storage.offset_files import GATHERED_AT_ONCE
+from moldau.terms import TopicPartition
 from tests.rooms.storage.faulty_disk import FaultyDisk
 from tests.rooms.storage.test_log import SMALL, TOPIC_ID, P, batch
 
@@ -89,3 +91,49 @@ def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline() -> No
     assert dirs.dirs[0].offline is not None
     with pytest.raises(DirOffline):
         log.append_leader(batch(1), 1, 0)
+
+
+def test_offsets_of_many_logs_are_gathered_in_turns() -> None:
+    _, dirs, _ = written(1)
+    for number in range(1, 2 * GATHERED_AT_ONCE + 1):
+        dirs.create(TopicPartition("many", number), TOPIC_ID, SMALL)
+    work = dirs.checkpoints_in_turns()
+    for _ in range(2):
+        next(work)  # a pause after each part but the last
+    with pytest.raises(StopIteration) as end:
+        next(work)
+    (checkpoint,) = end.value.value
+    assert len(checkpoint.offsets[RECOVERY_POINTS]) == 2 * GATHERED_AT_ONCE + 1
+
+
+def test_a_log_cut_while_a_checkpoint_is_gathered_has_the_last_word() -> None:
+    disk, dirs, log = written(6)
+    for number in range(1, GATHERED_AT_ONCE + 1):
+        dirs.create(TopicPartition("many", number), TOPIC_ID, SMALL)
+    work = dirs.checkpoints_in_turns()
+    next(work)
+    assert log.truncate_to(log.log_end_offset // 2)
+    end = log.log_end_offset
+    log.append_leader(batch(1), 2, 0)
+    assert on_file(disk) == end
+    with pytest.raises(StopIteration) as over:
+        next(work)
+    (late,) = over.value.value
+    late.run()
+    dirs.end_checkpoint(late)
+    assert on_file(disk) == end, "what was gathered first is not written over it"
+
+
+def test_a_log_made_anew_while_recovery_points_are_written_is_not_taken_for_the_old_one() -> None:
+    disk, dirs, _ = written(6)
+    (dir,) = dirs.dirs
+    work = dirs.recovery_points_in_turns(dir)
+    with pytest.raises(StopIteration) as over:
+        next(work)
+    checkpoint = over.value.value
+    dirs.delete(P, 0)
+    dirs.create(P, bytes(16), SMALL)
+    checkpoint.run()
+    dirs.end_checkpoint(checkpoint)
+    assert on_file(disk) == 6
+    assert disk.exists(f"/d/{P}/{RESTARTED}"), "what the file says is outdated"
