@@ -22,8 +22,8 @@ class Flush:
     """Everything below ``up_to`` is durable once ``run`` is through and ``error`` is None."""
 
     __slots__ = (
-        "_dirs", "_files", "_folder", "_open_files", "_paths", "_segments", "_small", "_version", "done", "error",
-        "indexes", "saves", "truncations", "up_to",
+        "_dirs", "_files", "_folder", "_open_files", "_paths", "_small", "_version", "done", "error",
+        "indexes", "saves", "segments", "truncations", "up_to",
     )  # fmt: skip
 
     def __init__(
@@ -43,7 +43,7 @@ class Flush:
         self.done = False
         self.error: OSError | None = None
         self._open_files = folder.dir.files
-        self._segments = segments
+        self.segments = segments
         self.indexes = [(segment, segment.entries) for segment in indexes]
         """Segments whose index files are synced too, and how many entries were in them."""
         self._paths = [segment.path(kind) for segment in indexes for kind in (INDEX, TIME_INDEX)]
@@ -78,11 +78,11 @@ class Flush:
 
     def release(self) -> None:
         """The run is over (or will not happen): the files may be closed again."""
-        for segment, file in zip(self._segments, self._files, strict=True):
+        for segment, file in zip(self.segments, self._files, strict=True):
             segment.pinned -= 1
             if not segment.pinned and segment.file is not file:
                 file.close()  # the segment was dropped meanwhile: truncated, deleted, retained away
-        self._segments = ()
+        self.segments = ()
         self._files = []
         self._open_files.trim()
         if self.error is None and self.done:

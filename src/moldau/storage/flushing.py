@@ -56,6 +56,7 @@ def begin(log: Log, up_to: int | None, *, whole: bool) -> Flush | None:
 
 def end(log: Log, flush: Flush) -> None:
     """See ``Log.end_flush``."""
+    segments = flush.segments
     flush.release()
     log.saving -= flush.saves
     assert flush.done or flush.error is not None, "a flush is ended before it was run"
@@ -69,3 +70,5 @@ def end(log: Log, flush: Flush) -> None:
         log.held_from = max(log.held_from, flush.up_to)
         for segment, entries in flush.indexes:
             segment.index_synced = entries
+        for segment in segments:
+            segment.cut = False  # the roll need not sync it

@@ -62,6 +62,8 @@ class LogDirs:
         self.left_alone: set[TopicPartition] = set()
         """Those among them that could be loaded, and of whose topics the metadata knows none (``strays.py``)."""
         self.damaged = Damaged()
+        self.held_by_dir = dict.fromkeys((dir.path for dir in self.dirs), 0)
+        """How many logs each directory holds, if that is as many as there are; else they are to be counted."""
         self.producer_expiration_ms = 86_400_000
         """producer.id.expiration.ms."""
         self.previous_broker_epoch = -1
@@ -199,16 +201,22 @@ class LogDirs:
             raise DirOffline(self.offline[0].path, self.offline[0].offline)
         if not self.online:
             raise DirOffline(self.dirs[0].path, self.dirs[0].offline)
-        counts = dict.fromkeys(map(id, self.online), 0)
-        if len(counts) > 1:
-            for log in self.logs.values():
-                if id(log.dir) in counts:
-                    counts[id(log.dir)] += 1
-        wanted = self.preferred.pop(partition, "")
-        dir = min(self.online, key=lambda dir: (dir.path != wanted, counts[id(dir)]))
+        held, wanted = self._held(), self.preferred.pop(partition, "")
+        dir = min(self.online, key=lambda dir: (dir.path != wanted, held[dir.path]))
         log = Log.create(dir, partition, topic_id, config, now_ms)
         self.logs[partition] = log
+        held[dir.path] += 1
         return log
+
+    def _held(self) -> dict[str, int]:
+        """How many logs each directory holds. Counted anew only after logs went or moved: ten thousand are created one
+        after the other, and each would look at all that are there."""
+        held = self.held_by_dir
+        if sum(held.values()) != len(self.logs):
+            held = self.held_by_dir = dict.fromkeys((dir.path for dir in self.dirs), 0)
+            for log in self.logs.values():
+                held[log.dir.path] += 1
+        return held
 
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
         """Take a log away: its folder gets another name now and goes after file.delete.delay.ms."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from moldau.storage import LogDirs
+from moldau.storage import Log, LogDirs
 from moldau.terms import TopicPartition
 from tests.rooms.storage.faulty_disk import FaultyDisk
 from tests.rooms.storage.test_log import SMALL, TOPIC_ID, batch, offsets
@@ -149,3 +150,43 @@ def test_many_folders_go_in_pieces_so_that_who_stops_need_not_wait_for_all() -> 
     assert not again.logs
     assert again.deletion_pass(0) == 150, "what was left is found by its name"
     assert not [name for name in disk.list_dir("/d") if name.startswith("t-")]
+
+
+class Looked(dict[TopicPartition, Log]):
+    """Counts how often all logs are looked at."""
+
+    times = 0
+
+    def values(self) -> Any:
+        self.times += 1
+        return super().values()
+
+
+def test_many_new_logs_are_shared_out_without_a_look_at_all_of_them_for_each() -> None:
+    dirs = LogDirs(FaultyDisk(), ["/a", "/b", "/c"])
+    dirs.load(lambda _: SMALL)
+    looked = dirs.logs = Looked()
+    for number in range(3 * MANY):
+        dirs.create(TopicPartition("t", number), TOPIC_ID, SMALL)
+    assert looked.times <= 1
+    assert Counter(log.dir.path for log in looked.values()) == {"/a": MANY, "/b": MANY, "/c": MANY}
+
+    for partition in [one.partition for one in looked.values() if one.dir.path == "/b"]:
+        dirs.delete(partition, 0)
+    for number in range(MANY):
+        assert dirs.create(TopicPartition("u", number), TOPIC_ID, SMALL).dir.path == "/b", "it holds the fewest"
+
+
+def test_a_roll_after_a_cut_that_was_flushed_waits_for_no_sync() -> None:
+    disk = CountingDisk()
+    dirs = many(disk)
+    log = dirs.logs[TopicPartition("t", 0)]
+    for _ in range(3):
+        log.append_leader(batch(1), 1, 0)
+    log.flush()
+    log.truncate_to(2)
+    log.append_leader(batch(1), 1, 0)
+    log.flush()
+    disk.counts.clear()
+    log.roll()
+    assert disk.counts["sync"] == 0
