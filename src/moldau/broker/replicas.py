@@ -18,6 +18,7 @@ from moldau.broker.awaited_flushes import AwaitedFlushes
 from moldau.broker.examinations import Examinations
 from moldau.broker.fetchers import Fetchers
 from moldau.broker.isr_requests import IsrRequests
+from moldau.broker.loop import Pace
 from moldau.broker.lost import append_failed
 from moldau.broker.placements import Placements
 from moldau.broker.producer_ids import ProducerIds
@@ -50,13 +51,14 @@ log = logging.getLogger("moldau.replicas")
 SWEPT_AT_ONCE = 250
 """Replicas a sweep looks at before it lets the loop turn."""
 OPENED_AT_ONCE = 4
-"""Replicas opened in one step: each touches the disk, which takes as long as telling many others."""
+"""Replicas opened in one step: each touches the disk, which takes as long as telling many others. Fewer where the disk
+is slow: a step ends when it has taken long."""
 LOADED = 5
 """How many times quicker that is where the log is loaded already, as at the start."""
 STRAYS_AT_ONCE = 5
 """How many times more logs of a start are compared with the image in one step than replicas are told."""
 REMOVED_AT_ONCE = 50
-"""Replicas removed in one step: each is renamed on the disk, and one sync is for all of them."""
+"""Replicas removed in one step, or fewer where the disk is slow: each is renamed, and one sync is for all of them."""
 
 
 class Replicas:
@@ -174,18 +176,17 @@ class Replicas:
         if not first:
             changes = self.undecided.without_kept(changes)
             yield from self._remove_in_turns(changes)
-        step, spent = self.around.world.step, 0
-        much = max(step // OPENED_AT_ONCE, 1)
+        pace = Pace(self.around.world.step, self._clock)
+        much = max(pace.step // OPENED_AT_ONCE, 1)
         for change in changes:
             if self._stopped:
                 return
             if change.after is not None and self.me in change.after.replicas:
-                spent += 1 if change.key in self.by_key else 1 + much // LOADED if first else much
+                spent = 1 if change.key in self.by_key else 1 + much // LOADED if first else much
                 # At the start every partition looks new, and its log may be in a directory that is offline.
                 is_new = not first and (change.before is None or self.me not in change.before.replicas)
                 self._assign(change.topic, change.after, is_new)
-                if spent >= step:
-                    spent = 0
+                if pace.spent(spent):
                     yield
         if delta.brokers:
             yield from self._brokers_changed(set(delta.brokers))
@@ -286,25 +287,21 @@ class Replicas:
 
     def _remove_in_turns(self, changes: Sequence[PartitionDelta]) -> Iterator[None]:
         """Give up the replicas that are no longer to be here."""
-        step, spent = self.around.world.step, 0
-        much = max(step // REMOVED_AT_ONCE, 1)
-        gone: list[TopicPartition] = []
+        pace = Pace(self.around.world.step, self._clock)
+        much = max(pace.step // REMOVED_AT_ONCE, 1)
         for change in changes:
             if change.after is None or self.me not in change.after.replicas:
-                spent += much if change.key in self.by_key else 1
+                spent = much if change.key in self.by_key else 1
                 removed = self._remove(change.key, deleted=change.after is None)
                 if removed is not None:
-                    gone.append(removed)
-                if spent >= step:
-                    self._delete(gone)
-                    gone, spent = [], 0
+                    self._delete(removed)
+                if pace.spent(spent):
                     yield
                     if self._stopped:
                         return
-        self._delete(gone)
 
     def _remove(self, key: Key, *, deleted: bool) -> TopicPartition | None:
-        """The partition whose log the caller deletes in this very turn; None if no replica was here."""
+        """The partition whose log the caller deletes at once; None if no replica was here."""
         self.unreachable.pop(key, None)
         self.placements.forget(key)
         replica = self.by_key.pop(key, None)
@@ -319,9 +316,9 @@ class Replicas:
         replica.changed()
         return partition
 
-    def _delete(self, partitions: Sequence[TopicPartition]) -> None:
+    def _delete(self, partition: TopicPartition) -> None:
         try:
-            self.logs.delete_all(partitions, self._clock.wall_ms(), strays=self.undecided)
+            self.logs.delete_all((partition,), self._clock.wall_ms(), strays=self.undecided)
         except LogError as error:
             self.failed(error)
 

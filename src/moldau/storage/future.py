@@ -120,7 +120,7 @@ class Futures:
         log.dir.sync_names()  # before the other name: a power cut must not leave two logs under one
         del self.logs[partition]
         self._dirs.logs[partition] = into
-        self._dirs.held_by_dir = dict.fromkeys(self._dirs.held_by_dir, 0)  # counted anew
+        self._dirs.held.moved()
         self._take_place(future)
         return into
 

@@ -21,6 +21,7 @@ from moldau.storage.errors import BrokenFile, DirOffline, LogError, UnusableFile
 from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir, NameSync, OpenFiles
 from moldau.storage.future import Futures
+from moldau.storage.held import Held
 from moldau.storage.loading import ConfigOf, DirLoad
 from moldau.storage.log import Log
 from moldau.storage.offset_files import GATHERED_AT_ONCE, Checkpoint, OffsetFiles
@@ -62,8 +63,7 @@ class LogDirs:
         self.left_alone: set[TopicPartition] = set()
         """Those among them that could be loaded, and of whose topics the metadata knows none (``strays.py``)."""
         self.damaged = Damaged()
-        self.held_by_dir = dict.fromkeys((dir.path for dir in self.dirs), 0)
-        """How many logs each directory holds, if that is as many as there are; else they are to be counted."""
+        self.held = Held(self.dirs)
         self.producer_expiration_ms = 86_400_000
         """producer.id.expiration.ms."""
         self.previous_broker_epoch = -1
@@ -201,22 +201,11 @@ class LogDirs:
             raise DirOffline(self.offline[0].path, self.offline[0].offline)
         if not self.online:
             raise DirOffline(self.dirs[0].path, self.dirs[0].offline)
-        held, wanted = self._held(), self.preferred.pop(partition, "")
-        dir = min(self.online, key=lambda dir: (dir.path != wanted, held[dir.path]))
+        dir = self.held.place(self.online, self.logs, self.preferred.pop(partition, ""))
         log = Log.create(dir, partition, topic_id, config, now_ms)
         self.logs[partition] = log
-        held[dir.path] += 1
+        self.held.created(dir)
         return log
-
-    def _held(self) -> dict[str, int]:
-        """How many logs each directory holds. Counted anew only after logs went or moved: ten thousand are created one
-        after the other, and each would look at all that are there."""
-        held = self.held_by_dir
-        if sum(held.values()) != len(self.logs):
-            held = self.held_by_dir = dict.fromkeys((dir.path for dir in self.dirs), 0)
-            for log in self.logs.values():
-                held[log.dir.path] += 1
-        return held
 
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
         """Take a log away: its folder gets another name now and goes after file.delete.delay.ms."""
@@ -316,8 +305,7 @@ class LogDirs:
     def end_flush(self, log: Log, flush: Flush) -> UnusableFile | None:
         """The flush has run; DirOffline when it failed, or why this log alone cannot be flushed.
 
-        Of a log that was deleted meanwhile, folder and all, nothing needs to be durable, and what was missing there
-        says nothing about the directory.
+        Of a log deleted meanwhile nothing needs to be durable, and what is missing says nothing of its directory.
         """
         try:
             self.end_flush_of(log, flush)
@@ -447,17 +435,13 @@ class LogDirs:
 
     def recovery_points_in_turns(self, dir: LogDir) -> Generator[None, None, Checkpoint]:
         """What the recovery point checkpoint of one directory should hold now, in the same form."""
-        (checkpoint,) = yield from self._gathered([dir], names.RECOVERY_POINTS)
-        return checkpoint
+        return (yield from self._gathered([dir], names.RECOVERY_POINTS))[0]
 
     def _gathered(self, dirs: Sequence[LogDir], *files: str) -> Generator[None, None, list[Checkpoint]]:
-        found = []
-        for dir in dirs:
-            checkpoint = Checkpoint(self._offset_files, dir, *files)
-            found.append(checkpoint)
+        found = [Checkpoint(self._offset_files, dir, *files) for dir in dirs]
+        for checkpoint in found:
             # And the copies: once they are swapped, the checkpoint files know them.
-            futures = (future.log for future in self.futures.logs.values())
-            yield from checkpoint.gather([*self.logs.values(), *futures])
+            yield from checkpoint.gather([*self.logs.values(), *(one.log for one in self.futures.logs.values())])
         return found
 
     def end_checkpoint(self, checkpoint: Checkpoint) -> None:
