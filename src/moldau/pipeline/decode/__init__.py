@@ -1,0 +1,45 @@
+"""How the values of records become columns: JSON, Avro, Protobuf, text and raw bytes, with or without a registry.
+
+On the driver ``plan_decode`` asks the registry once and gives a ``Decoding``: the columns, and what executors need.
+There ``Decoding.open`` makes a ``Decoder``, which turns the values of a batch into rows and says of each value that it
+could not read why. Read next: plan.py.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+
+class DecodeError(Exception):
+    """A schema that cannot be had or cannot be used: the whole pipeline cannot decode, and the message says why."""
+
+
+class Decoded(NamedTuple):
+    """What became of a batch's values, in their order; all three have its length.
+
+    ``rows`` is null where a value could not be read, ``errors`` (string) says why there and is null elsewhere.
+    ``schema_ids`` (int32) is the registry's id in front of each value, null where there is none. A record without a
+    value (null) is a row of nulls without an error: a tombstone.
+    """
+
+    rows: pa.StructArray
+    errors: pa.StringArray
+    schema_ids: pa.Int32Array
+
+
+class Decoder(Protocol):
+    """Lives in one worker process for one task or longer; keeps the writers' schemas that it has asked for."""
+
+    def decode(self, values: pa.BinaryArray) -> Decoded: ...
+
+
+class Decoding(Protocol):
+    """How to decode, pickled into tasks."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns; their types are Spark's (timestamps are microseconds in UTC)."""
+
+    def open(self) -> Decoder: ...

@@ -1,0 +1,168 @@
+"""What a pipeline is: values that a file, or a program, fills in. Nothing here reads, asks or runs anything.
+
+Stages in their order: ``Source`` -> ``Decode`` -> ``Check``s -> ``Step``s of a transformation -> ``Sink``s. Each stage
+that can meet a record which it cannot take has an ``OnError``. Read next: reading.py (from a file), batches.py (run).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class OnError(Enum):
+    """What becomes of a record that a stage cannot take, and of the batch that it is in."""
+
+    PAUSE = "pause"
+    """Nothing of the batch is written; it is tried again until the record can be taken or the policy is changed."""
+    FAIL = "fail"
+    """Nothing of the batch is written, and the pipeline ends."""
+    SKIP = "skip"
+    """The record is left out and counted."""
+    DLQ = "dlq"
+    """The record is written to the dead letters, with its raw bytes, its place and the reason."""
+
+
+class Format(Enum):
+    """How the value of a record is encoded."""
+
+    JSON = "json"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    TEXT = "text"
+    RAW = "raw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Topics, and where a pipeline without a checkpoint begins in them.
+
+    ``topics`` or ``pattern`` (a Java pattern, unanchored, as in ``subscribePattern``). ``start`` is what the Spark
+    source's ``startingOffsets`` takes. ``max_records`` and ``max_bytes`` bound a batch. ``options`` are further options
+    of the source.
+    """
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    start: str = "earliest"
+    on_loss: str = "fail"
+    max_records: int | None = None
+    max_bytes: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decode:
+    """How values become columns.
+
+    ``fields`` maps names to types ("long", "array<string>", "struct<a: int, b: date>"): needed for JSON without a
+    registry. ``registry`` is the URL of a schema registry (Confluent's REST interface and 5-byte prefix); ``subject``
+    (default TOPIC-value) and ``version`` (default: the latest) say which schema gives the columns. ``schema_file`` is
+    an .avsc, a .proto or a .desc file for records without a registry; ``message`` the full name of the Protobuf
+    message, where the file has several.
+    """
+
+    format: Format = Format.JSON
+    fields: Mapping[str, str] | None = None
+    registry: str | None = None
+    subject: str | None = None
+    version: int | None = None
+    schema_file: str | None = None
+    message: str | None = None
+    on_error: OnError = OnError.PAUSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A condition in SQL that a decoded record must meet; one for which it is false or NULL does not."""
+
+    name: str
+    rule: str
+    on_error: OnError = OnError.PAUSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step of the transformation: SQL over the view ``records``, or a function of a DataFrame (``module:name``)."""
+
+    sql: str | None = None
+    python: str | None = None
+    function: Callable[[DataFrame], DataFrame] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSink:
+    """A table that takes each batch once. ``keys`` makes it the latest row of each key (Delta only)."""
+
+    table: str
+    format: str = "delta"
+    partition_by: tuple[str, ...] = ()
+    evolve: bool = False
+    keys: tuple[str, ...] = ()
+    order_by: tuple[str, ...] = ()
+    delete_when: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSink:
+    """A topic; ``key`` and ``value`` are SQL over the rows. Records are marked, so that readers can leave out doubles."""
+
+    topic: str
+    key: str | None = None
+    value: str = "to_json(struct(*))"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.topic
+
+
+Sink = TableSink | TopicSink
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetters:
+    """Where records go whose stage says ``dlq``: a Delta table, a topic, or both."""
+
+    table: str | None = None
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """Counts rows whose ``column`` is more than ``after`` (an interval in SQL) behind the newest seen before."""
+
+    column: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """A pipeline: what is read, what is done to it, where it goes.
+
+    ``folder`` keeps the checkpoint and the books; ``cluster`` is a bootstrap list; ``every`` is how often a batch
+    begins (a duration like ``10s``); ``publish_group`` shows positions as a consumer group's commits.
+    """
+
+    name: str
+    folder: str
+    cluster: str | None
+    source: Source
+    decode: Decode
+    checks: tuple[Check, ...] = ()
+    steps: tuple[Step, ...] = ()
+    sinks: tuple[Sink, ...] = ()
+    dead_letters: DeadLetters = DeadLetters()
+    late: Late | None = None
+    every: str = "10s"
+    publish_group: str | None = None
