@@ -115,11 +115,14 @@ class TableSink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSink:
-    """A topic; ``key`` and ``value`` are SQL over the rows. Records are marked, so that readers can leave out doubles."""
+    """A topic; ``key`` and ``value`` are SQL over the rows. Records are marked, so that readers can leave out doubles.
+
+    Without ``value`` it is the row as JSON, without the columns that begin with an underscore.
+    """
 
     topic: str
     key: str | None = None
-    value: str = "to_json(struct(*))"
+    value: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -1,0 +1,163 @@
+"""What is done with one batch of a pipeline: judged, then dead letters, sinks and books, each of which takes it once.
+
+A crash between any two is mended by running the batch again: what has it already says so. A record whose stage says
+``pause`` or ``fail`` ends the batch before anything of it is written. Read next: running.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.pipeline import books, stages
+from moldau.pipeline import columns as names
+from moldau.pipeline.books import Books, Count, Drift, Line, Totals
+from moldau.pipeline.reading import seconds
+from moldau.pipeline.sinks import KEPT, Dead, Target, open_sink
+from moldau.pipeline.spec import Late, OnError, Pipeline
+from moldau.spark.tables import BatchKey, key_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from moldau.pipeline.decode import Decoding
+
+_DRIFTS_MOST = 20
+
+
+class Refused(Exception):
+    """A batch with a record that its stage cannot take, by a policy that writes nothing of it."""
+
+    def __init__(self, count: Count) -> None:
+        super().__init__(
+            f"{count.first}: stage {count.stage!r} cannot take this record: {count.reason}. "
+            f"{count.records} such in this batch, of which nothing was written."
+        )
+        self.count = count
+
+    @property
+    def pauses(self) -> bool:
+        return self.count.outcome == OnError.PAUSE.value
+
+
+class Batches:
+    """``foreachBatch`` of a pipeline. ``refused`` is why the last batch was not written, None when it was."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        decoding: Decoding,
+        kept: Books,
+        cluster: str,
+        *,
+        checkpoint: str,
+        modules: Path | None = None,
+        heard: Callable[[Line], None] = lambda line: None,
+    ) -> None:
+        self._pipeline, self._decoding, self._books, self._heard = pipeline, decoding, kept, heard
+        self._checkpoint, self._modules = checkpoint, modules
+        last = kept.last()
+        known = set() if last is None else set(last.totals.sinks)
+        self._sinks: Sequence[Target] = [
+            open_sink(sink, pipeline.name, cluster, begins_late=last is not None and sink.name not in known)
+            for sink in pipeline.sinks
+        ]
+        letters = pipeline.dead_letters
+        self._dead = None
+        if letters.table is not None or letters.topic is not None:
+            self._dead = Dead(letters, pipeline.name, cluster, begins_late=last is not None)
+        self.refused: Refused | None = None
+
+    def __call__(self, records: DataFrame, batch_id: int) -> None:
+        self.take(records, key_of(records, batch_id, checkpoint=self._checkpoint), str(batch_id))
+
+    def take(self, records: DataFrame, key: BatchKey, batch: str, kind: str = "batch") -> Line:
+        """Write a batch, and its line in the books. Refused when a policy forbids it."""
+        self.refused, began = None, time.time()
+        pipeline = self._pipeline
+        rows = stages.judged(records, self._decoding, pipeline.decode.on_error, pipeline.checks).persist()
+        try:
+            counts = self._counts(rows)
+            drift = self._drift(rows)
+            late, newest_ms = self._late(rows, pipeline.late)
+            out = self._transformed(rows).persist()
+            try:
+                rows_out = out.count()
+                dead = self._bury(rows, counts, key, batch)
+                sinks = {sink.name: sink.write(out, key, rows_out) for sink in self._sinks}
+            finally:
+                out.unpersist()
+        finally:
+            rows.unpersist()
+        line = Line(
+            sequence=-1, kind=kind, batch=key.batch_id, query=key.query_id, at_ms=round(began * 1000),
+            took_ms=round((time.time() - began) * 1000), start=key.start, end=key.end, counts=counts, drift=drift,
+            rows_out=rows_out, late=late, sinks=sinks, dead=dead, totals=Totals(),
+        )  # fmt: skip
+        books.check(line, [sink.name for sink in self._sinks if sink.exact])
+        line = self._books.add(line, newest_ms)
+        self._heard(line)
+        return line
+
+    def _counts(self, rows: DataFrame) -> list[Count]:
+        """How many records of each topic had which outcome at which stage; Refused when one may not be left out."""
+        from pyspark.sql import functions as fn
+
+        place = fn.struct(names.PARTITION, names.OFFSET, names.REASON)
+        grouped = rows.groupBy(names.TOPIC, names.OUTCOME, names.STAGE)
+        found = [
+            Count(row[0], row[1], row[2], row["n"], f"{row[0]}-{row['first'][0]}@{row['first'][1]}", row["first"][2])
+            for row in grouped.agg(fn.count("*").alias("n"), fn.min(place).alias("first")).collect()
+        ]
+        found.sort(key=lambda one: (one.topic, one.outcome, one.stage or ""))
+        for policy in (OnError.FAIL, OnError.PAUSE):
+            for count in found:
+                if count.outcome == policy.value:
+                    self.refused = Refused(count)
+                    raise self.refused
+        return found
+
+    def _drift(self, rows: DataFrame) -> list[Drift]:
+        from pyspark.sql import functions as fn
+
+        place = fn.struct(names.TOPIC, names.PARTITION, names.OFFSET)
+        grouped = rows.where(fn.col(names.DRIFT).isNotNull()).groupBy(names.DRIFT, names.SCHEMA_ID)
+        found = grouped.agg(fn.count("*").alias("n"), fn.min(place).alias("first")).orderBy(fn.desc("n"))
+        return [
+            Drift(row[0], row[1], f"{row['first'][0]}-{row['first'][1]}@{row['first'][2]}", row["n"])
+            for row in found.limit(_DRIFTS_MOST).collect()
+        ]
+
+    def _late(self, rows: DataFrame, late: Late | None) -> tuple[int, int | None]:
+        """How many rows are later than allowed, by what was seen in earlier batches; and the newest event time."""
+        from pyspark.sql import functions as fn
+
+        if late is None:
+            return 0, None
+        last = self._books.last()
+        seen = None if last is None else last.totals.newest_ms
+        at = fn.unix_millis(fn.col(late.column).cast("timestamp"))
+        bound = None if seen is None else seen - round(seconds(late.after) * 1000)
+        is_late = fn.lit(False) if bound is None else fn.coalesce(at < fn.lit(bound), fn.lit(False))
+        ok = rows.where(fn.col(names.OUTCOME) == stages.OK)
+        row = ok.agg(fn.count_if(is_late).alias("late"), fn.max(at).alias("newest")).collect()[0]
+        return row["late"], row["newest"]
+
+    def _transformed(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as fn
+
+        inner = (names.VALUE, names.SCHEMA_ID, names.DRIFT, names.OUTCOME, names.STAGE, names.REASON)
+        ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*inner)
+        if self._pipeline.steps:
+            return stages.transformed(ok, self._pipeline.steps, self._modules)
+        return ok.drop(*(name for name in names.PLACES if name not in KEPT))
+
+    def _bury(self, rows: DataFrame, counts: Sequence[Count], key: BatchKey, batch: str) -> int:
+        from pyspark.sql import functions as fn
+
+        if self._dead is None:
+            return 0
+        count = sum(one.records for one in counts if one.outcome == OnError.DLQ.value)
+        return self._dead.write(rows.where(fn.col(names.OUTCOME) == OnError.DLQ.value), key, count, batch)

@@ -1,0 +1,219 @@
+"""The books of a pipeline: one line for each batch, which says what became of every record that was read.
+
+A line balances: read = ok + left out + dead, for each topic and stage. It carries the totals of all batches so far, so
+that the newest line alone tells a pipeline's state however many there are. Lines are files, written once and never
+changed: a batch that is run again finds its line, or makes the same. Read next: batches.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Protocol
+
+from moldau.pipeline.spec import OnError
+from moldau.pipeline.stages import OK
+
+FOLDER = "books"
+_PER_FOLDER = 1000
+
+
+class NotBalanced(AssertionError):
+    """A line whose sides differ: a fault of the pipeline itself, so nothing is committed."""
+
+
+class AnotherRun(RuntimeError):
+    """Two runs of one pipeline write its books."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Records of one topic that had one outcome at one stage; ``first`` is where the first of them lies."""
+
+    topic: str
+    outcome: str
+    stage: str | None
+    records: int
+    first: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Values whose schema differs from the columns, and where the first of them lies."""
+
+    what: str
+    schema_id: int | None
+    first: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wrote:
+    """What a sink took of a batch."""
+
+    rows: int
+    again: bool = False
+    """Whether an earlier run of the batch had written it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over all batches: by topic, then by ``ok``, ``skip:STAGE`` and ``dlq:STAGE``; and rows by sink."""
+
+    read: int = 0
+    late: int = 0
+    rows_out: int = 0
+    topics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    sinks: Mapping[str, int] = field(default_factory=dict)
+    newest_ms: int | None = None
+    """The newest event time seen, where the pipeline counts late rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What became of one batch. ``start`` and ``end`` are source offsets as in Spark's checkpoint."""
+
+    sequence: int
+    """Lines count from 0, over resets and replays too."""
+    kind: str
+    """``batch`` of the stream, or ``replay`` of dead letters."""
+    batch: int
+    query: str
+    at_ms: int
+    took_ms: int
+    start: Sequence[str] | None
+    end: Sequence[str] | None
+    counts: Sequence[Count]
+    drift: Sequence[Drift]
+    rows_out: int
+    """Rows that the transformation gave."""
+    late: int
+    sinks: Mapping[str, Wrote]
+    dead: int
+    """Rows that the dead letters took."""
+    totals: Totals
+
+    @property
+    def read(self) -> int:
+        return sum(one.records for one in self.counts)
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self), indent=1).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Line:
+        found = json.loads(text)
+        found["counts"] = [Count(**one) for one in found["counts"]]
+        found["drift"] = [Drift(**one) for one in found["drift"]]
+        found["sinks"] = {name: Wrote(**one) for name, one in found["sinks"].items()}
+        found["totals"] = Totals(**found["totals"])
+        return cls(**found)
+
+
+def key_of(count: Count) -> str:
+    """How totals call an outcome: ``ok``, ``skip:positive``, ``dlq:decode``."""
+    return OK if count.outcome == OK else f"{count.outcome}:{count.stage}"
+
+
+def added(before: Totals, line: Line, newest_ms: int | None) -> Totals:
+    """The totals after a line."""
+    topics = {topic: dict(found) for topic, found in before.topics.items()}
+    for count in line.counts:
+        of = topics.setdefault(count.topic, {})
+        of[key_of(count)] = of.get(key_of(count), 0) + count.records
+    sinks = dict(before.sinks)
+    for name, wrote in line.sinks.items():
+        sinks[name] = sinks.get(name, 0) + wrote.rows
+    times = [one for one in (before.newest_ms, newest_ms) if one is not None]
+    return Totals(
+        read=before.read + line.read,
+        late=before.late + line.late,
+        rows_out=before.rows_out + line.rows_out,
+        topics=topics,
+        sinks=sinks,
+        newest_ms=max(times, default=None),
+    )
+
+
+def check(line: Line, tables: Iterable[str]) -> None:
+    """NotBalanced unless every record has one of the outcomes that a batch may end with, the dead letters hold as many
+    as were meant for them, and each of ``tables`` (those that keep every row) took what the transformation gave."""
+    for count in line.counts:
+        if count.outcome not in (OK, OnError.SKIP.value, OnError.DLQ.value):
+            raise NotBalanced(f"batch {line.batch}: {count.records} records of {count.topic} are {count.outcome}")
+    dead = sum(one.records for one in line.counts if one.outcome == OnError.DLQ.value)
+    if dead != line.dead:
+        raise NotBalanced(f"batch {line.batch}: {dead} records are dead letters, {line.dead} were written")
+    for name in tables:
+        if line.sinks[name].rows != line.rows_out and not line.sinks[name].again:
+            raise NotBalanced(
+                f"batch {line.batch}: the transformation gave {line.rows_out} rows, {name} has {line.sinks[name].rows}"
+            )
+
+
+class Files(Protocol):
+    """Where the lines lie; ``tables.stores.Store`` has it."""
+
+    def read(self, name: str) -> bytes | None: ...
+
+    def names(self, folder: str, suffix: str = "") -> list[str]: ...
+
+    def put_if_absent(self, name: str, content: bytes) -> bool: ...
+
+
+class Books:
+    """The lines of one pipeline, in a folder of its own."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._last: Line | None = None
+
+    def line(self, sequence: int) -> Line | None:
+        """A line by its number, None where there is none."""
+        found = self._files.read(_name(sequence))
+        return None if found is None else Line.from_json(found)
+
+    def last(self) -> Line | None:
+        """The newest line, None in a new pipeline."""
+        if self._last is None:
+            found = sorted(self._files.names(FOLDER, ".json"))
+            self._last = None if not found else Line.from_json(self._files.read(found[-1]) or b"")
+        while self._last is not None and (following := self.line(self._last.sequence + 1)) is not None:
+            self._last = following
+        return self._last
+
+    def newest(self, most: int) -> list[Line]:
+        """The newest lines, oldest first."""
+        last = self.last()
+        if last is None:
+            return []
+        found = [self.line(number) for number in range(max(0, last.sequence - most + 1), last.sequence + 1)]
+        return [line for line in found if line is not None]
+
+    def find(self, query: str, batch: int) -> Line | None:
+        """The line of a batch that ran before: only the newest batch of a query can be run again."""
+        last = self.last()
+        return last if last is not None and (last.query, last.batch) == (query, batch) else None
+
+    def add(self, line: Line, newest_ms: int | None = None) -> Line:
+        """Write a batch's line after the newest one, with the totals that follow from it; or the line that it has.
+
+        AnotherRun when somebody else has written a line meanwhile.
+        """
+        there = self.find(line.query, line.batch)
+        if there is not None:
+            return there
+        last = self.last()
+        before = Totals() if last is None else last.totals
+        sequence = 0 if last is None else last.sequence + 1
+        line = replace(line, sequence=sequence, totals=added(before, line, newest_ms))
+        if not self._files.put_if_absent(_name(sequence), line.to_json()):
+            raise AnotherRun(f"line {sequence} of the books was written by another run of this pipeline")
+        self._last = line
+        return line
+
+
+def _name(sequence: int) -> str:
+    return f"{FOLDER}/{sequence // _PER_FOLDER:06d}/{sequence:09d}.json"

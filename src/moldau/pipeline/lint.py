@@ -1,0 +1,297 @@
+"""What is wrong with a pipeline before anything runs: no Spark, no network, well under a second.
+
+SQL is parsed in Spark's dialect (by sqlglot), and its columns are looked up in what the stage before gives, as far as
+that is known: a function in Python, or a registry, ends what can be known here; ``plan`` and ``dry-run`` go further.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.optimizer.qualify import qualify
+
+from moldau.pipeline.columns import PLACES, RESERVED
+from moldau.pipeline.places import Place, Problem
+from moldau.pipeline.reading import Read, did_you_mean, read_file
+from moldau.pipeline.spec import Decode, Format, OnError, Pipeline, TableSink, TopicSink
+
+RECORDS = "records"
+"""The view over which a transformation's SQL is written."""
+
+Columns = Mapping[str, str]
+"""Names and SQL types; a type that is not known is an empty text."""
+
+_START = Place(1, 1)
+
+
+def lint_file(path: str | Path, variables: Mapping[str, str] | None = None) -> list[Problem]:
+    """Every problem of a file, by line: errors keep it from running, warnings are worth a look."""
+    found = read_file(path, variables)
+    if found.draft is None:
+        return found.problems
+    return sorted({*found.problems, *lint(found.draft, found, Path(path).parent)}, key=lambda one: one.place)
+
+
+def lint(pipeline: Pipeline, read: Read | None = None, folder: Path | None = None) -> list[Problem]:
+    """The problems of a pipeline; ``folder`` is where modules of Python steps are looked for first."""
+    found = _Linter(pipeline, {} if read is None else read.places, folder)
+    found.run()
+    return found.problems
+
+
+def output_columns(pipeline: Pipeline, fields: Columns) -> Columns | None:
+    """The columns that sinks get, when the decoded fields are these; None after a step in Python or wrong SQL."""
+    columns: Columns | None = {**fields, **PLACES}
+    linter = _Linter(pipeline, {}, None)
+    for at, step in enumerate(pipeline.steps):
+        columns = linter.step(step.sql, columns, f"transform[{at}].sql") if step.sql is not None else None
+    return columns
+
+
+class _Linter:
+    """One look at one pipeline."""
+
+    def __init__(self, pipeline: Pipeline, places: Mapping[str, Place], folder: Path | None) -> None:
+        self.pipeline, self.places, self.folder = pipeline, places, folder
+        self.problems: list[Problem] = []
+
+    def say(self, path: str, message: str, *, error: bool = True) -> None:
+        self.problems.append(Problem(self.places.get(path, _START), message, error))
+
+    def run(self) -> None:
+        fields = self.decode(self.pipeline.decode)
+        columns: Columns | None = None if fields is None else {**fields, **PLACES}
+        for at, check in enumerate(self.pipeline.checks):
+            self.condition(check.rule, columns, f"check[{at}].rule", f"check {check.name!r}")
+        self.names_of_checks()
+        if self.pipeline.late is not None and columns is not None:
+            self.demand((self.pipeline.late.column,), columns, "late.column", "late")
+        for at, step in enumerate(self.pipeline.steps):
+            if step.sql is not None:
+                columns = self.step(step.sql, columns, f"transform[{at}].sql")
+            elif step.python is not None:
+                self.function(step.python, f"transform[{at}].python")
+                columns = None
+            else:
+                columns = None
+        for at, sink in enumerate(self.pipeline.sinks):
+            if isinstance(sink, TableSink):
+                self.table(sink, columns, f"sinks[{at}]")
+            else:
+                self.topic(sink, columns, f"sinks[{at}]")
+        self.dead_letters()
+        self.loops()
+        self.source()
+
+    # --- stages
+
+    def decode(self, decode: Decode) -> Columns | None:
+        """The decoded fields with their types, None where only a registry or a file of its own knows them."""
+        kind = decode.format
+        if kind in (Format.TEXT, Format.RAW):
+            for name in ("fields", "registry", "schema_file", "message"):
+                if getattr(decode, name) is not None:
+                    self.say(name, f"{name}: {kind.value} has one column, value, and no schema")
+            return {"value": "string" if kind is Format.TEXT else "binary"}
+        told = [n for n in ("fields", "registry", "schema_file") if getattr(decode, n) is not None]
+        if decode.fields is not None and kind is not Format.JSON:
+            self.say("fields", f"fields: the columns of {kind.value} come from its schema")
+        elif len(told) > 1:
+            self.say(told[1], f"{told[1]}: {told[0]} says already what the columns are")
+        elif not told:
+            what = (
+                "'fields' (name: type), or a 'registry'" if kind is Format.JSON else "a 'registry' or a 'schema_file'"
+            )
+            self.say("decode", f"decode: {kind.value} needs {what}")
+        if decode.message is not None and kind is not Format.PROTOBUF:
+            self.say("message", "message: only Protobuf has messages")
+        for name in ("subject", "version"):
+            if getattr(decode, name) is not None and decode.registry is None:
+                self.say(name, f"{name}: only a registry has subjects and versions")
+        return self.fields(decode)
+
+    def fields(self, decode: Decode) -> Columns | None:
+        if decode.format is not Format.JSON or decode.fields is None:
+            return None
+        from moldau.pipeline.decode.types import TypeWordError, parse_type
+
+        if not decode.fields:
+            self.say("fields", "fields: none is named")
+        for name, word in decode.fields.items():
+            if name in RESERVED:
+                self.say(f"fields.{name}", f"{name!r} is a name of the pipeline's own: {', '.join(PLACES)}, ...")
+            try:
+                parse_type(word)
+            except TypeWordError as error:
+                self.say(f"fields.{name}", f"{name}: {error}")
+        return dict(decode.fields)
+
+    def condition(self, sql: str, columns: Columns | None, path: str, what: str) -> None:
+        """Look at an expression over the columns."""
+        try:
+            found = sqlglot.parse_one(f"SELECT {sql} AS x", dialect="spark", error_level=ErrorLevel.RAISE)
+        except (SqlglotError, RecursionError) as error:
+            self.say(path, f"{what}: {_words(error)}")
+            return
+        if not isinstance(found, exp.Select) or found.args.get("from_") or len(found.expressions) != 1:
+            self.say(path, f"{what}: one expression is expected, without FROM")
+        elif columns is not None:
+            self.demand((one.name for one in found.find_all(exp.Column)), columns, path, what)
+        if found.find(exp.AggFunc):
+            self.say(path, f"{what}: an aggregate is over many rows; this looks at one")
+
+    def names_of_checks(self) -> None:
+        seen: set[str] = set()
+        for at, check in enumerate(self.pipeline.checks):
+            if check.name in seen:
+                self.say(f"check[{at}].rule", f"a second check {check.name!r}: the books would count both as one")
+            seen.add(check.name)
+
+    def step(self, sql: str, columns: Columns | None, path: str) -> Columns | None:
+        """The columns that a SELECT gives; None when they cannot be known."""
+        try:
+            found = sqlglot.parse_one(sql, dialect="spark", error_level=ErrorLevel.RAISE)
+        except (SqlglotError, RecursionError) as error:
+            self.say(path, f"transform: {_words(error)}")
+            return None
+        if not isinstance(found, exp.Query):
+            self.say(path, "transform: a SELECT over records is expected")
+            return None
+        defined = {one.alias_or_name.lower() for one in found.find_all(exp.CTE)}
+        for table in found.find_all(exp.Table):
+            name = table.name.lower()
+            if name != RECORDS and name not in defined:
+                hint = did_you_mean(name, (RECORDS, *sorted(defined)))
+                self.say(path, f"transform: there is no {table.sql('spark')!r} here. {hint}")
+                return None
+        if found.find(exp.Group, exp.AggFunc) and not found.find(exp.Window):
+            self.say(path, "transform: it adds up within one batch, not over batches", error=False)
+        if columns is None:
+            return None
+        types = dict.fromkeys(columns, "")
+        try:
+            whole = qualify(found.copy(), schema={RECORDS: dict.fromkeys(types, "unknown")}, dialect="spark",
+                            quote_identifiers=False, validate_qualify_columns=False)  # fmt: skip
+        except (SqlglotError, RecursionError) as error:
+            self.say(path, f"transform: {_words(error)}")
+            return None
+        known = {name.lower() for name in columns}
+        unknown = [one.name for one in whole.find_all(exp.Column) if not one.table and one.name.lower() not in known]
+        if unknown and not any(found.find_all(exp.Lateral)):
+            self.demand(unknown, columns, path, "transform")
+            return None
+        assert isinstance(whole, exp.Query), "a query stays one"
+        names = whole.named_selects
+        return None if "*" in names else {name: columns.get(name, "") for name in names}
+
+    def function(self, name: str, path: str) -> None:
+        """Look for a function without importing its module."""
+        module, _, function = name.partition(":")
+        added = [] if self.folder is None else [str(self.folder.absolute())]
+        before = list(sys.path)
+        try:
+            sys.path[:0] = added
+            found = importlib.util.find_spec(module)
+        except (ImportError, ValueError) as error:
+            self.say(path, f"python: {module} is not there: {error}")
+            return
+        finally:
+            sys.path[:] = before
+        if found is None:
+            self.say(path, f"python: there is no module {module!r} beside the file or installed")
+            return
+        if found.origin is None or not found.origin.endswith(".py"):
+            return
+        try:
+            tree = ast.parse(Path(found.origin).read_text(encoding="utf-8"))
+        except (SyntaxError, ValueError) as error:
+            self.say(path, f"python: {found.origin}: {error}")
+            return
+        names = {
+            one.name for one in tree.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))
+        } | {target.id for one in tree.body if isinstance(one, ast.Assign) for target in one.targets
+             if isinstance(target, ast.Name)}  # fmt: skip
+        imported = any(isinstance(one, (ast.Import, ast.ImportFrom)) for one in tree.body)
+        if function not in names and not imported:
+            self.say(path, f"python: {module} has no {function!r}. {did_you_mean(function, sorted(names))}")
+
+    def table(self, sink: TableSink, columns: Columns | None, path: str) -> None:
+        if columns is not None:
+            named = (*sink.partition_by, *sink.keys, *sink.order_by)
+            self.demand(named, columns, path, f"table {sink.table}")
+            if "{topic}" in sink.table and not {"topic", "_topic"} & columns.keys():
+                self.say(path, f"table {sink.table}: the transformation must keep the column _topic for {{topic}}")
+        if "{topic}" in sink.table and sink.keys:
+            self.say(path, f"table {sink.table}: {{topic}} is for tables without keys")
+        if sink.format == "iceberg" and "catalog" not in sink.options:
+            self.say(
+                path, f"table {sink.table}: an Iceberg table needs options.catalog, the name or URI of its catalog"
+            )
+
+    def topic(self, sink: TopicSink, columns: Columns | None, path: str) -> None:
+        if sink.value is not None:
+            self.condition(sink.value, columns, path, f"topic {sink.topic}: value")
+        if sink.key is not None:
+            self.condition(sink.key, columns, path, f"topic {sink.topic}: key")
+
+    def dead_letters(self) -> None:
+        pipeline = self.pipeline
+        uses = [f"check {one.name!r}" for one in pipeline.checks if one.on_error is OnError.DLQ]
+        uses += ["decode"] if pipeline.decode.on_error is OnError.DLQ else []
+        there = pipeline.dead_letters.table is not None or pipeline.dead_letters.topic is not None
+        if uses and not there:
+            self.say("dlq", f"on_error: dlq of {', '.join(uses)} needs the section 'dlq' with a table or a topic")
+        if there and not uses:
+            self.say("dlq", "dlq: no stage has on_error: dlq, so nothing will be written there", error=False)
+
+    def loops(self) -> None:
+        """A place that is written twice, or written and read."""
+        pipeline = self.pipeline
+        written = [(sink.name, f"sinks[{at}]", "a sink") for at, sink in enumerate(pipeline.sinks)]
+        letters = pipeline.dead_letters
+        written += [(name, "dlq", "dlq") for name in (letters.table, letters.topic) if name is not None]
+        seen: set[str] = set()
+        for name, path, what in written:
+            if name in seen:
+                self.say(path, f"{what}: {name} is written by two parts of the pipeline")
+            seen.add(name)
+            if name in pipeline.source.topics:
+                self.say(path, f"{what}: topic {name} is what the pipeline reads; it would never come to an end")
+        if not pipeline.sinks:
+            self.say("sinks", "sinks: there is none")
+
+    def source(self) -> None:
+        """Ask the source itself what it thinks of its options."""
+        from moldau.pipeline.source_options import source_options
+        from moldau.spark.given import OptionError
+        from moldau.spark.options import parse
+
+        try:
+            found = parse(source_options(self.pipeline, "localhost:9092"), "stream")
+        except OptionError as error:
+            self.say("source", f"source: {error}")
+            return
+        for text in found.warnings:
+            self.say("source", f"source: {text}", error=False)
+
+    def demand(self, names: Iterable[str], columns: Columns, path: str, what: str) -> None:
+        """Say of each name that is no column what it may have been meant to be."""
+        known = {name.lower() for name in columns}
+        for name in dict.fromkeys(names):
+            if name.lower() not in known:
+                self.say(path, f"{what}: there is no column {name!r}. {did_you_mean(name, columns)}")
+
+
+def _words(error: BaseException) -> str:
+    """The first line of what sqlglot says, without the colours it marks the place with."""
+    import re
+
+    text = re.sub(r"\x1b\[\d+m", "", str(error) or type(error).__name__)
+    return " ".join(text.split())[:300]

@@ -1,0 +1,223 @@
+"""Runs a pipeline: a Spark stream over its source, supervised, from its checkpoint; one process at a time.
+
+A query that ended for a reason that may pass is begun again (``moldau.spark.run``). A batch with a record whose policy
+is ``pause`` is tried again, after pauses that double up to a minute, with the file read anew when it was changed.
+Read next: batches.py (what is done with a batch), folder.py (what is kept).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from moldau.pipeline.batches import Batches, Refused
+from moldau.pipeline.books import Line
+from moldau.pipeline.decode.plan import plan_decode
+from moldau.pipeline.folder import Folder
+from moldau.pipeline.reading import load, seconds
+from moldau.pipeline.source_options import source_options
+from moldau.pipeline.spec import Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+PAUSE_S = 1.0
+PAUSE_MOST_S = 60.0
+
+
+class Ended(Enum):
+    """How a run ended."""
+
+    DONE = "done"
+    """All that was there when it began is written (``once``)."""
+    STOPPED = "stopped"
+    """Somebody asked it to."""
+    PAUSED = "paused"
+    """A record cannot be taken, and only one round was asked for."""
+
+
+class NoCluster(Exception):
+    """Nothing says which cluster to read."""
+
+
+class Runner:
+    """A pipeline and the process that runs it.
+
+    ``file`` is read again when it was changed while the pipeline is paused. ``say`` hears of batches and of changes of
+    state, in words.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        file: Path | None = None,
+        once: bool = False,
+        say: Callable[[str], None] = lambda text: None,
+        heard: Callable[[Line], None] = lambda line: None,
+        session: Callable[[Pipeline], SparkSession] | None = None,
+    ) -> None:
+        self._pipeline, self._file, self._once = pipeline, file, once
+        self._say, self._heard = say, heard
+        self._session = session or _session
+        self._stop = threading.Event()
+        self.folder = Folder(pipeline)
+
+    def stop(self) -> None:
+        """End after the step that is under way; for a signal handler or another thread."""
+        self._stop.set()
+
+    def run(self) -> Ended:
+        """Run until it is stopped; with ``once``, until all is written that was there at the beginning.
+
+        IsRunning when another process has the pipeline; DecodeError, OptionError, Refused (a policy of ``fail``),
+        StreamingQueryException and others when it cannot go on.
+        """
+        with self.folder.locked():
+            self.folder.say("running")
+            try:
+                found = self._rounds()
+            except BaseException as error:
+                self.folder.say("failed", _first_line(error))
+                raise
+            self.folder.say(found.value, "" if found is not Ended.PAUSED else self._why)
+            return found
+
+    _why = ""
+
+    def _rounds(self) -> Ended:
+        spark, turn, changed = self._session(self._pipeline), 0, self._changed()
+        while not self._stop.is_set():
+            batches = self._batches()
+            finished = self._round(spark, batches)
+            if finished is not None:
+                return finished
+            refused = batches.refused
+            assert refused is not None, "a round ends finished, refused, or by an error"
+            self._why = str(refused)
+            if self._once:
+                return Ended.PAUSED
+            pause, turn = min(PAUSE_MOST_S, PAUSE_S * 2**turn), turn + 1
+            self.folder.say("paused", str(refused))
+            again = f"It is tried again in {pause:g} s, with {self._file or 'the file'} as it is then."
+            self._say(f"paused: {refused} {again}")
+            self._stop.wait(pause)
+            if self._changed() != changed and self._file is not None:
+                changed, turn = self._changed(), 0
+                self._pipeline = load(self._file)
+                self._say(f"{self._file} has changed and is read again")
+            self.folder.say("running")
+        return Ended.STOPPED
+
+    def _round(self, spark: SparkSession, batches: Batches) -> Ended | None:
+        """Run the query until it ends; None when a batch was refused by a policy that pauses."""
+        from moldau.spark.supervise import run
+
+        query: list[StreamingQuery] = []
+
+        def begin() -> StreamingQuery:
+            query[:] = [self._begin(spark, batches)]
+            return query[0]
+
+        try:
+            run(begin, until=self._stop.is_set)
+        except Exception:
+            if batches.refused is None:
+                raise
+            if not batches.refused.pauses:
+                raise batches.refused from None
+            return None
+        finally:
+            if query and query[0].isActive:
+                query[0].stop()
+        return Ended.STOPPED if self._stop.is_set() else Ended.DONE
+
+    def _begin(self, spark: SparkSession, batches: Batches) -> StreamingQuery:
+        pipeline = self._pipeline
+        options = source_options(pipeline, cluster_of(pipeline), start=self.folder.start())
+        rows = spark.readStream.format("moldau").options(**options).load()
+        stream = rows.writeStream.queryName(pipeline.name).option("checkpointLocation", self.folder.checkpoint)
+        stream = stream.foreachBatch(batches)
+        if self._once:
+            return stream.trigger(availableNow=True).start()
+        return stream.trigger(processingTime=f"{round(seconds(pipeline.every) * 1000)} milliseconds").start()
+
+    def _batches(self) -> Batches:
+        pipeline = self._pipeline
+        topics = pipeline.source.topics
+        self._publish(pipeline)
+        return Batches(
+            pipeline,
+            plan_decode(pipeline.decode, topics),
+            self.folder.books,
+            cluster_of(pipeline),
+            checkpoint=self.folder.checkpoint,
+            modules=None if self._file is None else self._file.parent,
+            heard=self._heard,
+        )
+
+    def _publish(self, pipeline: Pipeline) -> None:
+        """Show positions to group tools, once for the life of the session."""
+        if pipeline.publish_group is None or self._publishing:
+            return
+        from moldau.spark.publish import PublishPositions
+
+        spark, self._publishing = self._session(pipeline), True
+        spark.streams.addListener(PublishPositions(cluster_of(pipeline), pipeline.publish_group, pipeline.name))
+
+    _publishing = False
+
+    def _changed(self) -> int | None:
+        """When the file was changed last, None without a file."""
+        return None if self._file is None else self._file.stat().st_mtime_ns
+
+
+def cluster_of(pipeline: Pipeline) -> str:
+    """The bootstrap list; NoCluster when neither the file nor the environment has one."""
+    found = pipeline.cluster or os.environ.get("MOLDAU_BOOTSTRAP")
+    if not found:
+        raise NoCluster(f"pipeline {pipeline.name}: no cluster: set 'cluster: HOST:PORT' or MOLDAU_BOOTSTRAP")
+    return found
+
+
+def _session(pipeline: Pipeline) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    from moldau.spark.local import session
+
+    return session(pipeline.name, conf={"spark.sql.adaptive.enabled": "false"})
+
+
+@contextmanager
+def stopped_by_signals(runner: Runner) -> Iterator[None]:
+    """SIGTERM and the first Ctrl-C end the runner in good order."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        runner.stop()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {one: signal.signal(one, stop) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:500]
+
+
+__all__ = ["Ended", "NoCluster", "Refused", "Runner", "cluster_of", "stopped_by_signals"]

@@ -1,0 +1,209 @@
+"""The places that a pipeline writes to, each of which takes a batch once: tables by their ledgers, topics by marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from moldau.pipeline import columns as names
+from moldau.pipeline.books import Wrote
+from moldau.pipeline.spec import DeadLetters, TableSink, TopicSink
+from moldau.spark.sink import IntoTopic
+from moldau.spark.tables import BatchKey, Table, TableError
+from moldau.spark.tables.delta import DeltaFormat
+from moldau.spark.tables.manifest import ParquetFormat
+from moldau.spark.tables.routing import Tables
+from moldau.spark.tables.stores import open_store
+from moldau.spark.tables.table import Format, Written
+from moldau.spark.tables.upsert import Upserts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+KEPT = (names.TOPIC, names.PARTITION, names.OFFSET, names.TIMESTAMP)
+"""What says in a table, of a pipeline without steps, where a row came from."""
+
+
+class Target(Protocol):
+    """A sink that is open."""
+
+    name: str
+    exact: bool
+    """Whether it keeps every row, so that its count can be held against the books."""
+
+    def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
+        """Write a batch of ``count`` rows, unless it is there already."""
+
+
+def open_format(sink: TableSink, place: str) -> Format:
+    """The table's format over its place. TableError when its options cannot be used."""
+    options = dict(sink.options)
+    if sink.format == "iceberg":
+        return _iceberg(sink, place, options)
+    store = open_store(place, options)
+    return DeltaFormat(store, sink.partition_by) if sink.format == "delta" else ParquetFormat(store, sink.partition_by)
+
+
+def _iceberg(sink: TableSink, place: str, options: dict[str, str]) -> Format:
+    try:
+        from pyiceberg.catalog import load_catalog
+    except ImportError as error:
+        raise TableError(f"{sink.table}: Iceberg needs pyiceberg: pip install 'moldau[iceberg]'") from error
+    from moldau.spark.tables.iceberg import IcebergFormat
+
+    name = options.pop("catalog")
+    identifier = options.pop("identifier", "") or f"default.{place.rstrip('/').rsplit('/', 1)[-1]}"
+    return IcebergFormat(load_catalog(name, **options), identifier, location=place)
+
+
+class IntoTable:
+    """A table; ``pipeline`` is its name in the ledger."""
+
+    def __init__(self, sink: TableSink, pipeline: str, *, begins_late: bool) -> None:
+        self.name, self.exact = sink.name, not sink.keys
+        self.table = open_table(sink, pipeline)
+        self.table.begins_late = begins_late
+
+    def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
+        return wrote(self.table, self.table.append(rows, key), key)
+
+
+class IntoTables:
+    """A table for each topic."""
+
+    def __init__(self, sink: TableSink, pipeline: str) -> None:
+        self.name, self.exact = sink.name, True
+
+        def open_one(place: str) -> Table:
+            return Table(open_format(sink, place), pipeline=pipeline, evolve=sink.evolve)
+
+        self.tables = Tables(sink.table, open_table=open_one)
+
+    def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
+        if "topic" not in rows.columns:
+            rows = rows.withColumnRenamed(names.TOPIC, "topic")
+        found = self.tables.append(rows, key)
+        parts = [wrote(self.tables.table(topic), one, key) for topic, one in found.items()]
+        return Wrote(sum(one.rows for one in parts), any(one.again for one in parts))
+
+
+class ToTopic:
+    """A topic whose records carry the batch's mark."""
+
+    exact = True
+
+    def __init__(self, sink: TopicSink, cluster: str) -> None:
+        self.name, self._sink = sink.name, sink
+        self._into = IntoTopic(sink.topic, options={**sink.options, "kafka.bootstrap.servers": cluster})
+
+    def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
+        if count:
+            self._into(as_records(rows, self._sink), key.batch_id)
+        return Wrote(count)
+
+
+def open_table(sink: TableSink, pipeline: str) -> Table:
+    """The table of a sink without ``{topic}``."""
+    if sink.keys:
+        return Upserts(
+            sink.table, keys=sink.keys, order_by=sink.order_by, delete_when=sink.delete_when, pipeline=pipeline,
+            storage_options=dict(sink.options),
+        )  # fmt: skip
+    return Table(open_format(sink, sink.table), pipeline=pipeline, evolve=sink.evolve)
+
+
+def wrote(table: Table, found: Written, key: BatchKey) -> Wrote:
+    """What the table has of this batch, whichever run of it wrote it."""
+    if not found.skipped:
+        return Wrote(found.rows)
+    last = table.last(key.query_id)
+    return Wrote(last.rows if last is not None and last.batch_id == key.batch_id else 0, again=True)
+
+
+def as_records(rows: DataFrame, sink: TopicSink) -> DataFrame:
+    """Rows as ``key`` and ``value`` of records."""
+    from pyspark.sql import functions as fn
+
+    if sink.value is not None:
+        value = fn.expr(sink.value)
+    else:
+        value = fn.to_json(fn.struct(*[name for name in rows.columns if name not in names.RESERVED]))
+    kept = [] if sink.key is None else [fn.expr(sink.key).alias("key")]
+    found = rows.select(*kept, value.alias("value"))
+    texts = [name for name in found.columns if found.schema[name].dataType.simpleString() not in ("string", "binary")]
+    return found.withColumns({name: fn.col(name).cast("string") for name in texts}) if texts else found
+
+
+Opened = Callable[[], Target]
+
+
+def open_sink(sink: TableSink | TopicSink, pipeline: str, cluster: str, *, begins_late: bool = False) -> Target:
+    """The open sink."""
+    if isinstance(sink, TopicSink):
+        return ToTopic(sink, cluster)
+    if "{topic}" in sink.table:
+        return IntoTables(sink, pipeline)
+    return IntoTable(sink, pipeline, begins_late=begins_late)
+
+
+class Dead:
+    """The dead letters of a pipeline: a Delta table, a topic, or both."""
+
+    def __init__(self, letters: DeadLetters, pipeline: str, cluster: str, *, begins_late: bool = False) -> None:
+        self._pipeline = pipeline
+        self.table = None
+        if letters.table is not None:
+            self.table = Table(letters.table, pipeline=pipeline, begins_late=begins_late)
+        self._topic = None
+        if letters.topic is not None:
+            self._topic = IntoTopic(letters.topic, options={"kafka.bootstrap.servers": cluster})
+
+    def write(self, rows: DataFrame, key: BatchKey, count: int, batch: str) -> int:
+        """Write the rows that are dead as batch ``batch``; how many there are now. The table's ledger needs every
+        batch, also one without dead letters."""
+        if self._topic is not None and count:
+            self._topic(as_letters(rows, self._pipeline), key.batch_id)
+        if self.table is None:
+            return count
+        found = self.table.append(as_rows(rows, self._pipeline, batch), key)
+        return wrote(self.table, found, key).rows
+
+
+def as_rows(rows: DataFrame, pipeline: str, batch: str) -> DataFrame:
+    """Dead letters as rows of their table: the record as it was, where it lay, and why it could not be taken."""
+    from pyspark.sql import functions as fn
+
+    return rows.select(
+        fn.lit(pipeline).alias("pipeline"),
+        fn.lit(batch).alias("batch"),
+        *(fn.col(name).alias(name.removeprefix("_")) for name in (*names.PLACES, names.VALUE)),
+        fn.col(names.STAGE).alias("stage"),
+        fn.col(names.REASON).alias("reason"),
+        fn.col(names.SCHEMA_ID).alias("schema_id"),
+        fn.current_timestamp().alias("died_at"),
+    )
+
+
+def as_letters(rows: DataFrame, pipeline: str) -> DataFrame:
+    """Dead letters as records: key, value and headers as they were, and headers that say where and why."""
+    from pyspark.sql import functions as fn
+
+    told = {
+        "pipeline": fn.lit(pipeline),
+        "topic": fn.col(names.TOPIC),
+        "partition": fn.col(names.PARTITION),
+        "offset": fn.col(names.OFFSET),
+        "stage": fn.col(names.STAGE),
+        "reason": fn.col(names.REASON),
+        "schema-id": fn.coalesce(fn.col(names.SCHEMA_ID).cast("string"), fn.lit("")),
+    }
+    more = fn.array(
+        *(
+            fn.struct(fn.lit(f"moldau.dlq.{name}").alias("key"), one.cast("string").cast("binary").alias("value"))
+            for name, one in told.items()
+        )
+    )
+    there = fn.coalesce(fn.col(names.HEADERS), fn.array().cast(names.PLACES[names.HEADERS]))
+    return rows.select(
+        fn.col(names.KEY).alias("key"), fn.col(names.VALUE).alias("value"), fn.concat(there, more).alias("headers")
+    )

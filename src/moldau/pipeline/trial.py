@@ -1,0 +1,274 @@
+"""Tests of a pipeline beside its file: records in, rows out, without a cluster.
+
+A test file is YAML, a list of cases::
+
+    - name: an order without an amount is a dead letter
+      records:
+        - {value: {id: 1, amount: 2.5}}
+        - {value: "no JSON", topic: orders, partition: 0, offset: 7, key: a, headers: {source: web}}
+      rows: [{id: 1, double: 5.0}]
+      dead: [{stage: decode, offset: 7}]
+      left_out: 0
+
+A value that is a mapping is encoded as JSON; ``value_base64`` gives bytes. Of each row, dead letter and refusal only
+the named columns are compared; rows are compared without regard to their order. Read next: stages.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from moldau.pipeline import columns as names
+from moldau.pipeline import stages
+from moldau.pipeline.places import NotYaml, Problem, Value, parse
+from moldau.pipeline.reading import did_you_mean
+from moldau.pipeline.spec import OnError, Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from moldau.pipeline.decode import Decoding
+
+_RECORD = ("value", "value_base64", "key", "topic", "partition", "offset", "timestamp", "headers")
+_CASE = ("name", "records", "rows", "dead", "left_out", "refused")
+
+
+class BadTest(Exception):
+    """A test file that cannot be read; ``problems`` say where."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(one.message for one in problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A test: what goes in, and what is expected; None is not looked at."""
+
+    name: str
+    records: Sequence[Mapping[str, object]]
+    rows: Sequence[Mapping[str, object]] | None = None
+    dead: Sequence[Mapping[str, object]] | None = None
+    left_out: int | None = None
+    refused: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a case; without ``differences`` it passed."""
+
+    case: Case
+    differences: Sequence[str] = field(default_factory=list)
+
+
+def read_cases(path: Path) -> list[Case]:
+    """The cases of a test file; BadTest with every problem in it."""
+    try:
+        root, problems = parse(path.read_text(encoding="utf-8"), {})
+    except NotYaml as error:
+        raise BadTest([error.problem]) from None
+    cases = []
+    for at, one in enumerate(root.data if isinstance(root.data, tuple) else ()):
+        case = _case(one, at, problems)
+        if case is not None:
+            cases.append(case)
+    if not isinstance(root.data, tuple) or not root.data:
+        problems.append(Problem(root.place, "a list of cases is expected: '- name: ...'"))
+    if problems:
+        raise BadTest(problems)
+    return cases
+
+
+def _case(value: Value, at: int, problems: list[Problem]) -> Case | None:
+    if not isinstance(value.data, Mapping):
+        problems.append(Problem(value.place, "a case is a mapping with 'records' and what is expected of them"))
+        return None
+    _refuse_unknown(value, _CASE, problems)
+    records = value.data.get("records")
+    if records is None or not isinstance(records.data, tuple):
+        problems.append(Problem(value.place, "'records' is missing, or no list"))
+        return None
+    for record in records.data:
+        _refuse_unknown(record, _RECORD, problems)
+    plain = value.plain()
+    assert isinstance(plain, dict), "a mapping stays one"
+    for name in ("rows", "dead"):
+        found = plain.get(name)
+        if found is not None and not (isinstance(found, list) and all(isinstance(one, dict) for one in found)):
+            problems.append(Problem(value.data[name].place, f"{name} is a list of mappings"))
+            return None
+    return Case(
+        name=str(plain.get("name") or f"case {at + 1}"),
+        records=plain["records"],
+        rows=plain.get("rows"),
+        dead=plain.get("dead"),
+        left_out=plain.get("left_out"),
+        refused=plain.get("refused"),
+    )
+
+
+def _refuse_unknown(value: Value, known: Sequence[str], problems: list[Problem]) -> None:
+    if not isinstance(value.data, Mapping):
+        problems.append(Problem(value.place, "a mapping is expected"))
+        return
+    for name in value.data:
+        if name not in known:
+            problems.append(Problem(value.keys[name], f"{name!r} is not known here. {did_you_mean(name, known)}"))
+
+
+def run_case(spark: SparkSession, pipeline: Pipeline, decoding: Decoding, case: Case, folder: Path | None) -> Verdict:
+    """Take a case's records through the stages and compare."""
+    from pyspark.sql import functions as fn
+
+    topic = pipeline.source.topics[0] if pipeline.source.topics else "topic"
+    records = spark.createDataFrame(as_records(case.records, topic))
+    rows = stages.judged(records, decoding, pipeline.decode.on_error, pipeline.checks).persist()
+    try:
+        places = [fn.col(name).alias(name.removeprefix("_")) for name in (*names.PLACES, names.VALUE)]
+        told = [fn.col(name).alias(name.removeprefix("_")) for name in (names.OUTCOME, names.STAGE, names.REASON)]
+        bad = [
+            row.asDict(True) for row in rows.where(fn.col(names.OUTCOME) != stages.OK).select(*places, *told).collect()
+        ]
+        refused = [one for one in bad if one["outcome"] in (OnError.PAUSE.value, OnError.FAIL.value)]
+        dead = [one for one in bad if one["outcome"] == OnError.DLQ.value]
+        left_out = [one for one in bad if one["outcome"] == OnError.SKIP.value]
+        if refused or case.refused is not None:
+            return Verdict(case, _refusal(case, refused))
+        inner = (names.VALUE, names.SCHEMA_ID, names.DRIFT, names.OUTCOME, names.STAGE, names.REASON)
+        ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*inner)
+        out = [row.asDict(True) for row in stages.transformed(ok, pipeline.steps, folder).collect()]
+    finally:
+        rows.unpersist()
+    differences = []
+    if case.rows is not None:
+        differences += compared("rows", case.rows, out)
+    if case.dead is not None or dead:
+        differences += compared("dead", case.dead or [], dead)
+    if case.left_out is not None and case.left_out != len(left_out):
+        differences.append(f"left_out: expected {case.left_out}, found {len(left_out)}: {_reasons(left_out)}")
+    return Verdict(case, differences)
+
+
+def _refusal(case: Case, refused: Sequence[Mapping[str, object]]) -> list[str]:
+    if case.refused is None:
+        return [f"the batch was refused ({refused[0]['outcome']}): {_reasons(refused)}"]
+    if not refused:
+        return [f"refused: expected {_shown(case.refused)}, and the batch was taken"]
+    if any(_matches(case.refused, one) for one in refused):
+        return []
+    return [f"refused: expected {_shown(case.refused)}, found {_reasons(refused)}"]
+
+
+def as_records(records: Sequence[Mapping[str, object]], topic: str) -> pa.Table:
+    """A case's records as the source gives them."""
+    rows = []
+    for at, given in enumerate(records):
+        headers = given.get("headers") or {}
+        assert isinstance(headers, Mapping), "headers are a mapping"
+        rows.append(
+            {
+                "key": _bytes(given.get("key")),
+                "value": _value(given),
+                "topic": str(given.get("topic", topic)),
+                "partition": int(str(given.get("partition", 0))),
+                "offset": int(str(given.get("offset", at))),
+                "timestamp": _time(given.get("timestamp")),
+                "headers": [{"key": str(name), "value": _bytes(one)} for name, one in headers.items()],
+            }
+        )
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    schema = pa.schema(
+        [
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("timestamp", pa.timestamp("us", "UTC")),
+            ("headers", pa.list_(header)),
+        ]
+    )
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def compared(what: str, expected: Sequence[Mapping[str, object]], found: Sequence[Mapping[str, object]]) -> list[str]:
+    """What differs, without regard to order; only the columns that are expected are looked at."""
+    left, missing = list(found), []
+    for one in expected:
+        match = next((other for other in left if _matches(one, other)), None)
+        if match is None:
+            missing.append(f"{what}: expected and not found: {_shown(one)}")
+        else:
+            left.remove(match)
+    seen = sorted({name for one in expected for name in one}) or None
+    more = [
+        f"{what}: found and not expected: {_shown(one if seen is None else {name: one.get(name) for name in seen})}"
+        for one in left
+    ]
+    return missing + more
+
+
+def _matches(expected: Mapping[str, object], found: Mapping[str, object]) -> bool:
+    return all(name in found and _equal(one, found[name]) for name, one in expected.items())
+
+
+def _equal(expected: object, found: object) -> bool:
+    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        return _matches(expected, found)
+    if isinstance(expected, list) and isinstance(found, list):
+        return len(expected) == len(found) and all(map(_equal, expected, found))
+    if isinstance(found, (bytes, bytearray)):
+        return isinstance(expected, str) and expected.encode() == bytes(found)
+    if isinstance(expected, bool) or isinstance(found, bool):
+        return expected is found
+    if isinstance(expected, (int, float)) and isinstance(found, (int, float)):
+        return abs(expected - found) <= 1e-9 * max(1.0, abs(expected), abs(found))
+    if expected is None or found is None:
+        return expected is found
+    if isinstance(found, datetime):
+        return _time(expected) == (found if found.tzinfo else found.replace(tzinfo=UTC))
+    return str(expected) == str(found)
+
+
+def _value(given: Mapping[str, object]) -> bytes | None:
+    if "value_base64" in given:
+        return base64.b64decode(str(given["value_base64"]))
+    value = given.get("value")
+    return json.dumps(value).encode() if isinstance(value, (dict, list)) else _bytes(value)
+
+
+def _bytes(value: object) -> bytes | None:
+    return None if value is None else str(value).encode()
+
+
+def _time(value: object) -> datetime | None:
+    if value is None:
+        return datetime(2000, 1, 1, tzinfo=UTC)
+    if isinstance(value, (int, float)):
+        return datetime.fromtimestamp(value / 1000, UTC)
+    try:
+        found = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _shown(one: Mapping[str, object]) -> str:
+    def plain(value: object) -> str:
+        return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+    return json.dumps(one, default=plain)
+
+
+def _reasons(found: Sequence[Mapping[str, object]]) -> str:
+    return "; ".join(
+        f"{one['topic']}-{one['partition']}@{one['offset']} {one['stage']}: {one['reason']}" for one in found[:3]
+    )
