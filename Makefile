@@ -17,7 +17,7 @@ setup: $(VENV)/.ready  ## the environment in .venv (says what it downloads)
 $(VENV)/.ready: pyproject.toml constraints.txt scripts/doctor.sh
 	@python=$$(sh scripts/doctor.sh) && { test -x $(PY) || $$python -m venv $(VENV); }
 	@echo "setup: installing Moldau and its tools into .venv (about 1.3 GB installed; PySpark is most of it)"
-	@$(PY) -m pip install -q -c constraints.txt -e '.[demo,iceberg,s3,test]'
+	@$(PY) -m pip install -q -c constraints.txt -e '.[demo,iceberg,pipeline,s3,test]'
 	@$(PY) -m compileall -q src/moldau  # pip does it for a wheel; uncompiled, a broker's start takes twice the time
 	@touch $@
 

@@ -39,6 +39,7 @@ COMMANDS = {
     ),
     "sim": ("moldau.admin.sim:sim", "Run a cluster on simulated time, nets and disks, by a seed."),
     "perf": ("moldau.admin.perf:perf", "Measure writing, reading, and the way from one to the other."),
+    "pipeline": ("moldau.admin.pipeline:pipeline", "Run pipelines that a file declares; see where every record went."),
     "doctor": ("moldau.admin.doctor:doctor", "Tell what is wrong with a cluster or a file of it, and what mends it."),
     "completion": ("moldau.admin.completing:completion", "Print the script that completes words in a shell."),
     "demo": ("moldau.admin.demo:demo", "The whole story in three minutes: data, a stream, a killed broker, a report."),

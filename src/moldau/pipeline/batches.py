@@ -55,13 +55,19 @@ class Batches:
         checkpoint: str,
         modules: Path | None = None,
         heard: Callable[[Line], None] = lambda line: None,
+        kind: str = books.BATCH,
     ) -> None:
         self._pipeline, self._decoding, self._books, self._heard = pipeline, decoding, kept, heard
-        self._checkpoint, self._modules = checkpoint, modules
+        self._checkpoint, self._modules, self._kind = checkpoint, modules, kind
         last = kept.last()
         known = set() if last is None else set(last.totals.sinks)
         self._sinks: Sequence[Target] = [
-            open_sink(sink, pipeline.name, cluster, begins_late=last is not None and sink.name not in known)
+            open_sink(
+                sink,
+                pipeline.name,
+                cluster,
+                begins_late=kind == books.REPLAY or (last is not None and sink.name not in known),
+            )
             for sink in pipeline.sinks
         ]
         letters = pipeline.dead_letters
@@ -71,10 +77,13 @@ class Batches:
         self.refused: Refused | None = None
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
-        self.take(records, key_of(records, batch_id, checkpoint=self._checkpoint), str(batch_id))
+        key = key_of(records, batch_id, checkpoint=self._checkpoint)
+        again = self._books.find(key.query_id, key.batch_id)  # Spark had not committed it: same dead letters, same name
+        self.take(records, key, str(self._books.next() if again is None else again.sequence))
 
-    def take(self, records: DataFrame, key: BatchKey, batch: str, kind: str = "batch") -> Line:
-        """Write a batch, and its line in the books. Refused when a policy forbids it."""
+    def take(self, records: DataFrame, key: BatchKey, batch: str) -> Line:
+        """Write a batch, and its line in the books; ``batch`` is what its dead letters call it, as no other batch is
+        called. Refused when a policy forbids it."""
         self.refused, began = None, time.time()
         pipeline = self._pipeline
         rows = stages.judged(records, self._decoding, pipeline.decode.on_error, pipeline.checks).persist()
@@ -92,7 +101,7 @@ class Batches:
         finally:
             rows.unpersist()
         line = Line(
-            sequence=-1, kind=kind, batch=key.batch_id, query=key.query_id, at_ms=round(began * 1000),
+            sequence=-1, kind=self._kind, batch=key.batch_id, query=key.query_id, at_ms=round(began * 1000),
             took_ms=round((time.time() - began) * 1000), start=key.start, end=key.end, counts=counts, drift=drift,
             rows_out=rows_out, late=late, sinks=sinks, dead=dead, totals=Totals(),
         )  # fmt: skip

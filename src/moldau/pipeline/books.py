@@ -16,6 +16,7 @@ from moldau.pipeline.spec import OnError
 from moldau.pipeline.stages import OK
 
 FOLDER = "books"
+BATCH, REPLAY = "batch", "replay"
 _PER_FOLDER = 1000
 
 
@@ -60,13 +61,20 @@ class Wrote:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over all batches: by topic, then by ``ok``, ``skip:STAGE`` and ``dlq:STAGE``; and rows by sink."""
+    """Sums over all batches: by topic, then by ``ok``, ``skip:STAGE`` and ``dlq:STAGE``; and rows by sink.
+
+    ``read`` are the records of batches, ``replayed`` the dead letters that replays took up again, which then had an
+    outcome anew: read + replayed = the sum of all outcomes.
+    """
 
     read: int = 0
+    replayed: int = 0
     late: int = 0
     rows_out: int = 0
     topics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     sinks: Mapping[str, int] = field(default_factory=dict)
+    end: Sequence[str] | None = None
+    """Where the newest batch of the stream ended."""
     newest_ms: int | None = None
     """The newest event time seen, where the pipeline counts late rows."""
 
@@ -127,14 +135,30 @@ def added(before: Totals, line: Line, newest_ms: int | None) -> Totals:
     for name, wrote in line.sinks.items():
         sinks[name] = sinks.get(name, 0) + wrote.rows
     times = [one for one in (before.newest_ms, newest_ms) if one is not None]
+    replays = line.kind == REPLAY
     return Totals(
-        read=before.read + line.read,
+        read=before.read + (0 if replays else line.read),
+        replayed=before.replayed + (line.read if replays else 0),
         late=before.late + line.late,
         rows_out=before.rows_out + line.rows_out,
         topics=topics,
         sinks=sinks,
+        end=before.end if replays else line.end,
         newest_ms=max(times, default=None),
     )
+
+
+def outcomes(totals: Totals, outcome: str) -> int:
+    """How many records had an outcome (``ok``, ``skip``, ``dlq``), over all topics and stages."""
+    return sum(
+        records for of in totals.topics.values() for name, records in of.items() if name.partition(":")[0] == outcome
+    )
+
+
+def balances(totals: Totals) -> bool:
+    """Whether every record that was read or replayed has an outcome."""
+    there = sum(outcomes(totals, one) for one in (OK, OnError.SKIP.value, OnError.DLQ.value))
+    return totals.read + totals.replayed == there
 
 
 def check(line: Line, tables: Iterable[str]) -> None:
@@ -192,6 +216,11 @@ class Books:
         found = [self.line(number) for number in range(max(0, last.sequence - most + 1), last.sequence + 1)]
         return [line for line in found if line is not None]
 
+    def next(self) -> int:
+        """The number of the line that comes next."""
+        last = self.last()
+        return 0 if last is None else last.sequence + 1
+
     def find(self, query: str, batch: int) -> Line | None:
         """The line of a batch that ran before: only the newest batch of a query can be run again."""
         last = self.last()
@@ -207,7 +236,7 @@ class Books:
             return there
         last = self.last()
         before = Totals() if last is None else last.totals
-        sequence = 0 if last is None else last.sequence + 1
+        sequence = self.next()
         line = replace(line, sequence=sequence, totals=added(before, line, newest_ms))
         if not self._files.put_if_absent(_name(sequence), line.to_json()):
             raise AnotherRun(f"line {sequence} of the books was written by another run of this pipeline")

@@ -75,7 +75,7 @@ class Folder:
         if found is None:
             return None
         state = State(**json.loads(found))
-        if state.state in ("running", "paused") and self.store.local and not self.is_locked():
+        if state.state == "running" and self.store.local and not self.is_locked():
             return State("lost", state.pid, state.at_ms, "its process ended without a word; `run` goes on")
         return state
 

@@ -93,37 +93,16 @@ class _Linter:
     # --- stages
 
     def decode(self, decode: Decode) -> Columns | None:
-        """The decoded fields with their types, None where only a registry or a file of its own knows them."""
-        kind = decode.format
-        if kind in (Format.TEXT, Format.RAW):
-            for name in ("fields", "registry", "schema_file", "message"):
-                if getattr(decode, name) is not None:
-                    self.say(name, f"{name}: {kind.value} has one column, value, and no schema")
-            return {"value": "string" if kind is Format.TEXT else "binary"}
-        told = [n for n in ("fields", "registry", "schema_file") if getattr(decode, n) is not None]
-        if decode.fields is not None and kind is not Format.JSON:
-            self.say("fields", f"fields: the columns of {kind.value} come from its schema")
-        elif len(told) > 1:
-            self.say(told[1], f"{told[1]}: {told[0]} says already what the columns are")
-        elif not told:
-            what = (
-                "'fields' (name: type), or a 'registry'" if kind is Format.JSON else "a 'registry' or a 'schema_file'"
-            )
-            self.say("decode", f"decode: {kind.value} needs {what}")
-        if decode.message is not None and kind is not Format.PROTOBUF:
-            self.say("message", "message: only Protobuf has messages")
-        for name in ("subject", "version"):
-            if getattr(decode, name) is not None and decode.registry is None:
-                self.say(name, f"{name}: only a registry has subjects and versions")
-        return self.fields(decode)
-
-    def fields(self, decode: Decode) -> Columns | None:
-        if decode.format is not Format.JSON or decode.fields is None:
+        """The decoded fields with their types, None where they are not known."""
+        if decode.format is not Format.JSON:
+            if decode.fields is not None:
+                self.say("decode", f"fields: {decode.format.value} has one column, value")
+            return {"value": "string" if decode.format is Format.TEXT else "binary"}
+        if not decode.fields:
+            self.say("decode", "decode: json needs 'fields' (name: type)")
             return None
         from moldau.pipeline.decode.types import TypeWordError, parse_type
 
-        if not decode.fields:
-            self.say("fields", "fields: none is named")
         for name, word in decode.fields.items():
             if name in RESERVED:
                 self.say(f"fields.{name}", f"{name!r} is a name of the pipeline's own: {', '.join(PLACES)}, ...")

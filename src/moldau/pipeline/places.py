@@ -128,7 +128,7 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode, place: Place) -> str | int | float | bool | None:
         if "${" in node.value or "$$" in node.value:
             filled = self._filled(node.value, place)
-            tag = node.tag if node.style else self._loader.resolve(yaml.ScalarNode, filled, (True, False))
+            tag = node.tag if node.style else self._loader.resolve(yaml.ScalarNode, filled, (True, False))  # type: ignore[no-untyped-call]
             node = yaml.ScalarNode(tag, filled, node.start_mark, node.end_mark, node.style)
         try:
             found = self._loader.construct_object(node)

@@ -163,19 +163,13 @@ class _Reader:
         return self.text(value, "start") or "earliest"
 
     def decode(self, value: Value | None) -> Decode:
-        names = ("format", "fields", "registry", "subject", "version", "schema_file", "message", "on_error")
-        found = self.mapping(value, "decode", names) or {}
-        fields = found.get("fields")
-        file = self.text(found.get("schema_file"), "schema_file")
+        if value is not None:
+            self.places["decode"] = value.place
+        found = self.mapping(value, "decode", ("format", "fields", "on_error")) or {}
         format = self.one_of(found.get("format"), "format", tuple(one.value for one in Format)) or "json"
         return Decode(
-            format=Format(format),
-            fields=None if fields is None else self.words(fields, "fields"),
-            registry=self.text(found.get("registry"), "registry"),
-            subject=self.text(found.get("subject"), "subject"),
-            version=self.count(found.get("version"), "version"),
-            schema_file=None if file is None else self.beside(file),
-            message=self.text(found.get("message"), "message"),
+            format=Format(format) if format in {one.value for one in Format} else Format.JSON,
+            fields=None if "fields" not in found else self.words(found["fields"], "fields"),
             on_error=self.policy(found.get("on_error")),
         )
 

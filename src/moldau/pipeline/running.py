@@ -152,11 +152,10 @@ class Runner:
 
     def _batches(self) -> Batches:
         pipeline = self._pipeline
-        topics = pipeline.source.topics
         self._publish(pipeline)
         return Batches(
             pipeline,
-            plan_decode(pipeline.decode, topics),
+            plan_decode(pipeline.decode),
             self.folder.books,
             cluster_of(pipeline),
             checkpoint=self.folder.checkpoint,

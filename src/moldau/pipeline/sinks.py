@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.pipeline import columns as names
 from moldau.pipeline.books import Wrote
 from moldau.pipeline.spec import DeadLetters, TableSink, TopicSink
-from moldau.spark.sink import IntoTopic
 from moldau.spark.tables import BatchKey, Table, TableError
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.manifest import ParquetFormat
@@ -93,13 +92,19 @@ class ToTopic:
     exact = True
 
     def __init__(self, sink: TopicSink, cluster: str) -> None:
-        self.name, self._sink = sink.name, sink
-        self._into = IntoTopic(sink.topic, options={**sink.options, "kafka.bootstrap.servers": cluster})
+        self.name, self._sink, self._cluster = sink.name, sink, cluster
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
         if count:
-            self._into(as_records(rows, self._sink), key.batch_id)
+            options = {"kafka.bootstrap.servers": self._cluster, **self._sink.options}
+            write_marked(as_records(rows, self._sink), self.name, key, options)
         return Wrote(count)
+
+
+def write_marked(rows: DataFrame, topic: str, key: BatchKey, options: Mapping[str, str]) -> None:
+    """Write records to a topic, each with a mark that is the same when the batch runs again."""
+    marked = {**options, "topic": topic, "batch": f"{key.query_id}/{key.batch_id}"}
+    rows.write.format("moldau").mode("append").options(**marked).save()
 
 
 def open_table(sink: TableSink, pipeline: str) -> Table:
@@ -134,9 +139,6 @@ def as_records(rows: DataFrame, sink: TopicSink) -> DataFrame:
     return found.withColumns({name: fn.col(name).cast("string") for name in texts}) if texts else found
 
 
-Opened = Callable[[], Target]
-
-
 def open_sink(sink: TableSink | TopicSink, pipeline: str, cluster: str, *, begins_late: bool = False) -> Target:
     """The open sink."""
     if isinstance(sink, TopicSink):
@@ -150,19 +152,17 @@ class Dead:
     """The dead letters of a pipeline: a Delta table, a topic, or both."""
 
     def __init__(self, letters: DeadLetters, pipeline: str, cluster: str, *, begins_late: bool = False) -> None:
-        self._pipeline = pipeline
+        self._pipeline, self._topic, self._cluster = pipeline, letters.topic, cluster
         self.table = None
         if letters.table is not None:
             self.table = Table(letters.table, pipeline=pipeline, begins_late=begins_late)
-        self._topic = None
-        if letters.topic is not None:
-            self._topic = IntoTopic(letters.topic, options={"kafka.bootstrap.servers": cluster})
 
     def write(self, rows: DataFrame, key: BatchKey, count: int, batch: str) -> int:
         """Write the rows that are dead as batch ``batch``; how many there are now. The table's ledger needs every
         batch, also one without dead letters."""
         if self._topic is not None and count:
-            self._topic(as_letters(rows, self._pipeline), key.batch_id)
+            options = {"kafka.bootstrap.servers": self._cluster}
+            write_marked(as_letters(rows, self._pipeline), self._topic, key, options)
         if self.table is None:
             return count
         found = self.table.append(as_rows(rows, self._pipeline, batch), key)

@@ -32,8 +32,6 @@ class Format(Enum):
     """How the value of a record is encoded."""
 
     JSON = "json"
-    AVRO = "avro"
-    PROTOBUF = "protobuf"
     TEXT = "text"
     RAW = "raw"
 
@@ -58,22 +56,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decode:
-    """How values become columns.
-
-    ``fields`` maps names to types ("long", "array<string>", "struct<a: int, b: date>"): needed for JSON without a
-    registry. ``registry`` is the URL of a schema registry (Confluent's REST interface and 5-byte prefix); ``subject``
-    (default TOPIC-value) and ``version`` (default: the latest) say which schema gives the columns. ``schema_file`` is
-    an .avsc, a .proto or a .desc file for records without a registry; ``message`` the full name of the Protobuf
-    message, where the file has several.
-    """
+    """How values become columns: ``fields`` maps names to types ("long", "array<string>") for JSON."""
 
     format: Format = Format.JSON
     fields: Mapping[str, str] | None = None
-    registry: str | None = None
-    subject: str | None = None
-    version: int | None = None
-    schema_file: str | None = None
-    message: str | None = None
     on_error: OnError = OnError.PAUSE
 
 

@@ -19,6 +19,7 @@ from moldau.spark.start import EARLIEST, LATEST
 from moldau.terms import TopicPartition
 
 if TYPE_CHECKING:
+    from moldau.pipeline.books import Totals
     from moldau.spark.planner import Planner
 
 Offsets = Mapping[TopicPartition, int]
@@ -51,9 +52,9 @@ class Step:
 def positions(folder: Folder) -> Offsets | None:
     """Where the newest batch of the books ended; None before the first."""
     last = folder.books.last()
-    if last is None or last.end is None or folder.start() is not None and not folder.has_checkpoint():
+    if last is None or last.totals.end is None or (folder.start() is not None and not folder.has_checkpoint()):
         return None
-    return decode_offset(json.loads(last.end[0])).offsets
+    return decode_offset(json.loads(last.totals.end[0])).offsets
 
 
 def lags(pipeline: Pipeline, folder: Folder) -> list[Lag]:
@@ -124,6 +125,24 @@ def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
         if name not in {sink.name for sink in pipeline.sinks}
     ]
     return steps
+
+
+def verified(pipeline: Pipeline, totals: Totals) -> list[dict[str, object]]:
+    """The sinks with the rows that the books say and the rows that the tables hold (None: not to be counted).
+
+    A table with keys keeps the latest row of each, and a topic keeps doubles of a batch that ran twice: neither is
+    counted. One that others write to as well holds more.
+    """
+    from moldau.pipeline.sinks import open_table
+
+    found: list[dict[str, object]] = []
+    for sink in pipeline.sinks:
+        there = None
+        if isinstance(sink, TableSink) and not sink.keys and "{topic}" not in sink.table:
+            table = open_table(sink, pipeline.name)
+            there = 0 if table.last() is None else table.count()
+        found.append({"sink": sink.name, "rows": totals.sinks.get(sink.name, 0), "there": there})
+    return found
 
 
 def reset_cost(pipeline: Pipeline, folder: Folder, start: str) -> tuple[Offsets, int, int]:

@@ -58,7 +58,7 @@ class Query(Protocol):
 
     def exception(self) -> Exception | None: ...
 
-    def awaitTermination(self, timeout: float) -> bool: ...
+    def awaitTermination(self, timeout: int) -> bool | None: ...
 
 
 def until_it_stands(begin: Callable[[], StreamingQuery], beginnings: int = BEGINNINGS) -> StreamingQuery:
@@ -116,7 +116,7 @@ def run(
 def _has_ended(query: Query) -> bool:
     """Whether it has, after at most a second; PySpark raises where a query ends by an error."""
     try:
-        return query.awaitTermination(1)
+        return bool(query.awaitTermination(1))
     except Exception:
         if query.exception() is None:
             raise

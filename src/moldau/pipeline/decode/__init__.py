@@ -1,8 +1,6 @@
-"""How the values of records become columns: JSON, Avro, Protobuf, text and raw bytes, with or without a registry.
+"""How the values of records become columns: on the driver a ``Decoding`` is planned, executors open it.
 
-On the driver ``plan_decode`` asks the registry once and gives a ``Decoding``: the columns, and what executors need.
-There ``Decoding.open`` makes a ``Decoder``, which turns the values of a batch into rows and says of each value that it
-could not read why. Read next: plan.py.
+``Decoder`` turns the values of a batch into rows and says of each value that it could not read why. Read next: plan.py.
 """
 
 from __future__ import annotations
@@ -17,16 +15,18 @@ class DecodeError(Exception):
 
 
 class Decoded(NamedTuple):
-    """What became of a batch's values, in their order; all three have its length.
+    """What became of a batch's values, in their order; all four have its length.
 
     ``rows`` is null where a value could not be read, ``errors`` (string) says why there and is null elsewhere.
-    ``schema_ids`` (int32) is the registry's id in front of each value, null where there is none. A record without a
-    value (null) is a row of nulls without an error: a tombstone.
+    ``schema_ids`` (int32) is the registry's id in front of each value, null where there is none. ``drift`` (string) is
+    what a value has beside the columns, null where nothing. A record without a value (null) is a row of nulls without
+    an error: a tombstone.
     """
 
     rows: pa.StructArray
     errors: pa.StringArray
     schema_ids: pa.Int32Array
+    drift: pa.StringArray
 
 
 class Decoder(Protocol):

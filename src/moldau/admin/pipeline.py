@@ -1,0 +1,457 @@
+"""``moldau pipeline``: declared pipelines - look at their files, test them, run them, see where every record went.
+
+Each verb loads what it needs: ``lint`` neither Spark nor a client. What a pipeline is, docs/pipelines.md tells.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moldau.admin.main import fail
+from moldau.admin.options import IN_PROGRESS, MISMATCH, OUTPUT
+from moldau.admin.output import note, show, show_one, watch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from moldau.pipeline.books import Line, Totals
+    from moldau.pipeline.folder import Folder
+    from moldau.pipeline.replays import Group
+    from moldau.pipeline.spec import Pipeline
+
+FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+YES = click.option("--yes", is_flag=True, help="Do it without asking.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+EVERY = click.option(
+    "--watch", "every_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Show it again and again."
+)
+
+_TEMPLATE = """\
+pipeline: {name}
+# cluster: localhost:9092        # or MOLDAU_BOOTSTRAP
+# folder: {name}                 # checkpoint and books
+source:
+  topics: [{topic}]
+  start: earliest                # latest, -10m, group:ID, {{{topic}: {{0: 23}}}}
+decode:
+  format: json                   # text, raw
+  fields:
+{fields}
+  on_error: dlq                  # pause (default), fail, skip
+check: []
+#  - {{name: has-id, rule: id IS NOT NULL, on_error: dlq}}
+transform: []
+#  - sql: SELECT * FROM records
+sinks:
+  - table: tables/{name}         # Delta; format: parquet | iceberg
+#  - topic: {topic}-clean
+dlq:
+  table: tables/{name}-dead
+every: 10s
+"""
+
+
+@click.group()
+def pipeline() -> None:
+    """Run pipelines that a file declares: topics are decoded, checked, transformed and written to tables and topics.
+
+    \b
+    moldau pipeline init orders --topic orders
+    moldau pipeline lint orders.yaml
+    moldau pipeline test orders.yaml
+    moldau pipeline run orders.yaml --once
+    moldau pipeline status orders.yaml
+    moldau pipeline dlq list orders.yaml
+
+    Each table has every record once, whatever is killed when; `status` shows what became of all that was read.
+    """
+
+
+@pipeline.command()
+@click.argument("name")
+@click.option("--topic", help="The topic that is read (default: NAME). Its newest records tell what fields there are.")
+@click.option("--bootstrap-server", "bootstrap", help="Where the topic is; without it nothing is asked.")
+@click.option("--out", type=click.Path(path_type=Path), help="The file (default: NAME.yaml).")
+def init(name: str, topic: str | None, bootstrap: str | None, out: Path | None) -> None:
+    """Write a file to begin with, with the fields of the topic's records as they are found."""
+    from moldau.pipeline.reading import read_text
+
+    out = out or Path(f"{name}.yaml")
+    topic = topic or name
+    fields = {"id": "long"}
+    if bootstrap is not None:
+        from moldau.pipeline.sampling import fields_of
+
+        with _explained():
+            found = fields_of(bootstrap, topic)
+        if not found:
+            note(f"{topic} has no records that are JSON objects; the fields are yours to name")
+        fields = found or fields
+    lines = "\n".join(f"    {one}: {kind}" for one, kind in fields.items())
+    text = _TEMPLATE.format(name=name, topic=topic, fields=lines)
+    problems = [one for one in read_text(text, {}).problems if one.error]
+    if problems:
+        fail(f"{name}: {problems[0].message}", 2)
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        fail(f"{out} is there already; --out names another file")
+    note(f"{out} is written. Look at it, then: moldau pipeline lint {out}")
+
+
+@pipeline.command()
+@click.argument("files", type=click.Path(exists=True, dir_okay=False, path_type=Path), nargs=-1, required=True)
+@OUTPUT
+def lint(files: tuple[Path, ...], output: str) -> None:
+    """Say what is wrong with files, without Spark or a cluster. Exit 1 when there is an error."""
+    from moldau.pipeline.lint import lint_file
+
+    with _explained():
+        found = [(path, one) for path in files for one in lint_file(path)]
+    errors = sum(one.error for _, one in found)
+    if output == "text":
+        for path, one in found:
+            print(one.to_text(str(path)))
+        note(f"{len(files)} file{'s' * (len(files) > 1)}: {errors} errors, {len(found) - errors} warnings")
+    else:
+        rows = [
+            {"file": str(path), "line": one.place.line, "column": one.place.column,
+             "severity": "error" if one.error else "warning", "message": one.message}
+            for path, one in found
+        ]  # fmt: skip
+        show(rows, output, ("file", "line", "column", "severity", "message"))
+    raise SystemExit(1 if errors else 0)
+
+
+@pipeline.command()
+@FILE
+@OUTPUT
+def plan(file: Path, output: str) -> None:
+    """Show what a run would do now: where it begins, which tables are new, what is left to read. Writes nothing."""
+    from moldau.pipeline import standing
+
+    pipeline, folder = _open(file)
+    with _explained():
+        steps = standing.plan(pipeline, folder)
+    rows = [{"what": one.what, "how": one.how, "changes": one.changes} for one in steps]
+    show(rows, output, ("what", "how", "changes"))
+
+
+@pipeline.command("dry-run")
+@FILE
+@click.option("--records", default=1000, show_default=True, type=click.IntRange(min=1), help="How many at most.")
+@OUTPUT
+def dry_run(file: Path, records: int, output: str) -> None:
+    """Take the next records through all stages and show what would be written. Writes nothing."""
+    from moldau.pipeline import rehearsal
+
+    pipeline, folder = _open(file)
+    with _explained():
+        found = rehearsal.rehearse(_spark(pipeline), pipeline, folder, records, modules=file.parent)
+    if not show_one(found.to_row(), output):
+        show(found.outcomes, output, ("topic", "outcome", "stage", "records", "first", "reason"))
+        note(f"{found.read} records read, {len(found.rows)} rows would be written to each sink; the first:")
+        print("\n".join(str(dict(row)) for row in found.rows[:10]))
+
+
+@pipeline.command()
+@FILE
+@click.argument("tests", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
+@OUTPUT
+def test(file: Path, tests: Path | None, output: str) -> None:
+    """Run the cases of a test file (default: FILE with .test.yaml), without a cluster. Exit 4 when one fails."""
+    from moldau.pipeline import trial
+    from moldau.pipeline.decode.plan import plan_decode
+
+    pipeline, _ = _open(file)
+    path = tests or file.with_suffix(".test.yaml")
+    if not path.exists():
+        fail(f"{path} is not there; `moldau pipeline test --help` says what stands in it", 2)
+    with _explained():
+        try:
+            cases = trial.read_cases(path)
+        except trial.BadTest as error:
+            fail("\n".join(one.to_text(str(path)) for one in error.problems))
+        decoding, spark = plan_decode(pipeline.decode), _spark(pipeline)
+        found = [trial.run_case(spark, pipeline, decoding, case, file.parent) for case in cases]
+    rows = [
+        {"case": one.case.name, "verdict": "failed" if one.differences else "passed", "differences": one.differences}
+        for one in found
+    ]
+    show(rows, output, ("verdict", "case"))
+    bad = [one for one in found if one.differences]
+    for one in bad:
+        note("\n".join(f"{one.case.name}: {text}" for text in one.differences))
+    note(f"{len(found) - len(bad)} passed, {len(bad)} failed")
+    raise SystemExit(MISMATCH if bad else 0)
+
+
+@pipeline.command()
+@FILE
+@click.option("--once", is_flag=True, help="Write what is there now, and end. Exit 3 when a record pauses it.")
+def run(file: Path, once: bool) -> None:
+    """Run a pipeline until it is stopped (SIGTERM, Ctrl-C), from where it was; or --once, as from cron.
+
+    One process runs a pipeline at a time. A query that ended for a reason that may pass is begun again; a record whose
+    policy is `pause` is tried again, with the file as it is then.
+    """
+    from moldau.pipeline.lint import lint_file
+    from moldau.pipeline.running import Ended, Runner, stopped_by_signals
+
+    errors = [one for one in lint_file(file) if one.error]
+    if errors:
+        fail("\n".join(one.to_text(str(file)) for one in errors))
+    pipeline, _ = _open(file)
+    with _explained():
+        runner = Runner(pipeline, file=file, once=once, say=note, heard=_tell)
+        with stopped_by_signals(runner):
+            ended = runner.run()
+    if ended is Ended.PAUSED:
+        state = runner.folder.state()
+        note(f"paused: {state.message if state is not None else ''}")
+        raise SystemExit(IN_PROGRESS)
+
+
+@pipeline.command()
+@FILE
+@click.option("--verify", is_flag=True, help="Count the rows of the tables and hold them against the books.")
+@EVERY
+@OUTPUT
+def status(file: Path, verify: bool, every_s: float | None, output: str) -> None:
+    """Show what became of every record that was read. Exit 4 when the books do not balance."""
+    pipeline, folder = _open(file)
+    codes: list[int] = []
+
+    def draw() -> None:
+        with _explained():
+            codes[:] = [_draw_status(pipeline, folder, output, verify=verify)]
+
+    watch(draw, every_s)
+    raise SystemExit(codes[0])
+
+
+@pipeline.command()
+@FILE
+@EVERY
+@OUTPUT
+def lag(file: Path, every_s: float | None, output: str) -> None:
+    """Show where the pipeline is in each partition, and how many offsets are left."""
+    from moldau.pipeline import standing
+
+    pipeline, folder = _open(file)
+
+    def draw() -> None:
+        with _explained():
+            found = standing.lags(pipeline, folder)
+        rows = [
+            {"topic": one.topic, "partition": one.partition, "position": one.position, "end": one.end, "lag": one.lag}
+            for one in found
+        ]
+        show(rows, output, ("topic", "partition", "position", "end", "lag"))
+
+    watch(draw, every_s)
+
+
+@pipeline.command()
+@FILE
+@click.option("--to", "start", required=True, help='earliest, latest, -10m, group:ID, {"topic":{"0":23}}')
+@DRY_RUN
+@YES
+def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
+    """Let the next run begin elsewhere: with a new checkpoint, the old one set aside. Rows in tables stay.
+
+    What lies before the pipeline's position is read again, and stands in the tables twice; what lies behind it and
+    before the new one is left out. --dry-run says how much that is.
+    """
+    from moldau.pipeline import standing
+    from moldau.pipeline.resetting import reset as carry_out
+
+    pipeline, folder = _open(file)
+    with _explained():
+        to, again, left_out = standing.reset_cost(pipeline, folder, start)
+        told = f"{again:,} offsets would be read again, {left_out:,} would be left out"
+        print(f"{pipeline.name} would begin at {standing.as_start(to)}: {told}")
+        if dry_run:
+            return
+        if not yes and not click.confirm("Do it?", err=True):
+            fail("nothing was done")
+        with folder.locked():
+            aside = carry_out(pipeline, folder, standing.as_start(to))
+    note(f"done; the checkpoint until now is {aside}" if aside else "done; there was no checkpoint")
+
+
+@pipeline.group()
+def dlq() -> None:
+    """Look at dead letters, and take them up again."""
+
+
+@dlq.command("list")
+@FILE
+@click.option("--stage", help="Only those of one stage: decode, or the name of a check.")
+@OUTPUT
+def dlq_list(file: Path, stage: str | None, output: str) -> None:
+    """Show the dead letters that no replay has taken up: by batch and stage, with the first of each and its reason."""
+    found = _waiting(file, stage)
+    rows = [
+        {"batch": one.batch, "stage": one.stage, "records": one.records, "first": one.first, "reason": one.reason,
+         "died_at": one.died_at}
+        for one in found
+    ]  # fmt: skip
+    show(rows, output, ("batch", "stage", "records", "first", "died_at", "reason"))
+
+
+@dlq.command("replay")
+@FILE
+@click.option("--stage", help="Only those of one stage: decode, or the name of a check.")
+@DRY_RUN
+@YES
+def dlq_replay(file: Path, stage: str | None, dry_run: bool, yes: bool) -> None:
+    """Take dead letters through the pipeline as its file is now, each once. What fails again is a dead letter again."""
+    from moldau.pipeline.replays import Replays
+
+    found = _waiting(file, stage)
+    pipeline, folder = _open(file)
+    with _explained():
+        replays = Replays(pipeline, folder)
+        unfinished = [one for one in replays.planned() if not one.done]
+        count = sum(one.records for one in found)
+        print(
+            f"{count:,} dead letters in {len(found)} groups" + (", after a replay that was cut off" * bool(unfinished))
+        )
+        if dry_run or not (found or unfinished):
+            return
+        if not yes and not click.confirm("Take them up again?", err=True):
+            fail("nothing was done")
+        with folder.locked():
+            replays.replay(_spark(pipeline), found, modules=file.parent, heard=_tell)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """End the command with a line for what users can mend; faults of the program are raised."""
+    try:
+        yield
+    except (SystemExit, KeyboardInterrupt, click.ClickException):
+        raise
+    except ImportError as error:
+        fail(f"{error}. A pipeline needs: pip install 'moldau[pipeline]'")
+    except Exception as error:
+        if os.environ.get("MOLDAU_TRACEBACK"):
+            raise
+        fail(_words(error))
+
+
+def _words(error: BaseException) -> str:
+    """An error in a line or a few: of a failed query, what the stage said and not how Spark carried it."""
+    text = str(error).strip() or type(error).__name__
+    lines = [line for line in text.splitlines() if line.strip()]
+    told = [
+        line.strip() for line in lines if ".pipeline." in line and ": " in line and not line.startswith((" ", "\t"))
+    ]
+    if told:
+        return told[-1].partition(": ")[2]
+    return lines[0] if len(lines) > 6 else "\n".join(lines)
+
+
+def _open(file: Path) -> tuple[Pipeline, Folder]:
+    from moldau.pipeline.reading import PipelineError, load
+
+    with _explained():
+        try:
+            found = load(file)
+        except PipelineError as error:
+            fail(str(error))
+        from moldau.pipeline.folder import Folder
+
+        return found, Folder(found)
+
+
+def _spark(pipeline: Pipeline) -> SparkSession:
+    from moldau.spark.local import session
+
+    return session(pipeline.name)
+
+
+def _waiting(file: Path, stage: str | None) -> list[Group]:
+    from moldau.pipeline.replays import Replays
+
+    pipeline, folder = _open(file)
+    with _explained():
+        return Replays(pipeline, folder).waiting(stage)
+
+
+def _tell(line: Line) -> None:
+    """A batch in a line, for people."""
+    parts = [f"{line.read:,} read"]
+    for one in ("skip", "dlq"):
+        count = sum(each.records for each in line.counts if each.outcome == one)
+        parts += [f"{count:,} {'left out' if one == 'skip' else 'dead letters'}"] if count else []
+    parts += [f"{wrote.rows:,} to {name.rsplit('/', 1)[-1]}" for name, wrote in line.sinks.items()]
+    note(f"{time.strftime('%H:%M:%S')} {line.kind} {line.batch}: {', '.join(parts)} ({line.took_ms:,} ms)")
+
+
+def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool) -> int:
+    from moldau.pipeline import books, standing
+
+    state, last = folder.state(), folder.books.last()
+    totals = last.totals if last is not None else books.Totals()
+    balanced = books.balances(totals)
+    rows = _topic_rows(totals)
+    sinks = [{"sink": name, "rows": count} for name, count in totals.sinks.items()]
+    if verify:
+        sinks = standing.verified(pipeline, totals)
+        balanced = balanced and all(one["there"] in (None, one["rows"]) for one in sinks)
+    whole = {
+        "pipeline": pipeline.name,
+        "state": "new" if state is None else state.state,
+        "message": None if state is None else state.message,
+        "since_ms": None if state is None else state.at_ms,
+        "batch": None if last is None else last.batch,
+        "read": totals.read,
+        "replayed": totals.replayed,
+        "rows_out": totals.rows_out,
+        "late": totals.late,
+        "dead_waiting": books.outcomes(totals, "dlq") - totals.replayed,
+        "balanced": balanced,
+        "topics": rows,
+        "sinks": sinks,
+        "drift": [
+            {"what": one.what, "schema_id": one.schema_id, "first": one.first, "records": one.records}
+            for one in (last.drift if last is not None else ())
+        ],
+    }
+    if not show_one(whole, output):
+        print(f"{pipeline.name}: {whole['state']}" + (f" - {whole['message']}" if whole["message"] else ""))
+        show(rows, output, ("topic", "ok", "left_out", "dead", "stages"))
+        show(sinks, output, ("sink", "rows", *(("there",) if verify else ())))
+        sides = f"{totals.read:,} read + {totals.replayed:,} replayed"
+        there = [books.outcomes(totals, one) for one in ("ok", "skip", "dlq")]
+        verb = "=" if balanced else "DIFFERS FROM"
+        print(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {there[2]:,} dead letters")
+        for one in last.drift if last is not None else ():
+            print(f"drift: {one.what} in {one.records:,} records of the newest batch, first at {one.first}")
+    return 0 if balanced else MISMATCH
+
+
+def _topic_rows(totals: Totals) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for topic, of in sorted(totals.topics.items()):
+        stages = {name: count for name, count in of.items() if name != "ok"}
+        rows.append(
+            {
+                "topic": topic,
+                "ok": of.get("ok", 0),
+                "left_out": sum(count for name, count in stages.items() if name.startswith("skip:")),
+                "dead": sum(count for name, count in stages.items() if name.startswith("dlq:")),
+                "stages": stages,
+            }
+        )
+    return rows

@@ -1,0 +1,271 @@
+"""Values that are JSON objects, as columns: types are kept to, unknown fields are drift, a missing field is null.
+
+Numbers for a timestamp are milliseconds since 1970; texts are ISO 8601, in UTC unless they say otherwise. Binary is
+Base64. Nothing that stands in a value fails more than that value. Read next: plan.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import NamedTuple, NoReturn
+
+import pyarrow as pa
+
+from moldau.pipeline.decode import Decoded
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SHOWN = 60
+_FIELDS_SHOWN = 10
+
+
+class _Wrong(Exception):
+    """A value that does not fit its field."""
+
+
+Convert = Callable[[object, str], object]
+"""Turns a JSON value into what Arrow takes; the text is the field's path, for errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonDecoding:
+    """JSON objects with these columns."""
+
+    schema: pa.Schema
+
+    def open(self) -> JsonDecoder:
+        return JsonDecoder(self.schema)
+
+
+class _Row(NamedTuple):
+    """One value: its fields, or why it has none, and the names of fields that are no columns."""
+
+    fields: Mapping[str, object] | None
+    error: str | None
+    drift: str | None
+
+
+class JsonDecoder:
+    """Decodes batches of values with the same columns."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._type = pa.struct(list(schema))
+        self._names = frozenset(schema.names)
+        self._converters = {field.name: converter(field.type) for field in schema}
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        """The rows of the values, and what is wrong with those that have none."""
+        rows = [self._row(value.as_buffer() if value.is_valid else None) for value in values]
+        return Decoded(
+            rows=pa.array([row.fields for row in rows], self._type),
+            errors=pa.array([row.error for row in rows], pa.string()),
+            schema_ids=pa.nulls(len(rows), pa.int32()),
+            drift=pa.array([row.drift for row in rows], pa.string()),
+        )
+
+    def _row(self, value: pa.Buffer | None) -> _Row:
+        if value is None:
+            return _Row({}, None, None)  # a tombstone
+        try:
+            found = json.loads(value.to_pybytes(), parse_float=_Number, parse_constant=_refuse)
+        except UnicodeDecodeError as error:
+            return _Row(None, f"not UTF-8: byte {error.start}", None)
+        except RecursionError:
+            return _Row(None, "not JSON that can be read: nested too deeply", None)
+        except ValueError as error:
+            return _Row(None, f"not JSON: {error}", None)
+        if not isinstance(found, dict):
+            return _Row(None, f"a JSON object is expected, not {_shown(found)}", None)
+        try:
+            fields = {name: convert(found.get(name), name) for name, convert in self._converters.items()}
+        except _Wrong as error:
+            return _Row(None, str(error), None)
+        more = found.keys() - self._names
+        return _Row(fields, None, _drift(more) if more else None)
+
+
+class _Number(float):
+    """A JSON number with a point, which keeps its text for decimals."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> _Number:
+        found = super().__new__(cls, text)
+        found.text = text
+        return found
+
+
+def converter(kind: pa.DataType) -> Convert:
+    """How a JSON value becomes a value of the type; null stays null."""
+    convert = _nested(kind) or _SCALARS.get(kind) or _wide(kind)
+
+    def or_null(value: object, path: str) -> object:
+        return None if value is None else convert(value, path)
+
+    return or_null
+
+
+def _nested(kind: pa.DataType) -> Convert | None:
+    if pa.types.is_list(kind):
+        return _list(converter(kind.value_type))
+    if pa.types.is_map(kind):
+        return _map(_key(kind.key_type), converter(kind.item_type))
+    if pa.types.is_struct(kind):
+        return _struct({field.name: converter(field.type) for field in kind})
+    return None
+
+
+def _list(inner: Convert) -> Convert:
+    def convert(value: object, path: str) -> object:
+        if not isinstance(value, list):
+            raise _Wrong(f"{path}: a list is expected, not {_shown(value)}")
+        return [inner(one, f"{path}[{at}]") for at, one in enumerate(value)]
+
+    return convert
+
+
+def _map(key: Convert, inner: Convert) -> Convert:
+    def convert(value: object, path: str) -> object:
+        if not isinstance(value, dict):
+            raise _Wrong(f"{path}: an object is expected, not {_shown(value)}")
+        return [(key(name, path), inner(one, f"{path}.{name}")) for name, one in value.items()]
+
+    return convert
+
+
+def _struct(fields: Mapping[str, Convert]) -> Convert:
+    def convert(value: object, path: str) -> object:
+        if not isinstance(value, dict):
+            raise _Wrong(f"{path}: an object is expected, not {_shown(value)}")
+        return {name: inner(value.get(name), f"{path}.{name}") for name, inner in fields.items()}
+
+    return convert
+
+
+def _key(kind: pa.DataType) -> Convert:
+    """A map's key: JSON has texts there, which may stand for numbers."""
+    if pa.types.is_string(kind):
+        return _text
+    inner = converter(kind)
+
+    def convert(value: object, path: str) -> object:
+        try:
+            return inner(json.loads(str(value)), path)
+        except ValueError:
+            return inner(value, path)
+
+    return convert
+
+
+def _integer(bits: int) -> Convert:
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+
+    def convert(value: object, path: str) -> object:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise _Wrong(f"{path}: a whole number is expected, not {_shown(value)}")
+        if not low <= value <= high:
+            raise _Wrong(f"{path}: {_shown(value)} does not fit into {bits} bits")
+        return value
+
+    return convert
+
+
+def _float(value: object, path: str) -> object:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise _Wrong(f"{path}: a number is expected, not {_shown(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise _Wrong(f"{path}: {_shown(value)} is too large for a number with a point") from None
+
+
+def _boolean(value: object, path: str) -> object:
+    if not isinstance(value, bool):
+        raise _Wrong(f"{path}: true or false is expected, not {_shown(value)}")
+    return value
+
+
+def _text(value: object, path: str) -> object:
+    if not isinstance(value, str):
+        raise _Wrong(f"{path}: a text is expected, not {_shown(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _Wrong(f"{path}: half of a surrogate pair is no text") from None
+    return value
+
+
+def _binary(value: object, path: str) -> object:
+    try:
+        return base64.b64decode(str(_text(value, path)), validate=True)
+    except (binascii.Error, ValueError):
+        raise _Wrong(f"{path}: Base64 is expected, not {_shown(value)}") from None
+
+
+def _date(value: object, path: str) -> object:
+    try:
+        return date.fromisoformat(str(_text(value, path)))
+    except ValueError:
+        raise _Wrong(f"{path}: a date like 2026-11-23 is expected, not {_shown(value)}") from None
+
+
+def _timestamp(value: object, path: str) -> object:
+    try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return _EPOCH + timedelta(milliseconds=value)
+        found = datetime.fromisoformat(str(_text(value, path)))
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        what = "a time like 2026-11-23T02:00:00Z, or milliseconds,"
+        raise _Wrong(f"{path}: {what} is expected, not {_shown(value)}") from None
+
+
+_SCALARS: Mapping[pa.DataType, Convert] = {
+    pa.int8(): _integer(8), pa.int16(): _integer(16), pa.int32(): _integer(32), pa.int64(): _integer(64),
+    pa.float32(): _float, pa.float64(): _float, pa.bool_(): _boolean, pa.string(): _text, pa.binary(): _binary,
+    pa.date32(): _date, pa.timestamp("us", "UTC"): _timestamp,
+}  # fmt: skip
+
+
+def _wide(kind: pa.DataType) -> Convert:
+    """A decimal: a number or a text, which must fit without being rounded."""
+    assert pa.types.is_decimal(kind), kind
+    unit = Decimal(1).scaleb(-kind.scale)
+    bound = Decimal(10) ** (kind.precision - kind.scale)
+
+    def convert(value: object, path: str) -> object:
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            raise _Wrong(f"{path}: a number is expected, not {_shown(value)}")
+        try:
+            found = Decimal(value.text if isinstance(value, _Number) else str(value))
+            if not found.is_finite() or abs(found) >= bound or found % unit != 0:
+                raise _Wrong(f"{path}: {_shown(value)} does not fit into {kind}")
+        except InvalidOperation:
+            raise _Wrong(f"{path}: {_shown(value)} does not fit into {kind}") from None
+        return found
+
+    return convert
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _drift(names: set[str]) -> str:
+    shown = sorted(names)
+    more = f" and {len(shown) - _FIELDS_SHOWN} more" if len(shown) > _FIELDS_SHOWN else ""
+    return f"fields that are no columns: {', '.join(shown[:_FIELDS_SHOWN])}{more}"
+
+
+def _shown(value: object) -> str:
+    try:
+        text = value.text if isinstance(value, _Number) else json.dumps(value, default=str)
+    except (RecursionError, ValueError):
+        text = type(value).__name__
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -1,0 +1,81 @@
+"""A dry run: the next records of the source through all stages, as far as writing them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.pipeline import columns as names
+from moldau.pipeline import stages
+from moldau.pipeline.decode.plan import plan_decode
+from moldau.pipeline.folder import Folder
+from moldau.pipeline.running import cluster_of
+from moldau.pipeline.source_options import source_options
+from moldau.pipeline.spec import Pipeline
+from moldau.pipeline.standing import as_start, lags
+from moldau.terms import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_BATCH_HAS_NO = ("initialOffsetsLocation", "maxOffsetsPerTrigger", "maxBytesPerTrigger")
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """What would become of the records that were read."""
+
+    read: int
+    outcomes: Sequence[Mapping[str, object]]
+    rows: Sequence[Mapping[str, object]]
+
+    def to_row(self) -> Mapping[str, object]:
+        """As JSON has it."""
+        rows = [{name: _plain(value) for name, value in row.items()} for row in self.rows]
+        return {"read": self.read, "outcomes": list(self.outcomes), "rows": rows}
+
+
+def rehearse(spark: SparkSession, pipeline: Pipeline, folder: Folder, most: int, *, modules: Path | None) -> Rehearsed:
+    """Read up to ``most`` records from where the pipeline is, and judge and transform them."""
+    from pyspark.sql import functions as fn
+
+    found = lags(pipeline, folder)
+    share = max(1, most // max(1, sum(one.lag > 0 for one in found)))
+    begin = {TopicPartition(one.topic, one.partition): max(one.start, one.position or 0) for one in found}
+    end = {
+        TopicPartition(one.topic, one.partition): min(one.end, max(one.start, one.position or 0) + share)
+        for one in found
+    }
+    options = source_options(pipeline, cluster_of(pipeline), start=as_start(begin))
+    options = {name: value for name, value in options.items() if name not in _BATCH_HAS_NO}
+    records = spark.read.format("moldau").options(**options, endingOffsets=as_start(end)).load().limit(most)
+    decoding = plan_decode(pipeline.decode)
+    rows = stages.judged(records, decoding, pipeline.decode.on_error, pipeline.checks).persist()
+    try:
+        place = fn.struct(names.PARTITION, names.OFFSET, names.REASON)
+        grouped = rows.groupBy(names.TOPIC, names.OUTCOME, names.STAGE)
+        outcomes = [
+            {"topic": row[0], "outcome": row[1], "stage": row[2], "records": row["n"],
+             "first": f"{row[0]}-{row['first'][0]}@{row['first'][1]}", "reason": row["first"][2]}
+            for row in grouped.agg(fn.count("*").alias("n"), fn.min(place).alias("first")).collect()
+        ]  # fmt: skip
+        inner = (names.VALUE, names.SCHEMA_ID, names.DRIFT, names.OUTCOME, names.STAGE, names.REASON)
+        ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*inner)
+        out = [row.asDict(True) for row in stages.transformed(ok, pipeline.steps, modules).limit(most).collect()]
+    finally:
+        rows.unpersist()
+    return Rehearsed(sum(int(str(one["records"])) for one in outcomes), outcomes, out)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (str, int, float, bool)) or value is None:
+        return value
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).decode(errors="backslashreplace")
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return str(value)

@@ -1,0 +1,309 @@
+"""A declared pipeline on a real cluster and a real Spark: equal books whatever is cut off, a way out of each stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from foreign import create_topic
+from kafka_peer import wait_until
+from pyspark.sql import SparkSession
+
+from moldau.pipeline.batches import Refused
+from moldau.pipeline.books import Line, balances, outcomes
+from moldau.pipeline.reading import load
+from moldau.pipeline.replays import Replays
+from moldau.pipeline.resetting import reset
+from moldau.pipeline.running import Ended, Runner
+from moldau.pipeline.spec import Pipeline
+from moldau.pipeline.standing import lags, plan, reset_cost, verified
+from moldau.spark import session
+from moldau.spark.sink import once
+from moldau.spark.tables import Table
+
+Fresh = Callable[[str], str]
+PATIENCE_S = 240
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    folder = str(tmp_path_factory.mktemp("spark"))
+    found = session("pipeline", folder=folder, conf={"spark.sql.shuffle.partitions": "1"})
+    yield found
+    found.stop()
+
+
+class Orders:
+    """A pipeline over a topic of orders, its file, and what came of it."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, folder: Path, topic: str) -> None:
+        self.spark, self.bootstrap, self.folder, self.topic = spark, bootstrap, folder, topic
+        create_topic(bootstrap, topic, 2, 3)
+        create_topic(bootstrap, f"{topic}-clean", 1, 3)
+        self.file = folder / "orders.yaml"
+        self.lines: list[Line] = []
+        self.declare()
+
+    def declare(self, *, on_error: str = "dlq", rule: str = "amount >= 0", more_sinks: str = "") -> Pipeline:
+        """Write the file: garbage and wrong amounts are treated as ``on_error`` says."""
+        self.file.write_text(
+            f"""\
+pipeline: {self.topic}
+cluster: {self.bootstrap}
+folder: state
+source: {{topics: {self.topic}, max_records: 40}}
+decode: {{format: json, fields: {{id: long, amount: double, at: timestamp}}, on_error: {on_error}}}
+check:
+  - {{name: known, rule: id IS NOT NULL, on_error: skip}}
+  - {{name: sound, rule: "{rule}", on_error: {on_error}}}
+transform:
+  - sql: SELECT id, amount * 2 AS twice, _topic, _partition, _offset FROM records
+sinks:
+  - table: orders
+  - {{topic: {self.topic}-clean, key: id}}
+{more_sinks}
+dlq: {{table: dead}}
+late: {{column: at, after: 1h}}
+every: 500ms
+"""
+        )
+        return load(self.file, {})
+
+    def write(self, *values: object) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for value in values:
+            producer.produce(self.topic, value if isinstance(value, bytes) else json.dumps(value).encode())
+        assert producer.flush(120) == 0
+
+    def orders(self, numbers: range) -> None:
+        self.write(*({"id": number, "amount": number, "at": "2026-11-23T00:00:00Z"} for number in numbers))
+
+    def run(self) -> Ended:
+        return self.runner().run()
+
+    def runner(self, *, once: bool = True, say: Callable[[str], None] = lambda text: None) -> Runner:
+        return Runner(
+            load(self.file, {}), file=self.file, once=once, say=say, heard=self.lines.append,
+            session=lambda pipeline: self.spark,
+        )  # fmt: skip
+
+    def ids(self) -> list[int]:
+        return sorted(Table(self.folder / "orders", pipeline=self.topic).read()["id"].to_pylist())
+
+    def clean(self) -> list[int]:
+        """The ids in the topic, without doubles of batches that ran twice."""
+        options = {
+            "kafka.bootstrap.servers": self.bootstrap,
+            "subscribe": f"{self.topic}-clean",
+            "includeHeaders": "true",
+        }
+        rows = once(self.spark.read.format("moldau").options(**options).load())
+        return sorted(json.loads(row.value)["id"] for row in rows.collect())
+
+
+@pytest.fixture
+def orders(spark: SparkSession, bootstrap_servers: str, tmp_path: Path, fresh: Fresh) -> Orders:
+    return Orders(spark, bootstrap_servers, tmp_path, fresh("orders"))
+
+
+def test_every_record_is_written_left_out_or_dead_and_the_books_say_which(orders: Orders) -> None:
+    orders.orders(range(50))
+    orders.write(b"garbage", {"id": None}, {"id": 77, "amount": -1, "at": "2020-01-01T00:00:00Z"}, b"")
+    pipeline = load(orders.file, {})
+    before = orders.runner().folder
+    assert sum(one.lag for one in lags(pipeline, before)) == 54
+    assert [one.what for one in plan(pipeline, before) if one.changes] == [
+        "checkpoint",
+        f"table {orders.folder}/orders",
+    ]
+    assert orders.run() is Ended.DONE
+    assert orders.ids() == list(range(50))
+    assert orders.clean() == list(range(50))
+    folder = orders.runner().folder
+    totals = folder.books.newest(1)[0].totals
+    assert balances(totals)
+    assert totals.topics == {orders.topic: {"ok": 50, "skip:known": 1, "dlq:decode": 2, "dlq:sound": 1}}
+    assert all(one["there"] in (None, one["rows"]) for one in verified(pipeline, totals))
+    dead = Table(orders.folder / "dead", pipeline=orders.topic).read().to_pylist()
+    assert sorted((row["stage"], row["value"]) for row in dead)[:2] == [("decode", b""), ("decode", b"garbage")]
+    assert {row["topic"] for row in dead} == {orders.topic}
+    assert sum(one.lag for one in lags(pipeline, folder)) == 0
+    state = folder.state()
+    assert state is not None
+    assert state.state == "done"
+
+
+def test_what_is_cut_off_between_any_two_steps_is_gone_on_with(orders: Orders) -> None:
+    """A step that fails, a second sink that fails after the first has the batch, and a death before Spark knows."""
+    (orders.folder / "broken.py").write_text(
+        "from pathlib import Path\n\n\ndef once(rows):\n    mark = Path(__file__).with_suffix('.mark')\n"
+        "    if mark.exists():\n        mark.unlink()\n        raise RuntimeError('a step fails')\n    return rows\n"
+    )
+    text = orders.file.read_text().replace("sinks:", "  - python: broken:once\nsinks:")
+    orders.file.write_text(text.replace("dlq: {", "  - {table: second}\ndlq: {"))
+    (orders.folder / "broken.mark").touch()
+    (orders.folder / "second").write_text("in the way of a table")
+    orders.orders(range(30))
+    with pytest.raises(Exception, match="a step fails"):
+        orders.run()
+    with pytest.raises(Exception, match="second"):
+        orders.run()
+    assert orders.ids() == list(range(30)), "the first table has the batch"
+    (orders.folder / "second").unlink()
+
+    def die(line: Line) -> None:
+        raise RuntimeError("dead before Spark knows")
+
+    runner = orders.runner()
+    runner._heard = die
+    with pytest.raises(Exception, match="dead before Spark knows"):
+        runner.run()
+    orders.orders(range(30, 60))
+    assert orders.run() is Ended.DONE
+    assert orders.ids() == list(range(60))
+    assert orders.clean() == list(range(60))
+    totals = orders.runner().folder.books.newest(1)[0].totals
+    assert (totals.read, totals.rows_out, outcomes(totals, "ok")) == (60, 60, 60)
+    assert totals.sinks[f"{orders.folder}/second"] == 60
+
+
+def test_a_pipeline_that_pauses_writes_nothing_of_the_batch_and_goes_on_when_its_file_is_mended(orders: Orders) -> None:
+    orders.declare(on_error="pause")
+    orders.orders(range(5))
+    orders.write(b"garbage")
+    assert orders.run() is Ended.PAUSED
+    state = orders.runner().folder.state()
+    assert state is not None
+    assert (state.state, "garbage" in state.message or "decode" in state.message) == ("paused", True)
+    assert Table(orders.folder / "orders", pipeline=orders.topic).last() is None
+
+    said: list[str] = []
+    runner = orders.runner(once=False, say=said.append)
+
+    def mend(text: str) -> None:
+        said.append(text)
+        if text.startswith("paused"):
+            orders.declare(on_error="dlq")
+
+    def stop(line: Line) -> None:
+        orders.lines.append(line)
+        runner.stop()
+
+    runner._say, runner._heard = mend, stop
+    assert runner.run() is Ended.STOPPED
+    assert any("is read again" in text for text in said), said
+    assert orders.ids() == list(range(5))
+
+
+def test_a_policy_of_fail_ends_the_run_with_the_place_and_the_reason(orders: Orders) -> None:
+    orders.declare(on_error="fail")
+    orders.write({"id": 1, "amount": -5, "at": None})
+    with pytest.raises(
+        Refused, match=rf"{orders.topic}-[01]@0: stage 'sound' cannot take this record: not met: amount"
+    ):
+        orders.run()
+
+
+def test_dead_letters_that_are_well_now_are_taken_up_once_and_a_reset_reads_again(orders: Orders) -> None:
+    orders.orders(range(10))
+    orders.write({"id": 100, "amount": -1}, {"id": 101, "amount": -2}, b"garbage")
+    orders.run()
+    pipeline = orders.declare(rule="amount >= -1")
+    folder = orders.runner().folder
+    replays = Replays(pipeline, folder)
+    waiting = replays.waiting()
+    assert sorted((one.stage, one.records) for one in waiting) == [("decode", 1), ("sound", 2)]
+    replays.replay(orders.spark, replays.waiting("sound"), modules=None, heard=orders.lines.append)
+    assert orders.ids() == [*range(10), 100]
+    assert sorted((one.stage, one.records, one.batch) for one in replays.waiting())[1:] == [("sound", 1, "replay-0")]
+    reasons = {one.stage: one.reason for one in replays.waiting()}
+    assert reasons["sound"] == "not met: amount >= -1"
+    totals = folder.books.newest(1)[0].totals
+    assert balances(totals)
+    assert (totals.read, totals.replayed, outcomes(totals, "dlq") - totals.replayed) == (13, 2, 2)
+
+    _, again, left_out = reset_cost(pipeline, folder, "earliest")
+    assert (again, left_out) == (13, 0)
+    reset(pipeline, folder, "earliest")
+    orders.run()
+    assert orders.ids() == sorted([*range(10), *range(10), 100, 100])
+    totals = folder.books.newest(1)[0].totals
+    assert balances(totals)
+    assert totals.read == 26
+
+
+def test_a_run_that_is_killed_goes_on_without_loss_or_doubles(orders: Orders) -> None:
+    """The command itself, killed with SIGKILL in the middle of its batches, stopped by SIGTERM in good order."""
+    orders.orders(range(400))
+    command = [sys.executable, "-c", "from moldau.admin.main import main; main()", "pipeline"]
+
+    def begin(*words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen([*command, *words], stderr=subprocess.PIPE, text=True)
+
+    def done(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+
+    first = begin("run", str(orders.file))
+    assert first.stderr is not None
+    for line in first.stderr:
+        if "batch 2:" in line:
+            break
+    first.kill()
+    first.wait(PATIENCE_S)
+    first.stderr.close()
+    shown = subprocess.run(
+        [*command, "status", str(orders.file), "-o", "json"], capture_output=True, text=True, check=False
+    )
+    assert json.loads(shown.stdout)["state"] == "lost"
+    second = begin("run", str(orders.file))
+    books = orders.runner().folder.books
+
+    def all_read() -> bool:
+        last = books.last()
+        return last is not None and last.totals.read == 400
+
+    wait_until(all_read, "all records are in the books", PATIENCE_S)
+    other = done("run", str(orders.file), "--once")
+    assert (other.returncode, "runs the pipeline" in other.stderr) == (1, True), other.stderr
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(PATIENCE_S) == 0
+    assert second.stderr is not None
+    second.stderr.close()
+    assert orders.ids() == list(range(400))
+    assert orders.clean() == list(range(400))
+    shown = subprocess.run(
+        [*command, "status", str(orders.file), "--verify"], capture_output=True, text=True, check=False
+    )
+    assert (shown.returncode, "400 read + 0 replayed = 400 ok" in shown.stdout) == (0, True), shown.stdout
+
+
+def test_a_test_file_is_run_without_a_cluster_and_names_what_differs(tmp_path: Path, spark: SparkSession) -> None:
+    from moldau.pipeline.decode.plan import plan_decode
+    from moldau.pipeline.trial import read_cases, run_case
+
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "pipeline: a\nsource: {topics: orders}\n"
+        "decode: {format: json, fields: {id: long, amount: double}, on_error: dlq}\n"
+        "check: [{name: sound, rule: 1 / amount > 0, on_error: skip}]\n"
+        "transform: [{sql: 'SELECT id, amount * 2 AS twice FROM records'}]\nsinks: [{table: t}]\ndlq: {table: d}\n"
+    )
+    tests = tmp_path / "a.test.yaml"
+    tests.write_text(
+        "- name: sound\n"
+        "  records: [{value: {id: 1, amount: 2.5}}, {value: no, offset: 7}, {value: {id: 2, amount: 0}}]\n"
+        "  rows: [{id: 1, twice: 5}]\n  dead: [{stage: decode, offset: 7}]\n  left_out: 1\n"
+        "- {name: wrong, records: [{value: {id: 1, amount: 1}}], rows: [{twice: 3}]}\n"
+        "- {name: dead, records: [{value: no}]}\n"
+    )
+    pipeline = load(file, {})
+    decoding = plan_decode(pipeline.decode)
+    found = [run_case(spark, pipeline, decoding, case, tmp_path) for case in read_cases(tests)]
+    assert [bool(one.differences) for one in found] == [False, True, True]
+    assert found[1].differences[0] == 'rows: expected and not found: {"twice": 3}'

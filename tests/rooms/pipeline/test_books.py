@@ -1,0 +1,134 @@
+"""The books: every line balances, a batch has one line however often it runs, and totals are sums of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.pipeline.books import (
+    BATCH,
+    REPLAY,
+    AnotherRun,
+    Books,
+    Count,
+    Line,
+    NotBalanced,
+    Totals,
+    Wrote,
+    balances,
+    check,
+    outcomes,
+)
+
+
+class Memory:
+    """Files in memory, each written once."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+
+    def read(self, name: str) -> bytes | None:
+        return self.files.get(name)
+
+    def names(self, folder: str, suffix: str = "") -> list[str]:
+        return [name for name in self.files if name.startswith(folder) and name.endswith(suffix)]
+
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        return self.files.setdefault(name, content) is content
+
+
+def count(outcome: str, records: int, stage: str | None = None) -> Count:
+    return Count("t", outcome, stage, records, "t-0@0")
+
+
+def line(batch: int, counts: Sequence[Count], *, kind: str = BATCH, rows_out: int | None = None,
+         dead: int | None = None, query: str = "q") -> Line:  # fmt: skip
+    ok = sum(one.records for one in counts if one.outcome == "ok")
+    rows_out = ok if rows_out is None else rows_out
+    meant = sum(one.records for one in counts if one.outcome == "dlq")
+    return Line(
+        sequence=-1, kind=kind, batch=batch, query=query, at_ms=0, took_ms=1, start=None, end=(f"end of {batch}",),
+        counts=counts, drift=[], rows_out=rows_out, late=0, sinks={"table": Wrote(rows_out)},
+        dead=meant if dead is None else dead, totals=Totals(),
+    )  # fmt: skip
+
+
+COUNTS = st.lists(
+    st.builds(count, st.sampled_from(["ok", "skip", "dlq"]), st.integers(0, 1000), st.sampled_from(["decode", "a"])),
+    max_size=5,
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from([BATCH, REPLAY]), COUNTS, st.booleans()), max_size=12))
+def test_totals_are_the_sums_of_lines_and_balance_with_batches_that_run_twice(
+    batches: list[tuple[str, list[Count], bool]],
+) -> None:
+    files = Memory()
+    books = Books(files)
+    for number, (kind, counts, again) in enumerate(batches):
+        books.add(line(number, counts, kind=kind))
+        if again:  # the process was killed before Spark knew
+            books = Books(files)
+            books.add(line(number, counts, kind=kind))
+    last = books.last()
+    totals = Totals() if last is None else last.totals
+    assert balances(totals)
+    assert totals.read == sum(sum(one.records for one in counts) for kind, counts, _ in batches if kind == BATCH)
+    for outcome in ("ok", "skip", "dlq"):
+        there = sum(one.records for _, counts, _ in batches for one in counts if one.outcome == outcome)
+        assert outcomes(totals, outcome) == there
+    assert [one.batch for one in books.newest(100)] == list(range(len(batches)))
+    ends = [number for number, (kind, _, _) in enumerate(batches) if kind == BATCH]
+    assert totals.end == ([f"end of {ends[-1]}"] if ends else None) or totals.end == (f"end of {ends[-1]}",)
+
+
+def test_the_newest_line_is_found_among_thousands_and_by_another_process() -> None:
+    files = Memory()
+    books, other = Books(files), Books(files)
+    for number in range(2500):
+        books.add(line(number, [count("ok", 1)]))
+    last = other.last()
+    assert last is not None
+    assert (last.sequence, last.totals.read) == (2499, 2500)
+    books.add(line(2500, [count("ok", 1)]))
+    last = other.last()
+    assert last is not None
+    assert last.batch == 2500
+
+
+def test_two_runs_of_one_pipeline_do_not_both_write_its_books() -> None:
+    files = Memory()
+
+    class Raced(Memory):
+        """Another process writes a line between looking and writing."""
+
+        def put_if_absent(self, name: str, content: bytes) -> bool:
+            Books(files).add(line(0, [count("ok", 1)]))
+            return files.put_if_absent(name, content)
+
+    with pytest.raises(AnotherRun):
+        Books(Raced()).add(line(0, [count("ok", 2)], query="another"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (line(3, [count("pause", 1, "decode")]), "1 records of t are pause"),
+        (line(3, [count("dlq", 2, "decode")], dead=1), "2 records are dead letters, 1 were written"),
+    ],
+)
+def test_a_line_that_does_not_balance_is_refused(wrong: Line, why: str) -> None:
+    with pytest.raises(NotBalanced, match=why):
+        check(wrong, ["table"])
+
+
+def test_a_table_that_took_other_rows_than_the_transformation_gave_is_refused() -> None:
+    sound = line(0, [count("ok", 2)])
+    check(sound, ["table"])
+    wrong = Line.from_json(sound.to_json().replace(b'"rows": 2', b'"rows": 1'))
+    with pytest.raises(NotBalanced, match="gave 2 rows, table has 1"):
+        check(wrong, ["table"])
+    check(wrong, [])

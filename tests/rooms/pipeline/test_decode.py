@@ -1,0 +1,174 @@
+"""Decoding: what fits becomes columns, what does not is an error of that value alone."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.pipeline.decode import Decoded, DecodeError
+from moldau.pipeline.decode.plan import plan_decode
+from moldau.pipeline.decode.types import TypeWordError, parse_type
+from moldau.pipeline.spec import Decode, Format
+
+FIELDS = {
+    "id": "long", "small": "byte", "ratio": "double", "ok": "boolean", "name": "string", "raw": "binary", "day": "date",
+    "at": "timestamp", "price": "decimal(9,2)", "tags": "array<string>", "by": "map<string,int>",
+    "in": "struct<a: int, b: array<struct<c: date>>>",
+}  # fmt: skip
+
+
+def decoded(*values: object, fields: dict[str, str] | None = None) -> Decoded:
+    """The values, as JSON unless they are bytes or None, decoded as on an executor."""
+    planned = pickle.loads(pickle.dumps(plan_decode(Decode(fields=fields or FIELDS))))
+    raw = [one if isinstance(one, bytes) or one is None else json.dumps(one).encode() for one in values]
+    return planned.open().decode(pa.array(raw, pa.binary()))
+
+
+def test_every_type_is_read() -> None:
+    found = decoded(
+        {
+            "id": 2**63 - 1, "small": -128, "ratio": 1, "ok": False, "name": "ü", "raw": "aGk=", "day": "2026-11-23",
+            "at": "2026-11-23T02:00:00.5+01:00", "price": 12.30, "tags": ["a", None], "by": {"x": 1},
+            "in": {"a": 1, "b": [{"c": "2020-01-01"}]},
+        },
+        {"at": 1500, "price": "0.01"},
+        {"price": 7},
+        None,
+    )  # fmt: skip
+    assert found.errors.null_count == 4
+    first, second, third, fourth = found.rows.to_pylist()
+    assert first == {
+        "id": 2**63 - 1, "small": -128, "ratio": 1.0, "ok": False, "name": "ü", "raw": b"hi", "day": date(2026, 11, 23),
+        "at": datetime(2026, 11, 23, 1, 0, 0, 500_000, tzinfo=UTC), "price": Decimal("12.30"), "tags": ["a", None],
+        "by": [("x", 1)], "in": {"a": 1, "b": [{"c": date(2020, 1, 1)}]},
+    }  # fmt: skip
+    assert (second["at"], second["price"]) == (datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC), Decimal("0.01"))
+    assert third["price"] == 7
+    assert set(fourth.values()) == {None}, "a tombstone is a row of nulls"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff{}", "not"),
+        (b'{"ratio": NaN}', "NaN is no JSON number"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"in": ' + b'{"a":' * 100_000, "nested too deeply"),
+        ([1], "a JSON object is expected, not [1]"),
+        ({"id": "1"}, 'id: a whole number is expected, not "1"'),
+        ({"id": 1.0}, "id: a whole number is expected, not 1.0"),
+        ({"id": True}, "id: a whole number is expected, not true"),
+        ({"id": 2**63}, "does not fit into 64 bits"),
+        ({"small": 128}, "small: 128 does not fit into 8 bits"),
+        ({"ratio": "x"}, "ratio: a number is expected"),
+        ({"ratio": 10**400}, "is too large for a number with a point"),
+        ({"ok": 0}, "ok: true or false is expected, not 0"),
+        ({"name": {"a": 1}}, 'name: a text is expected, not {"a": 1}'),
+        (b'{"name": "\\ud800"}', "half of a surrogate pair"),
+        ({"raw": "%%"}, "raw: Base64 is expected"),
+        ({"day": "23.11.2026"}, "day: a date like"),
+        ({"at": "yesterday"}, "at: a time like"),
+        ({"at": 10**30}, "at: a time like"),
+        ({"price": 0.001}, "price: 0.001 does not fit into decimal128(9, 2)"),
+        ({"price": 10**7}, "does not fit into decimal128(9, 2)"),
+        ({"price": "much"}, "price: \"much\" does not fit"),
+        ({"tags": "a"}, 'tags: a list is expected, not "a"'),
+        ({"tags": ["a", 1]}, "tags[1]: a text is expected, not 1"),
+        ({"by": {"x": "y"}}, 'by.x: a whole number is expected, not "y"'),
+        ({"in": {"b": [{}, {"c": 5}]}}, "in.b[1].c: a text is expected, not 5"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_an_error_with_its_path_and_costs_no_other_value(value: object, reason: str) -> None:
+    found = decoded({"id": 1}, value, {"id": 2})
+    assert found.rows.to_pylist()[1] is None
+    assert reason in (found.errors[1].as_py() or "")
+    assert [found.rows[at].as_py()["id"] for at in (0, 2)] == [1, 2]
+
+
+def test_fields_that_are_no_columns_are_drift_and_no_error() -> None:
+    found = decoded(
+        {"id": 1, "new": 2, "also": 3}, {"id": 1}, {f"f{n:02}": n for n in range(30)}, fields={"id": "long"}
+    )
+    assert found.errors.null_count == 3
+    told = found.drift.to_pylist()
+    assert told[:2] == ["fields that are no columns: also, new", None]
+    assert told[2] is not None
+    assert told[2].endswith("f09 and 20 more")
+
+
+@given(st.lists(st.binary(max_size=40) | st.none(), max_size=5))
+def test_no_bytes_make_a_decoder_fail(values: list[bytes | None]) -> None:
+    for format in (Format.JSON, Format.TEXT, Format.RAW):
+        planned = plan_decode(Decode(format=format, fields=FIELDS if format is Format.JSON else None))
+        found = planned.open().decode(pa.array(values, pa.binary()))
+        assert {len(one) for one in found} == {len(values)}
+        for row, error in zip(found.rows.is_valid().to_pylist(), found.errors.to_pylist(), strict=True):
+            assert row is (error is None)
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from([*FIELDS, "other"]), JSON_VALUES, max_size=4), min_size=1, max_size=4))
+def test_json_of_any_kind_is_a_row_or_an_error(values: list[dict[str, object]]) -> None:
+    found = decoded(*values)
+    for at, value in enumerate(values):
+        if found.errors[at].as_py() is None and isinstance(value.get("id"), int):
+            assert found.rows[at].as_py()["id"] == value["id"]
+
+
+def test_text_and_bytes_are_one_column() -> None:
+    values = pa.array([b"a", None, b"\xff"], pa.binary())
+    text = plan_decode(Decode(format=Format.TEXT)).open().decode(values)
+    assert text.rows.to_pylist() == [{"value": "a"}, {"value": None}, None]
+    assert text.errors.to_pylist() == [None, None, "not UTF-8: byte 0"]
+    raw = plan_decode(Decode(format=Format.RAW)).open().decode(values)
+    assert raw.rows.to_pylist() == [{"value": b"a"}, {"value": None}, {"value": b"\xff"}]
+
+
+def test_type_words_are_sparks() -> None:
+    assert parse_type("BIGINT") == pa.int64()
+    assert parse_type(" map< string , array<decimal(38,10)> >") == pa.map_(pa.string(), pa.list_(pa.decimal128(38, 10)))
+    wanted = pa.struct([("a", pa.int32()), ("b_c", pa.timestamp("us", "UTC"))])
+    assert parse_type("struct<a: int, b_c: timestamp>") == wanted
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("lng", "'lng' is no type. Did you mean 'long'? (at 1)"),
+        ("array<lnog>", "Did you mean 'long'? (at 7)"),
+        ("array<long", "'>' is expected, not the end (at 11)"),
+        ("long long", "'long' is too much (at 6)"),
+        ("decimal(39,2)", "1 to 38 digits"),
+        ("decimal(x)", "a number is expected"),
+        ("struct<>", "a name is expected, not '>'"),
+        ("struct<a: int, a: int>", "'a' is named twice"),
+        ("", "'nothing' is no type"),
+        ("array<" * 60, "nested too deeply"),
+    ],
+)
+def test_a_word_that_is_no_type_is_refused_with_its_place(word: str, problem: str) -> None:
+    with pytest.raises(TypeWordError) as caught:
+        parse_type(word)
+    assert problem in str(caught.value)
+
+
+def test_what_cannot_be_planned_is_refused() -> None:
+    with pytest.raises(DecodeError, match="needs 'fields'"):
+        plan_decode(Decode())
+    with pytest.raises(DecodeError, match="id: 'lng' is no type"):
+        plan_decode(Decode(fields={"id": "lng"}))

@@ -1,0 +1,59 @@
+"""A pipeline's folder: one process runs it, and what it was doing can be read by others, also when it is gone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from moldau.pipeline.folder import Folder, IsRunning
+from moldau.pipeline.reading import read_text
+
+
+def folder(tmp_path: Path) -> Folder:
+    text = f"pipeline: a\nfolder: {tmp_path / 'a'}\nsource: {{topics: b}}\nsinks: [{{table: /t}}]\n"
+    pipeline = read_text(text, {}).pipeline
+    assert pipeline is not None
+    return Folder(pipeline)
+
+
+def test_a_second_process_is_told_who_runs_the_pipeline(tmp_path: Path) -> None:
+    one, other = folder(tmp_path), folder(tmp_path)
+    assert not one.is_locked()
+    with one.locked():
+        assert other.is_locked()
+        with pytest.raises(IsRunning, match=f"process {os.getpid()} runs"), other.locked():
+            pass
+    with other.locked():
+        pass
+
+
+def test_a_process_that_ended_without_a_word_is_lost(tmp_path: Path) -> None:
+    found = folder(tmp_path)
+    assert found.state() is None
+    with found.locked():
+        found.say("running", "batch 3")
+        state = found.state()
+        assert state is not None
+        assert (state.state, state.pid, state.message) == ("running", os.getpid(), "batch 3")
+    state = found.state()
+    assert state is not None
+    assert state.state == "lost"
+    found.say("done")
+    state = found.state()
+    assert state is not None
+    assert state.state == "done"
+
+
+def test_a_checkpoint_that_is_set_aside_is_kept_and_a_start_is_remembered(tmp_path: Path) -> None:
+    found = folder(tmp_path)
+    assert found.set_checkpoint_aside() is None
+    found.store.write("checkpoint/offsets/0", b"v1")
+    assert found.has_checkpoint()
+    found.begin_at("latest")
+    name = found.set_checkpoint_aside()
+    assert name is not None
+    assert found.store.read(f"{name}/offsets/0") == b"v1"
+    assert not found.has_checkpoint()
+    assert folder(tmp_path).start() == "latest"

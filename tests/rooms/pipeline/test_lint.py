@@ -1,0 +1,136 @@
+"""The linter: what the parts of a pipeline mean together, without Spark and without a cluster."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moldau.pipeline.lint import lint_file, output_columns
+from moldau.pipeline.reading import load
+from moldau.pipeline.trial import read_cases
+
+FILE = """\
+pipeline: orders
+source: {{topics: orders{source}}}
+decode: {{format: json, fields: {{id: long, amount: double, at: timestamp}}, on_error: {on_error}}}
+check: [{check}]
+transform: [{transform}]
+sinks: [{sinks}]
+{more}
+"""
+
+
+def said(tmp_path: Path, *, source: str = "", on_error: str = "pause", check: str = "", transform: str = "",
+         sinks: str = "{table: t}", more: str = "") -> list[str]:  # fmt: skip
+    """The problems of a file that has these parts."""
+    path = tmp_path / "orders.yaml"
+    path.write_text(
+        FILE.format(source=source, on_error=on_error, check=check, transform=transform, sinks=sinks, more=more)
+    )
+    return [f"{one.place.line} {'error' if one.error else 'warning'} {one.message}" for one in lint_file(path, {})]
+
+
+def test_a_sound_pipeline_has_no_problem(tmp_path: Path) -> None:
+    assert said(
+        tmp_path,
+        on_error="dlq",
+        check="{rule: amount > 0 AND at IS NOT NULL}",
+        transform="{sql: 'SELECT id, amount * 2 AS two FROM records'}, {sql: SELECT id FROM records WHERE two > 1}",
+        sinks="{table: t, partition_by: id}, {topic: clean, key: id, value: to_json(struct(*))}",
+        more="dlq: {table: dead}\nlate: {column: at, after: 10m}",
+    ) == []  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        ({"check": "{rule: amont > 0}"}, "4 error check 'amont > 0': there is no column 'amont'. Did you mean"),
+        ({"check": "{rule: amount >}"}, "4 error check 'amount >': "),
+        ({"check": "{rule: sum(amount) > 0}"}, "an aggregate is over many rows; this looks at one"),
+        ({"check": "{rule: id > 0}, {rule: id > 0}"}, "a second check 'id > 0'"),
+        ({"transform": "{sql: SELECT x FROM records}"}, "5 error transform: there is no column 'x'"),
+        ({"transform": "{sql: SELECT id FROM recods}"}, "there is no 'recods' here. Did you mean 'records'?"),
+        ({"transform": "{sql: DELETE FROM records}"}, "a SELECT over records is expected"),
+        ({"transform": "{sql: SELEC id}"}, "5 error transform: "),
+        ({"transform": "{sql: SELECT count(*) AS n FROM records}"}, "warning transform: it adds up within one batch"),
+        ({"transform": "{sql: SELECT id FROM records}, {sql: SELECT amount FROM records}"}, "no column 'amount'"),
+        ({"transform": "{python: 'no_such_module:f'}"}, "there is no module 'no_such_module'"),
+        ({"sinks": "{table: t, partition_by: day}"}, "6 error table"),
+        ({"sinks": "{table: t}, {table: t}"}, "is written by two parts of the pipeline"),
+        ({"sinks": "{topic: orders}"}, "topic orders is what the pipeline reads"),
+        ({"sinks": "{topic: clean, key: key}"}, "there is no column 'key'"),
+        ({"sinks": "{table: t, format: iceberg}"}, "needs options.catalog"),
+        ({"sinks": "{table: 'a/{topic}'}", "transform": "{sql: SELECT id FROM records}"}, "must keep the column"),
+        ({"sinks": "{table: t, keys: id, order_by: when}"}, "there is no column 'when'"),
+        ({"on_error": "dlq"}, "on_error: dlq of decode needs the section 'dlq'"),
+        ({"more": "dlq: {table: d}"}, "warning dlq: no stage has on_error: dlq"),
+        ({"more": "late: {column: when, after: 1m}"}, "late: there is no column 'when'"),
+        ({"source": ", start: soon"}, "source: option startingOffsets is 'soon'"),
+        ({"source": ", options: {maxOffsetPerTrigger: 1}"}, "maxOffsetsPerTrigger"),
+        ({"source": ", options: {kafka.ssl.truststore.location: x}"}, "ssl"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_together_is_named(tmp_path: Path, parts: dict[str, str], problem: str) -> None:
+    found = said(tmp_path, **parts)
+    assert any(problem in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("decode", "problem"),
+    [
+        ("{format: json}", "json needs 'fields'"),
+        ("{format: json, fields: {id: lng}}", "id: "),
+        ("{format: json, fields: {_topic: string}}", "'_topic' is a name of the pipeline's own"),
+        ("{format: text, fields: {id: long}}", "fields: text has one column, value"),
+        ("{format: json, registry: 'http://r'}", "'registry' is not known here"),
+    ],
+)
+def test_what_a_format_needs_is_asked_for(tmp_path: Path, decode: str, problem: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(f"pipeline: a\nsource: {{topics: b}}\ndecode: {decode}\nsinks: [{{table: t}}]\n")
+    found = [one.message for one in lint_file(path, {})]
+    assert any(problem in one for one in found), found
+
+
+def test_a_function_is_looked_for_beside_the_file_and_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("raise SystemExit('imported')\n\n\ndef clean(rows):\n    return rows\n")
+    assert said(tmp_path, transform="{python: 'shop:clean'}") == []
+    found = said(tmp_path, transform="{python: 'shop:claen'}")
+    assert found == ["5 error python: shop has no 'claen'. Did you mean 'clean'?"]
+
+
+def test_the_columns_of_sinks_follow_from_the_steps(tmp_path: Path) -> None:
+    said(
+        tmp_path,
+        transform="{sql: 'WITH big AS (SELECT * FROM records WHERE id > 1) SELECT id AS order_id, amount FROM big'}",
+    )
+    pipeline = load(tmp_path / "orders.yaml", {})
+    assert pipeline.decode.fields is not None
+    assert list(output_columns(pipeline, pipeline.decode.fields) or {}) == ["order_id", "amount"]
+
+
+def test_linting_loads_no_spark_and_opens_no_connection(tmp_path: Path) -> None:
+    said(tmp_path, check="{rule: id > 0}", transform="{sql: SELECT id FROM records}")
+    program = (
+        "import sys, socket\n"
+        "def refuse(*a): raise AssertionError('a connection')\n"
+        "socket.socket.connect = refuse\n"
+        "from moldau.pipeline.lint import lint_file\n"
+        f"assert lint_file({str(tmp_path / 'orders.yaml')!r}, {{}}) == []\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "assert not loaded & {'pyspark', 'deltalake', 'pandas', 'py4j', 'kazoo'}, loaded\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_file_that_the_docs_show_is_sound(tmp_path: Path) -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "pipelines.md"
+    shown = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "orders.yaml").write_text(shown[0])
+    assert lint_file(tmp_path / "orders.yaml", {}) == []
+    (tmp_path / "orders.test.yaml").write_text(shown[1])
+    assert len(read_cases(tmp_path / "orders.test.yaml")) == 1
