@@ -223,7 +223,7 @@ class _Reader:
         self.options = options
         self.replica: int | None = None
 
-    async def send(self, offset: int, max_bytes: int | None = None) -> Awaitable[Any]:
+    async def send(self, offset: int, max_bytes: int | None = None) -> Awaitable[FetchResponse]:
         """Ask; OSError when the one to ask is unknown or cannot be reached."""
         client, options = self.client, self.options
         if max_bytes is not None:
@@ -251,7 +251,7 @@ class _Reader:
             self.replica = part.preferred_read_replica
         return got
 
-    async def settle(self, asked: Awaitable[Any] | None, offset: int) -> Fetched:
+    async def settle(self, asked: Awaitable[FetchResponse] | None, offset: int) -> Fetched:
         """The answer to ``asked``; asks again until one stands. Codes that no other try will mend are in the answer."""
         patience = self.client.patience()
         answer: Fetched | int = Fetched(Code.NETWORK_EXCEPTION, _NOTHING, offset)
@@ -303,7 +303,7 @@ async def fetch_range(
     """
     reader = _Reader(client, source, options)
     offset = start
-    asked: Awaitable[Any] | None = None
+    asked: Awaitable[FetchResponse] | None = None
     while offset < end:
         got = await reader.settle(asked, offset)
         asked = None

@@ -13,6 +13,7 @@ from moldau.image.partition import Key
 from moldau.image.registration import Endpoint, FeatureRange
 from moldau.terms.value import field, value
 from moldau.wire.records.metadata import ClientQuotaRecord, ConfigRecord
+from moldau.wire.schema import Message
 
 # ---- brokers and controllers
 
@@ -53,7 +54,7 @@ class AdoptCluster:
     """Take over a whole cluster, as metadata records, from ZooKeeper, whose controller rules no more (KIP-866); in
     parts, the next from record ``at`` on."""
 
-    records: tuple[object, ...]
+    records: tuple[Message, ...]
     at: int = 0
 
 

@@ -16,13 +16,13 @@ from moldau.controller.replies import Refused
 from moldau.terms import Code
 from moldau.terms.value import value
 from moldau.wire.records.metadata import ConfigRecord
-from moldau.wire.schema import Struct
+from moldau.wire.schema import Message
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-Work = Generator[Sequence[Struct], View, Decision]
-Large = Callable[[T], Callable[[View], Generator[Sequence[Struct], View, tuple[Sequence[Struct], R]]] | None]
+Work = Generator[Sequence[Message], View, Decision]
+Large = Callable[[T], Callable[[View], Generator[Sequence[Message], View, tuple[Sequence[Message], R]]] | None]
 TEXT_CHARS = 1 << 12
 """So much text of a setting counts as another record: a part's batch stays far below ``bounds.BATCH_BYTES_MAX``."""
 LOOKED_AT = 20
@@ -51,7 +51,7 @@ def continued(view: View, rest: Rest) -> Decision:
     return _part(rest, lambda: rest.work.send(view))
 
 
-def _part(rest: Rest, step: Callable[[], Sequence[Struct]]) -> Decision:
+def _part(rest: Rest, step: Callable[[], Sequence[Message]]) -> Decision:
     try:
         return Decision(step(), None, then=rest)
     except StopIteration as end:
@@ -62,16 +62,16 @@ def _part(rest: Rest, step: Callable[[], Sequence[Struct]]) -> Decision:
 def batched(
     view: View,
     items: Iterable[T],
-    decide_one: Callable[[View, T], tuple[Sequence[Struct], R | None]],
-    close: Callable[[View, list[Struct]], list[Struct]] | None = None,
+    decide_one: Callable[[View, T], tuple[Sequence[Message], R | None]],
+    close: Callable[[View, list[Message]], list[Message]] | None = None,
     large: Large[T, R] | None = None,
-) -> Generator[Sequence[Struct], View, tuple[Sequence[Struct], list[R]]]:
+) -> Generator[Sequence[Message], View, tuple[Sequence[Message], list[R]]]:
     """Decide item by item: the records of the last part, and what came of all that had a result.
 
     ``close`` is given the records of each part, and returns those that stand in the log for them. ``large`` decides
     with pauses, and is None for items that need none: what it writes is a part of its own.
     """
-    records: list[Struct] = []
+    records: list[Message] = []
     results: list[R] = []
     spent = 0
     for item in items:
@@ -93,7 +93,7 @@ def batched(
     return records if close is None else close(view, records), results
 
 
-def looked_through(view: View, items: Iterable[T]) -> Generator[Sequence[Struct], View, tuple[View, list[T]]]:
+def looked_through(view: View, items: Iterable[T]) -> Generator[Sequence[Message], View, tuple[View, list[T]]]:
     """All the items, with pauses in which nothing is written, for what is cheap and many; and the last look."""
     found: list[T] = []
     for item in items:
@@ -103,5 +103,5 @@ def looked_through(view: View, items: Iterable[T]) -> Generator[Sequence[Struct]
     return view, found
 
 
-def _weight(record: Struct) -> int:
+def _weight(record: Message) -> int:
     return 1 + len(record.value or "") // TEXT_CHARS if isinstance(record, ConfigRecord) else 1

@@ -16,6 +16,7 @@ from moldau.terms import Code
 from moldau.wire.codec import Malformed
 from moldau.wire.records.framing import pack_metadata
 from moldau.wire.records.metadata import NoOpRecord, PartitionChangeRecord, PartitionRecord
+from moldau.wire.schema import Message
 
 BATCH_BYTES_MAX = 8 << 20
 OF_OUR_OWN = (NoOpRecord, PartitionRecord, PartitionChangeRecord)
@@ -39,7 +40,7 @@ def too_many(ask: Any, most: int) -> Refused | None:
     return Refused(Code.POLICY_VIOLATION, f"The request would write more than {most} records: divide it into several.")
 
 
-def too_large(records: Sequence[Any]) -> Refused | None:
+def too_large(records: Sequence[Message]) -> Refused | None:
     """Why these records cannot be written, if they cannot; what clients put into them is measured, not guessed."""
     size = 0
     for record in records:

@@ -27,6 +27,7 @@ from moldau.controller.replies import Done, Heartbeaten, Moved, Refused, Registe
 from moldau.image.registration import Broker, Controller, broker_record, controller_record
 from moldau.terms import Code
 from moldau.wire.records.metadata import NoOpRecord, UnregisterBrokerRecord
+from moldau.wire.schema import Message
 
 
 def register_broker(view: View, ask: RegisterBroker) -> Decision:
@@ -36,7 +37,7 @@ def register_broker(view: View, ask: RegisterBroker) -> Decision:
         return Decision([], problem)
     existing = view.image.brokers.get(ask.broker_id)
     again = existing is not None and existing.incarnation_id == ask.incarnation_id
-    records: list[Any] = []
+    records: list[Message] = []
     if existing is not None and not again:
         unclean = ask.previous_broker_epoch != existing.epoch
         first = parts.in_parts(view, ask, [ask.broker_id], lost_tail=unclean)
@@ -148,7 +149,7 @@ def heartbeat(view: View, ask: Heartbeat) -> Decision:
     broker = view.image.brokers[ask.broker_id]
     caught_up = ask.metadata_offset >= view.image.registered_at.get(broker.id, -1)
     session = Session(view.facts.now_ms, ask.metadata_offset, _shutdown_offset(view, broker))
-    records: list[Any] = []
+    records: list[Message] = []
     then: Restate | None = None
     reply = Heartbeaten(
         is_caught_up=caught_up,

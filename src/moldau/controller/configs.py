@@ -26,7 +26,7 @@ from moldau.terms.dynamic_config import DYNAMIC_KEYS, refused_names
 from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
 from moldau.terms.topic_config import TOPIC_KEYS, check_offered
 from moldau.wire.records.metadata import ClientQuotaRecord, ConfigRecord
-from moldau.wire.schema import Struct
+from moldau.wire.schema import Message
 
 _MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
@@ -44,7 +44,7 @@ def alter_configs(view: View, ask: AlterConfigs) -> Work:
 def _alter(view: View, resources: Sequence[ConfigChange], validate_only: bool, *, whole: bool) -> Work:
     named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
 
-    def alter(view: View, resource: ConfigChange) -> tuple[list[Struct], tuple[int, str, Problem]]:
+    def alter(view: View, resource: ConfigChange) -> tuple[list[Message], tuple[int, str, Problem]]:
         key = (resource.resource_type, resource.resource_name)
         if named[key] > 1:
             return [], (*key, Problem(Code.INVALID_REQUEST, "Each resource must appear at most once."))
@@ -57,11 +57,11 @@ def _alter(view: View, resources: Sequence[ConfigChange], validate_only: bool, *
     return Decision(records, ConfigsAltered(resources=tuple(results)))
 
 
-def _with_consequences(view: View, records: Sequence[Struct]) -> list[Struct]:
+def _with_consequences(view: View, records: Sequence[Message]) -> list[Message]:
     return [*records, *_consequences(view, records)]
 
 
-def _changes(view: View, resource: ConfigChange, whole: bool) -> list[Struct] | Problem:
+def _changes(view: View, resource: ConfigChange, whole: bool) -> list[Message] | Problem:
     """Records of one resource, or what is wrong with it."""
     keys = _keys_of(view, resource)
     if isinstance(keys, Problem):
@@ -195,14 +195,14 @@ def checked_new_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, 
     return good
 
 
-def _consequences(view: View, records: Sequence[Struct]) -> list[Struct]:
+def _consequences(view: View, records: Sequence[Message]) -> list[Message]:
     """What changed settings mean for partitions at once."""
     names = {record.name for record in records if isinstance(record, ConfigRecord)}
     if not names & {_MIN_ISR, _UNCLEAN}:
         return []
     after = view.image.with_settings(record for record in records if isinstance(record, ConfigRecord))
     then = View(after, view.soft, view.facts)
-    changes: list[Struct] = []
+    changes: list[Message] = []
     if _MIN_ISR in names and view.elr:
         changes += failures.restate(then, (key for key in after.index.eligible if after.at(key).leader != NO_LEADER))
     if _UNCLEAN in names:

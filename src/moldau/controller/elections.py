@@ -16,7 +16,7 @@ from moldau.controller.facts import FINE, Decision, Problem, View
 from moldau.controller.replies import LeadersElected, Moved, Refused
 from moldau.image.partition import NO_LEADER, Key, Partition
 from moldau.terms import Code
-from moldau.wire.schema import Struct
+from moldau.wire.schema import Message
 
 _PREFERRED = Wish(how=How.PREFERRED)
 _UNCLEAN = Wish(how=How.UNCLEAN)
@@ -31,13 +31,13 @@ def elect_leaders(view: View, ask: ElectLeaders) -> Work:
     done: set[tuple[str, int]] = set()
     standing = Standing(view)
 
-    def elect(view: View, name: tuple[str, int]) -> tuple[list[Struct], tuple[str, int, Problem] | None]:
+    def elect(view: View, name: tuple[str, int]) -> tuple[list[Message], tuple[str, int, Problem] | None]:
         nonlocal standing
         if name in done:
             return [], None
         done.add(name)
         standing = standing.at(view)
-        records: list[Struct] = []
+        records: list[Message] = []
         problem = _elect(standing, *name, ask.election_type, records)
         return records, None if needed_only and problem.code is Code.ELECTION_NOT_NEEDED else (*name, problem)
 
@@ -51,7 +51,7 @@ def _needy(view: View, election_type: int) -> Iterator[tuple[str, int]]:
     return ((topics[key[0]].name, key[1]) for key in tuple(keys) if key[0] in topics)
 
 
-def _elect(standing: Standing, topic: str, number: int, election_type: int, records: list[Struct]) -> Problem:
+def _elect(standing: Standing, topic: str, number: int, election_type: int, records: list[Message]) -> Problem:
     found = standing.view.image.topic(topic)
     partition = None if found is None else found.partitions.get(number)
     if partition is None:
@@ -88,7 +88,7 @@ def rebalance_leaders(view: View, ask: RebalanceLeaders) -> Work:
     standing, most = Standing(view), view.settings.max_elections
     count, more = 0, False
 
-    def give_back(view: View, key: Key) -> tuple[list[Struct], None]:
+    def give_back(view: View, key: Key) -> tuple[list[Message], None]:
         nonlocal standing, count, more
         standing = standing.at(view)
         partition = view.image.partition(*key)
@@ -120,7 +120,7 @@ def elect_unclean_leaders(view: View, ask: ElectUncleanLeaders) -> Work:
     nobody can lead keep none of the others from it."""
     count = 0
 
-    def elect(view: View, key: Key) -> tuple[list[Struct], None]:
+    def elect(view: View, key: Key) -> tuple[list[Message], None]:
         nonlocal count
         if view.image.partition(*key) is None or not view.unclean(view.image.topics[key[0]].name):
             return [], None

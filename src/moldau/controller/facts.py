@@ -15,6 +15,7 @@ from moldau.terms import Code
 from moldau.terms.broker_config import BROKER_KEYS
 from moldau.terms.named import NamedTuple
 from moldau.terms.value import field, value
+from moldau.wire.schema import Message
 
 T = TypeVar("T")
 
@@ -105,7 +106,7 @@ class Decision:
     the answer.
     """
 
-    records: Sequence[Any]
+    records: Sequence[Message]
     reply: Any
     sessions: Mapping[int, Session | None] = field(default_factory=dict)
     then: Any = None

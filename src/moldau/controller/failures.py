@@ -8,18 +8,18 @@ Rules: KIP-631, KIP-841 (who is fenced or leaves is in no ISR), KIP-858 (lost di
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from moldau.controller.change import Standing, Wish, change
 from moldau.controller.facts import View
 from moldau.image.partition import NO_LEADER, Key
 from moldau.wire.records.metadata import BrokerRegistrationChangeRecord
+from moldau.wire.schema import Message
 
 FENCE, UNFENCE = 1, -1
 _AS_IS = Wish()
 
 
-def fence(view: View, broker_ids: Iterable[int]) -> list[Any]:
+def fence(view: View, broker_ids: Iterable[int]) -> list[Message]:
     """Records that fence brokers: first their partitions move, then their registrations change."""
     gone = frozenset(broker_ids)
     records = leave(view, gone)
@@ -28,7 +28,7 @@ def fence(view: View, broker_ids: Iterable[int]) -> list[Any]:
     return records
 
 
-def take_stock(view: View, dead: Iterable[int], back: Iterable[int]) -> list[Any]:
+def take_stock(view: View, dead: Iterable[int], back: Iterable[int]) -> list[Message]:
     """Records that fence brokers and elect for partitions that nobody leads: a cluster that was just read.
 
     Who is ``back`` from a death that nobody saw may have lost its last records, as after any unclean shutdown.
@@ -38,15 +38,15 @@ def take_stock(view: View, dead: Iterable[int], back: Iterable[int]) -> list[Any
     return [*settle(view, gone, lost_tail), *(_mark(view, id, fenced=FENCE) for id in sorted(gone))]
 
 
-def settle(view: View, gone: frozenset[int], lost_tail: frozenset[int] = frozenset()) -> list[Any]:
+def settle(view: View, gone: frozenset[int], lost_tail: frozenset[int] = frozenset()) -> list[Message]:
     """Changes that take brokers out of ISRs and leads, and elect for partitions that nobody leads."""
     keys = {**view.image.index.led.get(NO_LEADER, {}), **concerned(view, gone)}
     return changes(Standing(view, leaving=gone, lost_tail=lost_tail), keys)
 
 
-def unfence(view: View, broker_id: int) -> list[Any]:
+def unfence(view: View, broker_id: int) -> list[Message]:
     """Records that unfence a broker, and elect for partitions that had nobody."""
-    records: list[Any] = [mark_unfenced(view, broker_id)]
+    records: list[Message] = [mark_unfenced(view, broker_id)]
     standing = Standing(view, arriving=frozenset({broker_id}))
     records += changes(standing, view.image.index.led.get(NO_LEADER, ()))
     return records
@@ -57,12 +57,12 @@ def mark_unfenced(view: View, broker_id: int) -> BrokerRegistrationChangeRecord:
     return _mark(view, broker_id, fenced=UNFENCE)
 
 
-def begin_shutdown(view: View, broker_id: int) -> list[Any]:
+def begin_shutdown(view: View, broker_id: int) -> list[Message]:
     """Records that put a broker into controlled shutdown: it leaves every ISR, and others lead."""
     return [_mark(view, broker_id, leaving=True), *leave(view, frozenset({broker_id}))]
 
 
-def leave(view: View, gone: frozenset[int]) -> list[Any]:
+def leave(view: View, gone: frozenset[int]) -> list[Message]:
     """Changes that take brokers out of the ISRs that they are in and the leads that they hold."""
     return changes(Standing(view, leaving=gone), concerned(view, gone))
 
@@ -90,7 +90,7 @@ def still_concerned(view: View, gone: Iterable[int], keys: Iterable[Key], *, los
     return found
 
 
-def distrust(view: View, broker_id: int) -> list[Any]:
+def distrust(view: View, broker_id: int) -> list[Message]:
     """Changes after an unclean shutdown: its last records may be gone, so it is in no ISR and in no ELR (KIP-966).
 
     Without an ELR the sole member of an ISR stays in it, being all there is.
@@ -99,7 +99,7 @@ def distrust(view: View, broker_id: int) -> list[Any]:
     return changes(Standing(view, leaving=gone, lost_tail=gone), concerned(view, gone, lost_tail=True))
 
 
-def lose_directories(view: View, broker_id: int, offline: Iterable[bytes]) -> list[Any]:
+def lose_directories(view: View, broker_id: int, offline: Iterable[bytes]) -> list[Message]:
     """Records for log directories that failed: their replicas leave ISRs and leads, the registration forgets them."""
     broker = view.image.brokers[broker_id]
     lost = frozenset(offline) & frozenset(broker.log_dirs)
@@ -118,12 +118,12 @@ def in_directories(view: View, broker_id: int, lost: Iterable[bytes]) -> list[Ke
     return [key for key in concerned(view, [broker_id]) if at(key).directory(broker_id) in gone]
 
 
-def elect_leaderless(view: View, keys: Iterable[Key]) -> list[Any]:
+def elect_leaderless(view: View, keys: Iterable[Key]) -> list[Message]:
     """Changes for leaderless partitions among ``keys``, by whatever election their topics allow now."""
     return changes(Standing(view), (key for key in keys if view.image.at(key).leader == NO_LEADER))
 
 
-def restate(view: View, keys: Iterable[Key]) -> list[Any]:
+def restate(view: View, keys: Iterable[Key]) -> list[Message]:
     """Changes that bring partitions into line with settings that are about to change."""
     return changes(Standing(view), keys)
 
@@ -141,10 +141,10 @@ def _mark(
     )
 
 
-def changes(standing: Standing, keys: Iterable[Key]) -> list[Any]:
+def changes(standing: Standing, keys: Iterable[Key]) -> list[Message]:
     """The changes that bring partitions into line with who may lead."""
     image = standing.view.image
-    records: list[Any] = []
+    records: list[Message] = []
     for key in sorted(keys):  # sets have no order that two processes share, and a decision must be repeatable
         record = change(image.at(key), image.topics[key[0]].name, _AS_IS, standing)
         if record is not None:

@@ -5,8 +5,6 @@ Source: KIP-584, KIP-778 (metadata.version), KIP-966 (ELR), KIP-730 (producer id
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.controller import failures
 from moldau.controller.asks import AllocateProducerIds, FeatureUpdate, UpdateFeatures
 from moldau.controller.facts import ELR_FEATURE, FINE, Decision, Problem, Settings, View
@@ -23,6 +21,7 @@ from moldau.wire.records.metadata import (
     ProducerIdsRecord,
     ZkMigrationStateRecord,
 )
+from moldau.wire.schema import Message
 
 METADATA_LEVEL = 25
 """metadata.version 4.0-IV3: the newest whose records are all known here."""
@@ -38,14 +37,14 @@ _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _LAST_PRODUCER_ID = 2**63 - 1
 
 
-def bootstrap_records(settings: Settings, features: dict[str, int] | None = None) -> list[Any]:
+def bootstrap_records(settings: Settings, features: dict[str, int] | None = None) -> list[Message]:
     """The first records of an empty log: feature levels, and the min.insync.replicas that all must agree on (KIP-966).
 
     A cluster that comes from ZooKeeper begins without an ELR, which ZooKeeper could not hold on the way back.
     ``features`` overrides levels (``moldau storage format --feature``); level 0 leaves one out.
     """
     levels = {METADATA_VERSION: METADATA_LEVEL, ELR_FEATURE: 0 if settings.migrating else 1, **(features or {})}
-    records: list[Any] = [
+    records: list[Message] = [
         FeatureLevelRecord(name=name, feature_level=levels[name])
         for name in sorted(levels, key=lambda name: (name != METADATA_VERSION, name))
         if levels[name]
@@ -66,7 +65,7 @@ def _agreed_min_isr(settings: Settings) -> ConfigRecord:
 def update_features(view: View, ask: UpdateFeatures) -> Decision:
     """Raise or lower levels, all or none: one refused update refuses the ask (KIP-584 v2)."""
     results = []
-    records: list[Any] = []
+    records: list[Message] = []
     for update in ask.updates:
         problem = _refusal(view, update)
         results.append((update.feature, problem))
@@ -84,7 +83,7 @@ def update_features(view: View, ask: UpdateFeatures) -> Decision:
     return Decision(records + _consequences(view, records), reply)
 
 
-def _consequences(view: View, records: list[Any]) -> list[Any]:
+def _consequences(view: View, records: list[Message]) -> list[Message]:
     """What it means for partitions that an ELR is kept from now on, or no longer."""
     after = view.image.with_settings(records)
     then = View(after, view.soft, view.facts)
@@ -94,8 +93,8 @@ def _consequences(view: View, records: list[Any]) -> list[Any]:
     return failures.restate(then, keys)
 
 
-def _update(view: View, update: FeatureUpdate) -> list[Any]:
-    records: list[Any] = []
+def _update(view: View, update: FeatureUpdate) -> list[Message]:
+    records: list[Message] = []
     if view.image.features.get(update.feature, 0) == update.level:
         return records
     records.append(FeatureLevelRecord(name=update.feature, feature_level=update.level))

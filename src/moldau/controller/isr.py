@@ -6,14 +6,13 @@ leader itself may ask is decided in ``moldau.replication``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.controller.asks import AlterPartition, IsrChange
 from moldau.controller.change import Standing, Wish, change
 from moldau.controller.facts import Decision, View
 from moldau.controller.replies import IsrResult, PartitionsAltered, Refused
 from moldau.image.partition import NO_LEADER_CHANGE, Key, Partition, Recovery, merged
 from moldau.terms import Code
+from moldau.wire.schema import Message
 
 _BY_TOPIC_ID = 2
 """Version of AlterPartition from which topics go by id; the codes changed with it."""
@@ -23,7 +22,7 @@ def alter_partition(view: View, ask: AlterPartition) -> Decision:
     """Check each change against the partition as it is now, and take those that stand."""
     if view.stale(ask.broker_id, ask.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
-    records: list[Any] = []
+    records: list[Message] = []
     results = []
     standing = Standing(view)
     done: set[Key] = set()

@@ -17,7 +17,7 @@ from moldau.image.partition import Partition, to_record
 from moldau.image.prepared import Prepared, Run
 from moldau.terms import Code
 from moldau.wire.batch import Builder
-from moldau.wire.schema import Message, Struct
+from moldau.wire.schema import Message
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -26,7 +26,7 @@ ATTEMPTS = 3
 Placed = list[tuple[int, ...]]
 Known = dict[tuple[int, ...], tuple[tuple[int, ...], tuple[bytes, ...]]]
 """Replicas -> those that are active, and the directory of each."""
-Parts = Generator[Sequence[Struct], View, T]
+Parts = Generator[Sequence[Message], View, T]
 """Pauses in which nothing is written; it is sent the next look at the world."""
 
 

@@ -28,6 +28,7 @@ from moldau.wire.records.metadata import (
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
+from moldau.wire.schema import Message
 
 TOPIC = 2
 """The kind of a topic's settings."""
@@ -87,7 +88,7 @@ def adopt_cluster(view: View, ask: asks.AdoptCluster) -> Decision:
     return Decision([*failures.settle(view, dead), told], Done())
 
 
-def _leftovers(image: Image) -> Iterator[Any]:
+def _leftovers(image: Image) -> Iterator[Message]:
     """Records that remove what an earlier copy, which did not come to its end, has left here."""
     for id in image.topics:
         yield RemoveTopicRecord(topic_id=id)

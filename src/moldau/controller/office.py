@@ -21,6 +21,7 @@ from moldau.controller.replies import Done, Refused
 from moldau.image import Image
 from moldau.terms import Code
 from moldau.terms.named import NamedTuple
+from moldau.wire.schema import Message
 
 _DEPOSED = Refused(Code.NOT_CONTROLLER, "This node is not the active controller.")
 _LONGEST_TICK_MS = 1000
@@ -33,7 +34,7 @@ class Answer(NamedTuple):
     ``then`` is to be asked in a later turn; with neither token nor reply, what comes of that is the answer.
     """
 
-    records: Sequence[Any]
+    records: Sequence[Message]
     token: int | None
     reply: Any = None
     then: Any = None
@@ -72,7 +73,7 @@ class Office:
         session = self.soft.sessions.get(broker_id)
         return None if session is None else session.contact_ms
 
-    def take_office(self, epoch: int, image: Image, facts: Facts, bootstrap: Sequence[Any] | None = None) -> Answer:
+    def take_office(self, epoch: int, image: Image, facts: Facts, bootstrap: Sequence[Message] | None = None) -> Answer:
         """Begin to decide under ``epoch`` on a copy of the committed image.
 
         Every unfenced broker gets a fresh session: what they told the last controller is not known here. An empty log
@@ -87,7 +88,7 @@ class Office:
         self.committed_offset = self._last_proposed = facts.next_offset - 1
         for broker in self.working.live_brokers():
             self.soft.sessions[broker.id] = Session(facts.now_ms)
-        records: Sequence[Any] = []
+        records: Sequence[Message] = []
         if is_empty(self.working):
             records = bootstrap_records(self.settings) if bootstrap is None else bootstrap
         return self._take(Decision(records, Done()), facts)

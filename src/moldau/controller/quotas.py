@@ -14,14 +14,14 @@ from moldau.controller.replies import QuotasAltered
 from moldau.image.quotas import entity, quota, quota_record
 from moldau.terms import Code
 from moldau.terms.quota_config import wrong_entity, wrong_quota
-from moldau.wire.schema import Struct
+from moldau.wire.schema import Message
 
 
 def alter_client_quotas(view: View, ask: AlterClientQuotas) -> Work:
     """Set quotas and take them away."""
     named = Counter(frozenset(change.entity) for change in ask.changes)
 
-    def alter(view: View, change: QuotaChange) -> tuple[list[Struct], Problem]:
+    def alter(view: View, change: QuotaChange) -> tuple[list[Message], Problem]:
         if named[frozenset(change.entity)] > 1:
             return [], Problem(Code.INVALID_REQUEST, "Each entity must appear at most once.")
         made = _records(view, change)
@@ -33,14 +33,14 @@ def alter_client_quotas(view: View, ask: AlterClientQuotas) -> Work:
     return Decision(records, QuotasAltered(results=tuple(results)))
 
 
-def _records(view: View, change: QuotaChange) -> list[Struct] | str:
+def _records(view: View, change: QuotaChange) -> list[Message] | str:
     """What one change writes, or what is wrong with it."""
     wrong = wrong_entity(change.entity)
     if wrong is not None:
         return wrong
     of = entity(change.entity)
     keys = [key for key, _ in change.quotas]
-    records: list[Struct] = []
+    records: list[Message] = []
     for key, value in change.quotas:
         if keys.count(key) > 1:
             return f"Duplicate quota key {key:.100}"

@@ -14,19 +14,19 @@ from moldau.controller.placement import bad_assignment
 from moldau.controller.replies import DirsAssigned, ReassignmentsAltered, ReassignmentsListed, Refused
 from moldau.image.partition import Key, Partition
 from moldau.terms import Code
-from moldau.wire.schema import Struct
+from moldau.wire.schema import Message
 
 
 def alter_reassignments(view: View, ask: AlterPartitionReassignments) -> Work:
     """Begin, change or cancel moves; each item stands for itself."""
     done: set[tuple[str, int]] = set()
 
-    def alter(view: View, move: Move) -> tuple[list[Struct], tuple[str, int, Problem]]:
+    def alter(view: View, move: Move) -> tuple[list[Message], tuple[str, int, Problem]]:
         name = (move.topic, move.partition)
         if name in done:
             return [], (*name, Problem(Code.INVALID_REQUEST, "The partition is named twice in one request."))
         done.add(name)
-        records: list[Struct] = []
+        records: list[Message] = []
         problem = _move(view, move, records, ask.allow_replication_factor_change)
         return records, (*name, problem)
 
@@ -34,7 +34,7 @@ def alter_reassignments(view: View, ask: AlterPartitionReassignments) -> Work:
     return Decision(records, ReassignmentsAltered(partitions=tuple(results)))
 
 
-def _move(view: View, move: Move, records: list[Struct], any_factor: bool) -> Problem:
+def _move(view: View, move: Move, records: list[Message], any_factor: bool) -> Problem:
     topic = view.image.topic(move.topic)
     partition = None if topic is None else topic.partitions.get(move.partition)
     if partition is None:
@@ -76,7 +76,7 @@ def _wish(partition: Partition, target: tuple[int, ...]) -> Wish:
     return Wish(replicas=(*target, *removing), adding=adding, removing=removing)
 
 
-def _cancel(view: View, topic: str, partition: Partition, records: list[Struct]) -> Problem:
+def _cancel(view: View, topic: str, partition: Partition, records: list[Message]) -> Problem:
     """Back to the original replicas; refused when none of them is in sync and the topic does not allow the loss."""
     if not partition.reassigning:
         return Problem(Code.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
@@ -97,7 +97,7 @@ def _cancel(view: View, topic: str, partition: Partition, records: list[Struct])
 def list_reassignments(view: View, ask: ListPartitionReassignments) -> Work:
     """Moves under way, by topic name and partition."""
 
-    def listed(view: View, key: Key) -> tuple[list[Struct], tuple[str, Partition] | None]:
+    def listed(view: View, key: Key) -> tuple[list[Message], tuple[str, Partition] | None]:
         topic = view.image.topics.get(key[0])
         partition = None if topic is None else topic.partitions.get(key[1])
         if topic is None or partition is None or not partition.reassigning:
@@ -115,7 +115,7 @@ def assign_directories(view: View, ask: AssignReplicasToDirs) -> Work:
     done: set[Key] = set()
     standing = {online: _standing(view, ask.broker_id, online) for online in (True, False)}
 
-    def assign(view: View, item: tuple[bytes, Key]) -> tuple[list[Struct], tuple[bytes, Key, Code]]:
+    def assign(view: View, item: tuple[bytes, Key]) -> tuple[list[Message], tuple[bytes, Key, Code]]:
         directory, key = item
         if view.stale(ask.broker_id, ask.broker_epoch):
             return [], (directory, key, Code.STALE_BROKER_EPOCH)

@@ -52,10 +52,10 @@ from moldau.terms import NO_UUID, Code
 from moldau.terms.ids import METADATA_TOPIC, is_topic_name
 from moldau.terms.named import NamedTuple
 from moldau.wire.records.metadata import ConfigRecord, RemoveTopicRecord, TopicRecord
-from moldau.wire.schema import Message, Struct
+from moldau.wire.schema import Message
 
-Created = tuple[Sequence[Struct], TopicResult]
-Added = tuple[Sequence[Struct], tuple[str, Problem]]
+Created = tuple[Sequence[Message], TopicResult]
+Added = tuple[Sequence[Message], tuple[str, Problem]]
 _TOO_MANY = Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
@@ -227,7 +227,7 @@ def _effective(view: View, configs: dict[str, str], defaults: dict[str, Setting]
 def _created(
     view: View,
     topic: NewTopic,
-    records: Sequence[Struct],
+    records: Sequence[Message],
     partitions: Collection[Partition],
     settings: tuple[tuple[str, Setting], ...],
 ) -> Created | Problem:
@@ -316,7 +316,7 @@ def delete_topics(view: View, ask: DeleteTopics) -> Work:
     """Delete topics by name or id. The same topic twice in one ask is refused twice."""
     count = Counter(topic.id for item in ask.topics if (topic := _find(view, item)) is not None)
 
-    def delete(view: View, item: str | bytes) -> tuple[list[Struct], DeleteResult]:
+    def delete(view: View, item: str | bytes) -> tuple[list[Message], DeleteResult]:
         topic = _find(view, item)
         name = item if isinstance(item, str) else None
         if topic is None:
@@ -346,7 +346,7 @@ def adopt_partitions(view: View, ask: AdoptPartitions) -> Decision:
     if topic is None and id in view.image.topics:
         why = f"Topic {ask.name} has the id of topic {view.image.topics[id].name}."
         return Decision([], Refused(Code.INCONSISTENT_TOPIC_ID, why))
-    records: list[Struct] = []
+    records: list[Message] = []
     for number, replicas in ask.partitions:
         isr = tuple(r for r in replicas if view.image.is_active(r))
         if isr and (topic is None or number not in topic.partitions):

@@ -97,7 +97,8 @@ def test_partitions_that_stand_alike_are_worked_out_once(big: Image, monkeypatch
 
 
 def test_what_was_worked_out_for_one_holds_for_every_other_that_stands_alike(big: Image) -> None:
-    together = {(r.topic_id, r.partition_id): r for r in failures.fence(view(big), [5])[:-1]}
+    fenced: list[Any] = failures.fence(view(big), [5])[:-1]
+    together = {(r.topic_id, r.partition_id): r for r in fenced}
     for key in sorted(together)[::97]:
         alone = change.change(big.at(key), "topic", change.Wish(), change.Standing(view(big), leaving=frozenset({5})))
         assert together[key] == alone

@@ -70,7 +70,7 @@ class Deeds:
     def open(self) -> tuple[Quorum, ElectionState]:
         """The log and the snapshots as a start finds them, and the election state on record."""
         settings = self._settings
-        keep: dict[str, Any] = {"retention_ms": -1, "retention_bytes": -1, "file_delete_delay_ms": 0}
+        keep: dict[str, int] = {"retention_ms": -1, "retention_bytes": -1, "file_delete_delay_ms": 0}
         config = replace(LogConfig(), segment_bytes=settings.segment_bytes, **keep)
         self.log = open_alone(self._world.disk, settings.folder, PARTITION, config, TOPIC_ID)
         for finding in self.log.findings:
