@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.simulator.machines.controller_play import Play
+from tests.examples import examples
 
 numbers = st.integers(0, 255)
 runs = st.lists(st.tuples(numbers, numbers, numbers, numbers), max_size=60)
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(steps=runs, elr=st.booleans())
 def test_any_run_of_asks_keeps_the_laws(steps: list[tuple[int, int, int, int]], elr: bool) -> None:
     Play(elr=elr).run(steps)

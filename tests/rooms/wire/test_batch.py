@@ -19,6 +19,7 @@ from moldau.terms import Code
 from moldau.wire import batch
 from moldau.wire.compression import BatchError, Codec
 from moldau.wire.varints import varint, varint_at
+from tests.examples import examples
 
 NOW = 1_790_000_000_000
 
@@ -209,7 +210,7 @@ def test_flipped_bits_never_crash_a_reader(codec):
         attempt(bad)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=200), codecs, st.integers(-1, 40))
 def test_arbitrary_bytes_under_a_sound_header_never_crash_a_reader(payload, codec, count):
     data = bytearray(batch.build([(0, None, b"", [])])[: batch.HEADER_SIZE]) + payload

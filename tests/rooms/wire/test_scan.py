@@ -13,6 +13,7 @@ from moldau.wire.common_form import is_one_record, read_common
 from moldau.wire.compression import BatchError
 from moldau.wire.scan import FOUND_MAX, Scan, Wanted
 from moldau.wire.varints import LONG_MAX
+from tests.examples import examples
 
 BASE = 1_800_000_000_000
 ANY = Wanted()
@@ -57,7 +58,7 @@ def test_ten_thousand_records_of_one_size_are_not_read_one_by_one() -> None:
     assert steps < 20
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 300), st.sampled_from([None, b"k", b"four"]))
 def test_one_changed_byte_is_seen_by_column_as_it_is_one_by_one(seed: int, count: int, key: bytes | None) -> None:
     chance = random.Random(seed)
@@ -94,7 +95,7 @@ def test_sums_of_timestamps_wrap_around() -> None:
     assert [found.timestamp for found in scan.found] == [-LONG_MAX - 1]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     st.none() | st.binary(max_size=70),
     st.none() | st.binary(max_size=200),
@@ -157,7 +158,7 @@ def batches_of_clients(draw: st.DrawFn) -> tuple[bytearray, int]:
     return batch, chance.choice((0, 1, 77))
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(batches_of_clients(), st.booleans(), st.sampled_from([LONG_MAX, 50, 7]))
 def test_what_is_read_in_the_common_form_is_what_is_read_one_by_one(
     made: tuple[bytearray, int], keyed: bool, work: int
@@ -179,7 +180,7 @@ def test_what_is_read_in_the_common_form_is_what_is_read_one_by_one(
         assert (pos, largest) == (at, -1)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(batches_of_clients(), st.sampled_from([Wanted(), Wanted(True), Wanted(False, BASE, BASE + 20)]))
 def test_a_scan_says_the_same_whichever_way_it_goes(made: tuple[bytearray, int], wanted: Wanted) -> None:
     outcomes = []
