@@ -131,20 +131,26 @@ class IntoTopic:
 
     ``mark_by="key"`` tells a batch's rows apart by their key rather than by their place, which holds for aggregates,
     whose rows come in another order when a batch runs again and which have one row for each key. Other keyword
-    arguments of the sink are given in ``options``.
+    arguments of the sink are given in ``options``; ``checkpoint`` is the query's checkpointLocation, for Spark Connect.
     """
 
     def __init__(
-        self, topic: str | None = None, *, mark_by: str = "row", options: Mapping[str, str] | None = None
+        self,
+        topic: str | None = None,
+        *,
+        mark_by: str = "row",
+        options: Mapping[str, str] | None = None,
+        checkpoint: str | None = None,
     ) -> None:
         self.options = {**(options or {}), "markBy": mark_by}
         if topic is not None:
             self.options["topic"] = topic
+        self.checkpoint = checkpoint
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         from moldau.spark.query import query_id
 
-        name = f"{query_id(rows)}/{batch_id}"
+        name = f"{query_id(rows, self.checkpoint)}/{batch_id}"
         rows.write.format("moldau").mode("append").options(**self.options, batch=name).save()
 
 

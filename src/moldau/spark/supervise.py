@@ -68,12 +68,18 @@ def until_it_stands(begin: Callable[[], StreamingQuery], beginnings: int = BEGIN
     """
     turn = 0
     while True:
-        query, turn = begin(), turn + 1
-        while query.isActive and query.status["message"].startswith("Initializing"):
-            time.sleep(0.1)
-        error = query.exception()
-        if error is None:
-            return query
+        turn += 1
+        try:
+            query = begin()
+        except Exception as raised:  # Spark Connect tells of it here, a classic session by the query
+            error = raised
+        else:
+            while query.isActive and query.status["message"].startswith("Initializing"):
+                time.sleep(0.1)
+            ended = query.exception()
+            if ended is None:
+                return query
+            error = ended
         if not any(word in str(error) for word in _TOO_SLOW) or turn == beginnings:
             raise error
         _tell(f"begun again, as Python took too long to start: {TOO_SLOW}")
@@ -94,22 +100,29 @@ def run(
     """
     failures = 0
     while True:
-        query = begin()
-        watched = _Watched(query)
-        while not _has_ended(query):
+        name = "(not begun)"
+        try:
+            query = begin()
+        except Exception as raised:  # Spark Connect tells here of what a classic session tells by the query
+            error = raised
+        else:
+            name = query.name or "(no name)"
+            watched = _Watched(query)
+            while not _has_ended(query):
+                watched.look()
+                if until():
+                    return query
+            ended = query.exception()
             watched.look()
-            if until():
+            if ended is None:
                 return query
-        error = query.exception()
-        watched.look()
-        if error is None:
-            return query
-        failures = 0 if watched.batches else failures
+            error = ended
+            failures = 0 if watched.batches else failures
         failures += 1
         if failures > restarts or not any(word in str(error) for word in _PASSES):
             raise error
         pause = min(PAUSE_MOST_S, pause_s * 2 ** (failures - 1))
-        _tell(f"query {query.name or '(no name)'} is begun again in {pause:g} s: {_last_line(error)}")
+        _tell(f"query {name} is begun again in {pause:g} s: {_last_line(error)}")
         time.sleep(pause)
 
 

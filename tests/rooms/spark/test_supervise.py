@@ -73,7 +73,7 @@ class Life:
     def exception(self) -> Exception | None:
         return RuntimeError(self._failure) if self._failure and self._turns <= 0 else None
 
-    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802
+    def awaitTermination(self, timeout: int) -> bool:  # noqa: N802
         self._turns -= 1
         if self._turns <= 0 and self._failure:
             raise RuntimeError(self._failure)
@@ -125,3 +125,22 @@ def test_the_ten_seconds_are_known_by_what_pyspark_shows_of_them_as_well() -> No
     assert begun(iter(queries)) is cast("StreamingQuery", queries[1])
     ended = [Life(shown), Life(batches=1)]
     assert run(iter(ended).__next__, pause_s=0) is ended[1]
+
+
+def test_a_start_that_raises_as_under_spark_connect_is_made_again() -> None:
+    def starts(last: object, *errors: str) -> Callable[[], object]:
+        left = [RuntimeError(error) for error in errors]
+
+        def start() -> object:
+            if left:
+                raise left.pop(0)
+            return last
+
+        return start
+
+    stands, ended = Query(), Life(batches=1)
+    assert until_it_stands(cast("Callable[[], StreamingQuery]", starts(stands, SLOW, SLOW))) is cast("object", stands)
+    assert run(cast("Callable[[], Life]", starts(ended, SLOW, GONE)), pause_s=0) is ended
+    for begin in (until_it_stands, run):
+        with pytest.raises(RuntimeError, match="refused"):
+            begin(cast("Callable[[], StreamingQuery]", starts(ended, "refused")))

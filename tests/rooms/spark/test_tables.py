@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from moldau.spark.query import NoQuery
 from moldau.spark.tables import BatchKey, DeltaFormat, LedgerError, Table, TableError, Totals, file_stats
-from moldau.spark.tables.checkpoint import offsets_of
+from moldau.spark.tables.checkpoint import key_of, offsets_of
 from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout, TaskFiles, check_count, partition_of, read_footers
 from moldau.spark.tables.ledger import Entry, next_entry
@@ -270,6 +271,28 @@ def test_offsets_of_a_batch_come_from_the_checkpoint(tmp_path):
     (tmp_path / "offsets" / "0").write_text("v2\n{}")
     with pytest.raises(TableError, match="version 'v2'"):
         offsets_of(store, 0)
+
+
+class ConnectRows:
+    """Rows in a batch function under Spark Connect, whose session knows neither a context nor its query."""
+
+    def __init__(self) -> None:
+        self.sparkSession = self.streams = self
+        self.active = ()
+
+    @property
+    def sparkContext(self) -> object:
+        raise AttributeError("not supported in Spark Connect")
+
+
+def test_under_connect_the_checkpoint_says_which_query_calls(tmp_path):
+    with pytest.raises(NoQuery, match="give checkpoint=, the query's checkpointLocation"):
+        key_of(ConnectRows(), 0, checkpoint=str(tmp_path))
+    (tmp_path / "metadata").write_text('{"id":"q"}')
+    (tmp_path / "offsets").mkdir()
+    for number in (0, 1):
+        (tmp_path / "offsets" / str(number)).write_text(f"v1\n{{}}\n{at(number * 10 + 10)[0]}")
+    assert key_of(ConnectRows(), 1, checkpoint=str(tmp_path)) == BatchKey("q", 1, at(10), at(20))
 
 
 def test_a_tasks_files_are_one_for_each_partition_value(tmp_path):

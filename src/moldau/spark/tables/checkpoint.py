@@ -31,12 +31,12 @@ class Files(Protocol):
 def key_of(rows: DataFrame, batch_id: int, *, checkpoint: str | None = None, name: str | None = None) -> BatchKey:
     """The key of the batch that ``foreachBatch`` is handing over just now, with its offsets where they can be read.
 
-    ``checkpoint`` is the query's checkpointLocation; a classic session knows it by itself. ``name`` stands for the
-    query where Spark Connect does not say which one calls.
+    ``checkpoint`` is the query's checkpointLocation: a classic session knows it by itself, Spark Connect does not.
+    ``name`` stands for the query.
     """
     from moldau.spark.tables.stores import open_store
 
-    query = name if name is not None else query_id(rows)
+    query = name if name is not None else query_id(rows, checkpoint)
     place = checkpoint if checkpoint is not None else _checkpoint_of(rows, query)
     if place is None:
         return BatchKey(query, batch_id)
