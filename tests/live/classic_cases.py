@@ -363,7 +363,7 @@ kafka-broker-api-versions.sh --command-config {fast}
 kafka-broker-api-versions.sh --bootstrap-server {b} --command-config /nowhere
 kafka-broker-api-versions.sh --bootstrap-server 127.0.0.1
 kafka-broker-api-versions.sh --bootstrap-server {b}
-kafka-broker-api-versions.sh --bootstrap-server {b} --command-config {fast}
+kafka-broker-api-versions.sh --bootstrap-server {b} --command-config {slow}
 kafka-broker-api-versions.sh --bootstrap-server {nobody} --command-config {fast}
 """
 
@@ -504,7 +504,7 @@ kafka-metadata-quorum.sh --bootstrap-server {b} remove-controller --dry-run -i 9
 kafka-metadata-quorum.sh --bootstrap-server {nobody} --command-config {fast} describe --status
 kafka-metadata-quorum.sh --bootstrap-server {b} --command-config /nowhere describe --status
 kafka-metadata-quorum.sh --bootstrap-server a describe --status
-kafka-metadata-quorum.sh --command-config {fast} describe --replication --bootstrap-server {b}
+kafka-metadata-quorum.sh --command-config {slow} describe --replication --bootstrap-server {b}
 kafka-metadata-quorum.sh --bootstrap-server {b} desc --st
 kafka-metadata-quorum.sh --bootstrap-server={b} describe --status --status
 kafka-metadata-quorum.sh --boot {b} describe --status
@@ -627,7 +627,7 @@ kafka-console-consumer.sh --bootstrap-server {b} --topic told --command-property
 kafka-console-consumer.sh --bootstrap-server {b} --topic told --formatter-property x --timeout-ms 1000
 kafka-console-consumer.sh --bootstrap-server {b} --topic told --command-config /nowhere
 kafka-console-consumer.sh --bootstrap-server a --topic told --timeout-ms 1000
-kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --offset 3 --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --offset 3 --max-messages 7 --timeout-ms 60000
 kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 3
 kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 3 --formatter-property print.key=true --formatter-property print.timestamp=true --formatter-property print.offset=true --formatter-property print.partition=true --formatter-property print.headers=true --formatter-property print.epoch=true --formatter-property print.delivery=true
 kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --property print.key=true
@@ -645,12 +645,14 @@ kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 77 --t
 kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --offset 10000 --timeout-ms 1500
 kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --enable-systest-events
 kafka-console-consumer.sh --help
-kafka-console-consumer.sh --bootstrap-server {b} --topic told --group {s}-readers --from-beginning --timeout-ms 2000
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --group {s}-readers --from-beginning --max-messages 10 --timeout-ms 60000
 kafka-console-consumer.sh --bootstrap-server {b} --topic told --group {s}-readers --from-beginning --timeout-ms 1000
 kafka-console-consumer.sh --bootstrap-server {b} --topic told --group {s}-few --from-beginning --max-messages 4
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --group {s}-nowhere --timeout-ms 60000 --command-property auto.offset.reset=none
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --timeout-ms 1000 --command-property auto.offset.reset=none
 kafka-console-consumer.sh --bootstrap-server {b} --topic told --group {s}-few --from-beginning --max-messages 2
 kafka-consumer-groups.sh --bootstrap-server {b} --describe --group {s}-few
-kafka-console-consumer.sh --bootstrap-server {b} --include 'tol.*|nosuch' --from-beginning --timeout-ms 2000
+kafka-console-consumer.sh --bootstrap-server {b} --include 'tol.*|nosuch' --from-beginning --max-messages 10 --timeout-ms 60000
 kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --formatter-property print.value=false --formatter-property print.key=true --formatter-property line.separator=;
 kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 3 --skip-message-on-error --value-deserializer org.apache.kafka.common.serialization.LongDeserializer
 kafka-console-consumer.sh --bootstrap-server {b} --topic numbers --partition 0 --from-beginning --max-messages 5 --value-deserializer org.apache.kafka.common.serialization.DoubleDeserializer
@@ -783,10 +785,10 @@ kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 4 
 kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 4 --throughput -1 --payload-file /nowhere
 kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property acks=1 linger.ms=1
 kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --producer-props acks=0
-kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --producer.config {fast}
-kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-config {fast}
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --producer.config {slow}
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-config {slow}
 kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-config /nowhere
-kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-config {fast} --producer.config {fast}
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-config {slow} --producer.config {slow}
 kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property a=b --producer-props a=b
 kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property acks
 kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property acks=2
@@ -831,11 +833,11 @@ kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 
 kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 3 --acks 1 --value-prefix 7
 kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 3 --acks 0 --repeating-keys 2
 kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 3 --throughput 100 --message-create-time 1700000000000
-kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --command-config {fast}
-kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --producer.config {fast}
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --command-config {slow}
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --producer.config {slow}
 kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --command-config /nowhere
 kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --producer.config /nowhere
-kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --producer.config {fast} --command-config {fast}
+kafka-verifiable-producer.sh --topic sent --bootstrap-server {b} --max-messages 2 --producer.config {slow} --command-config {slow}
 kafka-verifiable-producer.sh --topic absent --bootstrap-server {b} --max-messages 2 --command-config {fast}
 kafka-verifiable-producer.sh --topic 'no/such' --bootstrap-server {b} --max-messages 2 --command-config {fast}
 kafka-verifiable-producer.sh --topic sent --bootstrap-server {nobody} --max-messages 1 --command-config {fast}

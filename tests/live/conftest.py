@@ -113,12 +113,13 @@ def java() -> Iterator[JavaTools]:
 @pytest.fixture
 def both(java: JavaTools, bootstrap_servers: str, tmp_path: Path) -> Both:
     """Runs a line with both; knows the cluster and files that lines name."""
-    fast, bad = tmp_path / "fast.properties", tmp_path / "bad.properties"
+    fast, slow, bad = (tmp_path / f"{name}.properties" for name in ("fast", "slow", "bad"))
     fast.write_text("default.api.timeout.ms=1500\nrequest.timeout.ms=1000\n")
+    slow.write_text("default.api.timeout.ms=60000\n")
     bad.write_text("default.api.timeout.ms=x\n")
     write_json(tmp_path)
-    names = {"b": bootstrap_servers, "nobody": "127.0.0.1:1", "fast": str(fast), "bad": str(bad), "json": str(tmp_path)}
-    return Both(java, names)
+    files = {"fast": str(fast), "slow": str(slow), "bad": str(bad), "json": str(tmp_path)}
+    return Both(java, {"b": bootstrap_servers, "nobody": "127.0.0.1:1", **files})
 
 
 @pytest.fixture

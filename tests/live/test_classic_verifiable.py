@@ -33,8 +33,9 @@ def test_tools_that_send(both: Both, bootstrap_servers: str, tmp_path: Path, nam
     (tmp_path / "payloads").write_text("\nfirst,one\n\nsecond\n")
     (tmp_path / "newline").write_text("\n")
     (tmp_path / "nothing").write_text("")
-    (tmp_path / "fast").write_text("max.block.ms=1000\n")
-    both.names |= {"fast": str(tmp_path / "fast"), "json": str(tmp_path)}
+    for file, wait_ms in (("fast", 1_000), ("slow", 60_000)):
+        (tmp_path / file).write_text(f"max.block.ms={wait_ms}\n")
+        both.names[file] = str(tmp_path / file)
     both.masks |= NUMBERS
     both.run(lines(getattr(classic_cases, name)))
     both.check()

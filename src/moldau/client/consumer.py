@@ -31,7 +31,18 @@ from moldau.wire.batch import Record
 from moldau.wire.messages.k01_fetch import FetchRequest
 
 NO_RESET = 0
-"""For ``reset``: a position that is gone is the caller's business (Chunk with OFFSET_OUT_OF_RANGE)."""
+"""For ``reset``: a position that is gone is the caller's business (Chunk with OFFSET_OUT_OF_RANGE, or NoOffset)."""
+UNDEFINED = -1_000
+"""The position in a partition for which the group has committed none, where ``reset`` is NO_RESET."""
+
+
+class NoOffset(Refused):
+    """Partitions came to us that the group has committed no position for, and there is no reset: seek, or give up."""
+
+    def __init__(self, partitions: Collection[TopicPartition]) -> None:
+        self.partitions = sorted(partitions)
+        listed = ", ".join(map(str, self.partitions))
+        super().__init__(Code.OFFSET_OUT_OF_RANGE, f"no committed position and no reset for [{listed}]")
 
 
 @value(kw_only=True)
@@ -103,7 +114,7 @@ class Consumer:
         self._positions[partition] = offset
 
     def position(self, partition: TopicPartition) -> int:
-        """The next offset (or LATEST, EARLIEST while that is not known)."""
+        """The next offset (or LATEST, EARLIEST while that is not known, UNDEFINED where nobody says where to begin)."""
         return self._positions[partition]
 
     async def subscribe(self, topics: Collection[str]) -> None:
@@ -117,7 +128,10 @@ class Consumer:
     # -- reading
 
     async def poll(self, wait_ms: float = 1_000) -> list[Chunk]:
-        """What has come, waiting a while for something. Chunks with a code other than NONE tell what went wrong."""
+        """What has come, waiting a while for something. Chunks with a code other than NONE tell what went wrong.
+
+        NoOffset when the group has given us a partition without a position, and ``reset`` does not say where to begin.
+        """
         if self.member is not None:
             await self._tend(self.member)
         await self._find_positions()
@@ -199,7 +213,7 @@ class Consumer:
             raise Refused(code, f"committed offsets of group {group.group_id!r}")
         for partition in sorted(partitions):
             known = found.get(partition)
-            self._positions[partition] = known.offset if known is not None else self.options.reset or LATEST
+            self._positions[partition] = known.offset if known is not None else self.options.reset or UNDEFINED
         if self.on_assigned is not None:
             self.on_assigned(partitions)
 
@@ -220,7 +234,9 @@ class Consumer:
     # -- fetching
 
     async def _find_positions(self) -> None:
-        """Replace LATEST and EARLIEST by offsets."""
+        """Replace LATEST and EARLIEST by offsets; NoOffset as long as there are others that nobody has set."""
+        if lost := [p for p, offset in self._positions.items() if offset == UNDEFINED]:
+            raise NoOffset(lost)
         asked = {p: offset for p, offset in self._positions.items() if offset < 0}
         if asked:
             found = await list_offsets(self.client, asked, isolation=self.options.isolation)

@@ -124,6 +124,7 @@ class Producer:
         self.options = options if options is not None else ProducerOptions()
         self._world = client.lines.world
         self._lanes: dict[TopicPartition, _Lane] = {}
+        self._abandoned = False
         self._active: dict[_Lane, None] = {}  # those with batches, in order: topics at rest must cost nothing
         self._sticky: dict[str, int] = {}
         self._identity = NOBODY
@@ -201,6 +202,13 @@ class Producer:
             self._timer.cancel()
             self._timer = None
 
+    def abandon(self) -> None:
+        """Send nothing more, whatever is waiting: what is under way may be cancelled then, and begins nothing new."""
+        self._abandoned = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     # -- batching
 
     def _choose(self, topic: str, key: bytes | None) -> int:
@@ -225,6 +233,8 @@ class Producer:
         return batch
 
     def _wake(self, delay_ms: float) -> None:
+        if self._abandoned:
+            return
         at_ms = self._world.clock.monotonic_ms() + delay_ms
         if self._timer is not None:
             if self._timer_at_ms <= at_ms:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
 from moldau.client.client import Client, ClientOptions, Refused
-from moldau.client.consumer import NO_RESET, Consumer, ConsumerOptions
+from moldau.client.consumer import NO_RESET, Consumer, ConsumerOptions, NoOffset
 from moldau.client.lines import WorldLines
 from moldau.client.membership import GroupOptions, _read_subscription, read_assignment
 from moldau.client.reading import EARLIEST, LATEST
@@ -321,6 +322,27 @@ def test_a_member_joins_reads_commits_and_leaves():
         assert consumer.assignment == frozenset()
 
     scene_with(1, {"t": 2}, play, **grouped())
+
+
+def test_a_member_without_a_reset_is_told_of_partitions_that_have_no_committed_position():
+    """Until it says where to begin: it does not begin somewhere, and commits nothing for them."""
+
+    async def play(cluster, consumer):
+        Group(cluster)
+        fill(cluster, T0, 3)
+        fill(cluster, T1, 3)
+        cluster.committed["g", T0] = 2
+        await consumer.subscribe(["t"])
+        for _ in range(2):
+            with pytest.raises(NoOffset, match=re.escape("for [t-1]")) as told:
+                await consumer.poll(60_000)
+            assert told.value.partitions == [T1]
+        await consumer.commit()
+        assert cluster.committed == {("g", T0): 2}
+        consumer.seek(T1, 1)
+        assert sorted(await read(consumer, 3)) == [(0, b"2"), (1, b"1"), (1, b"2")]
+
+    scene_with(1, {"t": 2}, play, **grouped() | {"reset": NO_RESET})
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])

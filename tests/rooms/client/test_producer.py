@@ -280,6 +280,21 @@ def test_without_an_id_a_doubtful_batch_is_not_sent_twice():
     scene_with(1, {"t": 1}, play, idempotent=False, linger_ms=0)
 
 
+def test_a_producer_that_is_abandoned_begins_nothing_more():
+    """Another one, begun later, has written by the time that this one would have sent."""
+
+    async def play(cluster, producer):
+        left = Producer(producer.client, producer.options)
+        assert await left.prepare("t") is Code.NONE
+        left.send("t", b"waits")
+        left.abandon()
+        left.send("t", b"comes late")
+        assert (await producer.send("t", b"told")).code is Code.NONE
+        assert cluster.logs[TopicPartition("t", 0)].values == [b"told"]
+
+    scene_with(1, {"t": 1}, play, linger_ms=5)
+
+
 def test_sending_to_a_topic_never_prepared_is_an_error_of_the_caller():
     async def play(cluster, producer):
         with pytest.raises(KeyError):

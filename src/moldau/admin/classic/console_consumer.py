@@ -6,13 +6,14 @@ import sys
 
 from moldau.admin.classic.console_consumer_options import Wish, read_wish
 from moldau.admin.classic.console_formatters import FORMATTERS, Formatter, Seen
-from moldau.admin.classic.console_output import write_bytes
+from moldau.admin.classic.console_output import OutputFailed, write_bytes
 from moldau.admin.classic.console_properties import log, tell_unused
 from moldau.admin.classic.consumer_config import USED, consumer_options
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.record_reader import LOGGER, Reader, call_ms
 from moldau.admin.classic.run import ending_softly
 from moldau.admin.classic.session import Session
+from moldau.admin.main import drop_output
 from moldau.client.consumer import Consumer
 
 NEW_PROTOCOL = (
@@ -45,9 +46,9 @@ def _run(wish: Wish, formatter: Formatter) -> int:
         try:
             limit = wish.given.integer("max-messages") if wish.given.has("max-messages") else None
             printer.print(reader, -1 if limit is None else limit)
-        except BrokenPipeError:
+        except OutputFailed:
             print("Unable to write to standard out, closing consumer.", file=sys.stderr)
-            sys.stdout = sys.stderr  # nothing that is left may go there
+            drop_output()
         finally:
             reader.close()
             print(f"Processed a total of {printer.count} messages", file=sys.stderr)

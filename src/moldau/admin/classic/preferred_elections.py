@@ -17,7 +17,7 @@ from moldau.admin.classic.options import Given, Option
 from moldau.admin.classic.run import help_or_version, print_usage
 from moldau.admin.classic.scala_sets import scala_set, table_order
 from moldau.admin.classic.session import Session, executed, read_config
-from moldau.admin.classic.zookeeper_session import ADMIN_FAILED, ADMIN_OPERATION, in_zookeeper
+from moldau.admin.classic.zookeeper_session import ADMIN_FAILED, ADMIN_OPERATION, fitting, in_zookeeper
 from moldau.client import admin
 from moldau.client.admin import Election
 from moldau.ports.zookeeper import NodeExists, NoNode, ZooKeeper
@@ -135,10 +135,10 @@ def _read(path: str) -> list[TopicPartition]:
 
 async def _elect(zk: ZooKeeper, wanted: Sequence[TopicPartition] | None) -> None:
     topics = await zk.children(paths.TOPICS) if wanted is None else list(dict.fromkeys(one.topic for one in wanted))
-    there = [one for topic in topics for one in await _partitions(zk, topic)]
-    chosen = there if wanted is None else [one for one in wanted if one in there]
+    there = dict.fromkeys([one for topic in topics for one in await _partitions(zk, topic)])
+    chosen = list(there) if wanted is None else [one for one in wanted if one in there]
     try:
-        await zk.create(paths.PREFERRED_ELECTION, preferred_election_json(chosen))
+        await zk.create(paths.PREFERRED_ELECTION, fitting(preferred_election_json(chosen)))
     except NodeExists:
         under_way = parse_preferred_election((await zk.get(paths.PREFERRED_ELECTION))[0])
         what = f"in progress for {','.join(map(str, under_way))}. Aborting operation"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -117,7 +118,7 @@ def _listed(values: Sequence[object], shown: str) -> str:
 
 def duplicates(values: Sequence[T]) -> list[T]:
     """What is there more than once, each once."""
-    return [value for value in dict.fromkeys(values) if values.count(value) > 1]
+    return [value for value, count in Counter(values).items() if count > 1]
 
 
 def text_of(

@@ -18,7 +18,7 @@ from moldau.admin.classic.console_properties import log
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.session import Session, no_consumer
 from moldau.client.client import Client, Refused, Unreachable
-from moldau.client.consumer import Chunk, Consumer
+from moldau.client.consumer import Chunk, Consumer, NoOffset
 from moldau.client.lines import UnsupportedApi
 from moldau.client.sync import Cluster
 from moldau.terms import Code, TopicPartition
@@ -45,6 +45,12 @@ def consumer_session(
         raise no_consumer(error) from None
 
 
+def no_offset(error: NoOffset) -> JavaError:
+    """What Kafka's consumer says when it does not know where to begin."""
+    what = f"Undefined offset with no reset policy for partitions: [{', '.join(map(str, error.partitions))}]"
+    return JavaError("org.apache.kafka.clients.consumer.NoOffsetForPartitionException", what)
+
+
 class Reader:
     """What is to be read, record by record, over breaks of connections and elections."""
 
@@ -69,6 +75,9 @@ class Reader:
             except (Unreachable, OSError):
                 chunks = []
                 time.sleep(min(left_ms, 100) / 1000)  # nobody tells that a broker is there again
+            except NoOffset as error:
+                log("ERROR", f"Error processing message, terminating consumer process: {no_offset(error)}", LOGGER)
+                return None
             except (Refused, UnsupportedApi, BatchError) as error:
                 log("ERROR", f"Error processing message, terminating consumer process: {error}", LOGGER)
                 return None

@@ -129,7 +129,8 @@ class Sender:
         await asyncio.sleep(0)  # for those that are told last
 
     def close(self) -> None:
-        """Break the connections."""
+        """Break the connections; what is under way is cancelled with the loop, and must begin nothing there."""
+        self._producer.abandon()
         self._producer.client.close()
 
     def _check_size(self, key: bytes | None, value: bytes) -> None:

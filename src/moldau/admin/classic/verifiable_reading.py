@@ -11,12 +11,12 @@ from moldau.admin.classic.consumer_config import USED, consumer_options
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given
-from moldau.admin.classic.record_reader import Reader, consumer_session
+from moldau.admin.classic.record_reader import Reader, consumer_session, no_offset
 from moldau.admin.classic.run import ending_softly
 from moldau.admin.classic.session import Session, empty_servers, no_consumer
 from moldau.admin.classic.verifiable import event
 from moldau.client.client import Refused
-from moldau.client.consumer import NO_RESET, Consumer
+from moldau.client.consumer import Consumer, NoOffset
 from moldau.client.lines import UnsupportedApi
 from moldau.terms import Code, TopicPartition
 from moldau.wire.compression import BatchError
@@ -39,15 +39,7 @@ def read(properties: Mapping[str, str], topic: str, limit: int, *, verbose: bool
     wish = Wish(Given((), []), topic, None, None, 0, FOREVER, dict(properties), "", {})
     with consumer_session(properties) as session:
         consumer = Consumer(session.cluster.client, options)
-
-        def assigned(given: frozenset[TopicPartition]) -> None:
-            event("partitions_assigned", partitions=_listed(given))
-            lost = [place for place in sorted(given) if consumer.position(place) < 0]
-            if lost and options.reset == NO_RESET:
-                what = f"Undefined offset with no reset policy for partitions: [{', '.join(map(str, lost))}]"
-                raise JavaError("org.apache.kafka.clients.consumer.NoOffsetForPartitionException", what)
-
-        consumer.on_assigned = assigned
+        consumer.on_assigned = lambda given: event("partitions_assigned", partitions=_listed(given))
         consumer.on_revoked = lambda gone: event("partitions_revoked", partitions=_listed(gone))
         run = _Run(session, consumer, limit, verbose=verbose)
         reader = Reader(session.cluster, consumer, wish)
@@ -59,7 +51,8 @@ def read(properties: Mapping[str, str], topic: str, limit: int, *, verbose: bool
             event("shutdown_requested")
             _close(reader)
             raise
-        except (JavaError, Refused, UnsupportedApi, BatchError, OSError) as error:
+        except (JavaError, Refused, UnsupportedApi, BatchError, OSError) as refused:
+            error = no_offset(refused) if isinstance(refused, NoOffset) else refused
             log("ERROR", f"Error during processing, terminating consumer process: {error}", TOOL)
         _close(reader)
         event("shutdown_requested")

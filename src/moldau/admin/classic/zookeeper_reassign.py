@@ -35,17 +35,17 @@ from moldau.admin.classic.scala_sets import SMALL, scala_set, set_order
 from moldau.admin.classic.session import ADMIN_FAILED as TOOLS_FAILED
 from moldau.admin.classic.session import ADMIN_OPERATION as TOOLS_OPERATION
 from moldau.admin.classic.zookeeper_placing import live_brokers, place_replicas
-from moldau.admin.classic.zookeeper_session import ADMIN_FAILED, ADMIN_OPERATION, in_zookeeper
+from moldau.admin.classic.zookeeper_session import ADMIN_FAILED, ADMIN_OPERATION, fitting, in_zookeeper
 from moldau.admin.classic.zookeeper_settings import (
     change_settings,
     read_settings,
-    read_topic,
     refuse_topic_settings,
 )
 from moldau.ports.zookeeper import NodeExists, NoNode, ZooKeeper
 from moldau.terms import TopicPartition
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import parse_reassignment, reassignment_json
+from moldau.zookeeper.znodes import parse_topic
 
 _NEW = ("bootstrap-controller", "disallow-replication-factor-change", "bootstrap-server")
 OPTIONS = (
@@ -194,6 +194,7 @@ async def _execute(zk: ZooKeeper, given: Given) -> None:
         raise JavaError(ADMIN_FAILED, f"The proposed assignment contains {what}")
     if await zk.exists(paths.REASSIGN_PARTITIONS) is not None:
         raise Terse(ALREADY)
+    data = fitting(reassignment_json({one: wanted[one] for one in order}))
     current = {partition: current[partition] for partition in wanted}
     print(f"Current partition replica assignment\n\n{text_of(current)}\n")
     print("Save this to use as the --reassignment-json-file option during rollback")
@@ -201,7 +202,7 @@ async def _execute(zk: ZooKeeper, given: Given) -> None:
         print(VERIFY_LATER)
         await _throttle(zk, wanted, current, rate)
     try:
-        await zk.create(paths.REASSIGN_PARTITIONS, reassignment_json({one: wanted[one] for one in order}))
+        await zk.create(paths.REASSIGN_PARTITIONS, data)
     except NodeExists:
         what = f"KeeperErrorCode = NodeExists for {paths.REASSIGN_PARTITIONS}"
         raise JavaError("org.apache.zookeeper.KeeperException$NodeExistsException", what) from None
@@ -235,10 +236,10 @@ async def _under_way(zk: ZooKeeper) -> Mapping[TopicPartition, Sequence[int]]:
 
 async def _replicas(zk: ZooKeeper, topics: Iterable[str]) -> dict[TopicPartition, list[int]]:
     """The replicas of all partitions of these topics; those that are not there have none."""
+    names = list(dict.fromkeys(topics))
     found = {}
-    for name in dict.fromkeys(topics):
-        topic = await read_topic(zk, name)
-        for number, assigned in ({} if topic is None else topic.partitions).items():
+    for name, read in zip(names, await zk.get_many([paths.topic(name) for name in names]), strict=True):
+        for number, assigned in ({} if read is None else parse_topic(name, read[0]).partitions).items():
             found[TopicPartition(name, number)] = list(assigned.replicas)
     return found
 

@@ -17,6 +17,16 @@ ADMIN_OPERATION = "kafka.admin.AdminOperationException"
 ADMIN_FAILED = "kafka.common.AdminCommandFailedException"
 PATIENCE_MS = SESSION_MS = 30_000
 """What Kafka's tools take."""
+MOST_BYTES = 1_048_575 - 1_024
+"""What ZooKeeper's servers take in one request by default, less its header and path."""
+
+
+def fitting(data: bytes) -> bytes:
+    """The same; JavaError when it is so much that ZooKeeper would break the connection over it (jute.maxbuffer)."""
+    if len(data) > MOST_BYTES:
+        what = f"{len(data)} bytes would have to be written to one znode, and ZooKeeper takes at most {MOST_BYTES}"
+        raise JavaError(ADMIN_OPERATION, what)
+    return data
 
 
 def in_zookeeper(where: str, work: Callable[[ZooKeeper], Awaitable[T]]) -> T:

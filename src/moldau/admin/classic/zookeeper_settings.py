@@ -12,6 +12,7 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE
 from moldau.admin.classic.session import CONFIG_ERROR
 from moldau.admin.classic.topic_values import refusal
+from moldau.admin.classic.zookeeper_session import fitting
 from moldau.admin.classic.zookeeper_topics_options import KEYS
 from moldau.ports.zookeeper import NodeExists, NoNode, ZooKeeper
 from moldau.terms.config_key import LONG_MAX, ConfigError, ConfigKey, Kind, table
@@ -51,7 +52,7 @@ async def read_settings(zk: ZooKeeper, entity: str) -> dict[str, str]:
 
 async def write_settings(zk: ZooKeeper, entity: str, settings: Mapping[str, str]) -> None:
     """Write an entity's settings, all of them; folders that it needs are made."""
-    path, data = paths.config(entity), config_json(settings)
+    path, data = paths.config(entity), fitting(config_json(settings))
     try:
         await zk.set(path, data)
         return

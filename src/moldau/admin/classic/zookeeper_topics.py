@@ -22,7 +22,7 @@ from moldau.admin.classic.topics import (
     include_list,
 )
 from moldau.admin.classic.zookeeper_placing import live_brokers, place_replicas
-from moldau.admin.classic.zookeeper_session import ADMIN_OPERATION, in_zookeeper
+from moldau.admin.classic.zookeeper_session import ADMIN_OPERATION, fitting, in_zookeeper
 from moldau.admin.classic.zookeeper_settings import change_settings, read_settings, read_topic, write_settings
 from moldau.admin.classic.zookeeper_topics_options import KEYS, OPTIONS
 from moldau.ports.zookeeper import NodeExists, ZooKeeper
@@ -133,10 +133,11 @@ async def _create(zk: ZooKeeper, given: Given) -> None:
     try:
         refuse_name(name)
         await _refuse_taken_name(zk, name)
-        await write_settings(zk, f"topics/{name}", configs)
         new = TopicZnode(name, None, {at: Assignment(tuple(replicas)) for at, replicas in enumerate(chosen)})
+        data = fitting(topic_json(new))
+        await write_settings(zk, f"topics/{name}", configs)
         try:
-            await zk.create(paths.topic(name), topic_json(new))
+            await zk.create(paths.topic(name), data)
         except NodeExists:
             raise _exists(name) from None
     except JavaError as error:
@@ -201,7 +202,7 @@ async def _alter(
     chosen = list(assignment.values())[len(topic.partitions) :]
     new = await _new_partitions(zk, topic, count, chosen)
     everything = {**topic.partitions, **{len(topic.partitions) + at: Assignment(tuple(r)) for at, r in enumerate(new)}}
-    await zk.set(paths.topic(name), topic_json(topic._replace(partitions=everything)))
+    await zk.set(paths.topic(name), fitting(topic_json(topic._replace(partitions=everything))))
     print("Adding partitions succeeded!")
 
 
