@@ -108,10 +108,10 @@ def test_a_plan_outlives_its_process_and_the_controller_and_is_rolled_back(clust
     plan = write_plan(tmp_path / "plan.json", "moved", [3, 1])
     words = ("reassign", "apply", "--plan", plan, "--max-moves", "2", "--throttle")
     first = moldau.start(*words, "100kB")
-    moldau.wait_until_moving(plan)
+    wait_until(Path(f"{plan}.journal").exists, "it has begun")
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    assert moldau.run("reassign", "status", "--plan", plan).returncode == 3
+    assert moldau.status(plan)["state"] == "running"
     again = moldau.start(*words, "2MB")
     dead = controller(moldau)
     cluster.kill(dead)
@@ -126,7 +126,9 @@ def test_a_plan_outlives_its_process_and_the_controller_and_is_rolled_back(clust
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("cluster", ["zookeeper"], indirect=True)
 def test_a_plan_pauses_goes_on_and_is_called_off(cluster: KafkaPeer, tmp_path: Path) -> None:
+    """Not on Kafka, which moves a megabyte before it heeds a throttle: moves may have ended before the pause."""
     moldau = Moldau(cluster)
     make(cluster, "paused", batches=4)
     plan = write_plan(tmp_path / "plan.json", "paused", [3, 2])
