@@ -96,7 +96,7 @@ def write_spark(rows: DataFrame, store: Store, folder: str, partition_by: Sequen
     before = conf.get(name, None)
     conf.set(name, "TIMESTAMP_MICROS")
     try:
-        writer = rows.write.mode("errorifexists").option("compression", "zstd")
+        writer = rows.write.mode("error").option("compression", "zstd")  # Connect knows no mode errorifexists
         if partition_by:
             writer = writer.partitionBy(*partition_by)
         writer.parquet(f"{store.uri}/{folder}")
