@@ -1,0 +1,225 @@
+"""Avro values as columns, with a schema registry's 5-byte prefix or from one schema file.
+
+A value is read with its writer's schema and resolved to the schema that gives the columns, as Avro's specification
+says. Nothing that stands in a value fails more than that value; a registry that cannot be reached fails the task.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from moldau.pipeline.decode import Decoded, DecodeError
+from moldau.pipeline.decode.avro_schema import for_fastavro, more_fields, other_unit, read_schema
+from moldau.pipeline.registry.client import Registry, RegistryError, UnknownSchema
+
+PREFIX_BYTES = 5
+_SINGLE_OBJECT = b"\xc3\x01"
+_ASK_AGAIN_SECONDS = 10.0
+_SHOWN = 10
+_Taken = tuple[object, str | None, int | None, str | None]
+"""A record, or its error; the schema's id; drift."""
+_TOMBSTONE: _Taken = ({}, None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class AvroDecoding:
+    """The reader's schema, the last of ``texts`` (it uses those before), and the registry where ids are asked."""
+
+    texts: tuple[str, ...]
+    registry: str | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(list(_final(read_schema(list(self.texts)).arrow())))
+
+    def open(self) -> AvroDecoder:
+        return AvroDecoder(self, None if self.registry is None else Registry(self.registry))
+
+
+def plan_avro_registry(url: str, subject: str, version: int | None = None) -> AvroDecoding:
+    """Values with the registry's prefix, as the columns of a subject's version; DecodeError when they cannot be had."""
+    try:
+        registry = Registry(url)
+        found = registry.by_subject(subject, version)
+        if found.kind != "AVRO":
+            raise DecodeError(f"decode: the schema of {subject!r} is {found.kind}, not AVRO")
+        return _planned(AvroDecoding(tuple(registry.with_references(found)), url))
+    except RegistryError as error:
+        raise DecodeError(f"decode: {error}") from None
+
+
+def plan_avro_file(path: Path) -> AvroDecoding:
+    """Values without a registry, plain or in the single-object encoding, as the columns of an .avsc file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DecodeError(f"decode: {path} cannot be read: {error}") from None
+    return _planned(AvroDecoding((text,)))
+
+
+def _planned(decoding: AvroDecoding) -> AvroDecoding:
+    """The decoding, after everything in it was built once, so that what cannot work fails on the driver."""
+    if read_schema(list(decoding.texts)).kind != "record":
+        raise DecodeError("decode: an Avro schema that is no record has no columns")
+    decoding.open()
+    assert decoding.schema is not None
+    return decoding
+
+
+class _Writer(NamedTuple):
+    """How values of one writer's schema are read, or why they cannot be; ``drift`` is what the columns lack."""
+
+    schema: object
+    error: str | None
+    drift: str | None
+    until: float = float("inf")
+
+
+class AvroDecoder:
+    """Decodes batches in one process, and keeps the writers' schemas."""
+
+    def __init__(
+        self, decoding: AvroDecoding, registry: Registry | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        try:
+            import fastavro
+        except ImportError:
+            raise DecodeError("decode: avro needs fastavro: pip install 'moldau[pipeline]'") from None
+        self._read = fastavro.schemaless_reader
+        self._tree = read_schema(list(decoding.texts))
+        self._raw, self._arrow = self._tree.raw_arrow(), self._tree.arrow()
+        self._reader = _parsed(decoding.texts)
+        self._registry, self._clock = registry, clock
+        self._writers: dict[int, _Writer] = {}
+        canonical = fastavro.schema.to_parsing_canonical_form(self._reader)  # type: ignore[arg-type]  # parsed
+        code = fastavro.schema.fingerprint(canonical, "CRC-64-AVRO")
+        self._single = _SINGLE_OBJECT + bytes.fromhex(code)
+        self._own = _Writer(self._reader, None, None)
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        """The rows of the values; RegistryError when an id is not known here and the registry cannot be asked."""
+        records: list[object] = []
+        errors: list[str | None] = []
+        ids: list[int | None] = []
+        drifts: list[str | None] = []
+        take = self._plain if self._registry is None else self._prefixed
+        for value in values.to_pylist():
+            record, error, number, drift = _TOMBSTONE if value is None else take(value)
+            records.append(record)
+            errors.append(error)
+            ids.append(number)
+            drifts.append(drift)
+        return Decoded(
+            rows=self._rows(records, errors),
+            errors=pa.array(errors, pa.string()),
+            schema_ids=pa.array(ids, pa.int32()),
+            drift=pa.array([None if e else d for d, e in zip(drifts, errors, strict=True)], pa.string()),
+        )
+
+    def _prefixed(self, value: bytes) -> _Taken:
+        if len(value) < PREFIX_BYTES:
+            return None, f"{len(value)} bytes are too short for a schema id", None, None
+        if value[0] != 0:
+            return None, f"the first byte is {value[0]}, not 0: there is no schema id", None, None
+        number = int.from_bytes(value[1:PREFIX_BYTES], "big", signed=True)
+        writer = self._writers.get(number)
+        if writer is None or self._clock() >= writer.until:
+            writer = self._writers[number] = self._ask(number)
+        if writer.error is not None:
+            return None, writer.error, number, None
+        record, error = self._record(value, PREFIX_BYTES, writer)
+        return record, error, number, writer.drift
+
+    def _plain(self, value: bytes) -> _Taken:
+        start = len(self._single) if value.startswith(self._single) else 0
+        record, error = self._record(value, start, self._own)
+        if error is not None and start == 0 and value.startswith(_SINGLE_OBJECT):
+            error = "the single-object encoding names another schema than the file's"
+        return record, error, None, None
+
+    def _record(self, value: bytes, start: int, writer: _Writer) -> tuple[object, str | None]:
+        stream = io.BytesIO(value)
+        stream.seek(start)
+        try:
+            record = self._read(stream, writer.schema, self._reader)  # type: ignore[arg-type]  # parsed by fastavro
+        except Exception as error:  # garbage raises whatever a reader of bytes can raise: it costs this value alone
+            return None, f"not Avro of this schema: {type(error).__name__}: {str(error)[:200]}".rstrip(": ")
+        if stream.tell() != len(value):
+            return None, f"not Avro of this schema: {len(value) - stream.tell()} bytes are left over"
+        return record, None
+
+    def _ask(self, number: int) -> _Writer:
+        """The writer's schema of an id. An unknown id is asked again after a while, and not for every value."""
+        assert self._registry is not None
+        try:
+            found = self._registry.by_id(number)
+            if found.kind != "AVRO":
+                return _Writer(None, f"schema id {number} is {found.kind}, not AVRO", None)
+            texts = self._registry.with_references(found)
+        except UnknownSchema as error:
+            return _Writer(None, str(error), None, self._clock() + _ASK_AGAIN_SECONDS)
+        try:
+            tree = read_schema(texts)
+            problem = other_unit(tree, self._tree)
+            parsed = _parsed(texts)
+        except DecodeError as error:
+            return _Writer(None, f"schema id {number}: {error}", None)
+        if problem is not None:
+            return _Writer(None, f"schema id {number}: {problem}", None)
+        return _Writer(parsed, None, _drift(list(more_fields(tree, self._tree))))
+
+    def _rows(self, records: list[object], errors: list[str | None]) -> pa.StructArray:
+        try:
+            return self._column(records)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            pass  # one of them does not fit: find which
+        for at, record in enumerate(records):
+            try:
+                self._column([record])
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                records[at], errors[at] = None, f"does not fit the columns: {str(error)[:200]}"
+        return self._column(records)
+
+    def _column(self, records: Sequence[object]) -> pa.StructArray:
+        return pa.array(records, self._raw).cast(self._arrow).cast(_final(self._arrow))
+
+
+def _parsed(texts: Sequence[str]) -> object:
+    """The last schema as fastavro keeps it; DecodeError when fastavro refuses it."""
+    import fastavro
+
+    named: dict[str, dict[str, object]] = {}
+    found: object = None
+    for text in texts:
+        try:
+            schema = for_fastavro(json.loads(text))
+            found = fastavro.parse_schema(schema, named_schemas=named)  # type: ignore[arg-type]  # any JSON
+        except Exception as error:  # fastavro raises its own errors, and KeyError or TypeError for what is no schema
+            raise DecodeError(f"avro: not an Avro schema: {type(error).__name__}: {error}") from None
+    return found
+
+
+def _final(kind: pa.DataType) -> pa.DataType:
+    """The type with its milliseconds as microseconds, which are Spark's."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([(one.name, _final(one.type)) for one in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_final(kind.value_type))
+    return pa.map_(kind.key_type, _final(kind.item_type)) if pa.types.is_map(kind) else kind
+
+
+def _drift(names: list[str]) -> str | None:
+    if not names:
+        return None
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"fields that are no columns: {', '.join(sorted(names)[:_SHOWN])}{more}"

@@ -1,0 +1,233 @@
+"""Avro: what a writer wrote becomes columns by the reader's schema, and no bytes fail more than their own value."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.pipeline.decode import Decoded, DecodeError
+from moldau.pipeline.decode.avro_values import AvroDecoder, AvroDecoding, plan_avro_file, plan_avro_registry
+from moldau.pipeline.registry.client import Reference, Registry, RegistryError
+from moldau.pipeline.registry.double import RegistryDouble
+
+ORDER = {
+    "type": "record", "name": "Order", "namespace": "shop", "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"], "default": None},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "seen", "type": ["null", {"type": "long", "logicalType": "timestamp-micros"}], "default": None},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
+        {"name": "sum", "type": {"type": "fixed", "name": "Sum", "size": 2}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "times", "type": {"type": "map", "values": {"type": "long", "logicalType": "timestamp-millis"}}},
+        {"name": "lines", "type": {"type": "array", "items": {"type": "record", "name": "Line", "fields": [
+            {"name": "what", "type": "string"}, {"name": "was", "type": "State"}]}}},
+    ],
+}  # fmt: skip
+NOON = datetime(2026, 11, 23, 12, 0, 0, 5000, tzinfo=UTC)
+VALUE = {
+    "id": 7, "name": None, "day": date(2026, 11, 23), "at": NOON, "seen": NOON, "price": Decimal("12.30"),
+    "state": "PAID", "sum": b"ab", "tags": ["x", "y"], "times": {"a": NOON}, "lines": [{"what": "w", "was": "NEW"}],
+}  # fmt: skip
+
+
+def record(*fields: tuple[str, object], name: str = "R") -> dict[str, object]:
+    """A record's schema; a field with a default is (name, type, default)."""
+    keys = ("name", "type", "default")
+    return {"type": "record", "name": name, "fields": [dict(zip(keys, one, strict=False)) for one in fields]}
+
+
+def written(schema: object, value: object, number: int | None = None) -> bytes:
+    """The value's bytes as a foreign writer makes them, with the prefix of a schema id or without."""
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(json.loads(json.dumps(schema))), value)
+    return (b"" if number is None else b"\0" + number.to_bytes(4, "big")) + stream.getvalue()
+
+
+def decoded(decoding: AvroDecoding, *values: bytes | None) -> Decoded:
+    """The values, decoded as on an executor."""
+    return pickle.loads(pickle.dumps(decoding)).open().decode(pa.array(values, pa.binary()))
+
+
+def planned(*schemas: object) -> AvroDecoding:
+    return AvroDecoding(tuple(json.dumps(one) for one in schemas))
+
+
+@pytest.fixture
+def double() -> Iterator[RegistryDouble]:
+    with RegistryDouble() as started:
+        yield started
+
+
+def test_every_type_is_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "order.avsc"
+    file.write_text(json.dumps(ORDER))
+    raw = written(ORDER, VALUE)
+    code = bytes.fromhex(fastavro.schema.fingerprint(fastavro.schema.to_parsing_canonical_form(ORDER), "CRC-64-AVRO"))
+    found = decoded(plan_avro_file(file), raw, b"\xc3\x01" + code + raw, None, b"\xc3\x01" + bytes(8) + raw)
+    wanted = {**VALUE, "times": [("a", NOON)]}
+    assert found.rows.to_pylist()[:2] == [wanted, wanted]
+    assert set(found.rows[2].as_py().values()) == {None}, "a tombstone is a row of nulls"
+    assert found.errors.to_pylist() == [None] * 3 + ["the single-object encoding names another schema than the file's"]
+    assert found.rows.type == pa.struct(list(plan_avro_file(file).schema))
+
+
+def test_the_prefix_and_bytes_of_an_order_are_those_of_the_wire_format(double: RegistryDouble) -> None:
+    """0, the id in four bytes, then long 7 and string "ab" as zig-zag variable-length numbers: by the specification."""
+    number = double.register("t-value", json.dumps(record(("id", "long"), ("name", "string"))))
+    found = decoded(plan_avro_registry(double.url, "t-value"), b"\0" + number.to_bytes(4, "big") + b"\x0e\x04ab")
+    assert found.rows.to_pylist() == [{"id": 7, "name": "ab"}]
+    assert found.schema_ids.to_pylist() == [number]
+
+
+def test_schemas_evolve_both_ways_and_more_fields_are_drift(double: RegistryDouble) -> None:
+    old, new = record(("id", "int")), record(("id", "long"), ("at", "string", "none"))
+    first, second = (double.register("t-value", json.dumps(one)) for one in (old, new))
+    values = written(old, {"id": 1}, first), written(new, {"id": 2, "at": "x"}, second)
+    latest = decoded(plan_avro_registry(double.url, "t-value"), *values)
+    assert latest.rows.to_pylist() == [{"id": 1, "at": "none"}, {"id": 2, "at": "x"}]
+    assert latest.drift.null_count == 2
+    number = double.register("t-value", json.dumps(record(("id", "int"), ("extra", "string"))))
+    values = values[0], written(record(("id", "int"), ("extra", "string")), {"id": 3, "extra": "y"}, number)
+    earliest = decoded(plan_avro_registry(double.url, "t-value", 1), *values)
+    assert earliest.rows.to_pylist() == [{"id": 1}, {"id": 3}]
+    assert earliest.drift.to_pylist() == [None, "fields that are no columns: extra"]
+
+
+def test_references_are_resolved(double: RegistryDouble) -> None:
+    line = record(("what", "string"), name="shop.Line")
+    order = record(("lines", {"type": "array", "items": "shop.Line"}), name="shop.Order")
+    double.register("line", json.dumps(line))
+    number = double.register("t-value", json.dumps(order), references=[Reference("shop.Line", "line", 1)])
+    raw = b"\0" + number.to_bytes(4, "big") + b"\x02\x02w\x00"
+    assert decoded(plan_avro_registry(double.url, "t-value"), raw).rows.to_pylist() == [{"lines": [{"what": "w"}]}]
+
+
+def test_another_unit_of_time_is_an_error_and_not_another_time(double: RegistryDouble) -> None:
+    millis, micros = (record(("at", {"type": "long", "logicalType": f"timestamp-{unit}"})) for unit in
+                      ("millis", "micros"))  # fmt: skip
+    number = double.register("t-value", json.dumps(millis))
+    double.register("t-value", json.dumps(micros))
+    found = decoded(plan_avro_registry(double.url, "t-value"), written(millis, {"at": NOON}, number))
+    assert "at: written as timestamp-millis, and the column is timestamp-micros" in str(found.errors[0])
+
+
+def test_what_cannot_be_read_is_an_error_of_its_own_value(double: RegistryDouble) -> None:
+    schema = record(("id", "long"), ("name", "string"))
+    number = double.register("t-value", json.dumps(schema))
+    double.register("p", "message M {}", "PROTOBUF")
+    good = written(schema, {"id": 1, "name": "a"}, number)
+    bad = [b"", b"\0\0", b"\1" + good[1:], good[:-1], good + b"x", b"\0\0\0\0\x4d", b"\0\0\0\0\2"]
+    found = decoded(plan_avro_registry(double.url, "t-value"), good, *bad, good)
+    assert [row is None for row in found.rows.to_pylist()] == [False, *[True] * len(bad), False]
+    for error, words in zip(
+        found.errors.to_pylist()[1:-1],
+        ("0 bytes are too short", "2 bytes are too short", "the first byte is 1, not 0", "not Avro", "1 bytes are left",
+         f"schema id 77 is not in the registry at {double.url}", "schema id 2 is PROTOBUF, not AVRO"),
+        strict=True,
+    ):  # fmt: skip
+        assert words in (error or "")
+
+
+def test_an_unknown_id_is_asked_again_after_a_while_and_not_for_every_value(double: RegistryDouble) -> None:
+    schema = record(("id", "long"))
+    double.register("t-value", json.dumps(schema))
+    now = 0.0
+    decoder = AvroDecoder(planned(schema), Registry(double.url), clock=lambda: now)
+    values = pa.array([written(schema, {"id": 5}, 2)] * 3, pa.binary())
+    assert decoder.decode(values).errors.null_count == 0
+    assert double.asked == ["/schemas/ids/2"]
+    double.register("t-value", json.dumps(record(("id", "int"))))
+    assert decoder.decode(values).errors.null_count == 0
+    now = 11.0
+    assert decoder.decode(values).rows.to_pylist() == [{"id": 5}] * 3
+    assert double.asked == ["/schemas/ids/2"] * 2
+
+
+def test_a_registry_that_goes_away_fails_the_task_and_not_the_values(double: RegistryDouble) -> None:
+    schema = record(("id", "long"))
+    number = double.register("t-value", json.dumps(schema))
+    decoder = AvroDecoder(planned(schema), Registry(double.url, pause=lambda seconds: None))
+    known = pa.array([written(schema, {"id": 5}, number)], pa.binary())
+    assert decoder.decode(known).rows.to_pylist() == [{"id": 5}]
+    double.stop()
+    assert decoder.decode(known).rows.to_pylist() == [{"id": 5}], "what was asked is kept"
+    with pytest.raises(RegistryError, match="cannot be reached"):
+        decoder.decode(pa.array([written(schema, {"id": 5}, 99)], pa.binary()))
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ("long", "no record"),
+        ({"type": "recrd"}, "'recrd' is not known"),
+        ({"type": "record"}, "not an Avro schema"),
+        (record(("a", ["int", "string"])), "union of several types"),
+        (record(("a", ["null", "R"])), "R is within itself"),
+        (record(("a", {"type": "array", "items": "null"})), "can claim any length"),
+        (record(("a", {"type": "array", "items": record(name="E")})), "can claim any length"),
+        (record(("a", "null")), "always null"),
+        (record(("a", {"type": "bytes", "logicalType": "decimal", "precision": 50})), "1 to 38 digits"),
+    ],
+)
+def test_a_schema_that_has_no_columns_is_refused_before_anything_runs(
+    tmp_path: Path, schema: object, problem: str
+) -> None:
+    file = tmp_path / "a.avsc"
+    file.write_text(json.dumps(schema))
+    with pytest.raises(DecodeError, match=problem):
+        plan_avro_file(file)
+
+
+def test_what_the_driver_cannot_have_is_refused(tmp_path: Path, double: RegistryDouble) -> None:
+    with pytest.raises(DecodeError, match="cannot be read"):
+        plan_avro_file(tmp_path / "none.avsc")
+    with pytest.raises(DecodeError, match="'t-value' is not in the registry"):
+        plan_avro_registry(double.url, "t-value")
+    double.register("p", "message M {}", "PROTOBUF")
+    with pytest.raises(DecodeError, match="is PROTOBUF, not AVRO"):
+        plan_avro_registry(double.url, "p")
+
+
+ROUND = record(
+    ("a", "long"), ("b", ["null", "string"]), ("c", {"type": "array", "items": "double"}),
+    ("d", {"type": "map", "values": "boolean"}), ("e", "bytes"), ("f", record(("g", ["int", "null"]), name="F")),
+)  # fmt: skip
+VALUES = st.fixed_dictionaries(
+    {
+        "a": st.integers(-(2**63), 2**63 - 1),
+        "b": st.none() | st.text(max_size=9),
+        "c": st.lists(st.floats(allow_nan=False), max_size=4),
+        "d": st.dictionaries(st.text(max_size=3), st.booleans(), max_size=3),
+        "e": st.binary(max_size=9),
+        "f": st.fixed_dictionaries({"g": st.none() | st.integers(-(2**31), 2**31 - 1)}),
+    }
+)
+OPENED = planned(ROUND).open()
+
+
+@given(st.lists(VALUES, max_size=4))
+def test_what_was_written_is_read(values: list[dict[str, object]]) -> None:
+    found = OPENED.decode(pa.array([written(ROUND, one) for one in values], pa.binary()))
+    assert [{**row, "d": dict(row["d"])} for row in found.rows.to_pylist()] == values
+
+
+@given(st.lists(st.binary(max_size=40) | st.none(), max_size=5))
+def test_no_bytes_make_the_decoder_fail(values: list[bytes | None]) -> None:
+    found = OPENED.decode(pa.array(values, pa.binary()))
+    assert {len(one) for one in found} == {len(values)}
+    for row, error in zip(found.rows.is_valid().to_pylist(), found.errors.to_pylist(), strict=True):
+        assert row is (error is None)
