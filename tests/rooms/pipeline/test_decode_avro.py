@@ -231,3 +231,11 @@ def test_no_bytes_make_the_decoder_fail(values: list[bytes | None]) -> None:
     assert {len(one) for one in found} == {len(values)}
     for row, error in zip(found.rows.is_valid().to_pylist(), found.errors.to_pylist(), strict=True):
         assert row is (error is None)
+
+
+def test_a_decimal_that_has_more_digits_than_its_column_is_an_error_of_its_own_value() -> None:
+    schema = record(("price", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}))
+    good, bad = (written(record(("price", "bytes")), {"price": one}) for one in (b"\x04\xd2", b"\x7f" * 8))
+    found = decoded(planned(schema), good, bad, good)
+    assert found.rows.to_pylist() == [{"price": Decimal("12.34")}, None, {"price": Decimal("12.34")}]
+    assert "does not fit the columns" in str(found.errors[1])
