@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
-import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -20,6 +20,8 @@ from moldau.pipeline.decode import Decoded, DecodeError
 from moldau.pipeline.decode.avro_values import AvroDecoder, AvroDecoding, plan_avro_file, plan_avro_registry
 from moldau.pipeline.registry.client import Reference, Registry, RegistryError
 from moldau.pipeline.registry.double import RegistryDouble
+
+fastavro = pytest.importorskip("fastavro", reason="Avro is decoded by fastavro, which is not installed")
 
 ORDER = {
     "type": "record", "name": "Order", "namespace": "shop", "fields": [
@@ -239,3 +241,10 @@ def test_a_decimal_that_has_more_digits_than_its_column_is_an_error_of_its_own_v
     found = decoded(planned(schema), good, bad, good)
     assert found.rows.to_pylist() == [{"price": Decimal("12.34")}, None, {"price": Decimal("12.34")}]
     assert "does not fit the columns" in str(found.errors[1])
+
+
+def test_without_fastavro_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.avsc").write_text(json.dumps(ORDER))
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(DecodeError, match="pip install fastavro"):
+        plan_avro_file(tmp_path / "a.avsc")
