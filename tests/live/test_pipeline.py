@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import fastavro
 import pytest
 from confluent_kafka import Producer
 from foreign import create_topic
@@ -18,6 +20,7 @@ from pyspark.sql import SparkSession
 from moldau.pipeline.batches import Refused
 from moldau.pipeline.books import Line, balances, outcomes
 from moldau.pipeline.reading import load
+from moldau.pipeline.registry.double import RegistryDouble
 from moldau.pipeline.replays import Replays
 from moldau.pipeline.resetting import reset
 from moldau.pipeline.running import Ended, Runner
@@ -303,7 +306,35 @@ def test_a_test_file_is_run_without_a_cluster_and_names_what_differs(tmp_path: P
         "- {name: dead, records: [{value: no}]}\n"
     )
     pipeline = load(file, {})
-    decoding = plan_decode(pipeline.decode)
+    decoding = plan_decode(pipeline.decode, ["orders"])
     found = [run_case(spark, pipeline, decoding, case, tmp_path) for case in read_cases(tests)]
     assert [bool(one.differences) for one in found] == [False, True, True]
     assert found[1].differences[0] == 'rows: expected and not found: {"twice": 3}'
+
+
+def test_avro_of_a_registry_is_read_across_two_schemas_of_its_writers(orders: Orders) -> None:
+    """A field that the columns lack is drift; an id that the registry lacks makes a dead letter."""
+    fields = [{"name": "id", "type": "long"}, {"name": "amount", "type": "double"}]
+    more = [*fields, {"name": "vat", "type": "double", "default": 0.0}]
+    with RegistryDouble() as registry:
+        texts = [{"type": "record", "name": "Order", "fields": one} for one in (fields, more)]
+        ids = [registry.register(f"{orders.topic}-value", json.dumps(one)) for one in texts]
+        text = orders.file.read_text()
+        text = text.replace("format: json, fields: {id: long, amount: double, at: timestamp}",
+                            f"format: avro, registry: '{registry.url}', version: 1")  # fmt: skip
+        orders.file.write_text(text.replace("late: {column: at, after: 1h}\n", ""))
+        for number, schema in zip(ids, texts, strict=True):
+            for id in range(3):
+                stream = io.BytesIO()
+                value = {"id": number * 10 + id, "amount": 1.0, "vat": 0.2}
+                fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+                orders.write(b"\0" + number.to_bytes(4, "big") + stream.getvalue())
+        orders.write(b"\0" + (999).to_bytes(4, "big") + b"\2\0\0\0\0\0\0\0\0")
+        assert orders.run() is Ended.DONE
+        assert orders.ids() == sorted(number * 10 + id for number in ids for id in range(3))
+        line = orders.runner().folder.books.newest(1)[0]
+        assert [(one.what, one.schema_id, one.records) for one in line.drift] == [
+            ("fields that are no columns: vat", ids[1], 3)
+        ]
+        dead = Table(orders.folder / "dead", pipeline=orders.topic).read().to_pylist()
+        assert [(row["schema_id"], "999" in row["reason"]) for row in dead] == [(999, True)]

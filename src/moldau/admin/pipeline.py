@@ -41,7 +41,7 @@ source:
   topics: [{topic}]
   start: earliest                # latest, -10m, group:ID, {{{topic}: {{0: 23}}}}
 decode:
-  format: json                   # text, raw
+  format: json                   # avro, text, raw
   fields:
 {fields}
   on_error: dlq                  # pause (default), fail, skip
@@ -180,7 +180,7 @@ def test(file: Path, tests: Path | None, output: str) -> None:
             cases = trial.read_cases(path)
         except trial.BadTest as error:
             fail("\n".join(one.to_text(str(path)) for one in error.problems))
-        decoding, spark = plan_decode(pipeline.decode), _spark(pipeline)
+        decoding, spark = plan_decode(pipeline.decode, pipeline.source.topics), _spark(pipeline)
         found = [trial.run_case(spark, pipeline, decoding, case, file.parent) for case in cases]
     rows = [
         {"case": one.case.name, "verdict": "failed" if one.differences else "passed", "differences": one.differences}

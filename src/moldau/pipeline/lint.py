@@ -94,23 +94,62 @@ class _Linter:
 
     def decode(self, decode: Decode) -> Columns | None:
         """The decoded fields with their types, None where they are not known."""
-        if decode.format is not Format.JSON:
-            if decode.fields is not None:
-                self.say("decode", f"fields: {decode.format.value} has one column, value")
-            return {"value": "string" if decode.format is Format.TEXT else "binary"}
+        kind = decode.format
+        if decode.fields is not None and kind is not Format.JSON:
+            what = "come from its schema" if kind is Format.AVRO else "are one, value"
+            self.say("decode", f"fields: the columns of {kind.value} {what}")
+        for name in ("registry", "schema_file"):
+            if getattr(decode, name) is not None and kind is not Format.AVRO:
+                self.say("decode", f"{name}: only avro has a schema")
+        for name in ("subject", "version"):
+            if getattr(decode, name) is not None and decode.registry is None:
+                self.say("decode", f"{name}: only a 'registry' has subjects and versions")
+        if kind is Format.AVRO:
+            return self.avro(decode)
+        if kind is not Format.JSON:
+            return {"value": "string" if kind is Format.TEXT else "binary"}
         if not decode.fields:
             self.say("decode", "decode: json needs 'fields' (name: type)")
             return None
+        return self.fields(decode.fields)
+
+    def avro(self, decode: Decode) -> Columns | None:
+        """The columns of a schema file; those of a registry are not known without asking it."""
+        if (decode.registry is None) == (decode.schema_file is None):
+            self.say("decode", "decode: avro needs a 'registry' or a 'schema_file' (one of them)")
+            return None
+        topics = self.pipeline.source.topics
+        if decode.registry is not None:
+            if decode.subject is None and len(topics) != 1:
+                self.say("decode", "decode: which 'subject' gives the columns? There is not one topic alone")
+            return None
+        from moldau.pipeline.decode import DecodeError
+        from moldau.pipeline.decode.plan import plan_decode
+
+        try:
+            found = plan_decode(decode, topics).schema
+        except DecodeError as error:
+            self.say("decode", str(error))
+            return None
+        self.reserved(found.names)
+        return dict.fromkeys(found.names, "")
+
+    def fields(self, fields: Columns) -> Columns:
+        """The columns that the file names."""
         from moldau.pipeline.decode.types import TypeWordError, parse_type
 
-        for name, word in decode.fields.items():
-            if name in RESERVED:
-                self.say(f"fields.{name}", f"{name!r} is a name of the pipeline's own: {', '.join(PLACES)}, ...")
+        self.reserved(fields)
+        for name, word in fields.items():
             try:
                 parse_type(word)
             except TypeWordError as error:
                 self.say(f"fields.{name}", f"{name}: {error}")
-        return dict(decode.fields)
+        return dict(fields)
+
+    def reserved(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name in RESERVED:
+                self.say(f"fields.{name}", f"{name!r} is a name of the pipeline's own: {', '.join(PLACES)}, ...")
 
     def condition(self, sql: str, columns: Columns | None, path: str, what: str) -> None:
         """Look at an expression over the columns."""

@@ -165,11 +165,17 @@ class _Reader:
     def decode(self, value: Value | None) -> Decode:
         if value is not None:
             self.places["decode"] = value.place
-        found = self.mapping(value, "decode", ("format", "fields", "on_error")) or {}
+        names = ("format", "fields", "registry", "subject", "version", "schema_file", "on_error")
+        found = self.mapping(value, "decode", names) or {}
         format = self.one_of(found.get("format"), "format", tuple(one.value for one in Format)) or "json"
+        file = self.text(found.get("schema_file"), "schema_file")
         return Decode(
             format=Format(format) if format in {one.value for one in Format} else Format.JSON,
             fields=None if "fields" not in found else self.words(found["fields"], "fields"),
+            registry=self.text(found.get("registry"), "registry"),
+            subject=self.text(found.get("subject"), "subject"),
+            version=self.count(found.get("version"), "version"),
+            schema_file=None if file is None else self.beside(file),
             on_error=self.policy(found.get("on_error")),
         )
 

@@ -51,7 +51,7 @@ def rehearse(spark: SparkSession, pipeline: Pipeline, folder: Folder, most: int,
     options = source_options(pipeline, cluster_of(pipeline), start=as_start(begin))
     options = {name: value for name, value in options.items() if name not in _BATCH_HAS_NO}
     records = spark.read.format("moldau").options(**options, endingOffsets=as_start(end)).load().limit(most)
-    decoding = plan_decode(pipeline.decode)
+    decoding = plan_decode(pipeline.decode, pipeline.source.topics)
     rows = stages.judged(records, decoding, pipeline.decode.on_error, pipeline.checks).persist()
     try:
         place = fn.struct(names.PARTITION, names.OFFSET, names.REASON)

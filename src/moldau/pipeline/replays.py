@@ -121,7 +121,7 @@ class Replays:
         chosen = rows.filter(_mask([place in wanted for place in places])).select(list(_RECORD))
         batches = Batches(
             replace(pipeline, name=f"{pipeline.name}.replay"),
-            plan_decode(pipeline.decode),
+            plan_decode(pipeline.decode, pipeline.source.topics),
             self._folder.books,
             cluster_of(pipeline),
             checkpoint=self._folder.checkpoint,

@@ -155,7 +155,7 @@ class Runner:
         self._publish(pipeline)
         return Batches(
             pipeline,
-            plan_decode(pipeline.decode),
+            plan_decode(pipeline.decode, pipeline.source.topics),
             self.folder.books,
             cluster_of(pipeline),
             checkpoint=self.folder.checkpoint,

@@ -32,6 +32,7 @@ class Format(Enum):
     """How the value of a record is encoded."""
 
     JSON = "json"
+    AVRO = "avro"
     TEXT = "text"
     RAW = "raw"
 
@@ -56,10 +57,19 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decode:
-    """How values become columns: ``fields`` maps names to types ("long", "array<string>") for JSON."""
+    """How values become columns.
+
+    JSON has ``fields``, which maps names to types ("long", "array<string>"). Avro has a schema: that of ``subject``
+    (TOPIC-value, unless it is said) in the schema registry at the URL ``registry``, its newest or the ``version``; or
+    a ``schema_file`` (.avsc) for values without a registry's prefix.
+    """
 
     format: Format = Format.JSON
     fields: Mapping[str, str] | None = None
+    registry: str | None = None
+    subject: str | None = None
+    version: int | None = None
+    schema_file: str | None = None
     on_error: OnError = OnError.PAUSE
 
 

@@ -26,7 +26,7 @@ FIELDS = {
 
 def decoded(*values: object, fields: dict[str, str] | None = None) -> Decoded:
     """The values, as JSON unless they are bytes or None, decoded as on an executor."""
-    planned = pickle.loads(pickle.dumps(plan_decode(Decode(fields=fields or FIELDS))))
+    planned = pickle.loads(pickle.dumps(plan_decode(Decode(fields=fields or FIELDS), ["t"])))
     raw = [one if isinstance(one, bytes) or one is None else json.dumps(one).encode() for one in values]
     return planned.open().decode(pa.array(raw, pa.binary()))
 
@@ -108,7 +108,7 @@ def test_fields_that_are_no_columns_are_drift_and_no_error() -> None:
 @given(st.lists(st.binary(max_size=40) | st.none(), max_size=5))
 def test_no_bytes_make_a_decoder_fail(values: list[bytes | None]) -> None:
     for format in (Format.JSON, Format.TEXT, Format.RAW):
-        planned = plan_decode(Decode(format=format, fields=FIELDS if format is Format.JSON else None))
+        planned = plan_decode(Decode(format=format, fields=FIELDS if format is Format.JSON else None), ["t"])
         found = planned.open().decode(pa.array(values, pa.binary()))
         assert {len(one) for one in found} == {len(values)}
         for row, error in zip(found.rows.is_valid().to_pylist(), found.errors.to_pylist(), strict=True):
@@ -132,10 +132,10 @@ def test_json_of_any_kind_is_a_row_or_an_error(values: list[dict[str, object]]) 
 
 def test_text_and_bytes_are_one_column() -> None:
     values = pa.array([b"a", None, b"\xff"], pa.binary())
-    text = plan_decode(Decode(format=Format.TEXT)).open().decode(values)
+    text = plan_decode(Decode(format=Format.TEXT), ["t"]).open().decode(values)
     assert text.rows.to_pylist() == [{"value": "a"}, {"value": None}, None]
     assert text.errors.to_pylist() == [None, None, "not UTF-8: byte 0"]
-    raw = plan_decode(Decode(format=Format.RAW)).open().decode(values)
+    raw = plan_decode(Decode(format=Format.RAW), ["t"]).open().decode(values)
     assert raw.rows.to_pylist() == [{"value": b"a"}, {"value": None}, {"value": b"\xff"}]
 
 
@@ -169,6 +169,6 @@ def test_a_word_that_is_no_type_is_refused_with_its_place(word: str, problem: st
 
 def test_what_cannot_be_planned_is_refused() -> None:
     with pytest.raises(DecodeError, match="needs 'fields'"):
-        plan_decode(Decode())
+        plan_decode(Decode(), ["t"])
     with pytest.raises(DecodeError, match="id: 'lng' is no type"):
-        plan_decode(Decode(fields={"id": "lng"}))
+        plan_decode(Decode(fields={"id": "lng"}), ["t"])

@@ -85,8 +85,14 @@ def test_what_does_not_fit_together_is_named(tmp_path: Path, parts: dict[str, st
         ("{format: json}", "json needs 'fields'"),
         ("{format: json, fields: {id: lng}}", "id: "),
         ("{format: json, fields: {_topic: string}}", "'_topic' is a name of the pipeline's own"),
-        ("{format: text, fields: {id: long}}", "fields: text has one column, value"),
-        ("{format: json, registry: 'http://r'}", "'registry' is not known here"),
+        ("{format: text, fields: {id: long}}", "fields: the columns of text are one, value"),
+        ("{format: json, fields: {id: long}, registry: 'http://r'}", "registry: only avro has a schema"),
+        ("{format: json, fields: {id: long}, subject: s}", "subject: only a 'registry' has subjects and versions"),
+        ("{format: avro}", "avro needs a 'registry' or a 'schema_file'"),
+        ("{format: avro, registry: 'http://r', schema_file: a.avsc}", "avro needs a 'registry' or a 'schema_file'"),
+        ("{format: avro, registry: 'http://r', fields: {id: long}}", "the columns of avro come from its schema"),
+        ("{format: avro, schema_file: none.avsc}", "none.avsc cannot be read"),
+        ("{format: protobuf}", "format: 'protobuf' is not known"),
     ],
 )
 def test_what_a_format_needs_is_asked_for(tmp_path: Path, decode: str, problem: str) -> None:
@@ -134,3 +140,13 @@ def test_the_file_that_the_docs_show_is_sound(tmp_path: Path) -> None:
     assert lint_file(tmp_path / "orders.yaml", {}) == []
     (tmp_path / "orders.test.yaml").write_text(shown[1])
     assert len(read_cases(tmp_path / "orders.test.yaml")) == 1
+
+
+def test_columns_of_a_schema_file_are_known(tmp_path: Path) -> None:
+    (tmp_path / "o.avsc").write_text('{"type": "record", "name": "O", "fields": [{"name": "amount", "type": "long"}]}')
+    path = tmp_path / "a.yaml"
+    text = "pipeline: a\nsource: {{topics: b}}\ndecode: {{format: avro, schema_file: o.avsc}}\ncheck: [{{rule: {}}}]\n"
+    path.write_text(text.format("amount > 0") + "sinks: [{table: t}]")
+    assert lint_file(path, {}) == []
+    path.write_text(text.format("amont > 0") + "sinks: [{table: t}]")
+    assert "Did you mean 'amount'?" in lint_file(path, {})[0].message

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pyarrow as pa
 
 from moldau.pipeline.decode import DecodeError, Decoding
@@ -9,15 +12,32 @@ from moldau.pipeline.decode.types import TypeWordError, parse_type
 from moldau.pipeline.spec import Decode, Format
 
 
-def plan_decode(decode: Decode) -> Decoding:
-    """How to decode the values of records; DecodeError when the file does not say enough or the schema is none."""
+def plan_decode(decode: Decode, topics: Sequence[str]) -> Decoding:
+    """How to decode the values of ``topics``' records, having asked the registry if there is one.
+
+    DecodeError when the file does not say enough, or the schema is none or cannot be had.
+    """
     if decode.format in (Format.TEXT, Format.RAW):
         from moldau.pipeline.decode.plain_values import PlainDecoding
 
         return PlainDecoding(decode.format is Format.TEXT)
+    if decode.format is Format.AVRO:
+        return _avro(decode, topics)
     from moldau.pipeline.decode.json_values import JsonDecoding
 
     return JsonDecoding(schema_of(decode))
+
+
+def _avro(decode: Decode, topics: Sequence[str]) -> Decoding:
+    from moldau.pipeline.decode.avro_values import plan_avro_file, plan_avro_registry
+
+    if decode.schema_file is not None and decode.registry is None:
+        return plan_avro_file(Path(decode.schema_file))
+    if decode.registry is None:
+        raise DecodeError("decode: avro needs a 'registry' or a 'schema_file'")
+    if decode.subject is None and len(topics) != 1:
+        raise DecodeError("decode: which 'subject' gives the columns? There is not one topic alone")
+    return plan_avro_registry(decode.registry, decode.subject or f"{topics[0]}-value", decode.version)
 
 
 def schema_of(decode: Decode) -> pa.Schema:
