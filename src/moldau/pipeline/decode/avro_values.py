@@ -92,7 +92,7 @@ class AvroDecoder:
         try:
             import fastavro
         except ImportError:
-            raise DecodeError("decode: avro needs fastavro: pip install fastavro") from None
+            raise DecodeError("decode: avro needs fastavro: pip install 'moldau[pipeline]'") from None
         self._read = fastavro.schemaless_reader
         self._tree = read_schema(list(decoding.texts))
         self._raw, self._arrow = self._tree.raw_arrow(), self._tree.arrow()
