@@ -50,43 +50,68 @@ class _Row(NamedTuple):
     drift: str | None
 
 
+_TOMBSTONE = _Row({}, None, None)
+
+
 class JsonDecoder:
     """Decodes batches of values with the same columns."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._type = pa.struct(list(schema))
         self._names = frozenset(schema.names)
-        self._converters = {field.name: converter(field.type) for field in schema}
+        self._converters = [(field.name, converter(field.type)) for field in schema]
+        number = _Number if any(map(_has_decimals, schema.types)) else None
+        self._parse = json.JSONDecoder(parse_float=number, parse_constant=_refuse).decode
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """The rows of the values, and what is wrong with those that have none."""
-        rows = [self._row(value.as_buffer() if value.is_valid else None) for value in values]
+        rows = [self._row(value) for value in values.to_pylist()]
+        try:
+            taken = pa.array([row.fields for row in rows], self._type)
+        except UnicodeEncodeError:  # half of a surrogate pair, in one value or in several
+            rows = [self._without_halves(row) for row in rows]
+            taken = pa.array([row.fields for row in rows], self._type)
         return Decoded(
-            rows=pa.array([row.fields for row in rows], self._type),
+            rows=taken,
             errors=pa.array([row.error for row in rows], pa.string()),
             schema_ids=pa.nulls(len(rows), pa.int32()),
             drift=pa.array([row.drift for row in rows], pa.string()),
         )
 
-    def _row(self, value: pa.Buffer | None) -> _Row:
+    def _row(self, value: bytes | None) -> _Row:
         if value is None:
-            return _Row({}, None, None)  # a tombstone
+            return _TOMBSTONE
         try:
-            found = json.loads(value.to_pybytes(), parse_float=_Number, parse_constant=_refuse)
+            found = self._parse(str(value, "utf-8"))
         except UnicodeDecodeError as error:
             return _Row(None, f"not UTF-8: byte {error.start}", None)
         except RecursionError:
             return _Row(None, "not JSON that can be read: nested too deeply", None)
         except ValueError as error:
             return _Row(None, f"not JSON: {error}", None)
-        if not isinstance(found, dict):
+        if type(found) is not dict:
             return _Row(None, f"a JSON object is expected, not {_shown(found)}", None)
         try:
-            fields = {name: convert(found.get(name), name) for name, convert in self._converters.items()}
+            fields = {
+                name: None if (field := found.get(name)) is None else convert(field, name)
+                for name, convert in self._converters
+            }
         except _Wrong as error:
             return _Row(None, str(error), None)
         more = found.keys() - self._names
         return _Row(fields, None, _drift(more) if more else None)
+
+    def _without_halves(self, row: _Row) -> _Row:
+        try:
+            pa.array([row.fields], self._type)
+        except UnicodeEncodeError:
+            return _Row(None, "half of a surrogate pair is no text", None)
+        return row
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    inner = [kind.field(at).type for at in range(kind.num_fields)]
+    return pa.types.is_decimal(kind) or any(map(_has_decimals, inner))
 
 
 class _Number(float):
@@ -102,13 +127,8 @@ class _Number(float):
 
 
 def converter(kind: pa.DataType) -> Convert:
-    """How a JSON value becomes a value of the type; null stays null."""
-    convert = _nested(kind) or _SCALARS.get(kind) or _wide(kind)
-
-    def or_null(value: object, path: str) -> object:
-        return None if value is None else convert(value, path)
-
-    return or_null
+    """How a JSON value that is not null becomes a value of the type."""
+    return _nested(kind) or _SCALARS.get(kind) or _wide(kind)
 
 
 def _nested(kind: pa.DataType) -> Convert | None:
@@ -125,7 +145,10 @@ def _list(inner: Convert) -> Convert:
     def convert(value: object, path: str) -> object:
         if not isinstance(value, list):
             raise _Wrong(f"{path}: a list is expected, not {_shown(value)}")
-        return [inner(one, f"{path}[{at}]") for at, one in enumerate(value)]
+        try:
+            return [None if one is None else inner(one, "") for one in value]
+        except _Wrong:  # once more, to say where: paths cost more than values
+            return [None if one is None else inner(one, f"{path}[{at}]") for at, one in enumerate(value)]
 
     return convert
 
@@ -134,7 +157,7 @@ def _map(key: Convert, inner: Convert) -> Convert:
     def convert(value: object, path: str) -> object:
         if not isinstance(value, dict):
             raise _Wrong(f"{path}: an object is expected, not {_shown(value)}")
-        return [(key(name, path), inner(one, f"{path}.{name}")) for name, one in value.items()]
+        return [(key(name, path), None if one is None else inner(one, f"{path}.{name}")) for name, one in value.items()]
 
     return convert
 
@@ -143,7 +166,10 @@ def _struct(fields: Mapping[str, Convert]) -> Convert:
     def convert(value: object, path: str) -> object:
         if not isinstance(value, dict):
             raise _Wrong(f"{path}: an object is expected, not {_shown(value)}")
-        return {name: inner(value.get(name), f"{path}.{name}") for name, inner in fields.items()}
+        return {
+            name: None if (field := value.get(name)) is None else inner(field, f"{path}.{name}")
+            for name, inner in fields.items()
+        }
 
     return convert
 
@@ -192,12 +218,8 @@ def _boolean(value: object, path: str) -> object:
 
 
 def _text(value: object, path: str) -> object:
-    if not isinstance(value, str):
+    if type(value) is not str:
         raise _Wrong(f"{path}: a text is expected, not {_shown(value)}")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise _Wrong(f"{path}: half of a surrogate pair is no text") from None
     return value
 
 
