@@ -17,7 +17,7 @@ from moldau.simulator.laws.quorum import QuorumLaws
 from moldau.simulator.run import simulate
 from moldau.simulator.zoo import controller, quorum, voters
 from moldau.simulator.zoo.mutant import Patches
-from moldau.storage import recovery, segment
+from moldau.storage import checked_reads, recovery, segment
 from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import headers
 
@@ -32,6 +32,7 @@ def any_commit_answers_all_who_wait(patches: Patches) -> None:
 
 
 def no_checksum_is_looked_at(patches: Patches) -> None:
+    patches.set(checked_reads, "check", lambda *_: Code.NONE)
     patches.set(segment, "check", lambda *_: Code.NONE)
     patches.set(recovery, "check", lambda *_: Code.NONE)
 
