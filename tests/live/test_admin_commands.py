@@ -87,12 +87,18 @@ def test_throttles_of_others_outlive_a_move(
         Resource(ResourceType.TOPIC, name): [("leader.replication.throttled.replicas", AlterOp.SET, "1:2")],
         Resource(ResourceType.BROKER, "2"): [(rate, AlterOp.SET, "70000000")],
     }
+    theirs_alone = {f"{name} leader.replication.throttled.replicas": "1:2", f"2 {rate}": "70000000"}
     client.run(admin.alter_configs(client.client, theirs))
+
+    def known() -> bool:
+        """Whether each of many answers has them: any broker may be asked, and ZooKeeper tells one after the other."""
+        return all(throttles(client, name, (1, 2, 3)) == theirs_alone for _ in range(10))
+
+    wait_until(known, "brokers have heard of what others have set")
     plan = plan_file(tmp_path / "plan.json", name, [3, 2])
     words = ("--plan", plan, "--throttle", "60000000", "--wait", "--timeout", "60")
     assert moldau("reassign", "execute", *words).exit_code == 0
     assert moldau("reassign", "verify", "--plan", plan).exit_code == 0
-    theirs_alone = {f"{name} leader.replication.throttled.replicas": "1:2", f"2 {rate}": "70000000"}
     wait_until(lambda: throttles(client, name, (1, 2, 3)) == theirs_alone, "theirs alone are left, as they were")
     away = {place: [(key, AlterOp.DELETE, None) for key, _, _ in keys] for place, keys in theirs.items()}
     client.run(admin.alter_configs(client.client, away))

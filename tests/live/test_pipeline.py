@@ -241,6 +241,22 @@ def test_dead_letters_that_are_well_now_are_taken_up_once_and_a_reset_reads_agai
     assert totals.read == 26
 
 
+def test_a_table_for_each_topic_can_be_added_later_and_is_reset_with_the_others(orders: Orders) -> None:
+    orders.orders(range(5))
+    orders.run()
+    text = orders.file.read_text().replace("dlq: {", "  - {table: 'by/{topic}'}\ndlq: {")
+    orders.file.write_text(text)
+    orders.orders(range(5, 9))
+    orders.run()
+    routed = Table(orders.folder / "by" / orders.topic, pipeline=orders.topic)
+    assert sorted(routed.read()["id"].to_pylist()) == list(range(5, 9)), "from then on"
+    pipeline = load(orders.file, {})
+    reset(pipeline, orders.runner().folder, "earliest")
+    orders.run()
+    assert sorted(routed.read()["id"].to_pylist()) == sorted([*range(5, 9), *range(9)])
+    assert orders.ids() == sorted([*range(9), *range(9)])
+
+
 def test_a_run_that_is_killed_goes_on_without_loss_or_doubles(orders: Orders) -> None:
     """The command itself, killed with SIGKILL in the middle of its batches, stopped by SIGTERM in good order."""
     orders.orders(range(400))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.sinks import open_table
 from moldau.pipeline.spec import Pipeline, TableSink
@@ -13,14 +15,7 @@ def reset(pipeline: Pipeline, folder: Folder, start: str) -> str | None:
 
     Cut off at any point it may be called again: a table that takes whatever comes takes it still.
     """
-    tables = [
-        open_table(sink, pipeline.name)
-        for sink in pipeline.sinks
-        if isinstance(sink, TableSink) and "{topic}" not in sink.table
-    ]
-    if pipeline.dead_letters.table is not None:
-        tables.append(Table(pipeline.dead_letters.table, pipeline=pipeline.name))
-    for table in tables:
+    for table in _tables(pipeline, folder):
         try:
             there = table.last()
         except LedgerError:  # its line was expired: reset is what mends that
@@ -29,3 +24,19 @@ def reset(pipeline: Pipeline, folder: Folder, start: str) -> str | None:
             table.reset()
     folder.begin_at(start)
     return folder.set_checkpoint_aside()
+
+
+def _tables(pipeline: Pipeline, folder: Folder) -> list[Table]:
+    """Every table that the pipeline writes, those of its topics as far as the books know topics."""
+    last = folder.books.last()
+    topics = [] if last is None else sorted(last.totals.topics)
+    places = [
+        replace(sink, table=sink.table.replace("{topic}", topic))
+        for sink in pipeline.sinks
+        if isinstance(sink, TableSink)
+        for topic in (topics if "{topic}" in sink.table else [""])
+    ]
+    found = [open_table(sink, pipeline.name) for sink in places]
+    if pipeline.dead_letters.table is not None:
+        found.append(Table(pipeline.dead_letters.table, pipeline=pipeline.name))
+    return found

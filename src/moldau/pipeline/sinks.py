@@ -70,13 +70,13 @@ class IntoTable:
 class IntoTables:
     """A table for each topic."""
 
-    def __init__(self, sink: TableSink, pipeline: str) -> None:
+    def __init__(self, sink: TableSink, pipeline: str, *, begins_late: bool) -> None:
         self.name, self.exact = sink.name, True
 
         def open_one(place: str) -> Table:
             return Table(open_format(sink, place), pipeline=pipeline, evolve=sink.evolve)
 
-        self.tables = Tables(sink.table, open_table=open_one)
+        self.tables = Tables(sink.table, open_table=open_one, begins_late=begins_late)
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
         if "topic" not in rows.columns:
@@ -144,7 +144,7 @@ def open_sink(sink: TableSink | TopicSink, pipeline: str, cluster: str, *, begin
     if isinstance(sink, TopicSink):
         return ToTopic(sink, cluster)
     if "{topic}" in sink.table:
-        return IntoTables(sink, pipeline)
+        return IntoTables(sink, pipeline, begins_late=begins_late)
     return IntoTable(sink, pipeline, begins_late=begins_late)
 
 

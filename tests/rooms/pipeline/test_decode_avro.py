@@ -246,5 +246,5 @@ def test_a_decimal_that_has_more_digits_than_its_column_is_an_error_of_its_own_v
 def test_without_fastavro_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.avsc").write_text(json.dumps(ORDER))
     monkeypatch.setitem(sys.modules, "fastavro", None)
-    with pytest.raises(DecodeError, match="pip install fastavro"):
+    with pytest.raises(DecodeError, match="pip install"):
         plan_avro_file(tmp_path / "a.avsc")
