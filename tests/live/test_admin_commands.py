@@ -109,7 +109,7 @@ def test_a_move_that_cannot_end_is_listed_and_called_off(
 ) -> None:
     name = fresh("stuck")
     make(client, name, [1])
-    big = 2_000_000
+    big = 20_000_000  # a throttle may be heard of after the move has begun
     client.run(_fill(client, name, big))
     plan = plan_file(tmp_path / "plan.json", name, [2])
     begun = moldau("reassign", "execute", "--plan", plan, "--throttle", "1000")
