@@ -86,7 +86,7 @@ def _result(code: Code) -> str:
 
 def would_elect(
     topics: Mapping[str, Topic], alive: Collection[int], wanted: Collection[TopicPartition] | None, *, unclean: bool
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """What an election would do to these partitions, or to all that need one, as far as the metadata tells."""
     rows = []
     for name, topic in sorted(topics.items()):
@@ -100,7 +100,7 @@ def would_elect(
             able = bool(takers) and takers[0] in alive and (unclean or first in part.isr)
             if wanted is None and not needed:
                 continue
-            row: dict[str, Any] = {"topic": name, "partition": number, "leader": part.leader if led else None}
+            row: dict[str, object] = {"topic": name, "partition": number, "leader": part.leader if led else None}
             rows.append(row)
             if not needed:
                 row["result"] = "not needed"
@@ -139,7 +139,7 @@ def imbalance(bootstrap: str, limit: float, every_s: float | None, output: str) 
     The controller itself looks every leader.imbalance.check.interval.seconds and gives leads back above
     leader.imbalance.per.broker.percentage.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []  # Any: a table's cells, of which numbers are compared
 
     def look() -> None:
         with Talk(bootstrap) as talk:

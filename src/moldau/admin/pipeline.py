@@ -5,7 +5,6 @@ Each verb loads what it needs: ``lint`` neither Spark nor a client. What a pipel
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -339,13 +338,15 @@ def _explained() -> Iterator[None]:
     """End the command with a line for what users can mend; faults of the program are raised."""
     try:
         yield
-    except (SystemExit, KeyboardInterrupt, click.ClickException):
+    except click.ClickException:
         raise
+    except (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError):
+        raise  # a fault of this program, whose place is worth more than a line
     except ImportError as error:
         fail(f"{error}. A pipeline needs: pip install 'moldau[pipeline]'")
-    except Exception as error:
-        if os.environ.get("MOLDAU_TRACEBACK"):
-            raise
+    except (
+        Exception
+    ) as error:  # of files, tables, registries, the cluster, Spark and the steps of users: each says what
         fail(_words(error))
 
 

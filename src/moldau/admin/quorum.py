@@ -75,7 +75,7 @@ def status(bootstrap: str, every_s: float | None, output: str) -> None:
     watch(look, every_s)
 
 
-def _status(bootstrap: str) -> dict[str, Any]:
+def _status(bootstrap: str) -> dict[str, Any]:  # Any: numbers, and rows of them, as JSON shows them
     from moldau.admin.advice import advised
     from moldau.client import admin
     from moldau.client.client import Refused

@@ -137,10 +137,10 @@ class ControllerOffice:
             return answer.reply
         return await self._promise(answer)
 
-    def _promise(self, answer: Answer) -> asyncio.Future[Any]:
+    def _promise(self, answer: Answer) -> asyncio.Future[Any]:  # Any: each ask has a reply of its own type
         """The reply, once it is true."""
         assert answer.token is not None, "the reply waits for its records"
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()  # Any: as above
         self._waiting[answer.token] = future
         self._propose(answer)
         return future

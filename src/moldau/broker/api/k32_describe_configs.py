@@ -7,8 +7,8 @@ come from the committed image over this node's file. Secrets have no value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from moldau.broker.config_changes import named_this_node
 from moldau.broker.loop import Pace, at_once
@@ -42,6 +42,17 @@ from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest, De
 Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Settings = Callable[[str], list[Setting]]
+
+
+class Described(NamedTuple):
+    """A resource: the names of its settings, what each is, the keys that define them, whether they can be changed."""
+
+    names: Sequence[str]
+    settings: Callable[[str], Iterable[Setting]]
+    keys: Mapping[str, ConfigKey]
+    dynamic: bool
+
+
 _KEYS_OF_BROKERS = {**BROKER_KEYS, **ONLY_DYNAMIC}
 AT_ONCE = 5
 """Resources that are described without a pause: each has dozens of settings."""
@@ -86,13 +97,13 @@ def _result(
 ) -> Generator[None, None, Result]:
     result = Result(resource_type=asked.resource_type, resource_name=asked.resource_name)
     found = _resource(node, asked.resource_type, asked.resource_name)
-    if isinstance(found, tuple) and isinstance(found[0], Code):
+    if not isinstance(found, Described):
         result.error_code, result.error_message = found
         return result
-    names, settings, keys, dynamic = found
-    for name in names:
+    for name in found.names:
         if wanted is None or name in wanted:
-            result.configs.append(_entry(name, settings(name), keys.get(name), request, dynamic))
+            entry = _entry(name, found.settings(name), found.keys.get(name), request, found.dynamic)
+            result.configs.append(entry)
             if pace.spent(1):
                 yield
     if asked.resource_type == Resource.BROKER and request.include_synonyms and asked.resource_name != CLUSTER:
@@ -115,8 +126,8 @@ def _synonym(one: Setting, *, secret: bool) -> DescribeConfigsResponse.DescribeC
     )
 
 
-def _resource(node: NodeServices, type: int, name: str) -> Any:
-    """(names, settings of a name, keys, whether its settings can be changed), or (code, words)."""
+def _resource(node: NodeServices, type: int, name: str) -> Described | tuple[Code, str | None]:
+    """The resource of that name, or why there is none."""
     image: Image = node.metadata.image
     static = node.config.static_topic_config()
     me = node.config.node_id
@@ -126,11 +137,13 @@ def _resource(node: NodeServices, type: int, name: str) -> Any:
             return problem
         if name not in image.names:
             return Code.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {cut(name)} does not exist."
-        return list(visible_topic_keys()), lambda key: topic_settings(image, name, key, static, me), TOPIC_KEYS, True
+        return Described(
+            list(visible_topic_keys()), lambda key: topic_settings(image, name, key, static, me), TOPIC_KEYS, True
+        )
     if type == Resource.BROKER:
         if name == CLUSTER:
             own = image.config(Resource.BROKER, CLUSTER)
-            return (
+            return Described(
                 sorted(own),
                 lambda key: [Setting(key, own[key], Source.DYNAMIC_DEFAULT_BROKER)],
                 _KEYS_OF_BROKERS,
@@ -141,32 +154,34 @@ def _resource(node: NodeServices, type: int, name: str) -> Any:
                 Code.INVALID_REQUEST,
                 f"Unexpected broker id, expected {me} or empty string, but received {cut(name)}",
             )
-        return _broker_names(image, me), lambda key: broker_settings(image, me, key, static), _KEYS_OF_BROKERS, False
+        return Described(
+            _broker_names(image, me), lambda key: broker_settings(image, me, key, static), _KEYS_OF_BROKERS, False
+        )
     return _smaller_resource(node, type, name)
 
 
-def _smaller_resource(node: NodeServices, type: int, name: str) -> Any:
+def _smaller_resource(node: NodeServices, type: int, name: str) -> Described | tuple[Code, str | None]:
     """The same of what is neither a topic nor a broker."""
     image: Image = node.metadata.image
     if type == Resource.BROKER_LOGGER:
         wrong = named_this_node(node.config.node_id, name)
         if wrong is not None:
-            return tuple(wrong)
+            return wrong
         found = levels()
         what = "How much this logger writes."
         keys = {key: ConfigKey(key, Kind.STRING, None, what, one_of=tuple(LEVELS)) for key in found}
-        return list(found), lambda key: [Setting(key, found[key], Source.DYNAMIC_BROKER_LOGGER)], keys, True
+        return Described(list(found), lambda key: [Setting(key, found[key], Source.DYNAMIC_BROKER_LOGGER)], keys, True)
     if type == Resource.GROUP:
         if not name:
             return Code.INVALID_REQUEST, "Group name must not be empty"
         static = node.config.static_topic_config()
-        return sorted(GROUP_KEYS), lambda key: group_settings(image, name, key, static), GROUP_KEYS, True
+        return Described(sorted(GROUP_KEYS), lambda key: group_settings(image, name, key, static), GROUP_KEYS, True)
     if type == Resource.CLIENT_METRICS:
         if not name:
             return Code.INVALID_REQUEST, "Client metrics subscription name must not be empty"
         own = image.config(Resource.CLIENT_METRICS, name)
         shown = sorted(CLIENT_METRICS_KEYS) if own else []  # a subscription that nobody made has no settings
-        return shown, lambda key: client_metrics_settings(image, name, key), CLIENT_METRICS_KEYS, True
+        return Described(shown, lambda key: client_metrics_settings(image, name, key), CLIENT_METRICS_KEYS, True)
     return Code.INVALID_REQUEST, f"Unsupported resource type: {type}"
 
 
