@@ -46,19 +46,19 @@ def merge_cell(stand: Stand) -> Iterator[Row]:
 
 def _written(folder: Path, lines: int) -> list[Path]:
     """Logs of three brokers, several lines in each millisecond, the brokers in any order."""
-    dice = random.Random(3)
+    rng = random.Random(3)
     paths = [folder / f"state-change.log.{node}" for node in range(NODES)]
     now = datetime(2024, 1, 31, 10)
     files = [path.open("w") for path in paths]
     for number in range(lines):
-        now += timedelta(milliseconds=dice.choice((0, 0, 0, 1, 2)))
-        node, partition = dice.randrange(NODES), dice.randrange(100)
+        now += timedelta(milliseconds=rng.choice((0, 0, 0, 1, 2)))
+        node, partition = rng.randrange(NODES), rng.randrange(100)
         text = (
             f"INFO [Broker id={node}] Follower foo-{partition} starts at leader epoch {number} from offset 12 with"
             f" partition epoch {number} and high watermark 11. Current leader is 1. Previous leader Some(2) and"
             " previous leader epoch was 3."
         )
-        if dice.random() < UNDERSTOOD:
+        if rng.random() < UNDERSTOOD:
             text = (
                 f"TRACE [Broker id={node}] Received LeaderAndIsr request LeaderAndIsrPartitionState(topicName='foo',"
                 f" partitionIndex={partition}, controllerEpoch=5, leader=1, leaderEpoch={number}, isr=[1, 2],"

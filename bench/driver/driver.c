@@ -188,10 +188,10 @@ static rd_kafka_topic_t *open_topic(rd_kafka_t *rk) {
 /* Bytes that a codec shrinks about as much as it does log lines: random words over a small alphabet. */
 static char *make_payload(size_t size) {
         char *payload = malloc(size + 1);
-        uint32_t dice = 2463534242u;
+        uint32_t rng = 2463534242u;
         for (size_t i = 0; i < size; i++) {
-                dice ^= dice << 13, dice ^= dice >> 17, dice ^= dice << 5;
-                payload[i] = "etaoinshrdlu 0123456789:"[dice % 24];
+                rng ^= rng << 13, rng ^= rng >> 17, rng ^= rng << 5;
+                payload[i] = "etaoinshrdlu 0123456789:"[rng % 24];
         }
         return payload;
 }

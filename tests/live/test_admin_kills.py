@@ -55,12 +55,12 @@ def fill(cluster: Cluster, topic: str, partitions: int, count: int = 20) -> None
         assert cluster.client().produce(TopicPartition(topic, number), data).code == Code.NONE
 
 
-def kill_controller_while(cluster: Cluster, act: Callable[[], None], dice: random.Random, within_s: float) -> int:
+def kill_controller_while(cluster: Cluster, act: Callable[[], None], rng: random.Random, within_s: float) -> int:
     """Kill the active controller at a random instant after ``act`` began in a thread of its own; who it was."""
     controller = cluster.controller()
     acting = threading.Thread(target=act, daemon=True)
     acting.start()
-    time.sleep(dice.random() * within_s)  # the instant is what is random here
+    time.sleep(rng.random() * within_s)  # the instant is what is random here
     cluster.kill(controller)
     acting.join(200)
     assert not acting.is_alive()

@@ -210,7 +210,7 @@ class SocketLines:
 
     def __init__(self, options: ConnectionOptions = DEFAULTS) -> None:
         self.options = options
-        self._dice = random.Random()
+        self._rng = random.Random()
 
     async def connect(self, host: str, port: int) -> Line:
         try:
@@ -245,7 +245,7 @@ class SocketLines:
         return [i for i, answer in enumerate(answers) if answer.line.fileno() in readable]
 
     def below(self, n: int) -> int:
-        return self._dice.randrange(n)
+        return self._rng.randrange(n)
 
 
 def drive(work: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""Time, chance and later: the ports through which a node waits, rolls dice and moves slow work off its loop."""
+"""Clock, random numbers and tasks: the ports through which a node waits, draws and moves slow work off its loop."""
 
 from __future__ import annotations
 

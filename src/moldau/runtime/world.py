@@ -45,8 +45,8 @@ class RealRandom:
     """The operating system's chance."""
 
     def below(self, n: int) -> int:
-        # 64 bits more than n has: the bias is beyond notice. The stdlib's dice would be fair to the last bit, and cost
-        # more to load than they are ever worth to jitter.
+        # 64 bits more than n has: the bias is beyond notice. The module ``random`` would be fair to the last bit, and
+        # its import would cost more than that is ever worth to jitter.
         return int.from_bytes(os.urandom(8 + (n.bit_length() + 7) // 8)) % n
 
     def uuid(self) -> bytes:

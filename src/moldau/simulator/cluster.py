@@ -54,12 +54,12 @@ class Seat:
 class SimCluster:
     """The nodes of a plan. ``story`` tells in words what befalls them; ``digest`` covers all that happened.
 
-    Each concern has dice of its own, so that a change in one does not shift the others.
+    Each concern has an rng of its own, so that a change in one does not shift the draws of the others.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.dice = self.stream("nodes")
+        self.rng = self.stream("nodes")
         self.rare = Chances(self.stream("rare")) if plan.rare else None
         self.loop = SimLoop(self.stream("order"))
         self.story: list[str] = []
@@ -78,13 +78,13 @@ class SimCluster:
         self.remains: list[Any] = []  # dead lives stay referenced: a collected coroutine would still run its `finally`
         self.seats: dict[int, Seat] = {}
         for id in plan.seats:
-            rate = 1 + self.dice.uniform(-plan.drift, plan.drift)
-            clock = SimClock(self.loop, self.dice.randint(-200, 200), rate)
+            rate = 1 + self.rng.uniform(-plan.drift, plan.drift)
+            clock = SimClock(self.loop, self.rng.randint(-200, 200), rate)
             self.seats[id] = Seat(id, SimDisk(clock.wall_ms), clock)
         self._format()
 
     def _format(self) -> None:
-        chance = SimRandom(self.dice)
+        chance = SimRandom(self.rng)
         self._cluster_id = uuid_text(chance.uuid())
         members = [(id, f"n{id}", CONTROLLER_PORT, chance.uuid()) for id in self.plan.first_voters]
         for id, seat in self.seats.items():
@@ -96,7 +96,7 @@ class SimCluster:
             self.directories[id] = read_meta(config.metadata_dir, seat.disk).directory_id or NO_UUID
 
     def stream(self, name: str) -> random.Random:
-        """Dice for one concern, from the run's seed."""
+        """Return an rng for one concern, seeded by the run's seed and the concern's name."""
         return random.Random(f"{self.plan.seed} {name}")
 
     @property
@@ -140,10 +140,10 @@ class SimCluster:
 
         return World(
             clock=clock,
-            random=SimRandom(self.dice),
+            random=SimRandom(self.rng),
             disk=disk,
             net=SimNet(self.wires, host, owner),
-            tasks=SimTasks(self.loop, self.dice, Machine(disk, clock), failed),
+            tasks=SimTasks(self.loop, self.rng, Machine(disk, clock), failed),
             rare=self.rare,
             step=1 + self.plan.seed % 4 if self.plan.step is None else self.plan.step,
         )
@@ -208,7 +208,7 @@ class SimCluster:
         self.tell(f"{seat.host} {how}")
 
     def kill(self, id: int, *, power: random.Random | None = None) -> None:
-        """kill -9; with ``power`` (dice) everything that was not synced goes too, also that of a node dead already."""
+        """kill -9; with ``power`` (an rng) all that was not synced goes too, also that of a node dead already."""
         seat = self.seats[id]
         if seat.owner is not None:
             self._end(seat, "is killed" if power is None else "loses power")
@@ -223,7 +223,7 @@ class SimCluster:
         config = load(self._properties(seat))
         for folder in folders:
             seat.disk.remove_tree(folder)
-        format_storage(config, self._cluster_id, seat.disk, SimRandom(self.dice), ignore_formatted=True)
+        format_storage(config, self._cluster_id, seat.disk, SimRandom(self.rng), ignore_formatted=True)
         for folder in ("/", *folders):
             seat.disk.sync_dir(folder)
         self.directories[id] = read_meta(config.metadata_dir, seat.disk).directory_id or NO_UUID

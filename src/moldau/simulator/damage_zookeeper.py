@@ -61,7 +61,7 @@ class ZnodeDamage:
 
     def __init__(self, cluster: ZooKeeperCluster) -> None:
         self.cluster = cluster
-        self.dice = cluster.stream("damage to znodes")
+        self.rng = cluster.stream("damage to znodes")
         self.made = 0
         self._written: dict[str, None] = {}
         self._deeds = (
@@ -73,7 +73,7 @@ class ZnodeDamage:
         """Damage one thing; whether it was done."""
         if not any(self.cluster.ensemble.serves(server) for server in self.cluster.ensemble.servers):
             return False
-        what, ops = self.dice.choice(self._deeds)()
+        what, ops = self.rng.choice(self._deeds)()
         try:
             for op in ops:
                 self.cluster.ensemble.commit(0, [replace(op, path=CHROOT + op.path)])
@@ -85,14 +85,14 @@ class ZnodeDamage:
     # ---- what it writes
 
     def _number(self) -> object:
-        return self.dice.choice(NUMBERS)
+        return self.rng.choice(NUMBERS)
 
     def _data(self, **fields: object) -> bytes:
         """Garbage, or JSON with what cannot be in some of its fields."""
-        if self.dice.random() < 0.4:
-            return self.dice.choice(GARBAGE)
+        if self.rng.random() < 0.4:
+            return self.rng.choice(GARBAGE)
         for name in fields:
-            if self.dice.random() < 0.5:
+            if self.rng.random() < 0.5:
                 fields[name] = self._number()
         return json.dumps(fields).encode()
 
@@ -130,14 +130,14 @@ class ZnodeDamage:
     # ---- what it damages
 
     def _topic(self) -> tuple[str, Sequence[Op]]:
-        name = self.dice.choice((self._name(), "what cannot be a name", "n" * 250, "\u540d"))
-        assigned = {str(n): [self._number() for _ in range(3)] for n in range(self.dice.randint(0, 2))}
+        name = self.rng.choice((self._name(), "what cannot be a name", "n" * 250, "\u540d"))
+        assigned = {str(n): [self._number() for _ in range(3)] for n in range(self.rng.randint(0, 2))}
         data = self._data(version=2, partitions=assigned, adding_replicas={}, removing_replicas={}, topic_id="x")
         return f"writes topic {name[:20]}", [self._put(paths.topic(name), data)]
 
     def _state(self) -> tuple[str, Sequence[Op]]:
         """A topic whose state was damaged before anybody saw it: nobody leads it."""
-        name, broker = self._name(), self.dice.choice(list(self.cluster.plan.brokers))
+        name, broker = self._name(), self.rng.choice(list(self.cluster.plan.brokers))
         topic = json.dumps({"version": 1, "partitions": {"0": [broker]}}).encode()
         data = self._data(
             version=self._number(), leader=self._number(), leader_epoch=self._number(), controller_epoch=1,
@@ -151,9 +151,9 @@ class ZnodeDamage:
         return f"writes topic {name} and its state", [garbage[0], *empty, state, garbage[1]]
 
     def _settings(self) -> tuple[str, Sequence[Op]]:
-        entity = f"topics/{self._name()}" if self.dice.random() < 0.7 else f"brokers/{self.dice.choice((77, 'x'))}"
+        entity = f"topics/{self._name()}" if self.rng.random() < 0.7 else f"brokers/{self.rng.choice((77, 'x'))}"
         given = {
-            key: self.dice.choice(("abc", "-7", str(2**63), "", "1")) for key in SETTINGS if self.dice.random() < 0.5
+            key: self.rng.choice(("abc", "-7", str(2**63), "", "1")) for key in SETTINGS if self.rng.random() < 0.5
         }
         data = self._data(version=1, config=given)
         note = json.dumps({"version": 2, "entity_path": entity}).encode()
@@ -164,7 +164,7 @@ class ZnodeDamage:
         ]
 
     def _config_note(self) -> tuple[str, Sequence[Op]]:
-        data = self._data(version=self.dice.choice((1, 2)), entity_path="topics/none", entity_type="topics")
+        data = self._data(version=self.rng.choice((1, 2)), entity_path="topics/none", entity_type="topics")
         return "writes a note of settings", [Create(path=paths.NEW_CONFIG_CHANGE, data=data, sequential=True)]
 
     def _isr_note(self) -> tuple[str, Sequence[Op]]:
@@ -176,18 +176,18 @@ class ZnodeDamage:
         return "writes a note of directories", [Create(path=paths.NEW_LOG_DIR_EVENT, data=data, sequential=True)]
 
     def _request(self) -> tuple[str, Sequence[Op]]:
-        path = self.dice.choice((paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, paths.delete_topic("none")))
+        path = self.rng.choice((paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, paths.delete_topic("none")))
         data = self._data(version=1, partitions=[{"topic": "none", "partition": self._number(), "replicas": [99]}])
         return f"writes {path}", [Create(path=path, data=data)]
 
     def _broker(self) -> tuple[str, Sequence[Op]]:
         """Not one of the cluster's: that is its session's."""
-        id = self.dice.choice(("99", "-1", "x", "007", str(2**31)))
+        id = self.rng.choice(("99", "-1", "x", "007", str(2**31)))
         data = self._data(version=5, host="h", port=self._number(), endpoints=[self._number()], rack=None)
         return f"writes broker {id}", [self._put(f"{paths.BROKER_IDS}/{id}", data)]
 
     def _folder(self) -> tuple[str, Sequence[Op]]:
-        path = self.dice.choice(REMOVABLE)
+        path = self.rng.choice(REMOVABLE)
         return f"removes {path}", [Delete(path=path)]
 
     def _child(self) -> tuple[str, Sequence[Op]]:
@@ -196,5 +196,5 @@ class ZnodeDamage:
         inside = sorted(one for one in self.cluster.ensemble.tree.znodes if one.startswith(above))
         if not inside:
             return self._folder()
-        path = f"{self.dice.choice(inside).removeprefix(CHROOT)}/foreign"
+        path = f"{self.rng.choice(inside).removeprefix(CHROOT)}/foreign"
         return f"writes {path}", [self._put(path, b"")]

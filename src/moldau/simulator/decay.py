@@ -48,7 +48,7 @@ async def rot(chaos: Chaos) -> bool:
     if path is None:
         chaos.come_back(seat)
         return False
-    at = chaos.dice.choice(_bytes_that_tell(path, bytes(seat.disk.read(path))))
+    at = chaos.rng.choice(_bytes_that_tell(path, bytes(seat.disk.read(path))))
     seat.disk.rot(path, at, 0x01 if path.endswith(OFFSET_FILES) else 0x10)
     chaos.rotten.add(seat.id)
     chaos.cluster.tell(f"a bit of {path} on {seat.host} has turned, at byte {at}")
@@ -73,8 +73,8 @@ def _somewhere(chaos: Chaos, seat: Seat) -> str | None:
     ]  # fmt: skip
     large = [path for path in found if path.endswith(MANY)]
     small = [path for path in found if not path.endswith(MANY)]
-    kind = large if large and (not small or chaos.dice.random() < 0.7) else small
-    return chaos.dice.choice(kind) if kind else None
+    kind = large if large and (not small or chaos.rng.random() < 0.7) else small
+    return chaos.rng.choice(kind) if kind else None
 
 
 def _bytes_that_tell(path: str, data: bytes) -> Sequence[int]:
@@ -113,11 +113,11 @@ async def blackout(chaos: Chaos) -> bool:
     for seat in seats:
         chaos.busy.add(seat.id)
         chaos.crashed.add(seat.id)
-        chaos.cluster.kill(seat.id, power=chaos.dice if chaos.plan.flush else None)
+        chaos.cluster.kill(seat.id, power=chaos.rng if chaos.plan.flush else None)
     await chaos.last()
-    chaos.dice.shuffle(seats)
+    chaos.rng.shuffle(seats)
     for seat in seats:
-        await asyncio.sleep(chaos.dice.choice(WAKE_S))
+        await asyncio.sleep(chaos.rng.choice(WAKE_S))
         chaos.come_back(seat)
     return True
 
@@ -196,7 +196,7 @@ def _folder_that_may_lose(chaos: Chaos, seat: Seat) -> str | None:
             files = seat.disk.files(f"{dir}/{partition}/")
             if sum(path.endswith(LOG) for path in files) > 1 and not any(path.endswith(RESTARTED) for path in files):
                 found.append(f"{dir}/{partition}")
-    return chaos.dice.choice(found) if found else None
+    return chaos.rng.choice(found) if found else None
 
 
 def _sealed(chaos: Chaos, seat: Seat) -> str | None:
@@ -208,7 +208,7 @@ def _sealed(chaos: Chaos, seat: Seat) -> str | None:
             if path.endswith(LOG) and METADATA_TOPIC not in path:
                 logs.setdefault(path.rpartition("/")[0], []).append(path)
         found += [paths[-2] for paths in logs.values() if len(paths) > 1 and seat.disk.size(paths[-2]) > MAGIC_AT]
-    return chaos.dice.choice(found) if found else None
+    return chaos.rng.choice(found) if found else None
 
 
 async def amid_compaction(chaos: Chaos) -> bool:
@@ -216,9 +216,9 @@ async def amid_compaction(chaos: Chaos) -> bool:
     seat = chaos.victim()
     if seat is None:
         return False
-    power = chaos.dice if chaos.dice.random() < 0.5 else None
+    power = chaos.rng if chaos.rng.random() < 0.5 else None
     # What groups write is little: a compaction of it alone has few steps.
-    left = chaos.dice.randint(1, chaos.dice.choice(STEPS_OF_GROUPS) if chaos.plan.group_log else STEPS)
+    left = chaos.rng.randint(1, chaos.rng.choice(STEPS_OF_GROUPS) if chaos.plan.group_log else STEPS)
     fell: list[int] = []
 
     def step(path: str) -> None:

@@ -39,30 +39,30 @@ class Inode:
             self.durable = bytes(self.data)
             self.pending.clear()
 
-    def lose(self, dice: random.Random) -> None:
+    def lose(self, rng: random.Random) -> None:
         """What is left after a power cut."""
         if not self.pending:
             return
         left = bytearray(self.durable)
-        if dice.random() < 0.5:
-            kept = dice.randint(0, len(self.pending))
+        if rng.random() < 0.5:
+            kept = rng.randint(0, len(self.pending))
             for index, (at, data) in enumerate(self.pending[:kept]):
                 if data is not None and index == kept - 1:
-                    data = data[: dice.randint(0, len(data))]
+                    data = data[: rng.randint(0, len(data))]
                 put(left, at, data)
         else:
-            self._lose_sectors(left, dice)
+            self._lose_sectors(left, rng)
         self.data, self.durable, self.pending = left, bytes(left), []
 
-    def _lose_sectors(self, left: bytearray, dice: random.Random) -> None:
+    def _lose_sectors(self, left: bytearray, rng: random.Random) -> None:
         """Sectors reach the platter in any order: each unsynced write is there, or gone, or in part."""
         for at, data in self.pending:
-            fate = dice.random()
+            fate = rng.random()
             if data is None or fate < 0.4:
                 put(left, at, data)
             elif fate < 0.7:
                 for begin in range(0, len(data), SECTOR):
-                    if dice.random() < 0.5:
+                    if rng.random() < 0.5:
                         put(left, at + begin, data[begin : begin + SECTOR])
 
 
@@ -143,15 +143,15 @@ class SimDisk:
         """The process is gone, the cache stays."""
         self._locks.clear()
 
-    def power_cut(self, dice: random.Random) -> None:
+    def power_cut(self, rng: random.Random) -> None:
         """The machine is gone, and with it what was never synced, save a drawn part."""
         self.kill()
         changes, self._unsynced = self._unsynced.all, Unsynced()
-        for path, inode, there in changes[: dice.randint(0, len(changes))]:
+        for path, inode, there in changes[: rng.randint(0, len(changes))]:
             _name(self._durable, path, inode, there)
         self._names = Tree(self._durable)
         for kept in dict.fromkeys(inode for inode in self._durable.values() if inode is not None):
-            kept.lose(dice)
+            kept.lose(rng)
 
     def check(self, what: str, path: str) -> None:
         """The dead do nothing, and a broken disk refuses; a full one refuses to hold more."""

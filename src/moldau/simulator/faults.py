@@ -33,7 +33,7 @@ class Chaos:
 
     def __init__(self, cluster: SimCluster, eyes: Eyes) -> None:
         self.cluster, self.eyes, self.plan = cluster, eyes, cluster.plan
-        self.dice = cluster.stream("faults")
+        self.rng = cluster.stream("faults")
         self.going = True
         self.done: dict[str, int] = {}
         self.marks: set[str] = set()
@@ -54,10 +54,10 @@ class Chaos:
 
     async def _hand(self) -> None:
         while True:
-            await self._wait(self.plan.pause_s * 2 * self.dice.random())
+            await self._wait(self.plan.pause_s * 2 * self.rng.random())
             if not self.going:
                 return
-            name = self.dice.choice(self.plan.faults)
+            name = self.rng.choice(self.plan.faults)
             if await self.trouble(name):
                 self.done[name] = self.done.get(name, 0) + 1
 
@@ -77,14 +77,14 @@ class Chaos:
 
     async def last(self) -> None:
         """As long as this trouble lasts."""
-        await self._wait(self.dice.choice(LASTING_S))
+        await self._wait(self.rng.choice(LASTING_S))
 
     def victim(self) -> Seat | None:
         """A living seat that is in no trouble; it is, from now on, until ``busy`` forgets it."""
         free = [seat for seat in self.cluster.alive if seat.id not in self.busy]
         if not free:
             return None
-        seat = self.dice.choice(free)
+        seat = self.rng.choice(free)
         self.busy.add(seat.id)
         return seat
 
@@ -157,7 +157,7 @@ class Chaos:
         seat = self.crashable(loses=not self.plan.flush)
         if seat is None:
             return False
-        self.cluster.kill(seat.id, power=self.dice)
+        self.cluster.kill(seat.id, power=self.rng)
         await self.last()
         self.come_back(seat)
         return True
@@ -212,25 +212,25 @@ class Chaos:
         return [seat.host for seat in self.cluster.seats.values()]
 
     async def _isolate(self) -> bool:
-        host = self.dice.choice(self._hosts())
+        host = self.rng.choice(self._hosts())
         others = [one for one in (*self._hosts(), CLIENTS) if one != host]
         links = {(host, one) for one in others} | {(one, host) for one in others}
         return await self._sever(links, f"{host} is cut off")
 
     async def _one_way(self) -> bool:
-        host = self.dice.choice(self._hosts())
+        host = self.rng.choice(self._hosts())
         others = [one for one in (*self._hosts(), CLIENTS) if one != host]
-        if self.dice.random() < 0.5:
+        if self.rng.random() < 0.5:
             return await self._sever({(host, one) for one in others}, f"nobody hears {host}")
         return await self._sever({(one, host) for one in others}, f"{host} hears nobody")
 
     async def _halves(self) -> bool:
         """Two sides that do not reach each other, or a bridge: one node that reaches both."""
         hosts = [*self._hosts(), CLIENTS]
-        self.dice.shuffle(hosts)
-        at = self.dice.randint(1, len(hosts) - 1)
+        self.rng.shuffle(hosts)
+        at = self.rng.randint(1, len(hosts) - 1)
         left, right = hosts[:at], hosts[at:]
-        if self.dice.random() < 0.3 and len(left) > 1:
+        if self.rng.random() < 0.3 and len(left) > 1:
             left = left[1:]
         links = {(a, b) for a in left for b in right} | {(b, a) for a in left for b in right}
         return await self._sever(links, f"{', '.join(left)} and {', '.join(right)} do not reach each other")
@@ -238,35 +238,35 @@ class Chaos:
     async def _clog(self) -> bool:
         """A few directed links carry nothing for a while, each for its own while."""
         hosts = [*self._hosts(), CLIENTS]
-        links = {(a, b) for a in hosts for b in hosts if a != b and self.dice.random() < 0.2}
+        links = {(a, b) for a in hosts for b in hosts if a != b and self.rng.random() < 0.2}
         self.cluster.tell(f"clogged: {', '.join(f'{a} to {b}' for a, b in sorted(links)) or 'nothing'}")
         mends = [self.cluster.wires.sever([link]) for link in sorted(links)]
-        self.dice.shuffle(mends)
+        self.rng.shuffle(mends)
         for mend in mends:
-            await self._wait(self.dice.choice((0.1, 0.5, 3.0)))
+            await self._wait(self.rng.choice((0.1, 0.5, 3.0)))
             mend()
         return bool(links)
 
     async def _break(self) -> bool:
-        share = self.dice.choice((0.1, 0.5, 1.0))
+        share = self.rng.choice((0.1, 0.5, 1.0))
         self.cluster.tell(f"connections break: {share:.0%}")
         for end in list(self.cluster.wires.ends):
-            if self.dice.random() < share:
+            if self.rng.random() < share:
                 end.break_now()
         return True
 
     # ---- clocks and disks
 
     async def _clock(self) -> bool:
-        seat = self.dice.choice(list(self.cluster.seats.values()))
-        jump_ms = self.dice.choice((-HOUR_MS, -5_000, 5_000, HOUR_MS))
+        seat = self.rng.choice(list(self.cluster.seats.values()))
+        jump_ms = self.rng.choice((-HOUR_MS, -5_000, 5_000, HOUR_MS))
         seat.clock.skew_ms += jump_ms
         self.cluster.tell(f"the wall clock of {seat.host} jumps by {jump_ms // 1000} s")
         return True
 
     async def _slow_disk(self) -> bool:
-        seat = self.dice.choice(list(self.cluster.seats.values()))
-        seat.disk.slowness = self.dice.choice((10.0, 100.0, 1_000.0))
+        seat = self.rng.choice(list(self.cluster.seats.values()))
+        seat.disk.slowness = self.rng.choice((10.0, 100.0, 1_000.0))
         seat.delayed = True
         self.cluster.tell(f"the disk of {seat.host} is {seat.disk.slowness:.0f} times slower")
         await self.last()
@@ -275,7 +275,7 @@ class Chaos:
         return True
 
     async def _hung_disk(self) -> bool:
-        seat = self.dice.choice(list(self.cluster.seats.values()))
+        seat = self.rng.choice(list(self.cluster.seats.values()))
         seat.disk.hung = seat.delayed = True
         self.cluster.tell(f"the disk of {seat.host} hangs")
         await self.last()
@@ -293,7 +293,7 @@ class Chaos:
         seat = self.crashable(loses=not self.plan.flush)
         if seat is None:
             return False
-        under = self.dice.choice(["/", *self.cluster.folders])
+        under = self.rng.choice(["/", *self.cluster.folders])
         seat.hurt = True
         seat.disk.errors[under] = number
         self.cluster.tell(f"the disk of {seat.host} {begins} ({under})")

@@ -51,7 +51,7 @@ class ZooKeeperChaos(Chaos):
 
     async def _expire(self) -> bool:
         """A session that lives is ended by the servers."""
-        return self._end(self.dice.choice(list(self.ensemble.sessions)) if self.ensemble.sessions else None)
+        return self._end(self.rng.choice(list(self.ensemble.sessions)) if self.ensemble.sessions else None)
 
     async def _expire_controller(self) -> bool:
         office = self.ensemble.tree.znodes.get(CHROOT + paths.CONTROLLER)
@@ -60,7 +60,7 @@ class ZooKeeperChaos(Chaos):
     def _end(self, session: int | None) -> bool:
         if session not in self.ensemble.sessions:
             return False
-        owner, linger_s = self.ensemble.sessions[session].owner, self.dice.choice(LINGER_S)
+        owner, linger_s = self.ensemble.sessions[session].owner, self.rng.choice(LINGER_S)
         if not self._may_leave(session):
             return False
         who = "nobody" if owner is None else owner.name
@@ -83,10 +83,10 @@ class ZooKeeperChaos(Chaos):
 
     async def _no_zookeeper(self) -> bool:
         """A node sees all others and no ZooKeeper: who leads there is a zombie soon."""
-        host = self.dice.choice([seat.host for seat in self.cluster.seats.values()])
+        host = self.rng.choice([seat.host for seat in self.cluster.seats.values()])
         servers = [server.name for server in self.ensemble.servers]
         links = {(host, one) for one in servers} | {(one, host) for one in servers}
-        if self.dice.random() < 0.3:
+        if self.rng.random() < 0.3:
             links = {link for link in links if link[1] == host}  # what it asks is done, and it never hears
         return await self._sever(links, f"{host} is cut off from ZooKeeper")
 
@@ -115,8 +115,8 @@ class ZooKeeperChaos(Chaos):
             links += [(seat.host, server.name), (server.name, seat.host)]  # it goes to one that is up to date
         mend = self.cluster.wires.sever(links)
         self.cluster.tell(f"{rules.host} hears nothing of {seat.host}, and late of ZooKeeper")
-        self.cluster.kill(seat.id, power=self.dice)
-        await self._wait(0.2 * self.dice.random())
+        self.cluster.kill(seat.id, power=self.rng)
+        await self._wait(0.2 * self.rng.random())
         known = self._born(seat.id)
         self.cluster.start(seat.id)
         await self.cluster.until(lambda: self._born(seat.id) not in (known, None), UNHEARD_S / 2)
@@ -147,14 +147,14 @@ class ZooKeeperChaos(Chaos):
     # ---- servers
 
     async def _ensemble_leader(self) -> bool:
-        for_s = self.dice.choice(ELECTION_S)
+        for_s = self.rng.choice(ELECTION_S)
         self.cluster.tell(f"ZooKeeper loses its leader, for {for_s:g} s")
         self.ensemble.lose_leader(for_s)
         await self._wait(for_s)
         return True
 
     async def _ensemble_away(self) -> bool:
-        for_s = self.dice.choice(LASTING_S)
+        for_s = self.rng.choice(LASTING_S)
         self.cluster.tell(f"ZooKeeper serves nobody, for {for_s:g} s")
         self.ensemble.lose_leader(for_s)
         await self._wait(for_s)
@@ -163,7 +163,7 @@ class ZooKeeperChaos(Chaos):
     async def _lag(self) -> bool:
         """Reads are answered from what was true some time ago."""
         for server in self.ensemble.servers:
-            server.lag_s = self.dice.choice((0.002, 0.05, 0.5, 3.0))
+            server.lag_s = self.rng.choice((0.002, 0.05, 0.5, 3.0))
         self.cluster.tell(f"ZooKeeper's servers lag by up to {[server.lag_s for server in self.ensemble.servers]} s")
         await self.last()
         for server in self.ensemble.servers:
@@ -171,7 +171,7 @@ class ZooKeeperChaos(Chaos):
         return True
 
     async def _lost_answers(self) -> bool:
-        self.ensemble.flaky = self.dice.choice((0.02, 0.1, 0.4))
+        self.ensemble.flaky = self.rng.choice((0.02, 0.1, 0.4))
         self.cluster.tell(f"{self.ensemble.flaky:.0%} of what is asked of ZooKeeper is lost, and as many answers")
         await self.last()
         self.ensemble.flaky = 0.0

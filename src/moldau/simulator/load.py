@@ -43,7 +43,7 @@ class Actor:
     def __init__(self, cluster: SimCluster, name: str) -> None:
         self.cluster, self.name = cluster, name
         self.owner = Owner(name)
-        self.dice = cluster.stream(name)
+        self.rng = cluster.stream(name)
         clock = SimClock(cluster.loop)
         self.world = cluster.world(self.owner, CLIENTS, SimDisk(clock.wall_ms), clock)
         self.client = Client(WorldLines(self.world), cluster.bootstrap)
@@ -72,8 +72,8 @@ class Writer(Actor):
         options = ProducerOptions(
             acks=self.topic.acks,
             idempotent=self.topic.idempotent,
-            linger_ms=self.dice.choice((0, 5, 50)),
-            batch_bytes=self.dice.choice((200, 256 << 10)),
+            linger_ms=self.rng.choice((0, 5, 50)),
+            batch_bytes=self.rng.choice((200, 256 << 10)),
             delivery_timeout_ms=plan.delivery_timeout_ms,
         )
         producer = Producer(self.client, options)
@@ -82,19 +82,19 @@ class Writer(Actor):
         lanes: list[deque[tuple[int, Any]]] = [deque() for _ in range(self.topic.partitions)]
         tasks = [asyncio.create_task(self._note(lane)) for lane in lanes]
         slow = self.topic.keys and plan.scene is None
-        pace_s = KEYED_PACE_S if slow else self.dice.choice((0.02, 0.05, 0.2))
+        pace_s = KEYED_PACE_S if slow else self.rng.choice((0.02, 0.05, 0.2))
         while self.going:
             if len(self.sends) >= SENDS_MAX:
                 await asyncio.sleep(0.2)
                 continue
             number = len(self.sends)
-            target = self.dice.randrange(self.topic.partitions)
+            target = self.rng.randrange(self.topic.partitions)
             text = f"{self.name}-{number}"
             if self.topic.keys:
-                text = f"k{self.dice.randrange(self.topic.keys)}{'~' if self.dice.random() < TOMBSTONES else '='}{text}"
+                text = f"k{self.rng.randrange(self.topic.keys)}{'~' if self.rng.random() < TOMBSTONES else '='}{text}"
             self.sends.append(Send(self.name, number, target, text, self.now_ns))
             lanes[target].append((number, self._send(producer, target, text)))
-            await asyncio.sleep(pace_s * (0.5 + self.dice.random()))
+            await asyncio.sleep(pace_s * (0.5 + self.rng.random()))
         for task in tasks:
             await task
         await producer.close()
@@ -137,7 +137,7 @@ class Reader(Actor):
         super().__init__(cluster, name)
         self.topic = topic
         self.reads: list[Read] = []
-        options = ConsumerOptions(reset=NO_RESET, partition_max_bytes=self.dice.choice((500, 1 << 20)))
+        options = ConsumerOptions(reset=NO_RESET, partition_max_bytes=self.rng.choice((500, 1 << 20)))
         self._consumer = Consumer(self.client, options)
 
     async def read(self, ends: dict[int, int] | None = None) -> None:
@@ -178,7 +178,7 @@ class Auditor(Actor):
     async def audit(self) -> None:
         """Until told to stop."""
         while self.going:
-            await asyncio.sleep(self.dice.choice((0.2, 1.0, 2.0)))
+            await asyncio.sleep(self.rng.choice((0.2, 1.0, 2.0)))
             asked_ns = self.now_ns
             try:
                 code, found = await committed(self.client, GROUP)
@@ -212,7 +212,7 @@ class Member(Actor):
             )
             options = ConsumerOptions(group=group, reset=EARLIEST, auto_commit_interval_ms=None)
             consumer = Consumer(self.client, options)
-            await self._live(consumer, self.cluster.loop.time() + self.dice.choice((5, 20, 1_000)))
+            await self._live(consumer, self.cluster.loop.time() + self.rng.choice((5, 20, 1_000)))
 
     async def _live(self, consumer: Consumer, until_s: float) -> None:
         subscribed = False
@@ -228,7 +228,7 @@ class Member(Actor):
                 await self._commit(consumer)
             except TROUBLE:
                 await asyncio.sleep(0.2)
-        if self.dice.random() < 0.5 or not self.going:
+        if self.rng.random() < 0.5 or not self.going:
             try:
                 await consumer.close()
             except TROUBLE:

@@ -45,10 +45,10 @@ class SimLoop(asyncio.BaseEventLoop):
     ``after_turn`` is called between turns: there laws look at what has just happened.
     """
 
-    def __init__(self, dice: random.Random) -> None:
+    def __init__(self, rng: random.Random) -> None:
         self._now_s = 0.0
         super().__init__()
-        self._dice = dice
+        self._rng = rng
         self._ready: deque[asyncio.Handle] = deque()
         self._scheduled: list[asyncio.TimerHandle] = []
         self.steps = 0
@@ -111,7 +111,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return handle
 
     def _drawn_order(self) -> list[asyncio.Handle]:
-        """What is ready, the owners' queues merged by dice."""
+        """What is ready, the owners' queues merged in an order that the rng draws."""
         queues: dict[Owner | None, deque[asyncio.Handle]] = {}
         for handle in self._ready:
             queues.setdefault(handle._context.get(OWNER), deque()).append(handle)  # type: ignore[attr-defined]
@@ -121,7 +121,7 @@ class SimLoop(asyncio.BaseEventLoop):
         order = []
         waiting = list(queues.values())
         while waiting:
-            at = self._dice.randrange(len(waiting))
+            at = self._rng.randrange(len(waiting))
             order.append(waiting[at].popleft())
             if not waiting[at]:
                 del waiting[at]

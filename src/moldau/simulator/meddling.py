@@ -47,9 +47,9 @@ class Administrator(Actor):
         if self.cluster.plan.first_voters:
             deeds += [self._add_voter] * 2 + [self._remove_voter] * 2
         while self.going:
-            await asyncio.sleep(self.dice.choice((0.1, 0.5, 2.0)))
+            await asyncio.sleep(self.rng.choice((0.1, 0.5, 2.0)))
             if self.going:
-                await self.dice.choice(deeds)()
+                await self.rng.choice(deeds)()
 
     async def _make(self) -> None:
         self._number += 1
@@ -57,7 +57,7 @@ class Administrator(Actor):
         self.cluster.tell(f"admin creates {name}")
         brokers = len(self.cluster.plan.brokers)
         new = NewTopic(
-            name=name, partitions=self.dice.randint(1, 2), replication_factor=self.dice.randint(2, min(3, brokers))
+            name=name, partitions=self.rng.randint(1, 2), replication_factor=self.rng.randint(2, min(3, brokers))
         )
         self.doubtful.add(name)
         try:
@@ -71,7 +71,7 @@ class Administrator(Actor):
     async def _delete(self) -> None:
         if not self.made:
             return
-        name = self.dice.choice(list(self.made))
+        name = self.rng.choice(list(self.made))
         self.cluster.tell(f"admin deletes {name}")
         del self.made[name]
         self.doubtful.add(name)
@@ -88,11 +88,11 @@ class Administrator(Actor):
         topics = [one for one in self.eyes.image.topics.values() if one.partitions and not one.name.startswith("__")]
         if not topics:
             return
-        topic = self.dice.choice(topics)
-        partition = self.dice.choice(list(topic.partitions.values()))
+        topic = self.rng.choice(topics)
+        partition = self.rng.choice(list(topic.partitions.values()))
         brokers = list(self.cluster.plan.brokers)
-        self.dice.shuffle(brokers)
-        target = None if self.dice.random() < 0.2 else brokers[: len(partition.original_replicas)]
+        self.rng.shuffle(brokers)
+        target = None if self.rng.random() < 0.2 else brokers[: len(partition.original_replicas)]
         where = TopicPartition(topic.name, partition.id)
         self.cluster.tell(f"admin {'calls off a move of' if target is None else 'moves'} {where} {target or ''}")
         try:
@@ -120,13 +120,13 @@ class Administrator(Actor):
             return
 
     async def _add_voter(self) -> None:
-        id = self.dice.choice(self.cluster.plan.controllers)
+        id = self.rng.choice(self.cluster.plan.controllers)
         where = [("CONTROLLER", f"n{id}", CONTROLLER_PORT)]
         directory = self.cluster.directories[id]
         await self._change_voters(f"adds n{id} to", add_voter(self.client, id, directory, where, timeout_ms=5_000))
 
     async def _remove_voter(self) -> None:
-        id = self.dice.choice(self.cluster.plan.controllers)
+        id = self.rng.choice(self.cluster.plan.controllers)
         await self._change_voters(f"removes n{id} from", remove_voter(self.client, id, self.cluster.directories[id]))
 
     async def _change_voters(self, what: str, change: Coroutine[Any, Any, Outcome]) -> None:

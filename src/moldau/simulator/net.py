@@ -32,9 +32,9 @@ class Wires:
     """The net all processes share. ``cut`` holds (from host, to host) that carry nothing now."""
 
     def __init__(
-        self, loop: SimLoop, dice: random.Random, trace: Callable[[str], object], weather: Weather | None = None
+        self, loop: SimLoop, rng: random.Random, trace: Callable[[str], object], weather: Weather | None = None
     ) -> None:
-        self.loop, self.dice, self.trace = loop, dice, trace
+        self.loop, self.rng, self.trace = loop, rng, trace
         self.cut: set[Link] = set()
         self._cuts: list[frozenset[Link]] = []
         self._weather = weather if weather is not None else Weather()
@@ -53,10 +53,10 @@ class Wires:
         """How long the next piece takes: about the link's mean; now and then, very long."""
         mean_s = self._latency_s.get(link)
         if mean_s is None:
-            mean_s = self._latency_s[link] = self._weather.latency_s * (0.5 + self.dice.random())
-        if self.dice.random() < self._weather.storms:
-            return self.dice.uniform(0, self._weather.storm_s)
-        return mean_s * (0.5 - math.log(1 - self.dice.random()))
+            mean_s = self._latency_s[link] = self._weather.latency_s * (0.5 + self.rng.random())
+        if self.rng.random() < self._weather.storms:
+            return self.rng.uniform(0, self._weather.storm_s)
+        return mean_s * (0.5 - math.log(1 - self.rng.random()))
 
     def sever(self, links: Iterable[Link]) -> Callable[[], None]:
         """Let these links carry nothing; call the answer to mend them (others may have cut the same ones)."""
@@ -183,7 +183,7 @@ class SimTransport(asyncio.Transport):
             return
         if self._out and not self.peer.reading_paused:
             wires = self._wires
-            size = len(self._out) if wires.dice.random() < 0.8 else wires.dice.randint(1, len(self._out))
+            size = len(self._out) if wires.rng.random() < 0.8 else wires.rng.randint(1, len(self._out))
             room = self.peer.protocol.get_buffer(size)
             taken = min(size, len(room))
             room[:taken] = self._out[:taken]

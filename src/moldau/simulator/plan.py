@@ -112,37 +112,37 @@ class Plan:
 
 def draw(seed: int, scene: str | None = None) -> Plan:
     """The plan of a seed; ``scene`` allows one kind of trouble only."""
-    dice = random.Random(f"plan {seed}")
-    seats = _seats(dice)
+    rng = random.Random(f"plan {seed}")
+    seats = _seats(rng)
     brokers = sum(roles != CONTROLLER for roles in seats.values())
-    flush = dice.random() < 0.15
-    some = tuple(one for one in DRAWN if one not in RARER and dice.random() < 0.4)
-    more = random.Random(f"more of plan {seed}")  # what came later has dice of its own: old seeds stay what they were
+    flush = rng.random() < 0.15
+    some = tuple(one for one in DRAWN if one not in RARER and rng.random() < 0.4)
+    more = random.Random(f"more of plan {seed}")  # what came later has an rng of its own: old seeds stay what they were
     some += tuple(one for one in RARER if more.random() < 0.2)
     return Plan(
         seed=seed,
         plane=QUORUM,
         scene=scene,
         seats=seats,
-        settings=_settings(dice, flush) | {"offsets.topic.replication.factor": str(min(3, brokers))},
-        log_dirs=dice.choice((1, 1, 2)),
-        topics=_topics(dice, brokers, flush),
+        settings=_settings(rng, flush) | {"offsets.topic.replication.factor": str(min(3, brokers))},
+        log_dirs=rng.choice((1, 1, 2)),
+        topics=_topics(rng, brokers, flush),
         flush=flush,
         faults=(scene,) if scene else some or DRAWN,
-        at_once=dice.choice((1, 1, 2, 3)),
-        pause_s=dice.choice((0.2, 1.0, 3.0)),
-        span_s=dice.choice((8.0, 15.0, 30.0)),
-        core_only=dice.random() < 0.4,
-        members=dice.choice((0, 1, 2, 3)),
-        delivery_timeout_ms=dice.choice((10_000, 30_000, 120_000)),
-        session_timeout_ms=dice.choice((6_000, 10_000)),
-        weather=dice.choice((CALM, CALM, Weather(0.005), Weather(0.0005, 0.002, 3.0), Weather(0.02, 0.001, 1.0))),
-        drift=dice.choice((0.0, 0.0, 0.001, 0.01)),
+        at_once=rng.choice((1, 1, 2, 3)),
+        pause_s=rng.choice((0.2, 1.0, 3.0)),
+        span_s=rng.choice((8.0, 15.0, 30.0)),
+        core_only=rng.random() < 0.4,
+        members=rng.choice((0, 1, 2, 3)),
+        delivery_timeout_ms=rng.choice((10_000, 30_000, 120_000)),
+        session_timeout_ms=rng.choice((6_000, 10_000)),
+        weather=rng.choice((CALM, CALM, Weather(0.005), Weather(0.0005, 0.002, 3.0), Weather(0.02, 0.001, 1.0))),
+        drift=rng.choice((0.0, 0.0, 0.001, 0.01)),
     )
 
 
-def _seats(dice: random.Random) -> dict[int, str]:
-    shape = dice.random()
+def _seats(rng: random.Random) -> dict[int, str]:
+    shape = rng.random()
     if shape < 0.7:
         return dict.fromkeys((1, 2, 3), BOTH)
     if shape < 0.85:
@@ -150,45 +150,45 @@ def _seats(dice: random.Random) -> dict[int, str]:
     return {**dict.fromkeys((1, 2, 3), CONTROLLER), **dict.fromkeys((4, 5, 6), BROKER)}
 
 
-def _settings(dice: random.Random, flush: bool) -> dict[str, str]:
+def _settings(rng: random.Random, flush: bool) -> dict[str, str]:
     settings = {
-        "broker.session.timeout.ms": str(dice.choice((3_000, 6_000, 9_000))),
-        "broker.heartbeat.interval.ms": str(dice.choice((500, 1_000))),
-        "replica.lag.time.max.ms": str(dice.choice((1_000, 5_000, 10_000, 30_000))),
-        "replica.fetch.wait.max.ms": str(dice.choice((50, 500))),
-        "replica.high.watermark.checkpoint.interval.ms": str(dice.choice((200, 5_000))),
-        "metadata.log.max.record.bytes.between.snapshots": str(dice.choice((500, 5_000, 20_971_520))),
+        "broker.session.timeout.ms": str(rng.choice((3_000, 6_000, 9_000))),
+        "broker.heartbeat.interval.ms": str(rng.choice((500, 1_000))),
+        "replica.lag.time.max.ms": str(rng.choice((1_000, 5_000, 10_000, 30_000))),
+        "replica.fetch.wait.max.ms": str(rng.choice((50, 500))),
+        "replica.high.watermark.checkpoint.interval.ms": str(rng.choice((200, 5_000))),
+        "metadata.log.max.record.bytes.between.snapshots": str(rng.choice((500, 5_000, 20_971_520))),
         "metadata.max.retention.bytes": "2000",  # what is cut must be had from snapshots
-        "internal.metadata.log.segment.bytes": str(dice.choice((1_000, 20_000, 1_000_000))),
+        "internal.metadata.log.segment.bytes": str(rng.choice((1_000, 20_000, 1_000_000))),
         "log.segment.bytes": str(1 << 20),
-        "log.index.interval.bytes": str(dice.choice((0, 500, 4_096))),
-        "log.flush.offset.checkpoint.interval.ms": str(dice.choice((500, 60_000))),
-        "leader.imbalance.check.interval.seconds": str(dice.choice((5, 300))),
-        "log.segment.delete.delay.ms": str(dice.choice((0, 1_000, 60_000))),
+        "log.index.interval.bytes": str(rng.choice((0, 500, 4_096))),
+        "log.flush.offset.checkpoint.interval.ms": str(rng.choice((500, 60_000))),
+        "leader.imbalance.check.interval.seconds": str(rng.choice((5, 300))),
+        "log.segment.delete.delay.ms": str(rng.choice((0, 1_000, 60_000))),
         "min.insync.replicas": "2",
-        "offsets.topic.num.partitions": str(dice.choice((1, 3))),
-        "group.initial.rebalance.delay.ms": str(dice.choice((0, 3_000))),
-        "controlled.shutdown.retry.backoff.ms": str(dice.choice((500, 5_000))),
-        "fetch.max.bytes": str(dice.choice((1_024, 1 << 20))),
+        "offsets.topic.num.partitions": str(rng.choice((1, 3))),
+        "group.initial.rebalance.delay.ms": str(rng.choice((0, 3_000))),
+        "controlled.shutdown.retry.backoff.ms": str(rng.choice((500, 5_000))),
+        "fetch.max.bytes": str(rng.choice((1_024, 1 << 20))),
     }
     if flush:
         settings["log.flush.interval.messages"] = "1"
     return settings
 
 
-def _topics(dice: random.Random, brokers: int, flush: bool) -> tuple[TopicPlan, ...]:
+def _topics(rng: random.Random, brokers: int, flush: bool) -> tuple[TopicPlan, ...]:
     configs = {
         "min.insync.replicas": "2",
-        "internal.segment.bytes": str(dice.choice((1_048_576, 20_000, 2_000))),
-        "index.interval.bytes": str(dice.choice((0, 1_000, 4_096))),
+        "internal.segment.bytes": str(rng.choice((1_048_576, 20_000, 2_000))),
+        "index.interval.bytes": str(rng.choice((0, 1_000, 4_096))),
     }
     if flush:
         configs["flush.messages"] = "1"
-    safe = TopicPlan(name="safe", partitions=dice.randint(1, 3), replication_factor=min(3, brokers), configs=configs)
+    safe = TopicPlan(name="safe", partitions=rng.randint(1, 3), replication_factor=min(3, brokers), configs=configs)
     more = []
-    if dice.random() < 0.3:
+    if rng.random() < 0.3:
         more.append(TopicPlan(name="plain", partitions=1, replication_factor=3, idempotent=False, configs=configs))
-    if dice.random() < 0.3:
+    if rng.random() < 0.3:
         more.append(
             TopicPlan(name="hasty", partitions=1, replication_factor=3, acks=1, idempotent=False, configs=configs)
         )

@@ -1,7 +1,7 @@
 """A compacted topic, or the groups' own log, in a share of the runs, with the trouble ``compaction``: small segments.
 
 A topic with keys and tombstones stands in the place of those that are less than safe, so that a run has no more to do;
-members of a group commit to __consumer_offsets, which is made with the run. Drawn by dice of their own.
+members of a group commit to __consumer_offsets, which is made with the run. Drawn by an rng of their own.
 Decides nothing while the run goes on. Read next: laws/compacted.py, decay.py.
 """
 
@@ -20,20 +20,20 @@ for longer should have forgotten (KIP-534)."""
 
 
 def with_keys(plan: Plan) -> Plan:
-    """The plan, with a compacted topic where its scene asks for one, or its dice."""
-    dice = random.Random(f"keyed plan {plan.seed}")
-    drawn = dice.random() < SHARE
+    """The plan, with a compacted topic where its scene asks for one, or its rng draws one."""
+    rng = random.Random(f"keyed plan {plan.seed}")
+    drawn = rng.random() < SHARE
     if plan.scene not in KEYED and (plan.scene is not None or not drawn):
         return plan
-    stay = dice.random() < 0.5
+    stay = rng.random() < 0.5
     configs = {
         "min.insync.replicas": "2",
         "cleanup.policy": "compact",
-        "internal.segment.bytes": str(dice.choice((400, 1_000, 3_000))),
-        "index.interval.bytes": str(dice.choice((0, 1_000))),
-        "min.cleanable.dirty.ratio": str(dice.choice((0.01, 0.5))),
+        "internal.segment.bytes": str(rng.choice((400, 1_000, 3_000))),
+        "index.interval.bytes": str(rng.choice((0, 1_000))),
+        "min.cleanable.dirty.ratio": str(rng.choice((0.01, 0.5))),
         "delete.retention.ms": str(STAY_MS if stay else GO_MS),
-        "min.compaction.lag.ms": str(dice.choice((0, 0, 2_000))),
+        "min.compaction.lag.ms": str(rng.choice((0, 0, 2_000))),
     }
     if plan.flush:
         configs["flush.messages"] = "1"
@@ -41,33 +41,33 @@ def with_keys(plan: Plan) -> Plan:
         name="keyed",
         partitions=1,
         replication_factor=min(3, len(plan.brokers)),
-        keys=dice.choice((3, 12, 30)),
+        keys=rng.choice((3, 12, 30)),
         tombstones_stay=stay,
         configs=configs,
     )
     topics = tuple(one for one in plan.topics if one.idempotent)
-    return _busy(dice, replace(plan, topics=(*topics, keyed)))
+    return _busy(rng, replace(plan, topics=(*topics, keyed)))
 
 
 def with_group_log(plan: Plan) -> Plan:
     """The plan, with a log of groups that is compacted all the time, where somebody commits."""
-    dice = random.Random(f"group log plan {plan.seed}")
-    drawn = dice.random() < GROUPS_SHARE
+    rng = random.Random(f"group log plan {plan.seed}")
+    drawn = rng.random() < GROUPS_SHARE
     if not plan.members or (plan.scene not in KEYED and (plan.scene is not None or not drawn)):
         return plan
     configs = {
         "cleanup.policy": "compact",
-        "internal.segment.bytes": str(dice.choice((2_000, 6_000))),  # a group's members go into one batch
+        "internal.segment.bytes": str(rng.choice((2_000, 6_000))),  # a group's members go into one batch
         "min.cleanable.dirty.ratio": "0.01",
     }
-    return _busy(dice, replace(plan, group_log=configs))
+    return _busy(rng, replace(plan, group_log=configs))
 
 
-def _busy(dice: random.Random, plan: Plan) -> Plan:
+def _busy(rng: random.Random, plan: Plan) -> Plan:
     """With cleaners that look often, and a trouble for them."""
     settings = {
         **plan.settings,
-        "log.cleaner.backoff.ms": str(dice.choice((300, 1_000, 3_000))),
+        "log.cleaner.backoff.ms": str(rng.choice((300, 1_000, 3_000))),
         "log.flush.offset.checkpoint.interval.ms": "500",  # what is not durable is not compacted
     }
     trouble = () if plan.scene == DAMAGED else (COMPACTION,)

@@ -1,4 +1,4 @@
-"""What a seed stands for on the quorum's plane: plan.py's draw, and what only this plane has, by dice of its own.
+"""What a seed stands for on the quorum's plane: plan.py's draw, and what only this plane has, by an rng of its own.
 
 Clusters that keep no eligible leader replicas; a topic for which somebody allows unclean elections; controllers that
 are added to the voters and removed. Read next: faults.py, laws/data.py, meddling.py.
@@ -15,28 +15,28 @@ from moldau.simulator.plan import BOTH, BROKER, CONTROLLER, Plan, TopicPlan, dra
 def draw_quorum(seed: int, scene: str | None = None) -> Plan:
     """The plan of a seed; ``scene`` allows one kind of trouble only."""
     plan = draw(seed, scene)
-    dice = random.Random(f"quorum plan {seed}")
-    elr = dice.random() >= 0.25
-    risky = _risky(dice, plan)
+    rng = random.Random(f"quorum plan {seed}")
+    elr = rng.random() >= 0.25
+    risky = _risky(rng, plan)
     plan = replace(plan, elr=elr, topics=(*plan.topics, *risky))
-    return _with_changing_voters(dice, plan) if dice.random() < 0.3 else plan
+    return _with_changing_voters(rng, plan) if rng.random() < 0.3 else plan
 
 
-def _with_changing_voters(dice: random.Random, plan: Plan) -> Plan:
+def _with_changing_voters(rng: random.Random, plan: Plan) -> Plan:
     """Of three or four controllers all vote at first, or all but one, or one alone."""
     seats = dict(plan.seats)
     if seats.get(4) == BROKER and CONTROLLER not in seats.values():
         seats[4] = BOTH
     controllers = [id for id, roles in seats.items() if roles != BROKER]
-    some = dice.choice((len(controllers), len(controllers) - 1, 1))
-    return replace(plan, seats=seats, first_voters=tuple(controllers[:some]), joins=dice.random() < 0.3)
+    some = rng.choice((len(controllers), len(controllers) - 1, 1))
+    return replace(plan, seats=seats, first_voters=tuple(controllers[:some]), joins=rng.random() < 0.3)
 
 
-def _risky(dice: random.Random, plan: Plan) -> tuple[TopicPlan, ...]:
+def _risky(rng: random.Random, plan: Plan) -> tuple[TopicPlan, ...]:
     """A topic whose records may be lost, but only in an election that is marked. Its ISR may shrink to one."""
-    if dice.random() >= 0.3:
+    if rng.random() >= 0.3:
         return ()
     configs = {**plan.topics[0].configs, "min.insync.replicas": "1"}
-    if dice.random() < 0.7:  # else by hand only
+    if rng.random() < 0.7:  # else by hand only
         configs["unclean.leader.election.enable"] = "true"
     return (TopicPlan(name="risky", partitions=1, replication_factor=3, unclean=True, configs=configs),)

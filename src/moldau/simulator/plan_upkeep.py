@@ -1,6 +1,6 @@
 """What operators do to controllers, in a share of the runs: disks are replaced, levels of features are raised.
 
-Drawn by dice of its own. Decides nothing while the run goes on. Read next: replacing.py, raising.py.
+Drawn by an rng of its own. Decides nothing while the run goes on. Read next: replacing.py, raising.py.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ LOWER = (23, 24)
 
 
 def with_upkeep(plan: Plan) -> Plan:
-    """The plan, with more to do for its operators where its scene asks for it, or its dice."""
-    dice = random.Random(f"upkeep plan {plan.seed}")
+    """The plan, with more to do for its operators where its scene asks for it, or its rng draws it."""
+    rng = random.Random(f"upkeep plan {plan.seed}")
     for scene, share in SHARES.items():
-        drawn, of = dice.random() < share, random.Random(f"{scene} plan {plan.seed}")
+        drawn, of = rng.random() < share, random.Random(f"{scene} plan {plan.seed}")
         if plan.scene == scene or (plan.scene is None and drawn):
             plan = _DRAWN[scene](of, replace(plan, faults=tuple(dict.fromkeys((*plan.faults, scene)))))
     return plan
 
 
-def _replaced(dice: random.Random, plan: Plan) -> Plan:
+def _replaced(rng: random.Random, plan: Plan) -> Plan:
     """Where voters come and go, all vote at first: of one or two nobody can go."""
     return replace(plan, first_voters=tuple(plan.controllers) if plan.first_voters else ())
 
 
-def _upgrade(dice: random.Random, plan: Plan) -> Plan:
+def _upgrade(rng: random.Random, plan: Plan) -> Plan:
     """All begins lower: with voters set by hand too, where they are (kraft.version 0)."""
-    return replace(plan, levels={METADATA_VERSION: dice.choice(LOWER)}, elr=plan.elr and dice.random() < 0.5)
+    return replace(plan, levels={METADATA_VERSION: rng.choice(LOWER)}, elr=plan.elr and rng.random() < 0.5)
 
 
 _DRAWN = {REPLACED: _replaced, UPGRADE: _upgrade}

@@ -18,23 +18,23 @@ _OF_THE_QUORUM = ("metadata.log.", "internal.metadata.log.", "broker.session.", 
 def draw_zookeeper(seed: int, scene: str | None = None) -> Plan:
     """The plan of a seed; ``scene`` allows one kind of trouble only."""
     plan = draw(seed)
-    dice = random.Random(f"zookeeper plan {seed}")
+    rng = random.Random(f"zookeeper plan {seed}")
     settings = {key: text for key, text in plan.settings.items() if not key.startswith(_OF_THE_QUORUM)}
-    settings["zookeeper.session.timeout.ms"] = str(dice.choice((2_000, 4_000, 9_000)))
-    settings["zookeeper.connection.timeout.ms"] = str(dice.choice((2_000, 15_000)))
-    some = [one for one in DRAWN if one not in RARER_ON_ZOOKEEPER and dice.random() < 0.25]
-    some += [one for one in ZOOKEEPER_SCENES if one not in RARER_ON_ZOOKEEPER and dice.random() < 0.5]
+    settings["zookeeper.session.timeout.ms"] = str(rng.choice((2_000, 4_000, 9_000)))
+    settings["zookeeper.connection.timeout.ms"] = str(rng.choice((2_000, 15_000)))
+    some = [one for one in DRAWN if one not in RARER_ON_ZOOKEEPER and rng.random() < 0.25]
+    some += [one for one in ZOOKEEPER_SCENES if one not in RARER_ON_ZOOKEEPER and rng.random() < 0.5]
     some += [one for one in RARER_ON_ZOOKEEPER if _drawn(seed, one) < 0.2]
     return replace(
         plan,
         plane=ZOOKEEPER,
         scene=scene,
-        seats=dict.fromkeys(range(1, 4 if dice.random() < 0.75 else 5), BROKER),
+        seats=dict.fromkeys(range(1, 4 if rng.random() < 0.75 else 5), BROKER),
         settings=settings | {"offsets.topic.replication.factor": "3"},
         faults=(scene,) if scene else tuple(some) or (*DRAWN, *ZOOKEEPER_SCENES),
     )
 
 
 def _drawn(seed: int, scene: str) -> float:
-    """A scene's own dice: a scene that is new changes no other's."""
+    """An rng of each scene's own: a scene that is new changes no other's draws."""
     return random.Random(f"zookeeper {seed} {scene}").random()

@@ -42,14 +42,14 @@ class SimClock:
 class SimRandom:
     """Chance from a seed."""
 
-    def __init__(self, dice: random.Random) -> None:
-        self._dice = dice
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
 
     def below(self, n: int) -> int:
-        return self._dice.randrange(n)
+        return self._rng.randrange(n)
 
     def uuid(self) -> bytes:
-        id = bytearray(self._dice.randbytes(16))
+        id = bytearray(self._rng.randbytes(16))
         id[0] &= 0x7F  # never a text that starts with a dash
         id[6] = (id[6] & 0x0F) | 0x40
         id[8] = (id[8] & 0x3F) | 0x80
@@ -69,9 +69,9 @@ class SimTasks:
     an order awaits the first call before it makes the second.
     """
 
-    def __init__(self, loop: SimLoop, dice: random.Random, machine: Machine, on_failure: Failed) -> None:
+    def __init__(self, loop: SimLoop, rng: random.Random, machine: Machine, on_failure: Failed) -> None:
         self._loop = loop
-        self._dice = dice
+        self._rng = rng
         self._disk, self._clock = machine
         self._on_failure = on_failure
         self._running: dict[asyncio.Task[None], None] = {}
@@ -110,9 +110,9 @@ class SimTasks:
             except Exception as raised:
                 error = raised
             self._disk.beside = False
-            self._loop.call_later(self._dice.uniform(0, 0.002), settle, error, value)
+            self._loop.call_later(self._rng.uniform(0, 0.002), settle, error, value)
 
-        self._loop.call_later(self._dice.uniform(0, 0.004) * self._disk.slowness, act)
+        self._loop.call_later(self._rng.uniform(0, 0.004) * self._disk.slowness, act)
         return answer
 
     def _finished(self, task: asyncio.Task[None]) -> None:

@@ -45,11 +45,11 @@ async def upgrade(chaos: Chaos) -> bool:
     """One or more levels are raised, or what must be refused is asked."""
     lower = {name: level for name, level in _levels(chaos).items() if level < TOP[name]}
     operator = Actor(chaos.cluster, f"upgrade {chaos.done.get('upgrade', 0)}")
-    if not lower or chaos.dice.random() < 0.2:
+    if not lower or chaos.rng.random() < 0.2:
         await _lower(chaos, operator)
     else:
-        some = sorted(lower) if chaos.dice.random() < 0.3 else [chaos.dice.choice(sorted(lower))]
-        await _raise(chaos, operator, {name: chaos.dice.randint(lower[name] + 1, TOP[name]) for name in some})
+        some = sorted(lower) if chaos.rng.random() < 0.3 else [chaos.rng.choice(sorted(lower))]
+        await _raise(chaos, operator, {name: chaos.rng.randint(lower[name] + 1, TOP[name]) for name in some})
     await chaos.last()
     return True
 

@@ -43,15 +43,15 @@ MARKS = frozenset(map(mark, ways.WAYS))
 class Chances:
     """A run's ``Rare``; ``taken`` counts by way."""
 
-    def __init__(self, dice: random.Random, allowed: Iterable[str] = ways.WAYS) -> None:
-        self._draw = dice.random
+    def __init__(self, rng: random.Random, allowed: Iterable[str] = ways.WAYS) -> None:
+        self._draw = rng.random
         self._chances: dict[str, float] = {}
         self.taken: dict[str, int] = {}
         for way in allowed:
-            chance = dice.choice(OFTEN if way in EVERY_REQUEST else SELDOM)
+            chance = rng.choice(OFTEN if way in EVERY_REQUEST else SELDOM)
             if way == ways.CLOSED_CONNECTION:
                 chance = OFTEN[0]  # everybody's requests under way fail with it
-            if dice.random() < SHARE:
+            if rng.random() < SHARE:
                 self._chances[way] = chance
 
     def __call__(self, way: str) -> bool:

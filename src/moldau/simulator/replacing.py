@@ -40,7 +40,7 @@ async def replaced_disk(chaos: Chaos) -> bool:
     cluster.replaced.add(seat.id)
     before, goal = cluster.directories[seat.id], max(one.log.end for one in _quorums(chaos).values())
     cluster.kill(seat.id)
-    cluster.replace_disk(seat.id, cluster.folders if chaos.dice.random() < 0.5 else cluster.folders[:1])
+    cluster.replace_disk(seat.id, cluster.folders if chaos.rng.random() < 0.5 else cluster.folders[:1])
     chaos.chores.append(asyncio.create_task(_votes_again(chaos, seat, before, goal)))
     await chaos.last()
     chaos.come_back(seat)
@@ -52,7 +52,7 @@ async def _whose_disk(chaos: Chaos) -> Seat | None:
     free = [seat for seat in chaos.cluster.alive if seat.id in chaos.plan.controllers and seat.id not in chaos.busy]
     if not free:
         return None
-    seat = chaos.dice.choice(free)
+    seat = chaos.rng.choice(free)
     chaos.busy.add(seat.id)
     found = False
 

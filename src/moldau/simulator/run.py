@@ -205,7 +205,7 @@ class Run:
         ]
         if not spare:
             return everybody
-        gone = self.cluster.dice.choice(spare)
+        gone = self.cluster.rng.choice(spare)
         self.cluster.forsake(gone)
         self.cluster.tell(f"n{gone} stays dead: the others must do without it")
         return [id for id in everybody if id != gone]
@@ -281,7 +281,7 @@ class Run:
     def outcome(self) -> Outcome:
         """What it came to; the cluster is gone after this."""
         cluster = self.cluster
-        cluster.trace(f"last draws {[cluster.dice.random(), self.chaos.dice.random()]}")
+        cluster.trace(f"last draws {[cluster.rng.random(), self.chaos.rng.random()]}")
         outcome = Outcome(
             seed=self.plan.seed,
             digest=cluster.digest,

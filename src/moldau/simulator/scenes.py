@@ -18,7 +18,7 @@ DRAWN = SCENES[:-5]
 """What any run may draw; ``compaction`` and ``damaged-segment`` ask for a topic of their own too (plan_keyed.py), the
 two between for controllers that have a log (plan_upkeep.py). ``lost-segment`` comes when it is asked for."""
 RARER = DRAWN[-3:]
-"""What came later, drawn by dice of its own."""
+"""What came later, drawn by an rng of its own."""
 UPKEEP = (REPLACED, UPGRADE)
 """What only the quorum plane has."""
 ZOOKEEPER_SCENES = (

@@ -25,7 +25,7 @@ class Tools:
 
     def __init__(self, cluster: ZooKeeperCluster, eyes: ZnodeEyes) -> None:
         self.cluster, self.eyes = cluster, eyes
-        self.dice = cluster.stream("tools")
+        self.rng = cluster.stream("tools")
         self.made: dict[str, None] = {}
         self.gone: dict[str, None] = {}
         self.settings: dict[str, str] = {}
@@ -35,7 +35,7 @@ class Tools:
         """Do one thing; whether it was done."""
         if not any(self.cluster.ensemble.serves(server) for server in self.cluster.ensemble.servers):
             return False
-        return self.dice.choice((self._make, self._make, self._delete, self._move, self._elect, self._set))()
+        return self.rng.choice((self._make, self._make, self._delete, self._move, self._elect, self._set))()
 
     def _stands(self, path: str) -> bool:
         return CHROOT + path in self.cluster.ensemble.tree.znodes
@@ -51,9 +51,9 @@ class Tools:
         name = f"k{self._number}"
         brokers = list(self.cluster.plan.brokers)
         assigned = {}
-        for number in range(self.dice.randint(1, 2)):
-            self.dice.shuffle(brokers)
-            assigned[number] = Assignment(tuple(brokers[: self.dice.randint(2, 3)]))
+        for number in range(self.rng.randint(1, 2)):
+            self.rng.shuffle(brokers)
+            assigned[number] = Assignment(tuple(brokers[: self.rng.randint(2, 3)]))
         self.made[name] = None
         topic = topic_json(TopicZnode(name, None, assigned))
         settings = Create(path=paths.config(f"topics/{name}"), data=config_json({}))
@@ -63,7 +63,7 @@ class Tools:
         there = [name for name in self.made if self._stands(paths.topic(name))]
         if not there:
             return False
-        name = self.dice.choice(there)
+        name = self.rng.choice(there)
         if self._stands(paths.delete_topic(name)):
             return False
         del self.made[name]
@@ -75,11 +75,11 @@ class Tools:
         found = [(topic, number) for topic in self.eyes.image.topics.values() for number in topic.partitions]
         if not found or self._stands(paths.REASSIGN_PARTITIONS):
             return False
-        topic, number = self.dice.choice(found)
+        topic, number = self.rng.choice(found)
         if topic.name.startswith("__"):
             return False
         brokers = list(self.cluster.plan.brokers)
-        self.dice.shuffle(brokers)
+        self.rng.shuffle(brokers)
         target = tuple(brokers[: len(topic.partitions[number].original_replicas)])
         where = TopicPartition(topic.name, number)
         return self._write(
@@ -99,7 +99,7 @@ class Tools:
         there = [name for name in self.made if self._stands(paths.config(f"topics/{name}"))]
         if not there:
             return False
-        name, value = self.dice.choice(there), self.dice.choice(RETENTIONS)
+        name, value = self.rng.choice(there), self.rng.choice(RETENTIONS)
         self.settings[name] = value
         entity = f"topics/{name}"
         written = Set(path=paths.config(entity), data=config_json({"retention.ms": value}))

@@ -1,7 +1,7 @@
 """The simulator's ZooKeeper, the client's side: the port ``moldau.ports.zookeeper`` for one process, by a seed.
 
 A connection carries calls and answers in order, each after a drawn delay. When it breaks, calls under way have happened
-or not, as the dice say, and their callers get ConnectionLoss; the session goes on with another server, which tells what
+or not, as the rng says, and their callers get ConnectionLoss; the session goes on with another server, which tells what
 its watches missed, or learns that it is over. A dead process says nothing more, and its session runs out.
 The servers: zookeeper_servers.py. The contract suite holds this to the real one.
 """
@@ -118,14 +118,14 @@ class _Wire:
         self.down(lambda: self.client.broken() if self.client.wire is self else None)
 
     def cut(self) -> None:
-        """The connection is gone. What was on its way up may still arrive, as the dice say; nothing comes down."""
+        """The connection is gone. What was on its way up may still arrive, as the rng says; nothing comes down."""
         if not self.alive:
             return
         self.alive = False
         self.server.unwatch(self.watchers)
         ensemble = self.client.ensemble
         ensemble.loop.call_later(
-            0 if ensemble.dice.random() < 0.5 else 0.01, self.task.cancel, context=ensemble.owner.context
+            0 if ensemble.rng.random() < 0.5 else 0.01, self.task.cancel, context=ensemble.owner.context
         )
 
 
@@ -210,7 +210,7 @@ class SimZooKeeper:
             and not self.ensemble.refuses(self.host, server.name)
             and not self.ensemble.refuses(server.name, self.host)
         ]
-        return self.ensemble.dice.choice(servers) if servers else None
+        return self.ensemble.rng.choice(servers) if servers else None
 
     def _ping(self, session: ServerSession) -> None:
         """Six times in a time-out: be heard, and hear. Silence for two thirds of it is a broken connection."""

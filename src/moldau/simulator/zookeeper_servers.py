@@ -176,8 +176,8 @@ class SimEnsemble:
     are made.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, dice: random.Random, servers: int = 3) -> None:
-        self.loop, self.dice = loop, dice
+    def __init__(self, loop: asyncio.AbstractEventLoop, rng: random.Random, servers: int = 3) -> None:
+        self.loop, self.rng = loop, rng
         self.owner = Owner("zookeeper")
         self.servers = [Server(f"zookeeper-{n}") for n in range(1, servers + 1)]
         self.tree = Tree()
@@ -196,11 +196,11 @@ class SimEnsemble:
         self._elected_s = 0.0
 
     def delay_s(self) -> float:
-        return 0.0002 + 0.001 * self.dice.random()
+        return 0.0002 + 0.001 * self.rng.random()
 
     def loses(self) -> bool:
         """Whether a connection ends at this very moment."""
-        return self.flaky > 0 and self.dice.random() < self.flaky
+        return self.flaky > 0 and self.rng.random() < self.flaky
 
     # ---- who leads the servers
 
@@ -217,7 +217,7 @@ class SimEnsemble:
     def _leader(self) -> Server | None:
         now_s = self.loop.time()
         if self._leads is not None and not self._has_majority(self._leads):
-            self.lose_leader(self.dice.choice(ELECTION_S))
+            self.lose_leader(self.rng.choice(ELECTION_S))
         if now_s < self._elected_s:
             return None
         if self._leads is None:
@@ -225,7 +225,7 @@ class SimEnsemble:
             if not able:
                 self._elected_s = now_s + ELECTION_S[0]
                 return None
-            self._leads = self.dice.choice(able)
+            self._leads = self.rng.choice(able)
         return self._leads
 
     def _reach(self, one: Server, other: Server) -> bool:
@@ -288,7 +288,7 @@ class SimEnsemble:
         for witness in self.witnesses:
             witness(session_id, ops, changes)
         for server in self.servers:
-            due_s = max(self.loop.time() + self.dice.random() * server.lag_s, server.due_s + 1e-7)
+            due_s = max(self.loop.time() + self.rng.random() * server.lag_s, server.due_s + 1e-7)
             server.due_s = due_s
             server.coming.append((self.zxid, changes))
             self.loop.call_at(due_s, server.apply_next, context=self.owner.context)

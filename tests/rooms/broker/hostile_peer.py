@@ -58,7 +58,7 @@ class HostilePeer:
         self.connections = 0
         self.port = 0
         self._moods: dict[int, Any] = {}
-        self._dice = random.Random(1)
+        self._rng = random.Random(1)
         self._server: asyncio.Server | None = None
         self._lines: set[asyncio.StreamWriter] = set()
 
@@ -107,7 +107,7 @@ class HostilePeer:
             case Mood.RESET:
                 writer.transport.abort()
             case Mood.GARBAGE:
-                writer.write(self._dice.randbytes(200))
+                writer.write(self._rng.randbytes(200))
             case Mood.HALF_A_FRAME:
                 writer.write(whole[: len(whole) // 2])
             case Mood.TOO_LARGE:
@@ -153,21 +153,21 @@ class HostilePeer:
 
     def _drawn(self, type: Any, version: int) -> Any:
         if isinstance(type, list):
-            return [self._drawn(type[0], version) for _ in range(self._dice.choice((0, 1, 1, 1, 2)))]
+            return [self._drawn(type[0], version) for _ in range(self._rng.choice((0, 1, 1, 1, 2)))]
         if not isinstance(type, str):
             return self._anything(type, version)
         if type.startswith("int"):
             most = (1 << (int(type[3:]) - 1)) - 1
-            return self._dice.choice((0, 0, 0, 1, -1, -2, 99, most, -most - 1))
+            return self._rng.choice((0, 0, 0, 1, -1, -2, 99, most, -most - 1))
         drawn: Any = {
-            "uint16": self._dice.choice((0, 1, 0xFFFF)),
+            "uint16": self._rng.choice((0, 1, 0xFFFF)),
             "uint32": 0xFFFFFFFF,
             "float64": float("nan"),
-            "bool": self._dice.random() < 0.5,
-            "uuid": self._dice.choice(self.ids),
-            "string": self._dice.choice(("", "x" * 70, "a\0b", "a..b", "\u2028")),
-            "bytes": self._dice.randbytes(30),
-            "records": self._dice.randbytes(120),
+            "bool": self._rng.random() < 0.5,
+            "uuid": self._rng.choice(self.ids),
+            "string": self._rng.choice(("", "x" * 70, "a\0b", "a..b", "\u2028")),
+            "bytes": self._rng.randbytes(30),
+            "records": self._rng.randbytes(120),
         }
         return drawn[type]
 

@@ -135,8 +135,8 @@ def test_whatever_is_decided_every_live_broker_comes_to_hold(steps: list[Step]) 
 def test_long_runs_are_carried_whole(seed: int) -> None:
     import random
 
-    dice = random.Random(seed)
-    CarriedPlay().run([tuple(dice.randrange(256) for _ in range(4)) for _ in range(120)])
+    rng = random.Random(seed)
+    CarriedPlay().run([tuple(rng.randrange(256) for _ in range(4)) for _ in range(120)])
 
 
 def topic(name: str = "t", replicas: tuple[int, ...] = (1, 2), **fields: Any) -> list[Any]:

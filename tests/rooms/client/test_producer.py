@@ -103,21 +103,21 @@ def test_records_without_a_key_stay_together_and_move_on():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_happens_each_record_is_in_the_log_once_and_in_order(seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     calm = False
 
     def mischief(node, message, serve):
-        if calm or not isinstance(message, ProduceRequest) or dice.random() < 0.5:
-            if not calm and dice.random() < 0.05:
+        if calm or not isinstance(message, ProduceRequest) or rng.random() < 0.5:
+            if not calm and rng.random() < 0.05:
                 return HANG_UP
             return None
-        how = dice.choice(["lost before", "lost after", "moved", "late", "few", "stale"])
+        how = rng.choice(["lost before", "lost after", "moved", "late", "few", "stale"])
         if how == "lost before":
             return HANG_UP
         if how == "moved":
             for topic in message.topic_data:
                 for part in topic.partition_data:
-                    cluster.move(TopicPartition("t", part.index), dice.randrange(3))
+                    cluster.move(TopicPartition("t", part.index), rng.randrange(3))
             return None
         if how == "stale":
             return _all_say(message, Code.NOT_LEADER_OR_FOLLOWER)
@@ -133,7 +133,7 @@ def test_whatever_happens_each_record_is_in_the_log_once_and_in_order(seed):
         sent = []
         for i in range(400):
             sent.append(producer.send("t", b"%d" % i, partition=i % 4))
-            if not dice.randrange(20):
+            if not rng.randrange(20):
                 await asyncio.sleep(0.002)
         await asyncio.sleep(0.2)
         calm = True

@@ -22,8 +22,8 @@ def test_any_run_of_asks_keeps_the_laws(steps: list[tuple[int, int, int, int]], 
 
 
 def seeded(seed: int, elr: bool) -> None:
-    dice = random.Random(seed)
-    steps = [(dice.randrange(256), dice.randrange(256), dice.randrange(256), dice.randrange(256)) for _ in range(80)]
+    rng = random.Random(seed)
+    steps = [(rng.randrange(256), rng.randrange(256), rng.randrange(256), rng.randrange(256)) for _ in range(80)]
     Play(elr=elr).run(steps)
 
 

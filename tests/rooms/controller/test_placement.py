@@ -1,4 +1,4 @@
-"""The striped placer: spread over racks and brokers, leaders in turn, fenced last, the same dice the same places."""
+"""The striped placer: spread over racks and brokers, leaders in turn, fenced last, the same seed the same places."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_fenced_brokers_never_lead_and_come_last(seed: bytes) -> None:
     assert all(replicas[0] in (2, 3, 4) and {2, 3, 4} < set(replicas) for replicas in placed)
 
 
-def test_the_same_dice_give_the_same_places() -> None:
+def test_the_same_seed_gives_the_same_places() -> None:
     racks: dict[int, str | None] = {n: f"r{n % 2}" for n in range(6)}
     assert place(image(racks), 30, 3, Chance(b"s")) == place(image(racks), 30, 3, Chance(b"s"))
     assert place(image(racks), 30, 3, Chance(b"s")) != place(image(racks), 30, 3, Chance(b"t"))

@@ -1,6 +1,6 @@
 """Members, time, a slow log and failovers in any order: every law holds after every step, and nobody waits for ever.
 
-The weather is the simulator's; here Hypothesis rolls its dice, and shrinks what it finds.
+The faults are the simulator's; here Hypothesis is its rng, and shrinks what it finds.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from moldau.terms import Code
 
 @settings(max_examples=25)
 @given(st.randoms(use_true_random=False))
-def test_interleavings_keep_every_law(dice: Random) -> None:
-    members = Members(dice, Record())
+def test_interleavings_keep_every_law(rng: Random) -> None:
+    members = Members(rng, Record())
     members.storm()
     members.come_to_rest()
 

@@ -45,9 +45,9 @@ def test_a_restarted_broker_refuses_clients_until_it_knows_its_cluster() -> None
             await asyncio.sleep(0.03)
         assert set(said) == {"refused"}, "it knows nothing yet"
         mend()
-        dice = random.Random(3)
+        rng = random.Random(3)
         while said[-1] == "refused":
-            await asyncio.sleep(dice.random() * 0.005)
+            await asyncio.sleep(rng.random() * 0.005)
             await ask()
         for _ in range(50):
             await ask()
@@ -86,10 +86,10 @@ def test_a_coordinator_that_is_named_knows_that_it_coordinates() -> None:
         run = Run(draw(seed, "kill"))
         cluster = run.cluster
         client = cluster.world(Owner("client"), "somewhere", cluster.seats[1].disk, cluster.seats[1].clock)
-        dice, host = random.Random(seed), cluster.seats[min(run.plan.brokers)].host
+        rng, host = random.Random(seed), cluster.seats[min(run.plan.brokers)].host
 
         async def find(
-            cluster: SimCluster = cluster, client: World = client, dice: random.Random = dice, host: str = host
+            cluster: SimCluster = cluster, client: World = client, rng: random.Random = rng, host: str = host
         ) -> None:
             connection = await connect(client, host, PORT, ConnectionOptions(client_id="curious"))
             for number in range(200):
@@ -101,7 +101,7 @@ def test_a_coordinator_that_is_named_knows_that_it_coordinates() -> None:
                         assert image.topic("__consumer_offsets") is not None, "it will answer NOT_COORDINATOR"
                         connection.close()
                         return
-                await asyncio.sleep(dice.random() * 0.01)
+                await asyncio.sleep(rng.random() * 0.01)
             raise AssertionError("no coordinator was named")
 
         async def scenario(run: Run = run, find: Callable[[], Awaitable[None]] = find) -> None:

@@ -100,9 +100,9 @@ class Ear(asyncio.BufferedProtocol):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_bytes_arrive_whole_and_in_order_and_a_death_resets(seed: int) -> None:
-    dice = random.Random(seed)
-    loop = SimLoop(dice)
-    wires = Wires(loop, dice, lambda text: None)
+    rng = random.Random(seed)
+    loop = SimLoop(rng)
+    wires = Wires(loop, rng, lambda text: None)
     a, b, server = Owner("a"), Owner("b"), Ear()
 
     async def play() -> None:

@@ -174,7 +174,7 @@ def test_a_write_whose_answer_was_lost_happened_in_some_seeds_and_not_in_others(
         async def play(scene: Scene = scene) -> bool:
             zk, other = await scene.open(), await scene.open()
             calls = [asyncio.ensure_future(zk.create("/x"))]
-            await asyncio.sleep(scene.ensemble.dice.random() * 0.002)
+            await asyncio.sleep(scene.ensemble.rng.random() * 0.002)
             zk.broken()
             (answer,) = await asyncio.gather(*calls, return_exceptions=True)
             await asyncio.sleep(1)

@@ -1,7 +1,7 @@
 """A disk in memory that forgets, tears and refuses: what a power cut, a full disk or a bad block leave behind.
 
 Every call that changes something is a numbered step; a plan may crash or fail at any of them. After ``power_cut`` only
-what was synced is sure: each unsynced write is kept, torn or lost by dice, directory changes survive up to a diced
+what was synced is sure: each unsynced write is kept, torn or lost by the rng, directory changes survive up to a drawn
 point. A truncation is ordered before the writes that follow it, as on the journaling file systems that Moldau runs on.
 """
 
@@ -248,10 +248,10 @@ class FaultyDisk:
 
     def power_cut(self, seed: int) -> FaultyDisk:
         """Only what was synced is sure. The disk as the machine finds it when power is back."""
-        dice = random.Random(seed)
+        rng = random.Random(seed)
         for path, changes in self.pending.items():
-            mood = dice.random()
-            count = len(changes) if mood < 0.4 else 0 if mood < 0.5 else dice.randint(0, len(changes))
+            mood = rng.random()
+            count = len(changes) if mood < 0.4 else 0 if mood < 0.5 else rng.randint(0, len(changes))
             self._persist(path, count)
         after = FaultyDisk()
         after.ticks = self.ticks
@@ -261,18 +261,16 @@ class FaultyDisk:
                 parent = os.path.dirname(parent)
             if parent != "/":
                 continue  # in a directory that was lost
-            after.names[path] = None if inode is None else self._survivor(inode, dice)
+            after.names[path] = None if inode is None else self._survivor(inode, rng)
         after.durable_names = dict(after.names)
         return after
 
     @staticmethod
-    def _survivor(inode: Inode, dice: random.Random) -> Inode:
+    def _survivor(inode: Inode, rng: random.Random) -> Inode:
         data = bytearray(inode.durable)
-        mood = dice.random()  # some files made it whole, some not at all
+        mood = rng.random()  # some files made it whole, some not at all
         for at, written in inode.pending:
-            fate = (
-                0.4 if mood < 0.3 else 0.1 if written is None and mood < 0.5 else 0.9 if mood < 0.5 else dice.random()
-            )
+            fate = 0.4 if mood < 0.3 else 0.1 if written is None and mood < 0.5 else 0.9 if mood < 0.5 else rng.random()
             if written is None:
                 if fate < 0.3:
                     break  # the truncation did not make it, nor did what came after
@@ -280,5 +278,5 @@ class FaultyDisk:
             elif fate < 0.5:
                 _apply(data, at, written)
             elif fate < 0.7 and written:
-                _apply(data, at, written[: dice.randrange(len(written))])
+                _apply(data, at, written[: rng.randrange(len(written))])
         return Inode(data=data, durable=bytearray(data), mtime=inode.mtime)

@@ -57,8 +57,8 @@ def test_a_run_is_quick_by_what_it_unpacks_not_by_what_it_reads(
     records: int, size: int, codec: Codec, quick: bool
 ) -> None:
     dirs, log = begin(replace(COMPACT, internal_segment_bytes=1 << 20))
-    dice = random.Random(1)
-    data = build([(0, b"k", dice.randbytes(size), ()) for _ in range(records)], codec=codec)
+    rng = random.Random(1)
+    data = build([(0, b"k", rng.randbytes(size), ()) for _ in range(records)], codec=codec)
     for _ in range(2):
         assert log.append_leader(bytearray(data), 0, 0).code is Code.NONE
     log.high_watermark = log.log_end_offset

@@ -24,7 +24,7 @@ from tests.rooms.storage.test_log import SMALL, TOPIC_ID, P, again, batch, check
 OTHER_ID = bytes(range(1, 17))
 
 
-class Dice:
+class FixedRandom:
     """A Random that counts."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Dice:
 
 
 def loaded(disk: FaultyDisk, *paths: str, config: LogConfig = SMALL) -> LogDirs:
-    dirs = LogDirs(disk, paths or ("/d",), random=Dice())
+    dirs = LogDirs(disk, paths or ("/d",), random=FixedRandom())
     dirs.load(lambda _: config)
     return dirs
 
@@ -93,15 +93,15 @@ def test_ten_thousand_idle_partitions_cost_no_open_file(tmp_path: Path) -> None:
 
 def test_a_directory_belongs_to_one_node_and_one_process(tmp_path: Path) -> None:
     mine = RealDisk()
-    dirs = LogDirs(mine, [str(tmp_path)], random=Dice())
+    dirs = LogDirs(mine, [str(tmp_path)], random=FixedRandom())
     dirs.claim("cluster-a", 3)
     assert dirs.dirs[0].id == (1).to_bytes(16, "big")
     assert parse_meta((tmp_path / "meta.properties").read_bytes(), "x")[:2] == ("cluster-a", 3)
     with pytest.raises(ValueError, match="in use by another process"):
-        LogDirs(RealDisk(), [str(tmp_path)], random=Dice()).claim("cluster-a", 3)
+        LogDirs(RealDisk(), [str(tmp_path)], random=FixedRandom()).claim("cluster-a", 3)
     mine.unlock(str(tmp_path / ".lock"))
     with pytest.raises(ValueError, match="belongs to node 3 of cluster cluster-a"):
-        LogDirs(RealDisk(), [str(tmp_path)], random=Dice()).claim("cluster-a", 4)
+        LogDirs(RealDisk(), [str(tmp_path)], random=FixedRandom()).claim("cluster-a", 4)
 
 
 def test_the_clean_marker_is_gone_before_anything_is_loaded() -> None:

@@ -2,7 +2,7 @@
 
 A scenario acts through its ``Stage``: each fault is written down with the time at which it was done and what the
 cluster was seen to do about it; a fault without an effect that anybody saw makes the run UNKNOWN, not passed. One seed
-rolls all dice. Judges nothing: ``judging.py`` does. Read next: ``scenarios/``.
+draws all random numbers. Judges nothing: ``judging.py`` does. Read next: ``scenarios/``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Stage:
         more = {**_PATIENCE, **_LOADS[options.profile]}
         load = LoadPlan(TOPIC, PARTITIONS, producers=2, rate_per_s=options.rate_per_s, more=more)
         self.rig, self.options = rig, options
-        self.dice = random.Random(options.seed)
+        self.rng = random.Random(options.seed)
         self.nodes = sorted(rig.brokers)
         self.timeline: list[Fault] = []
         self.found: list[Anomaly] = []
@@ -279,7 +279,7 @@ class Stage:
 
     def sleep(self, low_s: float, high_s: float | None = None) -> None:
         """Let time pass: this long, or drawn between two bounds."""
-        time.sleep(low_s if high_s is None else self.dice.uniform(low_s, high_s))
+        time.sleep(low_s if high_s is None else self.rng.uniform(low_s, high_s))
 
     def holds(self, condition: Callable[[], bool]) -> bool:
         """Whether it does now; False while nobody answers."""

@@ -60,7 +60,7 @@ class Run:
         self.system = system
         self.plan = plan
         self.nodes = sorted(system.brokers)
-        self.dice = random.Random(f"{plan.seed}/{plan.scenario}")
+        self.rng = random.Random(f"{plan.seed}/{plan.scenario}")
         self.eyes = Eyes(system, plan.load.topic)
         self.client = sync.Cluster(system.bootstrap_servers)
         self.kills: list[Kill] = []
@@ -104,8 +104,8 @@ class Run:
     def kill_once(self, number: int, load: Load) -> None:
         """Place leaders, kill, look until everything has moved on, restart, wait until all is in sync."""
         ruler = self.place()
-        pause_before, pause_after = (self.dice.uniform(*self.plan.pause_s) for _ in range(2))
-        tie = self.dice.random()
+        pause_before, pause_after = (self.rng.uniform(*self.plan.pause_s) for _ in range(2))
+        tie = self.rng.random()
         time.sleep(pause_before)
         before = self.eyes.newest(self.nodes)
         victim = self.victim(ruler, before, tie)

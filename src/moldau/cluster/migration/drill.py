@@ -54,7 +54,7 @@ class Drill:
         """``brief``: brokers keep the setting on the way back, which saves six restarts."""
         self._cluster = cluster
         self._brief = brief
-        self._dice = random.Random(seed)
+        self._rng = random.Random(seed)
         self._count = controllers
         self._say = say
         self._migration = Migration(cluster, lambda text: say(f"  {text}"))
@@ -92,7 +92,7 @@ class Drill:
 
     def _shuffled(self) -> list[Any]:
         brokers = list(self._migration.brokers)
-        self._dice.shuffle(brokers)
+        self._rng.shuffle(brokers)
         return brokers
 
     def _go_there(self) -> None:
@@ -101,7 +101,7 @@ class Drill:
         for broker in self._shuffled():
             self._migration.take_part(broker)
         victim = self._who_takes_over()
-        time.sleep(self._dice.uniform(0, TAKING_S))
+        time.sleep(self._rng.uniform(0, TAKING_S))
         self._cluster.kill(victim)
         self._say(f"  controller {victim} was killed while it took over")
         self._cluster.restart(victim, wait=False)

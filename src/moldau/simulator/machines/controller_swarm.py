@@ -32,16 +32,16 @@ MARKS = frozenset(
 
 def play(seed: int, record: Record) -> None:
     """One run. Raises ``Broken``, or whatever the controller raised."""
-    dice = Random(f"controller {seed}")
-    world = Play(elr=dice.random() < 0.6, brokers=dice.choice([3, 4, 5, 5, 6]), record=record)
-    weights = [dice.choice([0.1, 1, 1, 3]) for _ in DEEDS]
-    for _ in range(dice.choice([30, 80, 160])):
-        deed = dice.choices(DEEDS, weights)[0]
+    rng = Random(f"controller {seed}")
+    world = Play(elr=rng.random() < 0.6, brokers=rng.choice([3, 4, 5, 5, 6]), record=record)
+    weights = [rng.choice([0.1, 1, 1, 3]) for _ in DEEDS]
+    for _ in range(rng.choice([30, 80, 160])):
+        deed = rng.choices(DEEDS, weights)[0]
         before = len(world.desk.image.topics), len(world.desk.image.index.moving)
-        world.do(deed, dice.randrange(256), dice.randrange(256), dice.randrange(256))
+        world.do(deed, rng.randrange(256), rng.randrange(256), rng.randrange(256))
         notice(world, deed, before)
     same_state(world)
-    calm(world, core_of(world, dice), dice)
+    calm(world, core_of(world, rng), rng)
     same_state(world)
 
 
@@ -87,11 +87,11 @@ def same_state(world: Play) -> None:
 # ---- calm
 
 
-def core_of(world: Play, dice: Random) -> list[int]:
-    return [id for id in range(world.brokers) if dice.random() < 0.7] or [dice.randrange(world.brokers)]
+def core_of(world: Play, rng: Random) -> list[int]:
+    return [id for id in range(world.brokers) if rng.random() < 0.7] or [rng.randrange(world.brokers)]
 
 
-def calm(world: Play, core: list[int], dice: Random) -> None:
+def calm(world: Play, core: list[int], rng: Random) -> None:
     """No more faults; only ``core`` lives. Whoever is not in it never says a word again."""
     desk = world.desk
     desk.record.event(desk.now_ms - 1_000_000, f"-- only {core} live on")
@@ -116,7 +116,7 @@ def calm(world: Play, core: list[int], dice: Random) -> None:
             desk.beat(id)
     desk.record.judge(partitions_have_leaders, world, core)
     desk.record.judge(moves_have_ended, world, core)
-    leave(world, core, dice)
+    leave(world, core, rng)
 
 
 def report_all_in_sync(world: Play) -> None:
@@ -159,10 +159,10 @@ def moves_have_ended(world: Play, core: list[int]) -> None:
         assert not stuck, f"{name}-{p.id}: a move that never ends: {p}"
 
 
-def leave(world: Play, core: list[int], dice: Random) -> None:
+def leave(world: Play, core: list[int], rng: Random) -> None:
     """L12: a broker that asks to go may, as soon as the others have heard who leads in its place (KAFKA-14292)."""
     desk = world.desk
-    leaver = dice.choice(core)
+    leaver = rng.choice(core)
     offset = 0
     for _ in range(6):
         reply = desk.beat(leaver, want_shut_down=True)

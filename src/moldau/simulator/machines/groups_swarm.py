@@ -46,14 +46,14 @@ def play(seed: int, record: Record) -> None:
 
 
 class Members:
-    """Four clients and what befalls them. All chance is in ``dice``."""
+    """Four clients and what befalls them. All chance is in ``rng``."""
 
-    def __init__(self, dice: Random, record: Record) -> None:
-        self.dice = dice
+    def __init__(self, rng: Random, record: Record) -> None:
+        self.rng = rng
         self.record = record
         self.config: dict[str, Any] = {
-            "initial_rebalance_delay_ms": dice.choice([0, 1_000, 1_000, 3_000]),
-            "max_size": dice.choice([2, 3, 4, 100]),
+            "initial_rebalance_delay_ms": rng.choice([0, 1_000, 1_000, 3_000]),
+            "max_size": rng.choice([2, 3, 4, 100]),
         }
         self.world = World(auto_commit=False, record=record, **self.config)
         self.known: dict[str, Any] = {}
@@ -64,11 +64,11 @@ class Members:
             (1, self.next_append_is_refused), (1, self.another_coordinator), (1, self.beat_on),
         ]  # fmt: skip
         self.deeds = [deed for _, deed in deeds]
-        self.weights = [weight * dice.choice([0.2, 1, 1, 3]) for weight, _ in deeds]
+        self.weights = [weight * rng.choice([0.2, 1, 1, 3]) for weight, _ in deeds]
 
     def storm(self) -> None:
-        for _ in range(self.dice.choice([30, 60, 120])):
-            what = self.dice.choices(self.deeds, self.weights)[0]()
+        for _ in range(self.rng.choice([30, 60, 120])):
+            what = self.rng.choices(self.deeds, self.weights)[0]()
             self.note(what or "nothing")
 
     def note(self, what: str) -> None:
@@ -82,7 +82,7 @@ class Members:
         self.record.event(self.world.at_ms, f"{what} -> {shown}, {len(self.world.log)} records")
 
     def some(self) -> str:
-        return self.dice.choice(NAMES)
+        return self.rng.choice(NAMES)
 
     def learn(self) -> None:
         for name, token in self.tokens.items():
@@ -93,10 +93,10 @@ class Members:
     # ---- clients
 
     def join(self) -> str | None:
-        dice = self.dice
-        protocols = dice.choice([RANGE, RANGE, STICKY, OTHER])
+        rng = self.rng
+        protocols = rng.choice([RANGE, RANGE, STICKY, OTHER])
         return self.join_as(
-            self.some(), protocols, anew=dice.random() < 0.3, old=dice.random() < 0.3, impatient=dice.random() < 0.3
+            self.some(), protocols, anew=rng.random() < 0.3, old=rng.random() < 0.3, impatient=rng.random() < 0.3
         )
 
     def join_as(
@@ -124,7 +124,7 @@ class Members:
         return f"{name} joins"
 
     def sync(self) -> str | None:
-        return self.sync_as(self.some(), self.dice.choice([0, 0, 0, -1, 1]))
+        return self.sync_as(self.some(), self.rng.choice([0, 0, 0, -1, 1]))
 
     def sync_as(self, name: str, drift: int = 0) -> str | None:
         self.learn()
@@ -140,11 +140,11 @@ class Members:
         self.learn()
         name = self.some()
         reply = self.known.get(name)
-        if reply is None or self.dice.random() < 0.2:
+        if reply is None or self.rng.random() < 0.2:
             code = self.world.commit_offset(self.world.count)
         else:
-            drift = self.dice.choice([0, 0, 0, -1, 1])
-            instance_id = name if name in "cd" and self.dice.random() < 0.8 else None
+            drift = self.rng.choice([0, 0, 0, -1, 1])
+            instance_id = name if name in "cd" and self.rng.random() < 0.8 else None
             code = self.world.commit_offset(
                 self.world.count, reply.member_id, reply.generation + drift, instance_id=instance_id
             )
@@ -173,7 +173,7 @@ class Members:
     def leave(self) -> str | None:
         self.learn()
         name = self.some()
-        if self.dice.random() < 0.4 and name in "cd":
+        if self.rng.random() < 0.4 and name in "cd":
             self.world.leave(Leaver("", name))
         elif name in self.known:
             self.world.leave(self.known.pop(name).member_id)
@@ -189,9 +189,9 @@ class Members:
 
     def do_their_part(self) -> str:
         """What well-behaved clients do when they hear of a rebalance: without it, chance never gets a stable group."""
-        names = [name for name in NAMES if self.dice.random() < 0.6] or [self.some()]
-        self.gather(names, self.dice.choice([1_000, 4_000]))
-        everybody = self.dice.random() < 0.7
+        names = [name for name in NAMES if self.rng.random() < 0.6] or [self.some()]
+        self.gather(names, self.rng.choice([1_000, 4_000]))
+        everybody = self.rng.random() < 0.7
         for name in names:
             if everybody or name in "ac":
                 self.sync_as(name)
@@ -210,7 +210,7 @@ class Members:
 
     def something_rare(self) -> str:
         world = self.world
-        what = self.dice.choice(["topic", "offset", "group", "refused", "week"])
+        what = self.rng.choice(["topic", "offset", "group", "refused", "week"])
         match what:
             case "topic":
                 world.topics_deleted("t")
@@ -228,23 +228,23 @@ class Members:
         return f"rare: {what}"
 
     def wait(self) -> str:
-        ms = self.dice.choice([1, 900, 2_000, 4_000, 6_000, 11_000, 21_000])
+        ms = self.rng.choice([1, 900, 2_000, 4_000, 6_000, 11_000, 21_000])
         self.world.wait(ms)
         return f"{ms} ms pass"
 
     def log_catches_up(self) -> str:
-        self.world.commit(self.dice.choice([1, 2, None]))
+        self.world.commit(self.rng.choice([1, 2, None]))
         return "the log catches up"
 
     def next_append_is_refused(self) -> None:
         self.record.marks.add("the log refused")
         refusals = [Code.NOT_ENOUGH_REPLICAS, Code.NOT_LEADER_OR_FOLLOWER, Code.MESSAGE_TOO_LARGE]
-        self.world.refuse_next = self.dice.choice(refusals)
+        self.world.refuse_next = self.rng.choice(refusals)
 
     def another_coordinator(self) -> str:
         """Another broker takes over with what of the log survived."""
         old = self.world
-        old.commit(self.dice.randrange(4))
+        old.commit(self.rng.randrange(4))
         whole = old.shard if not old.uncommitted else None
         new = World(log=old.log, at_ms=old.at_ms, auto_commit=False, record=self.record, **self.config)
         if whole is not None:

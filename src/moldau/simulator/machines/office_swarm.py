@@ -35,7 +35,7 @@ MARKS = frozenset({"a lost tail", "a tail kept by the next", "TopicsCreated", "T
 def play(seed: int, record: Record) -> None:
     """One run. Raises ``Broken``, or whatever an office raised."""
     world = World(seed, record)
-    for _ in range(world.dice.choice([60, 150, 250])):
+    for _ in range(world.rng.choice([60, 150, 250])):
         world.step()
     world.elect()
     world.commit_all()
@@ -56,7 +56,7 @@ class World:
     """A log with a committed length; the leader appends, a change of leader may cut the uncommitted tail."""
 
     def __init__(self, seed: int, record: Record) -> None:
-        self.dice = random.Random(f"office {seed}")
+        self.rng = random.Random(f"office {seed}")
         self.record = record
         self.nodes = [Node() for _ in range(3)]
         self.log: list[Any] = []
@@ -69,12 +69,12 @@ class World:
         self.waiting: dict[tuple[int, int], tuple[Any, int]] = {}
         self.told: list[tuple[Any, Any]] = []
         self.watch = Watch(self.nodes[0].image, record.judge)
-        self.change = self.dice.choice([0.02, 0.06, 0.2])
-        self.commits = self.dice.choice([0.1, 0.4, 0.7])
+        self.change = self.rng.choice([0.02, 0.06, 0.2])
+        self.commits = self.rng.choice([0.1, 0.4, 0.7])
         self.elect()
 
     def facts(self) -> Facts:
-        return Facts(now_ms=self.now_ms, next_offset=len(self.log), seed=self.dice.randbytes(8))
+        return Facts(now_ms=self.now_ms, next_offset=len(self.log), seed=self.rng.randbytes(8))
 
     # ---- the quorum
 
@@ -85,7 +85,7 @@ class World:
         if self.waiting:
             raise Broken("L2", "somebody who waited for a deposed controller was not told")
         if len(self.log) > self.hw:
-            if self.dice.random() < 0.5:
+            if self.rng.random() < 0.5:
                 del self.log[self.hw :]
                 self.ends = [end for end in self.ends if end <= self.hw]
                 self.record.marks.add("a lost tail")
@@ -93,7 +93,7 @@ class World:
                 self.record.marks.add("a tail kept by the next")
         self.commit_all()
         self.epoch += 1
-        self.leader = self.dice.choice(self.nodes)
+        self.leader = self.rng.choice(self.nodes)
         known = image_hash(self.leader.image)
         answer = self.leader.office.take_office(self.epoch, self.leader.image, self.facts())
         if not answer.records:
@@ -105,7 +105,7 @@ class World:
         self.catch_up()
 
     def commit(self) -> None:
-        self.hw = self.dice.choice([end for end in self.ends if end >= self.hw])
+        self.hw = self.rng.choice([end for end in self.ends if end >= self.hw])
         self.catch_up()
         self.settle(self.leader.office.committed(self.hw - 1))
 
@@ -142,8 +142,8 @@ class World:
         self.told.append((ask, reply))
 
     def step(self) -> None:
-        self.now_ms += self.dice.randrange(300)
-        roll = self.dice.random()
+        self.now_ms += self.rng.randrange(300)
+        roll = self.rng.random()
         if roll < self.change:
             self.elect()
             what = "another controller"
@@ -168,14 +168,14 @@ class World:
     def some_ask(self) -> Any:
         working = self.leader.office.working
         assert working is not None
-        id = self.dice.randrange(4)
+        id = self.rng.randrange(4)
         broker = working.brokers.get(id)
-        if broker is None or self.dice.random() < 0.1:
-            incarnation = bytes([id, self.dice.randrange(3)]) * 8
+        if broker is None or self.rng.random() < 0.1:
+            incarnation = bytes([id, self.rng.randrange(3)]) * 8
             return RegisterBroker(broker_id=id, cluster_id="c", incarnation_id=incarnation, previous_is_gone=True)
         beat = Heartbeat(broker_id=id, broker_epoch=broker.epoch, metadata_offset=self.hw)
-        name = f"t{self.dice.randrange(4)}"
-        return self.dice.choice(
+        name = f"t{self.rng.randrange(4)}"
+        return self.rng.choice(
             [
                 beat,
                 beat,

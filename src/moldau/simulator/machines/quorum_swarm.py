@@ -23,32 +23,32 @@ BRISK = Timing(election_timeout_ms=300, election_backoff_max_ms=300, fetch_timeo
 
 def play(seed: int, record: Record) -> None:
     """One run. Raises ``Broken``, or whatever the machine raised."""
-    dice = Random(f"quorum {seed}")
-    world = made(seed, dice, record)
-    storm(world, dice)
-    core = heal(world, dice)
+    rng = Random(f"quorum {seed}")
+    world = made(seed, rng, record)
+    storm(world, rng)
+    core = heal(world, rng)
     newest = newest_epoch(world, core)
     converge(world, core)
     come_back(world, newest)
-    lose_the_leader(world, dice)
+    lose_the_leader(world, rng)
 
 
-def made(seed: int, dice: Random, record: Record) -> World:
+def made(seed: int, rng: Random, record: Record) -> World:
     """A world of any size, with any net and any disks."""
-    delay_ms = dice.choice([(1, 6), (1, 6), (0, 2), (1, 30), (5, 60)])
+    delay_ms = rng.choice([(1, 6), (1, 6), (0, 2), (1, 30), (5, 60)])
     return World(
         seed,
-        voters=dice.choice([1, 2, 3, 3, 3, 3, 4, 5, 5]),
-        observers=dice.choice([0, 0, 1, 2]),
-        loss=dice.choice([0.0, 0.0, 0.02, 0.05, 0.15]),
-        crash=dice.choice([0.0, 0.0, 0.0005, 0.002, 0.01]),
+        voters=rng.choice([1, 2, 3, 3, 3, 3, 4, 5, 5]),
+        observers=rng.choice([0, 0, 1, 2]),
+        loss=rng.choice([0.0, 0.0, 0.02, 0.05, 0.15]),
+        crash=rng.choice([0.0, 0.0, 0.0005, 0.002, 0.01]),
         delay_ms=delay_ms,
-        propose_ms=dice.choice([5, 20, 60, 60, 200, 500]),
-        sync_ms=dice.choice([1, 5, 5, 20, 60]),
-        snapshot_every=dice.choice([0, 0, 3, 8]),
-        fetch_batches=dice.choice([1, 8, 8, 64]),
-        chunk=dice.choice([3, 100, 1000]),
-        timing=BRISK if delay_ms[1] < 10 and dice.random() < 0.3 else Timing(),
+        propose_ms=rng.choice([5, 20, 60, 60, 200, 500]),
+        sync_ms=rng.choice([1, 5, 5, 20, 60]),
+        snapshot_every=rng.choice([0, 0, 3, 8]),
+        fetch_batches=rng.choice([1, 8, 8, 64]),
+        chunk=rng.choice([3, 100, 1000]),
+        timing=BRISK if delay_ms[1] < 10 and rng.random() < 0.3 else Timing(),
         record=record,
     )
 
@@ -56,75 +56,75 @@ def made(seed: int, dice: Random, record: Record) -> World:
 # ---- what may befall it
 
 
-def kill_one(world: World, dice: Random) -> None:
-    die(world, dice, dice.randrange(len(world.nodes)), dice.randrange(3000))
+def kill_one(world: World, rng: Random) -> None:
+    die(world, rng, rng.randrange(len(world.nodes)), rng.randrange(3000))
 
 
-def kill_the_leader(world: World, dice: Random) -> None:
+def kill_the_leader(world: World, rng: Random) -> None:
     leader = world.leader()
     if leader is not None:
-        die(world, dice, leader, dice.randrange(2000))
+        die(world, rng, leader, rng.randrange(2000))
 
 
-def flap(world: World, dice: Random) -> None:
+def flap(world: World, rng: Random) -> None:
     """The leader loses power and is back before anybody has noticed, more than once."""
-    for _ in range(dice.randrange(1, 6)):
+    for _ in range(rng.randrange(1, 6)):
         leader = world.leader()
         if leader is not None:
-            die(world, dice, leader, dice.randrange(3), power=True)
-        world.run_for(dice.randrange(1, 400))
+            die(world, rng, leader, rng.randrange(3), power=True)
+        world.run_for(rng.randrange(1, 400))
 
 
-def kill_all(world: World, dice: Random) -> None:
+def kill_all(world: World, rng: Random) -> None:
     for id in world.nodes:
-        die(world, dice, id, dice.randrange(1500))
+        die(world, rng, id, rng.randrange(1500))
 
 
-def die(world: World, dice: Random, id: int, down_ms: int, *, power: bool | None = None) -> None:
-    world.kill(id, power=dice.random() < 0.5 if power is None else power)
+def die(world: World, rng: Random, id: int, down_ms: int, *, power: bool | None = None) -> None:
+    world.kill(id, power=rng.random() < 0.5 if power is None else power)
     world.after(down_ms, lambda: world.boot(id))
 
 
-def pause(world: World, dice: Random) -> None:
-    world.pause(dice.randrange(len(world.nodes)), dice.randrange(4000))
+def pause(world: World, rng: Random) -> None:
+    world.pause(rng.randrange(len(world.nodes)), rng.randrange(4000))
 
 
-def pause_the_leader(world: World, dice: Random) -> None:
+def pause_the_leader(world: World, rng: Random) -> None:
     leader = world.leader()
     if leader is not None:
-        world.pause(leader, dice.randrange(6000))
+        world.pause(leader, rng.randrange(6000))
 
 
-def part(world: World, dice: Random) -> None:
+def part(world: World, rng: Random) -> None:
     """Two sides that do not hear each other."""
-    few = {id for id in world.nodes if dice.random() < 0.4}
+    few = {id for id in world.nodes if rng.random() < 0.4}
     world.blocked = lambda source, target: (source in few) != (target in few)
 
 
-def mute(world: World, dice: Random) -> None:
+def mute(world: World, rng: Random) -> None:
     """One node hears all and is heard by nobody, or hears nobody."""
-    victim, deaf = dice.randrange(len(world.nodes)), dice.random() < 0.5
+    victim, deaf = rng.randrange(len(world.nodes)), rng.random() < 0.5
     world.blocked = lambda source, target: (target if deaf else source) == victim
 
 
-def ring(world: World, dice: Random) -> None:
+def ring(world: World, rng: Random) -> None:
     """Each hears its neighbours only (KIP-996's ring)."""
     count = len(world.nodes)
     world.blocked = lambda source, target: (source - target) % count not in (1, count - 1)
 
 
-def mend(world: World, dice: Random) -> None:
+def mend(world: World, rng: Random) -> None:
     world.blocked = lambda source, target: False
 
 
-def hand_over(world: World, dice: Random) -> None:
+def hand_over(world: World, rng: Random) -> None:
     leader = world.leader()
     if leader is not None:
         world.shut_down(leader)
-        world.after(dice.randrange(500, 3000), lambda: world.boot(leader))
+        world.after(rng.randrange(500, 3000), lambda: world.boot(leader))
 
 
-def give_up(world: World, dice: Random) -> None:
+def give_up(world: World, rng: Random) -> None:
     leader = world.leader()
     if leader is not None:
         quorum = world.nodes[leader].quorum
@@ -137,25 +137,25 @@ FAULTS: tuple[Callable[[World, Random], None], ...] = (
 )  # fmt: skip
 
 
-def storm(world: World, dice: Random) -> None:
+def storm(world: World, rng: Random) -> None:
     """A few of the faults, again and again, at any moment."""
-    allowed = [fault for fault in FAULTS if dice.random() < 0.5] or [kill_the_leader]
-    for _ in range(dice.randrange(2, 9)):
-        world.run_for(dice.choice([30, 300, 1500]) * dice.randrange(1, 4) // 2)
-        fault = dice.choice(allowed)
+    allowed = [fault for fault in FAULTS if rng.random() < 0.5] or [kill_the_leader]
+    for _ in range(rng.randrange(2, 9)):
+        world.run_for(rng.choice([30, 300, 1500]) * rng.randrange(1, 4) // 2)
+        fault = rng.choice(allowed)
         world.record.event(world.now, f"-- {fault.__name__.replace('_', ' ')}")
-        fault(world, dice)
-    world.run_for(dice.randrange(2000))
+        fault(world, rng)
+    world.run_for(rng.randrange(2000))
 
 
 # ---- what must follow
 
 
-def heal(world: World, dice: Random) -> set[int]:
+def heal(world: World, rng: Random) -> set[int]:
     """Faults end in a core: a majority of the voters and who else is lucky. The others are cut off, alive or not."""
     voters = list(range(world.voters))
-    dice.shuffle(voters)
-    core = set(voters[: world.voters // 2 + 1]) | {id for id in world.nodes if dice.random() < 0.3}
+    rng.shuffle(voters)
+    core = set(voters[: world.voters // 2 + 1]) | {id for id in world.nodes if rng.random() < 0.3}
     world.loss = world.crash = 0.0
     # A net and disks that can carry the load: in a storm nobody owes anybody to keep up.
     world.propose_ms, world.snapshot_every, world.fetch_batches, world.chunk = 200, 0, 64, 1000
@@ -219,16 +219,16 @@ def come_back(world: World, newest: int) -> None:
         raise Broken("L8", f"voters back from isolation made {now} of {leader, before.role.epoch}")
 
 
-def lose_the_leader(world: World, dice: Random) -> None:
+def lose_the_leader(world: World, rng: Random) -> None:
     """L8 with the fast death and the hand-over: another decides long before any timeout."""
     if world.voters < 3:
         return
-    world.run_for(dice.randrange(500))
+    world.run_for(rng.randrange(500))
     world.run(lambda: world.all_reached(world.most_committed()), 10_000)
     leader = world.leader()
     assert leader is not None
     slow_ms = world.delay_ms[1] + world.sync_ms
-    leaving = dice.random() < 0.5
+    leaving = rng.random() < 0.5
     at = world.now
     world.record.event(at, f"-- leader {leader} {'leaves' if leaving else 'is killed'}")
     if leaving:

@@ -50,16 +50,16 @@ def play(seed: int, record: Record) -> None:
 
 
 class Weather:
-    """A world and the dice that rule it. Every seed has its own: some see no crash, some hardly anything else."""
+    """A world and the rng that rules it. Every seed has its own: some see no crash, some hardly anything else."""
 
     def __init__(self, seed: int, record: Record) -> None:
-        self.dice = dice = Random(f"replication {seed}")
-        brokers = dice.choice([2, 3, 3, 3, 4])
-        self.world = World(brokers, dice.choice([1, 2, 2, 2, 3, brokers]), record)
-        self.steps = dice.choice([150, 600, 1000])
-        self.loss = dice.choice([0.0, 0.03, 0.06, 0.2])
-        self.batches = dice.choice([1, 3, 6])
-        self.order = dice.choice(["any", "any", "oldest first", "newest first"])  # the last lets old ones linger
+        self.rng = rng = Random(f"replication {seed}")
+        brokers = rng.choice([2, 3, 3, 3, 4])
+        self.world = World(brokers, rng.choice([1, 2, 2, 2, 3, brokers]), record)
+        self.steps = rng.choice([150, 600, 1000])
+        self.loss = rng.choice([0.0, 0.03, 0.06, 0.2])
+        self.batches = rng.choice([1, 3, 6])
+        self.order = rng.choice(["any", "any", "oldest first", "newest first"])  # the last lets old ones linger
         deeds: list[tuple[float, Callable[[], str | None]]] = [
             (20, self.produce), (40, self.fetch), (70, self.deliver), (16, self.learn), (4, self.sweep),
             (1, self.crash), (1, self.cut_power), (5, self.restart), (4, self.elect), (6, self.unfence),
@@ -67,28 +67,28 @@ class Weather:
             (6, self.flush), (0.5, self.rest),
         ]  # fmt: skip
         self.deeds = [deed for _, deed in deeds]
-        self.weights = [weight * dice.choice([0.2, 1, 1, 3]) for weight, _ in deeds]
+        self.weights = [weight * rng.choice([0.2, 1, 1, 3]) for weight, _ in deeds]
 
     def run(self) -> None:
         for _ in range(self.steps):
-            self.step(self.dice.choices(self.deeds, self.weights)[0])
+            self.step(self.rng.choices(self.deeds, self.weights)[0])
         settle(self.world, self.core())
 
     def step(self, deed: Callable[[], str | None]) -> None:
         before = self.world.watermarks()
-        self.world.now_ms += self.dice.randrange(6)
+        self.world.now_ms += self.rng.randrange(6)
         what = deed()
         if what is not None:
             self.world.done(what, before)
 
     def some(self) -> int:
-        return self.dice.choice(sorted(self.world.nodes))
+        return self.rng.choice(sorted(self.world.nodes))
 
     # ---- deeds: what happened, or None when there was nothing to do
 
     def produce(self) -> str:
         me = self.some()
-        self.world.produce(me, self.dice.choice([1, 1, 2, 3]))
+        self.world.produce(me, self.rng.choice([1, 1, 2, 3]))
         return f"produce to {me}"
 
     def fetch(self) -> str | None:
@@ -102,14 +102,14 @@ class Weather:
         mail = self.world.mail
         if not mail:
             return None
-        at = self.dice.randrange(len(mail) if self.order == "any" else min(2, len(mail)))
+        at = self.rng.randrange(len(mail) if self.order == "any" else min(2, len(mail)))
         if self.order == "newest first":
             at = len(mail) - 1 - at
         kind, to, _ = mail[at]
-        if self.dice.random() < self.loss:
+        if self.rng.random() < self.loss:
             self.world.lose(at)
             return f"{kind} to {to} is lost"
-        self.world.deliver(at, batches=self.dice.randrange(1, self.batches + 1))
+        self.world.deliver(at, batches=self.rng.randrange(1, self.batches + 1))
         return f"{kind} to {to} arrives"
 
     def learn(self) -> str | None:
@@ -117,7 +117,7 @@ class Weather:
         known, all_ = max(node.seen + 1, node.first), len(self.world.controller.history)
         if node.seen == all_:
             return None
-        self.world.learn(node.me, self.dice.randrange(known, all_ + 1))
+        self.world.learn(node.me, self.rng.randrange(known, all_ + 1))
         return f"{node.me} learns"
 
     def sweep(self) -> str:
@@ -132,7 +132,7 @@ class Weather:
     def crash(self) -> str | None:
         if len(self.world.nodes) == 1:
             return None
-        me, noticed = self.some(), self.dice.random() < 0.7
+        me, noticed = self.some(), self.rng.random() < 0.7
         self.world.crash(me, noticed=noticed)
         return f"{me} is killed"
 
@@ -142,7 +142,7 @@ class Weather:
         if not [b for b in world.controller.live_isr() if b in world.nodes and b != me]:
             return None  # the last that holds what was acknowledged: beyond what is promised
         log = world.nodes[me].log
-        world.crash(me, keep=self.dice.randint(log.flushed, log.log_end_offset))
+        world.crash(me, keep=self.rng.randint(log.flushed, log.log_end_offset))
         return f"{me} loses power"
 
     def notice(self) -> str | None:
@@ -156,10 +156,10 @@ class Weather:
         world = self.world
         if not world.down:
             return None
-        me = self.dice.choice(sorted(world.down))
+        me = self.rng.choice(sorted(world.down))
         if me not in world.controller.brokers.fenced:
             world.record.marks.add("a bounce went unnoticed")
-        world.restart(me, self.dice.choice([0, world.down[me].machine.high_watermark]))
+        world.restart(me, self.rng.choice([0, world.down[me].machine.high_watermark]))
         return f"{me} starts"
 
     def unfence(self) -> str | None:
@@ -176,8 +176,8 @@ class Weather:
         live = controller.live_isr()
         if len(live) < 2:
             return None
-        for _ in range(self.dice.randrange(1, 3)):
-            controller.elect(controller.state.isr, (self.dice.choice(live),))
+        for _ in range(self.rng.randrange(1, 3)):
+            controller.elect(controller.state.isr, (self.rng.choice(live),))
         return "leaders change"
 
     def bump(self) -> str | None:
@@ -192,7 +192,7 @@ class Weather:
         me = self.some()
         if not self.world.controller.drop(me):
             return None
-        if self.dice.random() < 0.4:  # and back, before anybody has seen it
+        if self.rng.random() < 0.4:  # and back, before anybody has seen it
             self.world.controller.add(me)
         return f"replica {me} is taken away"
 
@@ -207,12 +207,12 @@ class Weather:
     def drop_mail(self) -> str:
         """Connections break: half of what is under way between brokers is gone."""
         mail = self.world.mail
-        mail[:] = [m for m in mail if m[0] in ("alter", "altered") or self.dice.random() < 0.5]
+        mail[:] = [m for m in mail if m[0] in ("alter", "altered") or self.rng.random() < 0.5]
         return "connections break"
 
     def rest(self) -> str:
         """Nothing happens for longer than a follower may lag."""
-        self.world.now_ms += self.dice.choice([60, 150, 1000])
+        self.world.now_ms += self.rng.choice([60, 150, 1000])
         return "time passes"
 
     # ---- the end
@@ -221,8 +221,8 @@ class Weather:
         """Who is healed. The controller's ISR must have a member in it; the others stay dead for good."""
         world = self.world
         every = sorted(world.controller.brokers.registered)
-        core = {b for b in every if self.dice.random() < 0.6}
-        core.add(self.dice.choice(sorted(world.controller.state.isr)))
+        core = {b for b in every if self.rng.random() < 0.6}
+        core.add(self.rng.choice(sorted(world.controller.state.isr)))
         for me in sorted(world.nodes.keys() - core):
             isr = [b for b in world.controller.state.isr if b != me]
             if isr and not set(isr) & core:

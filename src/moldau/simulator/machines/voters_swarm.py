@@ -39,28 +39,28 @@ MARKS = frozenset(
 
 def play(seed: int, record: Record) -> None:
     """One run. Raises ``Broken``, or whatever the machine raised."""
-    dice = Random(f"voters {seed}")
-    world = made(seed, dice, record)
+    rng = Random(f"voters {seed}")
+    world = made(seed, rng, record)
     world.run(lambda: world.any_reached(3))
-    storm(world, dice)
+    storm(world, rng)
     heal(world)
-    put_in_order(world, dice)
+    put_in_order(world, rng)
 
 
-def made(seed: int, dice: Random, record: Record) -> VoterWorld:
+def made(seed: int, rng: Random, record: Record) -> VoterWorld:
     """One to five voters, up to four more who may become voters."""
-    voters = dice.choice([1, 2, 3, 3, 3, 4, 5])
+    voters = rng.choice([1, 2, 3, 3, 3, 4, 5])
     return VoterWorld(
         seed,
         voters=voters,
-        observers=dice.choice([1, 2, 2, 3]),
-        loss=dice.choice([0.0, 0.0, 0.02, 0.1]),
-        crash=dice.choice([0.0, 0.0, 0.0005, 0.003]),
-        delay_ms=dice.choice([(1, 6), (1, 6), (0, 2), (1, 30), (5, 60)]),
-        propose_ms=dice.choice([20, 60, 200]),
-        sync_ms=dice.choice([1, 5, 20, 60]),
-        snapshot_every=dice.choice([0, 0, 3, 8]),
-        timing=quorum.BRISK if dice.random() < 0.2 else Timing(),
+        observers=rng.choice([1, 2, 2, 3]),
+        loss=rng.choice([0.0, 0.0, 0.02, 0.1]),
+        crash=rng.choice([0.0, 0.0, 0.0005, 0.003]),
+        delay_ms=rng.choice([(1, 6), (1, 6), (0, 2), (1, 30), (5, 60)]),
+        propose_ms=rng.choice([20, 60, 200]),
+        sync_ms=rng.choice([1, 5, 20, 60]),
+        snapshot_every=rng.choice([0, 0, 3, 8]),
+        timing=quorum.BRISK if rng.random() < 0.2 else Timing(),
         record=record,
     )
 
@@ -106,57 +106,57 @@ def _holds_all(world: VoterWorld, disk: Disk) -> bool:
 # ---- what may befall it
 
 
-def add(world: VoterWorld, dice: Random) -> None:
-    world.add(dice.randrange(len(world.nodes)), dice.choice((300, 1500, 5000)))
+def add(world: VoterWorld, rng: Random) -> None:
+    world.add(rng.randrange(len(world.nodes)), rng.choice((300, 1500, 5000)))
 
 
-def remove(world: VoterWorld, dice: Random) -> None:
-    id = dice.randrange(len(world.nodes))
+def remove(world: VoterWorld, rng: Random) -> None:
+    id = rng.randrange(len(world.nodes))
     if may_remove(world, id):
-        world.remove(id, dice.choice((300, 1500, 5000)))
+        world.remove(id, rng.choice((300, 1500, 5000)))
 
 
-def remove_the_leader(world: VoterWorld, dice: Random) -> None:
+def remove_the_leader(world: VoterWorld, rng: Random) -> None:
     leader = world.leader()
     if leader is not None and may_remove(world, leader):
         world.remove(leader, 1500)
 
 
-def change_at_once(world: VoterWorld, dice: Random) -> None:
+def change_at_once(world: VoterWorld, rng: Random) -> None:
     """Whoever is elected is asked at once, and for more than one change."""
-    quorum.kill_the_leader(world, dice)
+    quorum.kill_the_leader(world, rng)
     for _ in range(100):
         world.run_for(10)
         if world.leader() is not None:
             break
     for _ in range(3):
-        (add if dice.random() < 0.4 else remove)(world, dice)
+        (add if rng.random() < 0.4 else remove)(world, rng)
 
 
-def remove_over_the_head(world: VoterWorld, dice: Random) -> None:
+def remove_over_the_head(world: VoterWorld, rng: Random) -> None:
     """The leader is cut off, asked for a change, and comes back to a majority that knows nothing of it."""
     leader = world.leader()
     if leader is None:
         return
     world.blocked = lambda source, target: leader in (source, target)
-    (add if dice.random() < 0.3 else remove)(world, dice)
-    world.run_for(dice.choice((100, 2500)))
-    if dice.random() < 0.3:
+    (add if rng.random() < 0.3 else remove)(world, rng)
+    world.run_for(rng.choice((100, 2500)))
+    if rng.random() < 0.3:
         world.kill(leader, power=False)
-    quorum.mend(world, dice)
+    quorum.mend(world, rng)
     world.boot(leader)
 
 
-def move(world: VoterWorld, dice: Random) -> None:
-    world.update(dice.randrange(len(world.nodes)), 9093 + dice.randrange(3))
+def move(world: VoterWorld, rng: Random) -> None:
+    world.update(rng.randrange(len(world.nodes)), 9093 + rng.randrange(3))
 
 
-def new_disk(world: VoterWorld, dice: Random) -> None:
-    id = dice.randrange(len(world.nodes))
+def new_disk(world: VoterWorld, rng: Random) -> None:
+    id = rng.randrange(len(world.nodes))
     if may_lose(world, id):
         world.replace_disk(id)
         world.record.marks.add("a disk was replaced")
-        world.after(dice.randrange(3000), lambda: world.boot(id))
+        world.after(rng.randrange(3000), lambda: world.boot(id))
 
 
 CHANGES: tuple[Callable[[VoterWorld, Random], None], ...] = (
@@ -168,15 +168,15 @@ FAULTS: tuple[Callable[[VoterWorld, Random], None], ...] = (
 )  # fmt: skip
 
 
-def storm(world: VoterWorld, dice: Random) -> None:
+def storm(world: VoterWorld, rng: Random) -> None:
     """Changes all the time, and a few of the faults among them."""
-    allowed = [fault for fault in FAULTS if dice.random() < 0.4]
-    for _ in range(dice.randrange(4, 12)):
-        world.run_for(dice.choice([3, 30, 300, 1500]))
-        fault = dice.choice(CHANGES if not allowed or dice.random() < 0.6 else allowed)
+    allowed = [fault for fault in FAULTS if rng.random() < 0.4]
+    for _ in range(rng.randrange(4, 12)):
+        world.run_for(rng.choice([3, 30, 300, 1500]))
+        fault = rng.choice(CHANGES if not allowed or rng.random() < 0.6 else allowed)
         world.record.event(world.now, f"-- {fault.__name__.replace('_', ' ')}")
-        fault(world, dice)
-    world.run_for(dice.randrange(2000))
+        fault(world, rng)
+    world.run_for(rng.randrange(2000))
 
 
 # ---- what must follow
@@ -200,7 +200,7 @@ def follow(world: VoterWorld) -> None:
     world.run(world.consistent_leader, 10_000)
 
 
-def put_in_order(world: VoterWorld, dice: Random) -> None:
+def put_in_order(world: VoterWorld, rng: Random) -> None:
     """L8, R9: entries of disks that are gone are removed, and one more change is made; each is answered, and is so."""
     for id in sorted(world.disks):
         leader = world.leader()
@@ -212,7 +212,7 @@ def put_in_order(world: VoterWorld, dice: Random) -> None:
             answered(world, "remove", id)
             answered(world, "add", id)
             world.record.marks.add("a replaced disk votes again")
-    id = dice.randrange(len(world.nodes))
+    id = rng.randrange(len(world.nodes))
     if id not in world.voting():
         answered(world, "add", id)
     elif len(world.voting()) > 1:

@@ -64,7 +64,7 @@ def recreate_while_away(stage: Stage) -> None:
         _must(client.run(create_topics(client.client, [_new(name, 1)]))[name].code, f"{name} is created")
         stage.wait(lambda name=name: _is_whole(stage, name, 1), f"{name} is in sync")  # type: ignore[misc]
         _write(client, one, "old", 40)
-        away = stage.dice.choice(stage.others(stage.controller()))
+        away = stage.rng.choice(stage.others(stage.controller()))
         how(away, "its partitions are led by others", stage.moved(away)) if _leads(stage, away) else how(away)
         _must(client.run(delete_topics(client.client, [name]))[name].code, f"{name} is deleted")
         stage.do(f"{name} was deleted", lambda: None, "it is gone", lambda name=name: not _there(stage, name))  # type: ignore[misc]
@@ -103,7 +103,7 @@ def _ask(stage: Stage, ask: Ask) -> None:
 def _leave(stage: Stage) -> None:
     """A broker is told to stop, the controller is killed: the broker must end (law L12) once there is one again."""
     ruler = stage.controller()
-    leaver = stage.dice.choice(stage.others(ruler))
+    leaver = stage.rng.choice(stage.others(ruler))
     thread = threading.Thread(target=lambda: stage.terminate(leaver), daemon=True)
     thread.start()
     stage.sleep(0.0, 0.3)
@@ -144,7 +144,7 @@ def _delete(name: str) -> Callable[[sync.Cluster], Code]:
 
 def _move(stage: Stage, name: str) -> Ask:
     """Two of three replicas each, on other nodes than before."""
-    targets = {TopicPartition(name, number): stage.dice.sample(stage.nodes, 2) for number in range(_MADE)}
+    targets = {TopicPartition(name, number): stage.rng.sample(stage.nodes, 2) for number in range(_MADE)}
 
     def act(client: sync.Cluster) -> Code:
         whole, each = client.run(reassign(client.client, targets))

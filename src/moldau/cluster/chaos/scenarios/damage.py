@@ -44,8 +44,8 @@ def damage_at_rest(stage: Stage) -> None:
     _fill(stage)
     victims: set[int] = set()
     for damage in DAMAGES:
-        how = stage.dice.choice((RUNNING, STOPPED, KILLED))
-        victim = stage.dice.choice(stage.others(stage.controller()))
+        how = stage.rng.choice((RUNNING, STOPPED, KILLED))
+        victim = stage.rng.choice(stage.others(stage.controller()))
         victims.add(victim)
         data = stage.rig.data_dir(victim)
         if how == STOPPED:

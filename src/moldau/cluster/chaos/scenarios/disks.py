@@ -26,8 +26,8 @@ def disk_full(stage: Stage) -> None:
     """
     for who in ("leader", "follower", "controller"):
         ruler = stage.controller()
-        victim = ruler if who == "controller" else stage.dice.choice(stage.others(ruler))
-        stage.gather(victim if who == "leader" else stage.dice.choice(stage.others(victim)))
+        victim = ruler if who == "controller" else stage.rng.choice(stage.others(ruler))
+        stage.gather(victim if who == "leader" else stage.rng.choice(stage.others(victim)))
         data, volume = stage.rig.data_dir(victim), stage.rig.wish.volume
 
         def gone(victim: int = victim) -> bool:
@@ -48,7 +48,7 @@ def disk_hung(stage: Stage) -> None:
 
     After gray failures everywhere: a heartbeat that needs no disk keeps a leader that cannot write in office for ever.
     """
-    victim = stage.dice.choice(stage.nodes)
+    victim = stage.rng.choice(stage.nodes)
     stage.gather(victim)
     data, volume = stage.rig.data_dir(victim), stage.rig.wish.volume
     moved = stage.moved(victim, stage.others(victim))
@@ -81,8 +81,8 @@ def corrupt_files(stage: Stage) -> None:
     After the file system studies of 2017 to 2020: what is damaged is mended from others, or refused by its name.
     """
     for damage in DAMAGES:
-        victim = stage.dice.choice(stage.others(stage.controller()))
-        stage.gather(stage.dice.choice(stage.others(victim)))
+        victim = stage.rng.choice(stage.others(stage.controller()))
+        stage.gather(stage.rng.choice(stage.others(victim)))
         (stage.terminate if damage.clean else stage.kill)(victim)
         data = stage.rig.data_dir(victim)
         files = sorted(data.glob(damage.pattern))
@@ -102,7 +102,7 @@ def wipe(stage: Stage) -> None:
 
     After the replaced disks of every operator: an empty disk is formatted by hand, not taken for a cluster's first day.
     """
-    victim = stage.dice.choice(stage.others(stage.controller()))
+    victim = stage.rng.choice(stage.others(stage.controller()))
     _kill_and_move(stage, victim)
     data = stage.rig.data_dir(victim)
 

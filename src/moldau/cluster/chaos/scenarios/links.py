@@ -50,7 +50,7 @@ def cut_from_controllers(stage: Stage) -> None:
     """
     for is_controller in (False, True):
         ruler = stage.controller()
-        leader = ruler if is_controller else stage.dice.choice(stage.others(ruler))
+        leader = ruler if is_controller else stage.rng.choice(stage.others(ruler))
         stage.gather(leader)
         if stage.rig.ensemble is not None:
             cut, from_what = stage.cut(both_ways(leader, [ZOOKEEPER_PLACE]), ()), "ZooKeeper"
@@ -87,9 +87,7 @@ def one_way_cuts(stage: Stage) -> None:
     """
     for turn in range(4):
         ruled = stage.nodes if stage.rig.ensemble is None else stage.others(stage.controller())
-        leader, follower = stage.dice.sample(
-            ruled, 2
-        )  # with ZooKeeper, who leads must reach the controller to be heard
+        leader, follower = stage.rng.sample(ruled, 2)  # with ZooKeeper, who leads must reach the controller to be heard
         stage.gather(leader)
         source, target = (leader, follower) if turn % 2 else (follower, leader)
         cut = stage.cut([(source, target)], ())
@@ -107,7 +105,7 @@ def slow_and_reset(stage: Stage) -> None:
     idempotence records must be there twice here.
     """
     for _ in range(2):
-        leader = stage.dice.choice(stage.nodes)
+        leader = stage.rng.choice(stage.nodes)
         _slow(stage, leader)
         for _ in range(3):
             _unheard(stage, leader)
@@ -116,7 +114,7 @@ def slow_and_reset(stage: Stage) -> None:
 
 def _slow(stage: Stage, leader: int) -> None:
     """Let all that passes between a leader and its followers come late, and reset their connections meanwhile."""
-    proxy, seconds = stage.proxy, stage.dice.uniform(0.2, 0.8)
+    proxy, seconds = stage.proxy, stage.rng.uniform(0.2, 0.8)
     stage.gather(leader)
 
     def slow() -> None:
@@ -160,7 +158,7 @@ def _unheard(stage: Stage, leader: int) -> None:
 def _reaches_the_controller(stage: Stage) -> int:
     """A node that can have an ISR changed though it is cut from all brokers: with ZooKeeper, the controller."""
     ruler = stage.controller()
-    return ruler if stage.rig.ensemble is not None else stage.dice.choice(stage.others(ruler))
+    return ruler if stage.rig.ensemble is not None else stage.rng.choice(stage.others(ruler))
 
 
 def both_ways(node: int, others: Collection[int]) -> list[tuple[int, int]]:

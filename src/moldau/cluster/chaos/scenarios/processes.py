@@ -71,8 +71,8 @@ def pauses_and_kills(stage: Stage) -> None:
     """
     until = time.monotonic() + stage.options.seconds
     while time.monotonic() < until or not any(fault.effect for fault in stage.timeline):
-        victim = stage.dice.choice(stage.nodes)
-        if stage.dice.random() < 0.5:
+        victim = stage.rng.choice(stage.nodes)
+        if stage.rng.random() < 0.5:
             stage.pause(victim)
             stage.sleep(0.2, 12.0)
             stage.resume(victim)
@@ -96,7 +96,7 @@ def cold_start(stage: Stage) -> None:
     for _ in range(2):
         for node in stage.nodes:
             stage.kill(node)
-        order = stage.dice.sample(stage.nodes, len(stage.nodes))
+        order = stage.rng.sample(stage.nodes, len(stage.nodes))
         stage.timeline[-1] = stage.timeline[-1]._replace(effect="nobody answers", effect_s=0.0)
         for node in order:
             stage.restart(node)
