@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from docs.generate import PAGE, page
+from docs.reference import PAGES as REFERENCE
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 NO_LAWS: frozenset[str] = frozenset()
 """Words of another kind that look like ids of laws."""
 
@@ -16,9 +19,18 @@ def test_the_configuration_page_is_what_the_tables_say() -> None:
     assert PAGE.read_text() == page(), "run `make docs`"
 
 
+@pytest.mark.parametrize("path", REFERENCE, ids=lambda path: path.stem)
+def test_a_reference_page_is_what_the_code_says(path: Path) -> None:
+    assert path.read_text() == REFERENCE[path](), "run `make docs`, and commit what it wrote"
+
+
+def test_every_public_member_says_what_it_does() -> None:
+    undone = re.findall(r"^\| `.*\|  \|$", (ROOT / "docs" / "reference-python.md").read_text(), re.M)
+    assert not undone, "a docstring is missing"
+
+
 def test_every_link_of_the_docs_leads_somewhere() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    for found in pages:
+    for found in PAGES:
         for target in re.findall(r"\]\(([^)#]+)\)", found.read_text()):
             if "://" not in target:
                 assert (found.parent / target).exists(), f"{found.name} points to {target}"
@@ -34,3 +46,29 @@ def test_every_law_that_is_cited_is_told_on_the_page_of_laws() -> None:
             cited.setdefault(found, str(path.relative_to(ROOT)))
     unknown = {id: path for id, path in cited.items() if id not in told and id not in NO_LAWS}
     assert not unknown, "ids without a sentence in docs/laws.md"
+
+
+def test_a_law_is_told_on_one_page_only() -> None:
+    """Elsewhere a row begins with an id only where a count of mutants is written by a command, between its marks."""
+    for path in PAGES:
+        if path.name != "laws.md" and path.parent.name != "decisions":
+            text = re.sub(r"<!-- (zoo|mutants): laws -->.*?<!-- end of \1: laws -->", "", path.read_text(), flags=re.S)
+            assert not re.findall(r"^\| ([SCRZLX]\d+) \|", text, re.M), f"{path.name} tells laws again"
+
+
+def test_every_decision_that_is_cited_was_recorded() -> None:
+    recorded = {int(path.name[:4]) for path in (ROOT / "docs" / "decisions").glob("*.md")}
+    for path in [*PAGES, *(ROOT / "src").rglob("*.py")]:
+        cited = {int(number) for number in re.findall(r"\b[Dd]ecision (\d+)\b", path.read_text())}
+        assert cited <= recorded, f"{path.relative_to(ROOT)} cites {sorted(cited - recorded)}"
+
+
+def test_every_word_of_the_glossary_is_in_use() -> None:
+    """Each of our own words occurs in the source or on another page; one that has gone, goes from the glossary too."""
+    glossary = ROOT / "docs" / "glossary.md"
+    words = re.findall(r"^\| \*([^*]+)\* \|", glossary.read_text(), re.M)
+    assert len(words) == len(set(words)) > 10
+    paths = [*(ROOT / "src").rglob("*.py"), *(path for path in PAGES if path != glossary)]
+    text = "\n".join(path.read_text() for path in paths)
+    unused = [word for word in words if not re.search(rf"\b{word.replace(' ', '[ _-]')}", text, re.I)]
+    assert not unused

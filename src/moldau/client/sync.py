@@ -44,10 +44,11 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
+        """Close all connections."""
         self.client.close()
 
     def run(self, work: Coroutine[object, None, T]) -> T:
-        """Any coroutine of this room that was made with ``self.client`` (admin calls, ...), run to its end."""
+        """Any coroutine of this package that was made with ``self.client`` (admin calls, ...), run to its end."""
         return drive(work)
 
     # -- what there is

@@ -207,6 +207,7 @@ class Cluster:
 
     @property
     def cluster_id(self) -> str:
+        """The cluster's id; empty before ZooKeeper has given one."""
         if not self.spec.cluster_id and self.alive():  # ZooKeeper's to give
             from moldau.client.admin import describe_cluster
 
@@ -220,6 +221,7 @@ class Cluster:
 
     @property
     def plane(self) -> str:
+        """``"quorum"`` (KRaft) or ``"zookeeper"``."""
         return ZOOKEEPER if self.spec.zookeeper else QUORUM
 
     def node(self, id: int) -> NodeSpec:

@@ -157,6 +157,7 @@ class MemoryCluster:
             self.logs[TopicPartition(topic, number)] = MemoryLog()
 
     def delete(self, topic: str) -> None:
+        """Delete a topic with its records."""
         del self.ids[topic]
         self.logs = {source: log for source, log in self.logs.items() if source.topic != topic}
 
@@ -166,6 +167,7 @@ class MemoryCluster:
         return self.logs.setdefault(TopicPartition(topic, number), MemoryLog())
 
     def log(self, topic: str, partition: int = 0) -> MemoryLog:
+        """The log of a partition, to be appended to and broken."""
         return self.logs[TopicPartition(topic, partition)]
 
     def before(self, question: str, act: Callable[[], object]) -> None:

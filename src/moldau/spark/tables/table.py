@@ -106,6 +106,7 @@ class Table:
 
     @property
     def store(self) -> Store:
+        """Where the table's files lie."""
         return self.format.store
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
