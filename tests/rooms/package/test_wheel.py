@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PARTS = ("src", "pyproject.toml", "LICENSE", "docs/package.md")
+PARTS = ("src", "pyproject.toml", "LICENSE", "NOTICE", "docs/package.md")
 SESSION = """
 import moldau.spark
 try:
@@ -101,7 +101,7 @@ def run(python: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str
 
 def test_it_says_what_it_is(about: Message) -> None:
     assert about["License-Expression"] == "Apache-2.0"
-    assert about["License-File"] == "LICENSE"
+    assert about.get_all("License-File") == ["LICENSE", "NOTICE"]
     assert about["Author"] == "The Moldau authors"
     assert "Framework :: Pytest" in about.get_all("Classifier", [])
     assert "Typing :: Typed" in about.get_all("Classifier", [])
