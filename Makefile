@@ -63,15 +63,15 @@ test: check  ## everything that CI runs; what needs a program that is missing is
 
 # What needs no process, socket or file: the packages that decide. Every version of every message, and simulated quorums,
 # take longer than all others together.
-UNIT := $(wildcard $(addprefix tests/rooms/,terms wire image controller quorum replication groups history)) \
-	$(addprefix --ignore tests/rooms/,wire/test_messages.py quorum/test_simulation.py)
+UNIT := $(wildcard $(addprefix tests/packages/,model wire image controller quorum replication groups history)) \
+	$(addprefix --ignore tests/packages/,wire/test_messages.py quorum/test_simulation.py)
 
 unit: setup  ## the tests of the packages that only decide, without the longest: seconds
 	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist load $(UNIT) $(ARGS)
 
 quick: setup  ## all tests without the simulator's, and a client and a command on a real cluster: three minutes
-	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist loadscope tests/rooms tests/scenes --ignore tests/rooms/simulator \
-		--ignore tests/rooms/package tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
+	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist loadscope tests/packages tests/scenes --ignore tests/packages/simulator \
+		--ignore tests/packages/package tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
 
 test-classic: setup jars  ## Kafka's command line tools and ours, on all three systems (15 minutes)
 	for system in moldau moldau-zookeeper kafka; do \

@@ -19,7 +19,7 @@ from typing import Any
 
 from moldau.client import sync
 from moldau.cluster import Cluster
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 from moldau.wire.batch import build
 from moldau.wire.frames import read_response_body, request_frame
 from moldau.wire.messages.k00_produce import ProduceRequest

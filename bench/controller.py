@@ -28,7 +28,7 @@ from bench.run import machine
 from bench.systems import SYSTEMS, TITLES, KafkaPeer, resident_bytes
 from moldau.client.lines import ConnectionOptions, UnsupportedApi, shake_hands
 from moldau.client.sockets import SocketLine, drive
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.codec import Malformed
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest

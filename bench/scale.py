@@ -29,13 +29,13 @@ from bench.report import DOCS, machine_line
 from bench.run import machine
 from bench.simulated import simulated
 from bench.systems import MoldauPeer, resident_bytes
-from moldau.broker.quorum.batches import decided, proposal
+from moldau.broker.kraft.batches import decided, proposal
+from moldau.controller.active import ActiveController
 from moldau.controller.asks import BrokerRefused, CreateTopics, Heartbeat, NewTopic, RegisterBroker
 from moldau.controller.facts import Facts, Settings
-from moldau.controller.office import Office
 from moldau.image import Delta, Image
+from moldau.model import Code
 from moldau.runtime.memory import collect_seldom
-from moldau.terms import Code
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- scale:begin -->", "<!-- scale:end -->"
@@ -69,13 +69,13 @@ class Rooms:
 
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
-        self.office = Office(Settings(cluster_id=CLUSTER_ID))
+        self.controller = ActiveController(Settings(cluster_id=CLUSTER_ID))
         self.image, self.other = Image(), Image()
         self.end = 0
         self.epochs: dict[int, int] = {}
         self.steps: list[float] = []
-        self.predecessor: Office | None = None
-        self.carry(self.office.take_office(1, self.image, self.facts()))
+        self.predecessor: ActiveController | None = None
+        self.carry(self.controller.claim(1, self.image, self.facts()))
         for id in range(REPLICAS):
             self.join(id)
         self.topics = partitions // IN_A_TOPIC
@@ -94,14 +94,14 @@ class Rooms:
             then = time.thread_time()
             self.image.apply_all(answer.records, self.end - 1, Delta())
             self.steps += [then - began, time.thread_time() - then]
-        self.office.committed(self.end - 1)
+        self.controller.committed(self.end - 1)
 
     def ask(self, ask: Any) -> Any:
         """The first answer's reply, or the last one's; all parts carried out."""
         reply = None
         while ask is not None:
             began = time.thread_time()
-            answer = self.office.ask(ask, self.facts())
+            answer = self.controller.ask(ask, self.facts())
             if answer.records:
                 proposal(answer.records, self.end, 1, 0)
             self.steps.append(time.thread_time() - began)
@@ -133,18 +133,18 @@ class Rooms:
 
     def failover(self) -> None:
         """On another node: what the predecessor had is given back over there."""
-        successor = Office(Settings(cluster_id=CLUSTER_ID))
+        successor = ActiveController(Settings(cluster_id=CLUSTER_ID))
         began = time.thread_time()
-        successor.take_office(2, self.other, self.facts())
+        successor.claim(2, self.other, self.facts())
         self.steps.append(time.thread_time() - began)
-        self.predecessor, self.office = self.office, successor
+        self.predecessor, self.controller = self.controller, successor
 
     def measure(self) -> Iterator[Row]:
         deeds: dict[str, Callable[[], None]] = {
             "create, 1,000 partitions a topic": self.create,
             "a broker dies": self.death,
             "controlled shutdown": self.shutdown,
-            "another controller takes office": self.failover,
+            "another controller becomes active": self.failover,
         }
         empty = resident_bytes([os.getpid()])
         for deed, act in deeds.items():

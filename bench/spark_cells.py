@@ -21,9 +21,9 @@ from pyspark.sql import SparkSession
 from tests.parity.compare import FORMATS, start
 
 from moldau.client.sync import Cluster
+from moldau.model import TopicPartition
 from moldau.spark import until_it_stands
 from moldau.spark.decode import Decoder
-from moldau.terms import TopicPartition
 from moldau.wire.batch import build
 
 PARTITIONS = 6

@@ -22,13 +22,13 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from moldau.client.view import Partition, Topic
 from moldau.client.writing import Sent, Written
+from moldau.model import Code, TopicPartition
 from moldau.spark.produce import Pool, write_task
 from moldau.spark.sink_options import parse
 from moldau.spark.tables import BatchKey, DeltaFormat, Table
 from moldau.spark.tables.files import DataFile
 from moldau.spark.tables.manifest import ParquetFormat, Version
 from moldau.spark.tables.stores import open_store
-from moldau.terms import Code, TopicPartition
 
 SCHEMA = pa.schema([("id", pa.int64())])
 STATS = {"numRecords": 1000, "minValues": {"id": 1}, "maxValues": {"id": 9}, "nullCount": {"id": 0}}

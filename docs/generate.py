@@ -7,11 +7,11 @@ from pathlib import Path
 
 from docs import reference, states
 
-from moldau.terms.broker_config import SECTIONS
-from moldau.terms.config_key import ConfigKey
-from moldau.terms.dynamic_config import ONLY_DYNAMIC, update_mode
-from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
-from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.model.broker_config import SECTIONS
+from moldau.model.config_key import ConfigKey
+from moldau.model.dynamic_config import ONLY_DYNAMIC, update_mode
+from moldau.model.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
+from moldau.model.topic_config import TOPIC_KEYS
 
 PAGE = Path(__file__).parent / "configuration.md"
 HEAD = """# Configuration

@@ -17,7 +17,7 @@ import click
 
 from moldau.admin.cli import cli
 from moldau.broker.api import ON_BROKER, ON_CONTROLLER, ON_ZOOKEEPER
-from moldau.broker.requests import ServedApi
+from moldau.broker.network.requests import ServedApi
 from moldau.cluster import pytest_plugin
 from moldau.spark import kafka_keys, sink_options
 from moldau.wire.apis import APIS

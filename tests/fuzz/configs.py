@@ -9,9 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 from random import Random
 
-from moldau.terms.broker_config import BROKER_KEYS
-from moldau.terms.group_config import GROUP_KEYS
-from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.model.broker_config import BROKER_KEYS
+from moldau.model.group_config import GROUP_KEYS
+from moldau.model.topic_config import TOPIC_KEYS
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
 from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest

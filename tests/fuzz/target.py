@@ -24,7 +24,7 @@ from moldau import Cluster
 from moldau.broker.api import ANSWERS, BROKER, CONTROLLER, ZOOKEEPER
 from moldau.cluster.cluster import ClusterError
 from moldau.cluster.nodes import is_alive
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 from moldau.wire.batch import build
 from moldau.wire.frames import read_response_body, request_frame
 from moldau.wire.schema import Message

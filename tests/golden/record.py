@@ -3,7 +3,7 @@
 A proxy stands between the peer (which advertises the proxy's port) and Kafka's Java tools, librdkafka, kafka-python and
 aiokafka. One exchange per client, api and version is kept in frames.json, with ids and names as they came.
 Run it again (`python tests/golden/record.py`, needs `make jars`) when the peer or a client gets a new version.
-Read next: tests/rooms/wire/test_golden.py, which holds moldau.wire against these bytes.
+Read next: tests/packages/wire/test_golden.py, which holds moldau.wire against these bytes.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ indices of the records that were named; the CRC32C of the messages (top-level fi
 Run it again (`python tests/golden/record_admission.py`, needs `make jars` and javac) when Kafka gets a new version.
 With `--first N` it asks Kafka of the batches from number N on instead, writes nothing, and tells where Moldau says
 other than Kafka.
-Read next: tests/rooms/storage/test_kafka_admission.py, which holds Moldau against these lines.
+Read next: tests/packages/storage/test_kafka_admission.py, which holds Moldau against these lines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 from tests.golden.produced_batches import CONFIGS, COUNT, NOW_MS, batch_of  # noqa: E402
 
-from moldau.terms import Code  # noqa: E402
+from moldau.model import Code  # noqa: E402
 from moldau.wire.crc import crc32c  # noqa: E402
 
 JARS = HERE.parents[1] / ".jars" / "kafka-4.3.1"
@@ -40,7 +40,7 @@ def main() -> int:
         TARGET.write_text("".join(f"{line}\n" for line in verdicts.values()))
         print(f"{COUNT} verdicts in {TARGET.name}, {TARGET.stat().st_size} bytes")
         return 0
-    from tests.rooms.storage.test_kafka_admission import differences
+    from tests.packages.storage.test_kafka_admission import differences
 
     wrong = differences(verdicts)
     print(f"batches {first} to {first + COUNT - 1}: {len(wrong)} differ", *wrong[:20], sep="\n")

@@ -3,7 +3,7 @@ the ZooKeeper era in classic-2.8.json, and 4.3.1's words for texts that are no J
 
 Usage tables, versions, and what is wrong with options and files. Run it again (`python tests/golden/
 record_classic_tools.py`, needs `make jars` and javac) when a case or a tool is added, or Kafka gets a new version. Read
-next: tests/rooms/admin/test_classic_golden.py, which holds Moldau's tools against it without a JVM.
+next: tests/packages/admin/test_classic_golden.py, which holds Moldau's tools against it without a JVM.
 """
 
 from __future__ import annotations

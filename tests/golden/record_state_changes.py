@@ -6,7 +6,7 @@ Three nodes; two topics are made, one broker is killed and comes back, leads are
 deleted, and all nodes are stopped in turn. The logs go to tests/golden/state_changes/NAME. The jars are those of
 `make jars`; what writes Kafka's line format is Log4j, whose part for slf4j Maven has as
 org.apache.logging.log4j:log4j-slf4j-impl:2.25.4 (`mvn dependency:get`).
-Read next: tests/rooms/admin/test_state_changes_recorded.py.
+Read next: tests/packages/admin/test_state_changes_recorded.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Two brokers (a rack, two listeners), topics small and wide, a move under way, se
 block of producer ids, a deletion that must wait. Every znode with its data and version goes into znodes-3.9.json.
 Run again with `python tests/golden/record_znodes.py` after the jars are in .jars/kafka-3.9.1:
 `mvn -f bench/jars/pom.xml -Dkafka.version=3.9.1 dependency:copy-dependencies -DoutputDirectory=$PWD/.jars/kafka-3.9.1`
-Read next: tests/rooms/zookeeper/test_golden.py, which holds moldau.zookeeper against these bytes.
+Read next: tests/packages/zookeeper/test_golden.py, which holds moldau.zookeeper against these bytes.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ import pytest
 from tests.tools import missing
 
 from moldau.cluster.nodes import free_ports
+from moldau.model.ids import uuid_text
 from moldau.runtime.world import RealRandom
-from moldau.terms.ids import uuid_text
 
 KAFKA_VERSION = "4.3.1"
 ALL_JARS = Path(__file__).resolve().parents[2] / ".jars"

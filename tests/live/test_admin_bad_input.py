@@ -15,7 +15,7 @@ from kafka_peer import wait_until
 
 from moldau.client import sync
 from moldau.client.client import ANYONE, CONTROLLER, Node
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
 from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest

@@ -128,7 +128,7 @@ def test_a_move_that_cannot_end_is_listed_and_called_off(
 
 async def _fill(client: Cluster, name: str, size: int) -> None:
     from moldau.client import writing
-    from moldau.terms import TopicPartition
+    from moldau.model import TopicPartition
     from moldau.wire.batch import build
 
     for _ in range(size // 500_000):

@@ -16,7 +16,7 @@ from moldau import Cluster
 from moldau.client.admin import AlterOp, Resource, ResourceType, alter_configs
 from moldau.client.client import Node
 from moldau.client.reading import EARLIEST, LATEST
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire.batch import build
 from moldau.wire.messages.k00_produce import ProduceRequest
 

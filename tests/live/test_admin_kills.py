@@ -22,7 +22,7 @@ from moldau.client import sync
 from moldau.client.admin import NewTopic, create_topics, delete_topics, reassign, reassignments
 from moldau.client.client import Unreachable
 from moldau.cluster.cluster import ClusterError
-from moldau.terms import Code, TopicPartition, uuid_text
+from moldau.model import Code, TopicPartition, uuid_text
 from moldau.wire.batch import build
 
 FOLDER = re.compile(r"(.+)-(\d+)\Z")

@@ -29,7 +29,7 @@ from proof import Proof
 from moldau import Cluster
 from moldau.client.admin import AlterOp, Resource, alter_configs, reassign, reassignments
 from moldau.client.admin import ResourceType as Kind
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 SESSION_MS = 3000
 WAIT_S = 120

@@ -18,7 +18,7 @@ from kafka_peer import wait_until
 
 from moldau import Cluster
 from moldau.broker.api import ANSWERS, BROKER, CONTROLLER, ZOOKEEPER
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.apis import APIS
 from moldau.wire.batch import build
 from moldau.wire.frames import read_response_body, request_frame

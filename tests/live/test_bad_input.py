@@ -30,7 +30,7 @@ from moldau.client.admin import (
 )
 from moldau.client.client import Coordinator, CoordinatorKind
 from moldau.client.sockets import SocketLine, drive
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire import batch
 from moldau.wire.messages.k00_produce import ProduceRequest
 from moldau.wire.messages.k01_fetch import FetchRequest

@@ -13,7 +13,7 @@ from kafka_peer import wait_until
 from one_node import CLUSTER_ID, OneNode
 
 import moldau
-from moldau.broker.formatting import METADATA_FOLDER
+from moldau.broker.config.storage_format import METADATA_FOLDER
 from moldau.cluster.cluster import ClusterError
 
 Make = Callable[..., OneNode]

@@ -21,7 +21,7 @@ from moldau.admin.classic.java_order import string_hash
 from moldau.client import groups
 from moldau.client.groups import Committed
 from moldau.client.sync import Cluster
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 from moldau.wire.batch import build
 
 MOLDAU = str(Path(sys.prefix) / "bin" / "moldau")

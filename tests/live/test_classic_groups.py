@@ -16,7 +16,7 @@ from kafka_peer import wait_until
 from moldau.client import groups
 from moldau.client.groups import Committed
 from moldau.client.sync import Cluster
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 from moldau.wire.batch import build
 
 QUIET_GROUPS = ("calm", "j-calm", "m-calm", "j-spare", "m-spare", "a-group-with-a-name-that-is-wider-than-its-column")

@@ -11,8 +11,8 @@ from classic import Both, lines, listening, ours
 
 from moldau.client import admin
 from moldau.client.sync import Cluster
-from moldau.terms import TopicPartition
-from moldau.terms.ids import uuid_text
+from moldau.model import TopicPartition
+from moldau.model.ids import uuid_text
 from moldau.wire.batch import build
 
 

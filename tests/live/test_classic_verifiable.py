@@ -15,7 +15,7 @@ from foreign import create_topic
 
 from moldau.client.reading import LATEST
 from moldau.client.sync import Cluster
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 from moldau.wire.batch import build
 
 MOLDAU = str(Path(sys.prefix) / "bin" / "moldau")

@@ -1,6 +1,6 @@
 """Moldau's own client against a live cluster: administration, both ways of waiting, groups, once through a kill.
 
-Read next: src/moldau/client/__init__.py, tests/rooms/client (the same client against scripted brokers).
+Read next: src/moldau/client/__init__.py, tests/packages/client (the same client against scripted brokers).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from moldau.client.membership import GroupOptions
 from moldau.client.producer import Delivery, Producer, ProducerOptions
 from moldau.client.reading import EARLIEST, LATEST, READ_COMMITTED, FetchOptions, visible
 from moldau.client.sync import Cluster
+from moldau.model import Code, TopicPartition
 from moldau.runtime.world import new_loop, real_world
-from moldau.terms import Code, TopicPartition
 from moldau.wire import batch
 from moldau.wire.compression import Codec
 

@@ -19,7 +19,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from kafka_peer import wait_until
-from tests.rooms.admin.native import NATIVE
+from tests.packages.admin.native import NATIVE
 
 from conftest import SYSTEMS
 from moldau.admin.cli import COMMANDS, cli

@@ -3,7 +3,7 @@
 Apis and versions are drawn from what the broker's listener advertises, about two requests for each pair. One that is
 not
 answered at once may be waiting (a fetch, a join) and is given up, so a hang is not seen here; nor is the controller's
-listener. Strategies: tests/rooms/wire/messages.py. Wrong bytes are in test_bad_input.py.
+listener. Strategies: tests/packages/wire/messages.py. Wrong bytes are in test_bad_input.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from one_node import OneNode
-from tests.rooms.wire.messages import struct
+from tests.packages.wire.messages import struct
 
 from moldau.wire.apis import APIS
 from moldau.wire.frames import read_response_body, request_frame

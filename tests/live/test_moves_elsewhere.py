@@ -25,7 +25,7 @@ from conftest import SYSTEMS
 from moldau.client import admin
 from moldau.client.admin import NewTopic
 from moldau.client.sync import Cluster
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire.batch import build
 
 PARTITIONS = 4

@@ -21,7 +21,7 @@ from proof import Proof
 from moldau import Cluster
 from moldau.client.admin import AlterOp, Resource, alter_configs, delete_topics, reassign
 from moldau.client.admin import ResourceType as Kind
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 from moldau.zookeeper.session import Session
 
 SESSION_MS = 4_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from kafka_peer import java_tool
-from tests.rooms.broker.quorum_seats import SeatedQuorum
+from tests.packages.broker.quorum_seats import SeatedQuorum
 
 pytestmark = pytest.mark.live
 

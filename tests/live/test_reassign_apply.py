@@ -25,7 +25,7 @@ from moldau import Cluster
 from moldau.admin.cli import cli
 from moldau.client import admin
 from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire.batch import build
 
 RATE = "leader.replication.throttled.rate"

@@ -11,8 +11,8 @@ import pytest
 from kafka_peer import free_port
 
 import moldau
-from moldau.broker.config import load
-from moldau.broker.formatting import format_storage
+from moldau.broker.config.node_config import load
+from moldau.broker.config.storage_format import format_storage
 from moldau.runtime.disk import RealDisk
 from moldau.runtime.world import RealRandom
 

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from moldau.client.reading import LATEST
 from moldau.client.sync import Cluster
+from moldau.model import TopicPartition
 from moldau.spark import run, session
-from moldau.terms import TopicPartition
 from moldau.wire.batch import headers
 
 RECORDS = 100

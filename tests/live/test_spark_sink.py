@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from moldau.client.sync import Cluster
+from moldau.model import TopicPartition
 from moldau.spark import session
 from moldau.spark.produce import Pool, write_task
 from moldau.spark.sink import IntoTopic, once
 from moldau.spark.sink_options import parse
 from moldau.spark.supervise import until_it_stands
-from moldau.terms import TopicPartition
 from moldau.wire.batch import headers, records
 
 Fresh = Callable[[str], str]

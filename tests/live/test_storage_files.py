@@ -1,7 +1,7 @@
 """Files on disk, shared with Apache Kafka: its own DumpLogSegments reads what Moldau wrote, Moldau reads what Kafka
 wrote.
 
-Read next: tests/rooms/storage for everything that needs no JVM.
+Read next: tests/packages/storage for everything that needs no JVM.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from kafka_peer import KafkaPeer, java_tool
 
+from moldau.model import TopicPartition
 from moldau.runtime.disk import RealDisk
 from moldau.storage import LogConfig, LogDirs
 from moldau.storage.names import RECOVERY_POINTS
 from moldau.storage.raw_records import raw_records
 from moldau.storage.reader import batches, epochs_of, topic_id_of
-from moldau.terms import TopicPartition
 from moldau.wire.batch import Record, build, payload, records
 from moldau.wire.compression import Codec
 

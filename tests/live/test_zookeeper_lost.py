@@ -48,7 +48,13 @@ def topic(cluster: Cluster, fresh: Callable[[str], str]) -> str:
     return name
 
 
-WHY = ("with ZooKeeper is lost", "elected controller", "the office of controller", "leaves office", "takes office")
+WHY = (
+    "with ZooKeeper is lost",
+    "elected controller",
+    "the controller role",
+    "gives up the controller role",
+    "becomes active",
+)
 
 
 def all_kept(cluster: Cluster, controller: int) -> None:

@@ -16,7 +16,7 @@ SIGN_LINES_MAX = 15
 
 # Tables of facts are as long as the facts are: message schemas are generated from nothing, and read by nobody in one
 # go.
-TABLES = {"terms/codes.py", "terms/broker_config.py", "terms/topic_config.py", "wire/records/metadata.py"}
+TABLES = {"model/codes.py", "model/broker_config.py", "model/topic_config.py", "wire/records/metadata.py"}
 
 
 def name(path: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from moldau.terms import Code
+from moldau.model import Code
 
 NEXT = {
     Code.TOPIC_ALREADY_EXISTS: "`moldau topic describe` shows it; --if-not-exists lets it be",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from moldau.client.client import Client, ClientOptions
     from moldau.client.lines import ConnectionOptions
     from moldau.client.view import Topic
-    from moldau.terms import Code, TopicPartition
+    from moldau.model import Code, TopicPartition
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -69,7 +69,7 @@ class Talk:
         self, bootstrap: str, patience_ms: int = PATIENCE_MS, *, request_timeout_ms: int | None = None
     ) -> None:
         from moldau.client.sync import Cluster
-        from moldau.terms.value import replace
+        from moldau.model.value import replace
 
         self.bootstrap = bootstrap
         self.config = client_config()
@@ -130,7 +130,7 @@ class Talk:
     def partitions(self, wish: str) -> list[TopicPartition]:
         """The partitions that ``orders`` or ``orders:0,3-5`` names; ends the command when one is not there."""
         from moldau.admin.options import partitions_of
-        from moldau.terms import TopicPartition
+        from moldau.model import TopicPartition
 
         name, numbers = partitions_of(wish)
         known = self.existing([name])[name].partitions

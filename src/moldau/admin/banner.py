@@ -10,11 +10,11 @@ import platform
 from collections.abc import Iterable, Iterator
 
 from moldau import __version__
-from moldau.broker.config import NodeConfig
-from moldau.broker.listeners import Listener
+from moldau.broker.config.listeners import Listener
+from moldau.broker.config.node_config import NodeConfig
 from moldau.cluster.last_stop import last_stop
-from moldau.terms.broker_config import BROKER_KEYS
-from moldau.terms.config_key import Kind
+from moldau.model.broker_config import BROKER_KEYS
+from moldau.model.config_key import Kind
 
 SHOWN_ELSEWHERE = ("node.id", "broker.id", "process.roles", "listeners", "advertised.listeners", "log.dirs", "log.dir")
 

@@ -141,7 +141,7 @@ def active_controller(talk: Talk, told: int) -> int:
     from moldau.client import admin
     from moldau.client.lines import UnsupportedApi
     from moldau.client.sync import Refused
-    from moldau.terms import Code
+    from moldau.model import Code
 
     try:
         outcome, quorum = talk.ask(admin.describe_quorum)
@@ -180,7 +180,7 @@ def _chosen(rows: list[BrokerRow], ids: Collection[int]) -> list[BrokerRow]:
 
 def _directories(talk: Talk, ids: list[int]) -> list[DirectoryRow]:
     from moldau.client import admin
-    from moldau.terms import Code
+    from moldau.model import Code
 
     rows: list[DirectoryRow] = []
     for id, results in talk.ask(admin.describe_log_dirs, ids).items():

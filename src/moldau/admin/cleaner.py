@@ -1,7 +1,7 @@
 """The process in which a broker has one log compacted: ``python -m moldau.admin.cleaner``, never started by hand.
 
 An entry point, because it builds the real disk. It works at the lowest priority, no faster than the node says, and ends
-with it. What is done: ``moldau.storage.compaction``; who asks: ``moldau.broker.cleaning``.
+with it. What is done: ``moldau.storage.compaction``; who asks: ``moldau.broker.replicas.cleaner``.
 """
 
 from __future__ import annotations

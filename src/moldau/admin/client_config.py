@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from moldau.terms.properties import read_properties
+from moldau.model.properties import read_properties
 
 _OF_LIBRDKAFKA = {
     "metadata.broker.list": "bootstrap.servers",

@@ -21,7 +21,7 @@ from moldau.client.admin import Resource, ResourceType, Source
 from moldau.client.client import Refused, addresses
 from moldau.client.features import describe_features
 from moldau.client.lines import UnsupportedApi
-from moldau.terms import Code
+from moldau.model import Code
 
 if TYPE_CHECKING:
     from moldau.admin.asking import Talk

@@ -66,7 +66,7 @@ def broker_lists(context: click.Context, parameter: click.Parameter, incomplete:
 
 def topic_keys(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Settings of topics that begin so, with the sign that follows."""
-    from moldau.terms.topic_config import TOPIC_KEYS
+    from moldau.model.topic_config import TOPIC_KEYS
 
     return _begin(incomplete, (f"{key}=" for key in TOPIC_KEYS))
 

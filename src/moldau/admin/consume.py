@@ -25,7 +25,7 @@ from moldau.admin.starting import PLACE, Place, offsets
 
 if TYPE_CHECKING:
     from moldau.client.consumer import Chunk, Consumer
-    from moldau.terms import TopicPartition
+    from moldau.model import TopicPartition
     from moldau.wire.batch import Record
 
 POLL_MS = 200
@@ -212,7 +212,7 @@ class _Reading:
 
     def _print(self, chunk: Chunk, stop: _Stop) -> bool:
         """Whether to go on."""
-        from moldau.terms import Code
+        from moldau.model import Code
 
         if chunk.fetched.code is not Code.NONE:
             refused(f"{chunk.partition} at offset {chunk.offset}", chunk.fetched.code)
@@ -246,7 +246,7 @@ class _Reading:
     def _take_new_partitions(self) -> None:
         """Begin to read what topics have got since, from its first record on."""
         from moldau.client.reading import EARLIEST
-        from moldau.terms import TopicPartition
+        from moldau.model import TopicPartition
 
         self._look_at = time.monotonic() + LOOK_S
         mine = {one: self._consumer.position(one) for one in self._consumer.assignment}

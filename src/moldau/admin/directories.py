@@ -8,7 +8,7 @@ from moldau.admin.asking import Talk, note
 from moldau.admin.plans import Directories
 from moldau.admin.waiting import Looks
 from moldau.client import admin
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 NOT_YET = frozenset({Code.REPLICA_NOT_AVAILABLE, Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION})
 """The broker has no such replica; one that is on its way will be there."""

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from moldau.admin.advice import nearest
 from moldau.admin.client_config import BadClientConfig, read_client_config
 from moldau.admin.findings import ERROR, NOTE, WARNING, Finding, some
-from moldau.broker import formatting
-from moldau.broker.config import NodeConfig, load
-from moldau.broker.formatting import FormatRefused
+from moldau.broker.config import storage_format as formatting
+from moldau.broker.config.node_config import NodeConfig, load
+from moldau.broker.config.storage_format import FormatRefused
+from moldau.model.broker_config import BROKER_KEYS
+from moldau.model.config_key import ConfigError
+from moldau.model.properties import read_properties
 from moldau.runtime.disk import RealDisk
-from moldau.terms.broker_config import BROKER_KEYS
-from moldau.terms.config_key import ConfigError
-from moldau.terms.properties import read_properties
 
 OF_NODES = frozenset({"process.roles", "node.id", "broker.id", "listeners", "log.dirs", "log.dir", "zookeeper.connect"})
 """A file with any of these is a node's."""

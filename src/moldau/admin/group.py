@@ -221,7 +221,7 @@ def existing(talk: Talk, id: str) -> ConsumerGroup:
 def described(talk: Talk, id: str) -> ConsumerGroup:
     """The group as it is; in state Dead when there is none."""
     from moldau.client.consumer_groups import describe_consumer_groups
-    from moldau.terms import Code
+    from moldau.model import Code
 
     found = talk.ask(describe_consumer_groups, [id])[id]
     if found.outcome.code is Code.GROUP_ID_NOT_FOUND:

@@ -22,11 +22,11 @@ from moldau.admin.group import INACTIVE, busy, described, existing
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, OUTPUT, SERVERS, YES, confirm, duration_ms, instant_ms, refuse
 from moldau.admin.output import Row, note, show
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
     from moldau.client.groups import Committed
-    from moldau.terms import TopicPartition
+    from moldau.model import TopicPartition
 
 ROWS_MAX = 1_000_000
 
@@ -205,7 +205,7 @@ def _row(one: Reset) -> Row:
 def _commit(talk: Talk, id: str, changed: Iterable[Reset]) -> None:
     from moldau.client import groups
     from moldau.client.groups import Committed
-    from moldau.terms import Code
+    from moldau.model import Code
 
     offsets = {one.partition: Committed(one.after) for one in changed}
     codes = talk.ask(groups.commit, id, offsets)
@@ -268,7 +268,7 @@ def offsets(
 
 def _forget(talk: Talk, id: str, found: Collection[TopicPartition]) -> None:
     from moldau.client import groups
-    from moldau.terms import Code
+    from moldau.model import Code
 
     code, codes = talk.ask(groups.delete_offsets, id, found)
     if code is not Code.NONE:
@@ -283,7 +283,7 @@ def _forget(talk: Talk, id: str, found: Collection[TopicPartition]) -> None:
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
     """Offsets by partition out of a file: JSON or tabs as `group offsets` writes them, or CSV as Kafka's tool does."""
-    from moldau.terms import TopicPartition
+    from moldau.model import TopicPartition
 
     try:
         text = Path(path).read_text(encoding="utf-8-sig")

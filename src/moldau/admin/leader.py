@@ -19,7 +19,7 @@ from moldau.admin.output import watch
 from moldau.client import admin
 from moldau.client.admin import Election
 from moldau.client.view import Topic
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 _FINE = frozenset({Code.NONE, Code.ELECTION_NOT_NEEDED})
 

@@ -21,7 +21,7 @@ from moldau.admin.state_changes.history import Change, bar, changes, told_reason
 from moldau.admin.state_changes.merging import logs, merge, wanted
 from moldau.admin.state_changes.skew import skews
 from moldau.admin.state_changes.sources import Source, opened
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 LOGS = click.option(
     "-l",

@@ -17,9 +17,9 @@ import time
 from collections.abc import Sequence
 
 from moldau.admin.banner import banner
-from moldau.broker.config import NodeConfig, load
+from moldau.broker.config.node_config import NodeConfig, load
+from moldau.model.config_key import ConfigError
 from moldau.runtime.levels import read_levels
-from moldau.terms.config_key import ConfigError
 
 USAGE = "usage: moldau node server.properties [--override key=value]... [--logs DIR] [--log-level [LOGGER=]LEVEL,...]"
 log = logging.getLogger("moldau.node")

@@ -13,7 +13,7 @@ from moldau.admin.probe import why_not_kafka
 from moldau.cluster.cluster import Cluster
 from moldau.cluster.nodes import HOST, NodeSpec, is_alive, is_paused
 from moldau.cluster.standing import brief_client, is_broker
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
     from moldau.client.view import Partition
@@ -103,7 +103,7 @@ def has_controller(cluster: Cluster) -> bool:
     """Whether a controller answers; it is asked what only a controller can say."""
     from moldau.client.admin import reassignments
     from moldau.client.client import Refused
-    from moldau.terms import Code
+    from moldau.model import Code
 
     try:
         client = cluster.client(ANSWER_MS)

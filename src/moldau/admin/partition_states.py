@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
     from moldau.client.admin import Reassignment
     from moldau.client.view import Topic
-    from moldau.terms import TopicPartition
+    from moldau.model import TopicPartition
 
 OK, OFFLINE, UNDER_MIN, AT_MIN, UNDER = "ok", "offline", "under-min-isr", "at-min-isr", "under-replicated"
 WORST_FIRST = (OFFLINE, UNDER_MIN, AT_MIN, UNDER, OK)

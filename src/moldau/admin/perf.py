@@ -22,13 +22,13 @@ from moldau.admin.options import OUTPUT, SERVERS, SIZE, Finite
 from moldau.admin.output import note, show
 from moldau.admin.produce import ACKS, CODECS
 from moldau.admin.progress import Progress
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
     from moldau.admin.client_config import ClientConfig
     from moldau.client.producer import Producer
     from moldau.client.writing import Written
-    from moldau.terms import TopicPartition
+    from moldau.model import TopicPartition
 
 PERCENTILES = (50, 90, 99, 99.9, 100)
 POLL_MS = 200
@@ -180,7 +180,7 @@ class _Watch:
 
     def acknowledged(self, sent: float, due: float, written: Written) -> None:
         """A record's batch is written, or refused."""
-        from moldau.terms import Code
+        from moldau.model import Code
 
         if written.code is not Code.NONE:
             self.refused = self.refused or written
@@ -198,7 +198,7 @@ def consume(topic: str, bootstrap: str, count: int, output: str) -> None:
     """Read records of TOPIC from the beginning: the rate of batches that are checked, and of records taken apart."""
     from moldau.client.consumer import Consumer, ConsumerOptions
     from moldau.client.reading import EARLIEST
-    from moldau.terms import Code
+    from moldau.model import Code
 
     with Talk(bootstrap) as talk:
         consumer = Consumer(talk.cluster.client, ConsumerOptions(partition_max_bytes=4 << 20))
@@ -235,7 +235,7 @@ def latency(topic: str, bootstrap: str, count: int, size: int, rate: float, acks
     """
     from moldau.client.feeding import Feed, FeedOptions
     from moldau.client.reading import LATEST
-    from moldau.terms import TopicPartition
+    from moldau.model import TopicPartition
 
     acked: list[float] = []
     read: list[float] = []
@@ -270,7 +270,7 @@ def latency(topic: str, bootstrap: str, count: int, size: int, rate: float, acks
 def _await_record(talk: Talk, place: TopicPartition, offset: int, value: bytes) -> int:
     """Where reading goes on once the record is there; others' records are passed over."""
     from moldau.client.reading import FetchOptions, visible
-    from moldau.terms import Code
+    from moldau.model import Code
 
     deadline = time.perf_counter() + PATIENCE_S
     while time.perf_counter() < deadline:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 Plan = dict[TopicPartition, list[int]]
 Directories = dict[tuple[TopicPartition, int], str]

@@ -19,7 +19,7 @@ from moldau.admin.options import DRY_RUN, SECONDS, WATCH
 from moldau.admin.output import show, show_one, watch
 
 if TYPE_CHECKING:
-    from moldau.broker.config import NodeConfig
+    from moldau.broker.config.node_config import NodeConfig
     from moldau.client.view import Outcome
 
 REPLICAS = ("replica", "role", "directory_id", "log_end_offset", "lag", "behind_ms")
@@ -80,7 +80,7 @@ def _status(bootstrap: str) -> dict[str, Any]:  # Any: numbers, and rows of them
     from moldau.client import admin
     from moldau.client.client import Refused
     from moldau.client.view import Outcome
-    from moldau.terms import Code, uuid_text
+    from moldau.model import Code, uuid_text
 
     unled = (Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER, Code.NOT_LEADER_OR_FOLLOWER, Code.LEADER_NOT_AVAILABLE)
 
@@ -133,7 +133,7 @@ def _status(bootstrap: str) -> dict[str, Any]:  # Any: numbers, and rows of them
 @DRY_RUN
 def add_controller(bootstrap: str, path: str, timeout_s: float, timeout_ms: int | None, dry_run: bool) -> None:
     """Let a running controller vote, as soon as it has caught up. Run it where its folder is."""
-    from moldau.broker.formatting import FormatRefused, read_meta
+    from moldau.broker.config.storage_format import FormatRefused, read_meta
     from moldau.client import admin
     from moldau.runtime.disk import RealDisk
 
@@ -166,8 +166,8 @@ def _voters(bootstrap: str) -> list[int]:
 
 
 def _config(path: str) -> NodeConfig:
-    from moldau.broker.config import load
-    from moldau.terms.config_key import ConfigError
+    from moldau.broker.config.node_config import load
+    from moldau.model.config_key import ConfigError
 
     try:
         config = load(Path(path).read_text(encoding="utf-8"))
@@ -194,7 +194,7 @@ def remove_controller(bootstrap: str, controller_id: int, controller_directory_i
     directory ids of voters then, and "-" for those of before.
     """
     from moldau.client import admin
-    from moldau.terms import uuid_bytes
+    from moldau.model import uuid_bytes
 
     try:
         directory_id = uuid_bytes(controller_directory_id)

@@ -30,7 +30,7 @@ from moldau.admin.throttles import throttle
 from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.client.view import Outcome
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 COLUMNS = ("topic", "partition", "status", "replicas", "wanted")
 FIRST_S = 0.3

@@ -18,7 +18,7 @@ from moldau.admin.record_text import FORMATS, printer
 from moldau.admin.starting import PLACE, Place, offsets
 
 if TYPE_CHECKING:
-    from moldau.terms import TopicPartition
+    from moldau.model import TopicPartition
     from moldau.wire.batch import BatchHeader, Record
 
 AT_ONCE = 500
@@ -95,7 +95,7 @@ def _bounds(talk: Talk, place: TopicPartition) -> tuple[int, int]:
 def _print(talk: Talk, place: TopicPartition, span: tuple[int, int], count: int | None, output: str) -> int:
     """How many records of the offsets from the first to before the end were there to print."""
     from moldau.client.reading import visible
-    from moldau.terms import Code
+    from moldau.model import Code
     from moldau.wire.batch import headers
 
     first, end = span
@@ -159,7 +159,7 @@ def delete(places: tuple[str, ...], bootstrap: str, place: Place, dry_run: bool,
     """
     from moldau.client import admin
     from moldau.client.group_lags import bounds
-    from moldau.terms import Code
+    from moldau.model import Code
 
     with Talk(bootstrap) as talk:
         asked = sorted({one for text in places for one in talk.partitions(text)})

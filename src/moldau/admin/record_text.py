@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
-    from moldau.terms import TopicPartition
+    from moldau.model import TopicPartition
     from moldau.wire.batch import Record
 
 FORMATS = ("text", "json", "value", "hex")

@@ -20,8 +20,8 @@ from moldau.admin.rate import Rate
 from moldau.admin.replica_check.comparing import Finding, Verdict
 from moldau.admin.replica_check.folders import Pace, directories, replicas_in
 from moldau.admin.replica_check.folders import verify as verify_folders
+from moldau.model import TopicPartition
 from moldau.storage.errors import BrokenFile
-from moldau.terms import TopicPartition
 
 _COLUMNS = ("PARTITION", "BROKER", "VERDICT", "OFFSET", "DETAIL")
 

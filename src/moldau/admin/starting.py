@@ -14,11 +14,11 @@ import click
 from moldau.admin.main import fail
 from moldau.admin.options import instant_ms
 from moldau.admin.output import note
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
     from moldau.admin.asking import Talk
-    from moldau.terms import TopicPartition
+    from moldau.model import TopicPartition
 
 
 class Place(NamedTuple):

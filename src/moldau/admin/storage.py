@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from moldau.admin.main import fail
-from moldau.broker import formatting
-from moldau.broker.config import NodeConfig, load
-from moldau.terms import uuid_text
-from moldau.terms.config_key import ConfigError
+from moldau.broker.config import storage_format as formatting
+from moldau.broker.config.node_config import NodeConfig, load
+from moldau.model import uuid_text
+from moldau.model.config_key import ConfigError
 
 
 @click.group()

@@ -17,7 +17,7 @@ from moldau.admin.main import fail
 from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.client.admin import AlterOp, Resource, ResourceType
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")

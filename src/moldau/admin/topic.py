@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from moldau.admin.partition_states import PartitionState
     from moldau.client.admin import Reassignment
     from moldau.client.view import Topic
-    from moldau.terms import TopicPartition
+    from moldau.model import TopicPartition
 
 COLUMNS = ("topic", "partition", "leader", "replicas", "in_sync", "state")
 WIDE = ("epoch", "adding", "removing", "first_offset", "end_offset")
@@ -175,7 +175,7 @@ def _end(led: bool, every_s: float | None) -> None:
 
 def _row(topic: Topic, parts: list[PartitionState]) -> Row:
     from moldau.admin.partition_states import worst
-    from moldau.terms import NO_UUID, uuid_text
+    from moldau.model import NO_UUID, uuid_text
 
     return {
         "topic": topic.name,
@@ -241,7 +241,7 @@ def moves_under_way(talk: Talk) -> dict[TopicPartition, Reassignment] | None:
     from moldau.client import admin
     from moldau.client.client import Refused
     from moldau.client.lines import UnsupportedApi
-    from moldau.terms import Code
+    from moldau.model import Code
 
     with talk.apart(int(1000 * CONTROLLER_S)) as other:
         try:
@@ -278,7 +278,7 @@ def _own_settings(talk: Talk, topics: Mapping[str, Topic]) -> dict[str, dict[str
 def _add_offsets(talk: Talk, parts: list[PartitionState], rows: list[dict[str, object]]) -> None:
     """First and end offsets of partitions that have a leader, into their rows."""
     from moldau.client.reading import EARLIEST, LATEST
-    from moldau.terms import TopicPartition
+    from moldau.model import TopicPartition
 
     led = [TopicPartition(one.topic, one.partition) for one in parts if one.leader >= 0]
     for name, moment in (("first_offset", EARLIEST), ("end_offset", LATEST)):

@@ -89,7 +89,7 @@ def create(names: tuple[str, ...], bootstrap: str, settings: tuple[str, ...], **
     """
     from moldau.client import admin
     from moldau.client.admin import NewTopic
-    from moldau.terms import Code
+    from moldau.model import Code
 
     if wish["assignment"] is not None and (wish["partitions"] or wish["factor"]):
         refuse("--assignment says how many partitions and replicas there are: leave the other two options out")
@@ -127,7 +127,7 @@ def create(names: tuple[str, ...], bootstrap: str, settings: tuple[str, ...], **
 
 def _patiently(ask: Callable[[Collection[str]], dict[str, Outcome]], names: Collection[str]) -> dict[str, Outcome]:
     """What becomes of each; what a quota of changes puts off (KIP-599) is asked again, as Kafka's Admin does."""
-    from moldau.terms import Code
+    from moldau.model import Code
 
     left, told = list(names), False
     done: dict[str, Outcome] = {}
@@ -144,7 +144,7 @@ def _patiently(ask: Callable[[Collection[str]], dict[str, Outcome]], names: Coll
 
 def _but_throttled(tried: dict[str, Outcome]) -> dict[str, Outcome]:
     """Outcomes of a dry run without those that a quota puts off: nothing is said against them."""
-    from moldau.terms import Code
+    from moldau.model import Code
 
     return {name: one for name, one in tried.items() if one.code is not Code.THROTTLING_QUOTA_EXCEEDED}
 
@@ -175,7 +175,7 @@ def _seen_by_all(talk: Talk, names: list[str]) -> list[MetadataResponse.Metadata
 
 def _all_well(outcomes: Mapping[str, Outcome], configs: Mapping[str, str | None]) -> None:
     """Ends the command, when one was refused, with the first refusal."""
-    from moldau.terms import Code
+    from moldau.model import Code
 
     for name, one in outcomes.items():
         if not one.ok:
@@ -188,7 +188,7 @@ def _all_well(outcomes: Mapping[str, Outcome], configs: Mapping[str, str | None]
 def unknown_keys(keys: Mapping[str, object]) -> str:
     """``Did you mean ...?`` for the first key that no topic has, as far as this version of Kafka's settings knows."""
     from moldau.admin.advice import nearest
-    from moldau.terms.topic_config import TOPIC_KEYS
+    from moldau.model.topic_config import TOPIC_KEYS
 
     return next((f"{key}: {near}" for key in keys if key not in TOPIC_KEYS and (near := nearest(key, TOPIC_KEYS))), "")
 
@@ -282,7 +282,7 @@ def _apply(
 ) -> None:
     from moldau.client import admin
     from moldau.client.admin import AlterOp, Resource, ResourceType
-    from moldau.terms import Code
+    from moldau.model import Code
 
     if changes or unset:
         place = Resource(ResourceType.TOPIC, name)
@@ -322,7 +322,7 @@ def delete(
     moldau topic delete orders --yes --wait
     """
     from moldau.client import admin
-    from moldau.terms import Code
+    from moldau.model import Code
 
     wanted = list(dict.fromkeys(names))
     with Talk(bootstrap) as talk:

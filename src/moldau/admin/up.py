@@ -21,7 +21,7 @@ from moldau.cluster.layout import COMBINED, PAGES
 from moldau.cluster.nodes import ClusterSpec, is_alive, setting
 from moldau.cluster.standing import zookeeper_trouble
 from moldau.cluster.stopping import Ending
-from moldau.terms.broker_config import BROKER_KEYS
+from moldau.model.broker_config import BROKER_KEYS
 
 if TYPE_CHECKING:
     from moldau.client.view import Partition

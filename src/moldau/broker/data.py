@@ -3,7 +3,7 @@
 Starts and stops them in order and runs the periodic passes (flush, checkpoint, retention, deletion, compaction), the
 slow
 ones off the loop. Watches that no disk call is overdue: a node whose disk hangs stops its heartbeats.
-Decides nothing about any record: ``storage`` and ``replicas.py`` do.
+Decides nothing about any record: ``storage`` and ``replicas/manager.py`` do.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
-from moldau.broker.cleaning import Cleaning
-from moldau.broker.coordinator import Coordinator
-from moldau.broker.dynamic import DynamicConfig
-from moldau.broker.formatting import METADATA_FOLDER, FormatRefused
+from moldau.broker.config.dynamic import DynamicConfig
+from moldau.broker.config.storage_format import METADATA_FOLDER, FormatRefused
+from moldau.broker.groups.coordinator import Coordinator
 from moldau.broker.host import Host, WithChannel, WithClusterId
 from moldau.broker.loop import run_in_slices, sleep
-from moldau.broker.lost import flush_failed
-from moldau.broker.replicas import Replicas
-from moldau.broker.surroundings import Surroundings
+from moldau.broker.replicas.cleaner import LogCleaner
+from moldau.broker.replicas.deps import ReplicaManagerDeps
+from moldau.broker.replicas.lost import flush_failed
+from moldau.broker.replicas.manager import ReplicaManager
 from moldau.client.connection import ConnectionOptions, connect
 from moldau.ports import pools
 from moldau.ports.rare import LATE_CHECKPOINT, LATE_FLUSH
@@ -93,11 +93,11 @@ class DataSide:
         self._node = node
         self._world = node.world
         self.log_dirs = LogDirs(node.world.disk, node.config.log_dirs, random=node.world.random)
-        self.replicas: Replicas
+        self.replicas: ReplicaManager
         self.coordinator: Coordinator
         self.loaded = False
         """Whether replicas and coordinator are there."""
-        self.cleaning = Cleaning(node.world, self.log_dirs, node.config)
+        self.cleaning = LogCleaner(node.world, self.log_dirs, node.config)
         self._probe_sent_ms: int | None = None
         self._stopped = self._loading = False
         self._loaded = asyncio.Event()
@@ -127,7 +127,7 @@ class DataSide:
 
     async def _load(self) -> None:
         node = self._node
-        around = Surroundings(
+        deps = ReplicaManagerDeps(
             me=node.config.node_id,
             world=node.world,
             config=node.config,
@@ -139,7 +139,7 @@ class DataSide:
             survived=node.survived,
             broke=node.leader_broke,
         )
-        self.replicas = Replicas(around)
+        self.replicas = ReplicaManager(deps)
         self.replicas.on_lost = self._replica_lost
         self.log_dirs.damaged.on_found = self._tell
         for dir in self.log_dirs.dirs:

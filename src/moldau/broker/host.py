@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from moldau.broker.applied import WithMetadata
-from moldau.broker.config import NodeConfig
+from moldau.broker.config.node_config import NodeConfig
+from moldau.broker.metadata.applied import WithMetadata
 
 if TYPE_CHECKING:
-    from moldau.broker.asking import ControllerChannel
-    from moldau.broker.office import ControllerOffice
-    from moldau.broker.peers import Peers
-    from moldau.broker.replicas import Replicas
-    from moldau.broker.state_log import StateLog
+    from moldau.broker.controller.channel import ControllerChannel
+    from moldau.broker.controller.service import ControllerService
+    from moldau.broker.metadata.state_change_log import StateChangeLog
+    from moldau.broker.network.peers import Peers
+    from moldau.broker.replicas.manager import ReplicaManager
     from moldau.client.connection import ConnectionOptions
     from moldau.image import Endpoint
 
@@ -48,28 +48,28 @@ class WithChannel(Protocol):
     def asking(self) -> ControllerChannel: ...
 
 
-class WithOffice(Protocol):
+class WithController(Protocol):
     """A node that may be the active controller."""
 
     @property
-    def office(self) -> ControllerOffice: ...
+    def controller(self) -> ControllerService: ...
 
 
 class WithReplicas(Protocol):
     """A broker whose logs are loaded."""
 
     @property
-    def replicas(self) -> Replicas: ...
+    def replicas(self) -> ReplicaManager: ...
 
 
-class WithChannels(WithOffice, Protocol):
+class WithChannels(WithController, Protocol):
     """A controller that tells brokers in ZooKeeper mode what it decided."""
 
     @property
     def connection_options(self) -> ConnectionOptions: ...
 
     @property
-    def state_log(self) -> StateLog: ...
+    def state_change_log(self) -> StateChangeLog: ...
 
 
 class WithOwnEndpoints(Protocol):

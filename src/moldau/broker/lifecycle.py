@@ -17,10 +17,10 @@ from typing import Protocol
 from moldau.broker.host import Host, WithChannel, WithClusterId, WithOwnEndpoints, WithPeers
 from moldau.controller.features import SUPPORTED
 from moldau.image import Endpoint
+from moldau.model import Code
+from moldau.model.ids import uuid_text
 from moldau.ports import Handle
 from moldau.ports.rare import LATE_BEAT, UNHEARD_REGISTRATION
-from moldau.terms import Code
-from moldau.terms.ids import uuid_text
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 

@@ -1,9 +1,9 @@
 """One node: its rooms wired together, started, and stopped in order. Two screens; everything else is in the rooms.
 
 Receives its ports (``World``) and never builds any, so that the simulator runs this very file. Roles decide what is
-wired: a controller has a seat in the quorum and an office, a broker has logs, replicas and coordinators; both hold the
-committed metadata. Read next: ``network/`` (requests), ``lifecycle.py`` (life with the controller), ``replicas.py``
-(data).
+wired: a controller has a seat in the quorum and a controller role, a broker has logs, replicas and coordinators; both
+hold the committed metadata. Read next: ``network/`` (requests), ``lifecycle.py`` (life with the controller),
+``replicas/manager.py`` (data).
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.api import ANSWERS, dispatch, handler
-from moldau.broker.asking import ControllerChannel, LocalContext
-from moldau.broker.config import NodeConfig
-from moldau.broker.connection_limits import KEYS as LIMITS
-from moldau.broker.connection_limits import ConnectionLimits
-from moldau.broker.coordinator import Coordinator
+from moldau.broker.config.dynamic import DynamicConfig
+from moldau.broker.config.listeners import LOOPBACK, Listener
+from moldau.broker.config.node_config import NodeConfig
+from moldau.broker.config.storage_format import FormatRefused, read_meta
+from moldau.broker.config.warnings_at_start import warn_of_settings
+from moldau.broker.controller.channel import ControllerChannel, LocalContext
+from moldau.broker.controller.registration import ControllerRegistration
+from moldau.broker.controller.service import ControllerService
+from moldau.broker.controller.suspects import SuspectedBrokers
 from moldau.broker.data import DataSide
-from moldau.broker.dynamic import DynamicConfig
-from moldau.broker.formatting import FormatRefused, read_meta
-from moldau.broker.idle import IdleSweep
-from moldau.broker.just_gone import JustGone
+from moldau.broker.groups.coordinator import Coordinator
+from moldau.broker.kraft.answers import WrongCluster
+from moldau.broker.kraft.files import BrokenQuorumState
+from moldau.broker.kraft.plane import QuorumPlane
 from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
-from moldau.broker.listeners import LOOPBACK, Listener
 from moldau.broker.loop import run_in_slices
-from moldau.broker.metadata import Metadata
-from moldau.broker.metadata_cache import MetadataCache
+from moldau.broker.metadata.cache import MetadataCache
+from moldau.broker.metadata.encoded_topics import EncodedTopics
+from moldau.broker.metadata.recently_fenced import RecentlyFencedBrokers
+from moldau.broker.metadata.state_change_log import StateChangeLog
+from moldau.broker.network.connection_quotas import KEYS as LIMITS
+from moldau.broker.network.connection_quotas import ConnectionQuotas
+from moldau.broker.network.idle import IdleSweep
 from moldau.broker.network.listener import EARLY, SocketListener
 from moldau.broker.network.memory import RequestMemory
-from moldau.broker.office import ControllerOffice
-from moldau.broker.peers import Peers
-from moldau.broker.quorum.answers import WrongCluster
-from moldau.broker.quorum.files import BrokenQuorumState
-from moldau.broker.quorum_plane import QuorumPlane
+from moldau.broker.network.peers import Peers
+from moldau.broker.network.requests import BROKER, CONTROLLER, ZOOKEEPER, Outcome, RequestRead
 from moldau.broker.quotas.clients import ClientQuotas
-from moldau.broker.registering import Registering
-from moldau.broker.replicas import Replicas
-from moldau.broker.requests import BROKER, CONTROLLER, ZOOKEEPER, Outcome, RequestRead
+from moldau.broker.replicas.manager import ReplicaManager
 from moldau.broker.services import BrokerServices, ControllerServices
-from moldau.broker.state_log import StateLog
-from moldau.broker.suspects import Suspects
-from moldau.broker.warnings_at_start import warn_of_settings
 from moldau.client.connection import ConnectionOptions
 from moldau.image import Endpoint
 from moldau.ports import Listener as BoundListener
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from moldau.broker.migration.driver import Migration
     from moldau.broker.zookeeper.host import ZooKeeperHost
     from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
-    from moldau.broker.zookeeper_plane import ZooKeeperPlane
+    from moldau.broker.zookeeper.plane import ZooKeeperPlane
 
 log = logging.getLogger("moldau.node")
 
@@ -74,14 +74,14 @@ class Node:
         self.world = world
         self._ended = ended
         self.cluster_id = ""
-        self.metadata = Metadata(world.step)
-        self.metadata_cache = MetadataCache()
-        self.metadata.watch(self.metadata_cache.changed)
-        self.just_gone = JustGone(world.clock, self.metadata)
+        self.metadata = MetadataCache(world.step)
+        self.encoded_topics = EncodedTopics()
+        self.metadata.watch(self.encoded_topics.changed)
+        self.recently_fenced = RecentlyFencedBrokers(world.clock, self.metadata)
         self.dynamic = DynamicConfig(config)
         self.quotas = ClientQuotas(world.clock, config.__getitem__)
         self.metadata.watch(self.quotas.changed)
-        self.limits = ConnectionLimits(world, config.__getitem__, self.quotas)
+        self.limits = ConnectionQuotas(world, config.__getitem__, self.quotas)
         for key in LIMITS:
             self.dynamic.react(key, self.limits.reconfigure)
         self.metadata.watch(self.dynamic.apply)
@@ -97,15 +97,15 @@ class Node:
         self.creating: Counter[str] = Counter()
         """Topics whose creation this broker asked for by itself and has no answer to yet: how often."""
         self.plane: QuorumPlane | ZooKeeperPlane
-        self._office = ControllerOffice(self) if config.is_controller else None
+        self._controller = ControllerService(self) if config.is_controller else None
         self._zookeeper: ZooKeeperHost | None = None
         alone = config.is_controller and not config.on_zookeeper
-        self.registering: Registering | None = Registering(self) if alone else None
+        self.registering: ControllerRegistration | None = ControllerRegistration(self) if alone else None
         self.lifecycle: Lifecycle | ZooKeeperLifecycle | None = self._lifecycle() if config.is_broker else None
         self.data: DataSide | None = None
         self._broker: BrokerServices | None = None
-        self._controller: ControllerServices | None = None
-        self.state_log = StateLog(self)
+        self._controller_services: ControllerServices | None = None
+        self.state_change_log = StateChangeLog(self)
         self.admitted = False
         """Whether clients may come: before, the controller must not let this broker lead."""
         self.migration: Migration | None = None
@@ -114,7 +114,7 @@ class Node:
         self.unexpected: Callable[[str, BaseException], object] = lambda where, error: None
         """Told of each of them: a simulated world takes it for a broken law."""
         self._stopping: asyncio.Future[None] | None = None
-        self._suspects = Suspects(world.clock, self.metadata)
+        self._suspects = SuspectedBrokers(world.clock, self.metadata)
 
     # ---- start
 
@@ -127,7 +127,7 @@ class Node:
             if self.config.is_broker:
                 self.data = DataSide(self)
                 self.data.claim()
-            self.metadata.watch(self.state_log.decided)
+            self.metadata.watch(self.state_change_log.decided)
             # On ZooKeeper a controller may speak to us as soon as we listen: its brokers have their logs before.
             if not self.config.on_zookeeper:
                 await self._take_seat()
@@ -157,8 +157,8 @@ class Node:
     async def _join(self) -> None:
         """Learn which cluster this is, and have its control plane ready to start."""
         listeners: list[PlaneEvents] = [self.metadata]
-        if self._office is not None:
-            listeners.append(self._office)
+        if self._controller is not None:
+            listeners.append(self._controller)
         if self.config.on_zookeeper:
             from moldau.broker.zookeeper.joining import join
 
@@ -198,8 +198,8 @@ class Node:
         for one in self.config.listeners:
             await self._listen(one)
         await self.plane.start()
-        if self._office is not None:
-            self._office.start()
+        if self._controller is not None:
+            self._controller.start()
         if self.registering is not None:
             self.registering.start()
 
@@ -214,7 +214,7 @@ class Node:
             return False
         self.data.start()
         self.metadata.subscribe(
-            self.state_log.carried_out
+            self.state_change_log.carried_out
         )  # after the replicas, which subscribed when they were loaded
         return True
 
@@ -253,8 +253,8 @@ class Node:
         if kind == ZOOKEEPER:  # its controller has to reach it before it knows anything
             door.early = EARLY
         self.doors.append(door)
-        if self._office is not None and is_controllers:
-            door.closed_hooks.append(self._office.connection_closed)
+        if self._controller is not None and is_controllers:
+            door.closed_hooks.append(self._controller.connection_closed)
 
     def broker_services(self) -> BrokerServices:
         """What handlers of brokers' listeners may use, which open when the logs are loaded."""
@@ -268,8 +268,8 @@ class Node:
                 replicas=self.replicas,
                 log_dirs=self._data.log_dirs,
                 coordinator=self.coordinator,
-                metadata_cache=self.metadata_cache,
-                just_gone=self.just_gone,
+                encoded_topics=self.encoded_topics,
+                recently_fenced=self.recently_fenced,
                 quotas=self.quotas,
                 asking=self.asking,
                 creating=self.creating,
@@ -279,18 +279,18 @@ class Node:
 
     def controller_services(self) -> ControllerServices:
         """What handlers of a controller may use; the control plane is there when a first request comes."""
-        if self._controller is None:
-            self._controller = ControllerServices(
+        if self._controller_services is None:
+            self._controller_services = ControllerServices(
                 config=self.config,
                 world=self.world,
                 cluster_id=self.cluster_id,
                 metadata=self.metadata,
                 plane=self.plane,
-                office=self.office,
+                controller=self.controller,
                 quotas=self.quotas,
                 migration=self.migration,
             )
-        return self._controller
+        return self._controller_services
 
     def _decide_locally(self, message: Message, context: LocalContext) -> Outcome:
         """The answer of the controller in this process."""
@@ -373,8 +373,8 @@ class Node:
             self.registering.stop()
         if self.migration is not None:
             await self.migration.stop()
-        if self._office is not None:
-            self._office.stop()
+        if self._controller is not None:
+            self._controller.stop()
         if hasattr(self, "plane"):
             await self.plane.stop()
         for door in self.doors:
@@ -422,15 +422,15 @@ class Node:
         return self.lifecycle is None or self.lifecycle.stage in (Stage.RUNNING, Stage.LEAVING)
 
     @property
-    def office(self) -> ControllerOffice:
+    def controller(self) -> ControllerService:
         """The controller of this node, whether active or not."""
-        assert self._office is not None, "only a controller has one"
-        return self._office
+        assert self._controller is not None, "only a controller has one"
+        return self._controller
 
     @property
     def is_active_controller(self) -> bool:
         """Whether this node decides for the cluster, as far as it knows."""
-        return self._office is not None and self._office.active
+        return self._controller is not None and self._controller.active
 
     @property
     def loaded(self) -> bool:
@@ -443,7 +443,7 @@ class Node:
         return self.data
 
     @property
-    def replicas(self) -> Replicas:
+    def replicas(self) -> ReplicaManager:
         """This broker's replicas, from the loading of their logs on."""
         return self._data.replicas
 
@@ -481,8 +481,8 @@ class Node:
     def leader_refused(self, broker_id: int) -> None:
         """A broker that we follow refuses connections: news for the controller, if that is us."""
         self._suspects.refused(broker_id)
-        if self._office is not None:
-            self._office.probe(broker_id)
+        if self._controller is not None:
+            self._controller.probe(broker_id)
 
     def leader_broke(self, broker_id: int) -> None:
         """The connection to a broker that we follow has just ended: whether it died is known in a moment."""

@@ -12,19 +12,19 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from moldau.broker.config import NodeConfig
-from moldau.broker.metadata import Metadata
+from moldau.broker.config.node_config import NodeConfig
+from moldau.broker.metadata.cache import MetadataCache
 from moldau.image import Image
 from moldau.ports import World
 from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
-    from moldau.broker.asking import ControllerChannel
-    from moldau.broker.coordinator import Coordinator
-    from moldau.broker.just_gone import JustGone
-    from moldau.broker.metadata_cache import MetadataCache
+    from moldau.broker.controller.channel import ControllerChannel
+    from moldau.broker.groups.coordinator import Coordinator
+    from moldau.broker.metadata.encoded_topics import EncodedTopics
+    from moldau.broker.metadata.recently_fenced import RecentlyFencedBrokers
     from moldau.broker.quotas.clients import ClientQuotas
-    from moldau.broker.replicas import Replicas
+    from moldau.broker.replicas.manager import ReplicaManager
     from moldau.broker.zookeeper.receiving import Receiving
     from moldau.quorum import Quorum
     from moldau.quorum.messages import ChangeAnswer
@@ -109,7 +109,7 @@ class NodeServices:
     config: NodeConfig
     world: World
     cluster_id: str
-    metadata: Metadata
+    metadata: MetadataCache
     plane: Plane
 
     @property
@@ -138,11 +138,11 @@ class NodeServices:
 class BrokerServices(NodeServices):
     """What a handler of a broker's listener may use."""
 
-    replicas: Replicas
+    replicas: ReplicaManager
     log_dirs: LogDirs
     coordinator: Coordinator
-    metadata_cache: MetadataCache
-    just_gone: JustGone
+    encoded_topics: EncodedTopics
+    recently_fenced: RecentlyFencedBrokers
     quotas: ClientQuotas
     asking: ControllerChannel
     creating: Counter[str]
@@ -155,7 +155,7 @@ class BrokerServices(NodeServices):
 class ControllerServices(NodeServices):
     """What a handler of a controller may use. ``quotas``: None where a request costs nobody anything."""
 
-    office: Deciding
+    controller: Deciding
     quotas: ClientQuotas | None = None
     migration: Migrating | None = None
 

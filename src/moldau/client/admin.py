@@ -14,9 +14,9 @@ from typing import Any
 
 from moldau.client.client import ANYONE, CONTROLLER, Client, Node, Refused
 from moldau.client.view import Outcome, by_topic
-from moldau.terms import NO_UUID, Code, TopicPartition
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import field, value
+from moldau.model import NO_UUID, Code, TopicPartition
+from moldau.model.named import NamedTuple
+from moldau.model.value import field, value
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
 from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import cycle
 
-from moldau.terms import TopicPartition
-from moldau.terms.named import NamedTuple
+from moldau.model import TopicPartition
+from moldau.model.named import NamedTuple
 
 
 class Subscription(NamedTuple):

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 from moldau.client.lines import Line, Lines
 from moldau.client.view import Broker, View
-from moldau.terms import Code, TopicPartition
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import value
+from moldau.model import Code, TopicPartition
+from moldau.model.named import NamedTuple
+from moldau.model.value import value
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
 from moldau.wire.schema import Message

@@ -24,8 +24,8 @@ from moldau.client.lines import (
     answer_version,
     shake_hands,
 )
+from moldau.model.named import NamedTuple
 from moldau.ports import Handle, Transport, World
-from moldau.terms.named import NamedTuple
 from moldau.wire.apis import APIS
 from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import read_response_body, read_response_body_in_slices, request_frame_in_slices

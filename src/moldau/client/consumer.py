@@ -24,9 +24,9 @@ from moldau.client.reading import (
     read_partition,
     visible,
 )
-from moldau.terms import Code, TopicPartition
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import value
+from moldau.model import Code, TopicPartition
+from moldau.model.named import NamedTuple
+from moldau.model.value import value
 from moldau.wire.batch import Record
 from moldau.wire.messages.k01_fetch import FetchRequest
 

@@ -14,8 +14,8 @@ from moldau.client.groups import coordinator
 from moldau.client.lines import UnsupportedApi
 from moldau.client.membership import PROTOCOL_TYPE, read_assignment
 from moldau.client.view import Broker, Outcome
-from moldau.terms import Code, TopicPartition
-from moldau.terms.named import NamedTuple
+from moldau.model import Code, TopicPartition
+from moldau.model.named import NamedTuple
 from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.wire.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 

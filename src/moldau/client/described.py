@@ -9,8 +9,8 @@ from collections.abc import Collection
 
 from moldau.client.client import ANYONE, Client
 from moldau.client.lines import UnsupportedApi
-from moldau.terms import NO_UUID, Code
-from moldau.terms.named import NamedTuple
+from moldau.model import NO_UUID, Code
+from moldau.model.named import NamedTuple
 from moldau.wire.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

@@ -10,8 +10,8 @@ from enum import IntEnum
 
 from moldau.client.client import ANYONE, CONTROLLER, Client, Node
 from moldau.client.view import Outcome
-from moldau.terms import Code
-from moldau.terms.named import NamedTuple
+from moldau.model import Code
+from moldau.model.named import NamedTuple
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from moldau.client.client import Client
 from moldau.client.partitioner import partition_of
 from moldau.client.writing import produce, producer_id
-from moldau.terms import Code, TopicPartition
-from moldau.terms.value import value
+from moldau.model import Code, TopicPartition
+from moldau.model.value import value
 from moldau.wire.batch import Builder, Header
 from moldau.wire.compression import Codec
 

@@ -12,8 +12,8 @@ from moldau.client.client import Client, Refused
 from moldau.client.consumer_groups import ConsumerGroup, GroupMember
 from moldau.client.groups import Committed
 from moldau.client.reading import EARLIEST, LATEST, list_offsets
-from moldau.terms import Code, TopicPartition
-from moldau.terms.named import NamedTuple
+from moldau.model import Code, TopicPartition
+from moldau.model.named import NamedTuple
 
 OFFSETS_TIMEOUT_MS = 10_000
 """How long offsets of a partition without a leader are asked for."""

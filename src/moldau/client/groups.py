@@ -12,8 +12,8 @@ from typing import Any
 
 from moldau.client.client import MOVED, Client, Coordinator, CoordinatorKind, Node
 from moldau.client.view import Outcome, by_topic
-from moldau.terms import Code, TopicPartition
-from moldau.terms.named import NamedTuple
+from moldau.model import Code, TopicPartition
+from moldau.model.named import NamedTuple
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest
 from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest, DescribeGroupsResponse

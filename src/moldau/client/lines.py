@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from moldau.terms import Code
-from moldau.terms.value import value
+from moldau.model import Code
+from moldau.model.value import value
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.schema import Message
 

@@ -16,8 +16,8 @@ from moldau.client.assignors import ASSIGNORS, COOPERATIVE, Subscription
 from moldau.client.client import Client, Refused
 from moldau.client.groups import Membership, coordinator
 from moldau.client.view import by_topic
-from moldau.terms import Code, TopicPartition
-from moldau.terms.value import value
+from moldau.model import Code, TopicPartition
+from moldau.model.value import value
 from moldau.wire.codec import Buffer
 from moldau.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 from moldau.wire.messages.k12_heartbeat import HeartbeatRequest

@@ -19,9 +19,9 @@ from moldau.client.client import Client
 from moldau.client.lines import UnsupportedApi, WorldLines
 from moldau.client.partitioner import partition_of
 from moldau.client.writing import Written, produce_request, producer_id, read_written
+from moldau.model import Code, TopicPartition
+from moldau.model.value import value
 from moldau.ports import Handle
-from moldau.terms import Code, TopicPartition
-from moldau.terms.value import value
 from moldau.wire.batch import HEADER_SIZE, Builder, Header
 from moldau.wire.compression import Codec
 from moldau.wire.messages.k00_produce import ProduceRequest

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from moldau.client.client import ANYONE, CONTROLLER, Client
 from moldau.client.view import Outcome
-from moldau.terms import Code
-from moldau.terms.named import NamedTuple
+from moldau.model import Code
+from moldau.model.named import NamedTuple
 from moldau.wire.messages.k48_describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from moldau.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 

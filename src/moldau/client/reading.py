@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequenc
 from typing import Any
 
 from moldau.client.client import Client
-from moldau.terms import NO_UUID, Code, TopicPartition
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import replace, value
+from moldau.model import NO_UUID, Code, TopicPartition
+from moldau.model.named import NamedTuple
+from moldau.model.value import replace, value
 from moldau.wire import batch
 from moldau.wire.compression import BatchError
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse

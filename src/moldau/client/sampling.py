@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from moldau.client.client import Client
 from moldau.client.reading import fetch_version_bound
-from moldau.terms import NO_UUID, Code, TopicPartition
+from moldau.model import NO_UUID, Code, TopicPartition
 from moldau.wire import batch
 from moldau.wire.codec import Buffer
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse

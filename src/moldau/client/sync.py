@@ -18,7 +18,7 @@ from moldau.client.lines import ConnectionOptions
 from moldau.client.reading import FETCH, Fetched, FetchOptions, Offset
 from moldau.client.sockets import SocketLines, drive
 from moldau.client.view import Broker, Topic
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire.codec import Buffer
 
 T = TypeVar("T")

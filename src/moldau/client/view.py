@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from moldau.terms import NO_UUID, Code, TopicPartition
-from moldau.terms.named import NamedTuple
+from moldau.model import NO_UUID, Code, TopicPartition
+from moldau.model.named import NamedTuple
 from moldau.wire.messages.k03_metadata import MetadataResponse
 
 

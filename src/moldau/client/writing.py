@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any
 
 from moldau.client.client import ANYONE, Client, Coordinator, CoordinatorKind, Refused
-from moldau.terms import NO_UUID, Code, TopicPartition
-from moldau.terms.named import NamedTuple
+from moldau.model import NO_UUID, Code, TopicPartition
+from moldau.model.named import NamedTuple
 from moldau.wire import batch
 from moldau.wire.codec import Buffer
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse

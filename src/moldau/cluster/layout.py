@@ -39,11 +39,11 @@ def lay_out(
         ports: the first broker's, from which the others count up (0 for any free ones); and those that are given away.
         config: keys over our own.
     """
-    from moldau.broker.config import load
-    from moldau.broker.formatting import format_storage
+    from moldau.broker.config.node_config import load
+    from moldau.broker.config.storage_format import format_storage
+    from moldau.model import uuid_text
     from moldau.runtime.disk import RealDisk
     from moldau.runtime.world import RealRandom
-    from moldau.terms import uuid_text
 
     random, disk = RealRandom(), RealDisk()
     if not spec.zookeeper:

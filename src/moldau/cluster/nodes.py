@@ -19,8 +19,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from moldau.model.properties import read_properties
 from moldau.storage.names import META
-from moldau.terms.properties import read_properties
 
 HOST = "127.0.0.1"
 PORTS = range(20_000, 32_000)

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from moldau.image.partition import Key
 from moldau.image.registration import Endpoint, FeatureRange
-from moldau.terms.value import field, value
+from moldau.model.value import field, value
 from moldau.wire.records.metadata import ClientQuotaRecord, ConfigRecord
 from moldau.wire.schema import Message
 

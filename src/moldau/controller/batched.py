@@ -1,9 +1,9 @@
 """Decisions on more items than one step of the loop should hold: generators of record batches.
 
 A ``Work`` yields the records of its parts, each a decision that is true by itself, and is sent the next look at the
-world, which others may have changed in between. Who runs it is the office (``Rest``). Each item is decided on its own;
-what must stand in the log together is one item. Departures of brokers are ``parts.py``'s: they are restated, since they
-may be asked for again while they go on.
+world, which others may have changed in between. Who runs it is the controller role (``Rest``). Each item is decided on
+its own; what must stand in the log together is one item. Departures of brokers are ``parts.py``'s: they are restated,
+since they may be asked for again while they go on.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TypeVar
 
-from moldau.controller.facts import Decision, Soft, View
+from moldau.controller.facts import Decision, DecisionContext, SoftState
 from moldau.controller.replies import Refused
-from moldau.terms import Code
-from moldau.terms.value import value
+from moldau.model import Code
+from moldau.model.value import value
 from moldau.wire.records.metadata import ConfigRecord
 from moldau.wire.schema import Message
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-Work = Generator[Sequence[Message], View, Decision]
-Large = Callable[[T], Callable[[View], Generator[Sequence[Message], View, tuple[Sequence[Message], R]]] | None]
+Work = Generator[Sequence[Message], DecisionContext, Decision]
+Large = Callable[
+    [T], Callable[[DecisionContext], Generator[Sequence[Message], DecisionContext, tuple[Sequence[Message], R]]] | None
+]
 TEXT_CHARS = 1 << 12
 """So much text of a setting counts as another record: a part's batch stays far below ``bounds.BATCH_BYTES_MAX``."""
 LOOKED_AT = 20
@@ -31,19 +33,21 @@ LOOKED_AT = 20
 
 @value
 class Rest:
-    """What is left of an ask that is decided in parts. It ends with the office that began it, whose ``soft`` it has."""
+    """What is left of an ask that is decided in parts. It ends with the controller role that began it, whose ``soft``
+    it has.
+    """
 
     ask: object
     work: Work
-    soft: Soft
+    soft: SoftState
 
 
-def begun(view: View, ask: object, work: Work) -> Decision:
+def begun(view: DecisionContext, ask: object, work: Work) -> Decision:
     """The first part of an ask."""
     return _part(Rest(ask, work, view.soft), lambda: next(work))
 
 
-def continued(view: View, rest: Rest) -> Decision:
+def continued(view: DecisionContext, rest: Rest) -> Decision:
     """The next part."""
     if rest.soft is not view.soft:
         rest.work.close()
@@ -60,12 +64,12 @@ def _part(rest: Rest, step: Callable[[], Sequence[Message]]) -> Decision:
 
 
 def batched(
-    view: View,
+    view: DecisionContext,
     items: Iterable[T],
-    decide_one: Callable[[View, T], tuple[Sequence[Message], R | None]],
-    close: Callable[[View, list[Message]], list[Message]] | None = None,
+    decide_one: Callable[[DecisionContext, T], tuple[Sequence[Message], R | None]],
+    close: Callable[[DecisionContext, list[Message]], list[Message]] | None = None,
     large: Large[T, R] | None = None,
-) -> Generator[Sequence[Message], View, tuple[Sequence[Message], list[R]]]:
+) -> Generator[Sequence[Message], DecisionContext, tuple[Sequence[Message], list[R]]]:
     """Decide item by item: the records of the last part, and what came of all that had a result.
 
     ``close`` is given the records of each part, and returns those that stand in the log for them. ``large`` decides
@@ -93,7 +97,9 @@ def batched(
     return records if close is None else close(view, records), results
 
 
-def looked_through(view: View, items: Iterable[T]) -> Generator[Sequence[Message], View, tuple[View, list[T]]]:
+def looked_through(
+    view: DecisionContext, items: Iterable[T]
+) -> Generator[Sequence[Message], DecisionContext, tuple[DecisionContext, list[T]]]:
     """All the items, with pauses in which nothing is written, for what is cheap and many; and the last look."""
     found: list[T] = []
     for item in items:

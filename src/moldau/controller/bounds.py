@@ -12,7 +12,7 @@ from typing import Any
 
 from moldau.controller.asks import AlterConfigs, CreatePartitions, CreateTopics, DeleteTopics, IncrementalAlterConfigs
 from moldau.controller.replies import Refused
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.codec import Malformed
 from moldau.wire.records.framing import pack_metadata
 from moldau.wire.records.metadata import NoOpRecord, PartitionChangeRecord, PartitionRecord

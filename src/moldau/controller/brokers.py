@@ -22,15 +22,15 @@ from moldau.controller.asks import (
     Tick,
     UnregisterBroker,
 )
-from moldau.controller.facts import Decision, Session, View
+from moldau.controller.facts import Decision, DecisionContext, Session
 from moldau.controller.replies import Done, Heartbeaten, Moved, Refused, Registered
 from moldau.image.registration import Broker, Controller, broker_record, controller_record
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.records.metadata import NoOpRecord, UnregisterBrokerRecord
 from moldau.wire.schema import Message
 
 
-def register_broker(view: View, ask: RegisterBroker) -> Decision:
+def register_broker(view: DecisionContext, ask: RegisterBroker) -> Decision:
     """Take a broker in, fenced, under a new epoch; the same incarnation keeps epoch and standing (KAFKA-16952)."""
     problem = _refusal(view, ask)
     if problem is not None:
@@ -68,7 +68,7 @@ def register_broker(view: View, ask: RegisterBroker) -> Decision:
     return Decision(records, Registered(broker_epoch=epoch), {ask.broker_id: renewed})
 
 
-def _refusal(view: View, ask: RegisterBroker) -> Refused | None:
+def _refusal(view: DecisionContext, ask: RegisterBroker) -> Refused | None:
     if ask.cluster_id != view.settings.cluster_id:
         return Refused(
             Code.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {view.settings.cluster_id}, but got {ask.cluster_id}"
@@ -84,7 +84,7 @@ def _refusal(view: View, ask: RegisterBroker) -> Refused | None:
     return _bad_directories(view, ask) or _bad_features(view, ask)
 
 
-def _bad_directories(view: View, ask: RegisterBroker) -> Refused | None:
+def _bad_directories(view: DecisionContext, ask: RegisterBroker) -> Refused | None:
     if len(set(ask.log_dirs)) != len(ask.log_dirs):
         return Refused(Code.INVALID_REGISTRATION, "A directory id is given twice.")
     for directory in ask.log_dirs:
@@ -96,7 +96,7 @@ def _bad_directories(view: View, ask: RegisterBroker) -> Refused | None:
     return None
 
 
-def _bad_features(view: View, ask: RegisterBroker) -> Refused | None:
+def _bad_features(view: DecisionContext, ask: RegisterBroker) -> Refused | None:
     offered = {feature.name: feature for feature in ask.features}
     if not offered:
         return None  # a broker that says nothing of features takes what there is
@@ -111,7 +111,7 @@ def _bad_features(view: View, ask: RegisterBroker) -> Refused | None:
     return None
 
 
-def register_controller(view: View, ask: RegisterController) -> Decision:
+def register_controller(view: DecisionContext, ask: RegisterController) -> Decision:
     """Note a controller's addresses and features; the same again changes nothing."""
     controller = Controller(ask.controller_id, ask.incarnation_id, ask.endpoints, ask.features, ask.zk_migration_ready)
     if view.image.controllers.get(ask.controller_id) == controller:
@@ -119,7 +119,7 @@ def register_controller(view: View, ask: RegisterController) -> Decision:
     return Decision([controller_record(controller)], Done())
 
 
-def unregister_broker(view: View, ask: UnregisterBroker) -> Decision:
+def unregister_broker(view: DecisionContext, ask: UnregisterBroker) -> Decision:
     """Forget a broker: out of every ISR and ELR, then out of the registrations."""
     broker = view.image.brokers.get(ask.broker_id)
     if broker is None:
@@ -134,7 +134,7 @@ def unregister_broker(view: View, ask: UnregisterBroker) -> Decision:
     return Decision(records, Done(), {broker.id: None})
 
 
-def has_valid_session(view: View, broker: Broker) -> bool:
+def has_valid_session(view: DecisionContext, broker: Broker) -> bool:
     """Whether a broker was heard of within the session timeout, fenced or not: one that starts is alive as well."""
     session = view.soft.sessions.get(broker.id)
     if session is None:
@@ -142,7 +142,7 @@ def has_valid_session(view: View, broker: Broker) -> bool:
     return session.contact_ms + view.settings.session_timeout_ms >= view.facts.now_ms
 
 
-def heartbeat(view: View, ask: Heartbeat) -> Decision:
+def heartbeat(view: DecisionContext, ask: Heartbeat) -> Decision:
     """Renew a session; fence, unfence or let go as the broker wants and its state allows."""
     if view.stale(ask.broker_id, ask.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
@@ -185,7 +185,7 @@ def heartbeat(view: View, ask: Heartbeat) -> Decision:
     return Decision(records, reply, {broker.id: session}, None if begun else then)
 
 
-def _shutdown_offset(view: View, broker: Broker) -> int:
+def _shutdown_offset(view: DecisionContext, broker: Broker) -> int:
     """Where the log ended when the shutdown began; a new controller, which cannot know, takes where it ends now."""
     session = view.soft.sessions.get(broker.id)
     if session is not None and session.shutdown_offset >= 0:
@@ -193,7 +193,7 @@ def _shutdown_offset(view: View, broker: Broker) -> int:
     return view.facts.next_offset - 1 if broker.in_controlled_shutdown else -1
 
 
-def _may_go(view: View, broker: Broker, session: Session) -> bool:
+def _may_go(view: DecisionContext, broker: Broker, session: Session) -> bool:
     """Whether a broker may stop (C12): it leads nothing, and every active broker has read who leads in its place.
 
     What the quorum saw a broker fetch counts as well as its heartbeats, so that nobody waits for one (KAFKA-14292).
@@ -221,7 +221,7 @@ def _leaving(caught_up: bool) -> Heartbeaten:
     return Heartbeaten(is_caught_up=caught_up, is_fenced=True, in_controlled_shutdown=False, should_shut_down=True)
 
 
-def broker_refused(view: View, ask: BrokerRefused) -> Decision:
+def broker_refused(view: DecisionContext, ask: BrokerRefused) -> Decision:
     """Fence a broker whose address refuses connections, at once: a wrong guess costs one election."""
     broker = view.image.brokers.get(ask.broker_id)
     if broker is None or broker.epoch != ask.broker_epoch or broker.fenced:
@@ -231,7 +231,7 @@ def broker_refused(view: View, ask: BrokerRefused) -> Decision:
     return Decision(fenced.records, fenced.reply, {**fenced.sessions, broker.id: None}, fenced.then)
 
 
-def brokers_gone(view: View, ask: BrokersGone) -> Decision:
+def brokers_gone(view: DecisionContext, ask: BrokersGone) -> Decision:
     """Fence brokers whose registrations have ended."""
     known = [
         id
@@ -243,12 +243,12 @@ def brokers_gone(view: View, ask: BrokersGone) -> Decision:
     return _fence(view, ask, known)
 
 
-def take_stock(view: View, ask: TakeStock) -> Decision:
+def take_stock(view: DecisionContext, ask: TakeStock) -> Decision:
     """Fence who is dead or was, and lead whatever can be led."""
     return Decision(failures.take_stock(view, ask.dead, ask.back), Moved(count=len(ask.dead) + len(ask.back)))
 
 
-def tick(view: View, ask: Tick) -> Decision:
+def tick(view: DecisionContext, ask: Tick) -> Decision:
     """Fence every broker whose session ran out, in one decision, so that none is elected that goes as well."""
     silent = [
         broker.id for broker in view.image.brokers.values() if not broker.fenced and not has_valid_session(view, broker)
@@ -258,7 +258,7 @@ def tick(view: View, ask: Tick) -> Decision:
     return _fence(view, ask, silent)
 
 
-def _fence(view: View, ask: Any, ids: list[int]) -> Decision:
+def _fence(view: DecisionContext, ask: Any, ids: list[int]) -> Decision:
     """Fence brokers, in parts when they have many partitions; once begun it is begun."""
     first = parts.in_parts(view, ask, ids)
     if first is None:
@@ -266,5 +266,5 @@ def _fence(view: View, ask: Any, ids: list[int]) -> Decision:
     return first if not parts.under_way(view, ids) else Decision([], Moved(count=0))
 
 
-def idle(view: View, ask: Idle) -> Decision:
+def idle(view: DecisionContext, ask: Idle) -> Decision:
     return Decision([NoOpRecord()], Done())

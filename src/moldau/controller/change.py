@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from moldau.controller.facts import View
+from moldau.controller.facts import DecisionContext
 from moldau.controller.selectors import Candidates, Election, elect
 from moldau.image.partition import NO_LEADER, Partition, Recovery
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 from moldau.wire.records.metadata import PartitionChangeRecord
 
 Replicas = tuple[int, ...]
@@ -22,7 +22,7 @@ Replicas = tuple[int, ...]
 _AFTER_EPOCHS = Partition._fields.index("adding")
 
 
-class How(Enum):
+class ElectionMode(Enum):
     """The kind of election that a change may hold."""
 
     ONLINE = "keep it online from the ISR"
@@ -30,7 +30,7 @@ class How(Enum):
     UNCLEAN = "keep it online even from outside the ISR"
 
 
-class Wish(NamedTuple):
+class DesiredState(NamedTuple):
     """What should become of a partition; None leaves a thing as it is."""
 
     isr: Replicas | None = None
@@ -39,7 +39,7 @@ class Wish(NamedTuple):
     removing: Replicas | None = None
     recovery: int | None = None
     directories: Mapping[int, bytes] | None = None
-    how: How | None = None
+    how: ElectionMode | None = None
     """None: ONLINE, or UNCLEAN where the topic allows it."""
 
 
@@ -47,7 +47,7 @@ Shape = dict[str, Any]
 """What a change record says besides whose it is: field -> value, lists as tuples."""
 
 
-class Standing:
+class PartitionStanding:
     """Who may lead, as a decision sees it that is itself about to fence, unfence or distrust brokers.
 
     Ten thousand partitions of a broker that dies stand in a dozen different ways: what becomes of each way is worked
@@ -58,7 +58,7 @@ class Standing:
 
     def __init__(
         self,
-        view: View,
+        view: DecisionContext,
         *,
         leaving: frozenset[int] = frozenset(),
         arriving: frozenset[int] = frozenset(),
@@ -73,11 +73,11 @@ class Standing:
         self.shapes: dict[tuple[Any, ...], Shape | None] = {}
         """Everything that a change is made from -> what it changes."""
 
-    def at(self, view: View) -> Standing:
+    def at(self, view: DecisionContext) -> PartitionStanding:
         """The same in another look at the world: this one, where it is the look that this one has."""
         if view is self.view:
             return self
-        return Standing(view, leaving=self.leaving, arriving=self.arriving, lost_tail=self.lost_tail)
+        return PartitionStanding(view, leaving=self.leaving, arriving=self.arriving, lost_tail=self.lost_tail)
 
     def active(self, broker_id: int) -> bool:
         known = self._active.get(broker_id)
@@ -110,7 +110,9 @@ class _Target(NamedTuple):
     recovery: int
 
 
-def change(partition: Partition, topic: str, wish: Wish, standing: Standing) -> PartitionChangeRecord | None:
+def change(
+    partition: Partition, topic: str, wish: DesiredState, standing: PartitionStanding
+) -> PartitionChangeRecord | None:
     """The record that makes ``wish`` come true for a partition of ``topic``, or None when nothing changes."""
     view, shapes = standing.view, standing.shapes
     min_isr, unclean = view.min_isr(topic) if view.elr else 0, view.unclean(topic)
@@ -130,7 +132,9 @@ def change(partition: Partition, topic: str, wish: Wish, standing: Standing) -> 
     return record
 
 
-def _work_out(partition: Partition, wish: Wish, standing: Standing, min_isr: int, *, unclean: bool) -> Shape | None:
+def _work_out(
+    partition: Partition, wish: DesiredState, standing: PartitionStanding, min_isr: int, *, unclean: bool
+) -> Shape | None:
     """What a change does, whatever partition it is that stands this way. Reads neither id nor epochs of it."""
     view = standing.view
     target = _wished(partition, wish)
@@ -145,7 +149,7 @@ def _work_out(partition: Partition, wish: Wish, standing: Standing, min_isr: int
     if active_isr:
         target = _completed(target)
     target = _with_elr(partition, target, min_isr, standing.lost_tail)
-    how = wish.how or (How.UNCLEAN if unclean else How.ONLINE)
+    how = wish.how or (ElectionMode.UNCLEAN if unclean else ElectionMode.ONLINE)
     target = _elected(partition, target, standing.live(partition), how)
     if target.leader != NO_LEADER:
         target = _completed(target)  # an unclean leader alone may be all that the move wanted
@@ -157,7 +161,7 @@ def _work_out(partition: Partition, wish: Wish, standing: Standing, min_isr: int
     return _difference(partition, target, _directories(partition, target.replicas, wish, view))
 
 
-def _wished(partition: Partition, wish: Wish) -> _Target:
+def _wished(partition: Partition, wish: DesiredState) -> _Target:
     return _Target(
         replicas=partition.replicas if wish.replicas is None else wish.replicas,
         isr=partition.isr if wish.isr is None else wish.isr,
@@ -203,21 +207,21 @@ def _suffices(target: _Target, min_isr: int) -> bool:
     return len(target.isr) >= min(min_isr, len(target.replicas))
 
 
-def _elected(partition: Partition, target: _Target, live: Callable[[int], bool], how: How) -> _Target:
+def _elected(partition: Partition, target: _Target, live: Callable[[int], bool], how: ElectionMode) -> _Target:
     among = Candidates(
         current=partition.leader,
         elr=target.elr,
         last_known=partition.last_known_elr,
         empty=() if target.replicas == partition.replicas and not partition.adding else _newcomers(partition, target),
     )
-    if how is How.PREFERRED:
+    if how is ElectionMode.PREFERRED:
         among = among._replace(current=target.replicas[0])
         result = elect(target.replicas, target.isr, live, unclean=False, among=among)
         if isinstance(result, Election) and result.leader != target.replicas[0]:
             among = among._replace(current=partition.leader)  # no preferred one to be had: do not move it elsewhere
             result = elect(target.replicas, target.isr, live, unclean=False, among=among)
     else:
-        result = elect(target.replicas, target.isr, live, unclean=how is How.UNCLEAN, among=among)
+        result = elect(target.replicas, target.isr, live, unclean=how is ElectionMode.UNCLEAN, among=among)
     if not isinstance(result, Election):
         return target._replace(leader=NO_LEADER)
     if result.unclean:
@@ -237,7 +241,9 @@ def _with_last_known(partition: Partition, target: _Target) -> _Target:
     return target._replace(last_known=partition.last_known_elr)
 
 
-def _directories(partition: Partition, replicas: Replicas, wish: Wish, view: View) -> tuple[bytes, ...]:
+def _directories(
+    partition: Partition, replicas: Replicas, wish: DesiredState, view: DecisionContext
+) -> tuple[bytes, ...]:
     if wish.directories is None and replicas == partition.replicas:
         return partition.directories
     placed = dict(zip(partition.replicas, partition.directories, strict=True))

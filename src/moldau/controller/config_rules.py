@@ -2,7 +2,7 @@
 
 Decides only whether a set of settings may stand: a broker's defaults of topics must be good values of those, a group's
 times within what brokers allow, a metrics subscription must match clients by properties there are. Each key by itself
-is checked in ``configs.py``, from the tables in ``moldau.terms``. Sources: KIP-848, KIP-714, Apache Kafka 4.3.
+is checked in ``configs.py``, from the tables in ``moldau.model``. Sources: KIP-848, KIP-714, Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from moldau.controller.facts import Problem, View
+from moldau.controller.facts import DecisionContext, Problem
 from moldau.image.configs import Resource
-from moldau.terms import Code
-from moldau.terms.broker_config import BROKER_KEYS
-from moldau.terms.config_key import ConfigError, ConfigKey, Kind, shown
-from moldau.terms.group_config import GROUP_KEYS, MATCHED, broker_bound
-from moldau.terms.topic_defaults import check_default
+from moldau.model import Code
+from moldau.model.broker_config import BROKER_KEYS
+from moldau.model.config_key import ConfigError, ConfigKey, Kind, shown
+from moldau.model.group_config import GROUP_KEYS, MATCHED, broker_bound
+from moldau.model.topic_defaults import check_default
 
 LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 LAGS_OF_BROKER = ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
 _DURATION = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?\Z")
 
 
-def wrong_together(view: View, kind: int, settings: Mapping[str, str]) -> Problem | None:
+def wrong_together(view: DecisionContext, kind: int, settings: Mapping[str, str]) -> Problem | None:
     """What is wrong with all the settings that a resource would have, or None.
 
     Those that are being set are good values of their keys; what was there before may be anything.
@@ -41,12 +41,12 @@ def wrong_together(view: View, kind: int, settings: Mapping[str, str]) -> Proble
             return None
 
 
-def _of_topic(view: View, settings: Mapping[str, str]) -> Problem | None:
+def _of_topic(view: DecisionContext, settings: Mapping[str, str]) -> Problem | None:
     text = _crossed(view, settings, *LAGS)
     return None if text is None else Problem(Code.INVALID_CONFIG, text)
 
 
-def _of_broker(view: View, settings: Mapping[str, str]) -> Problem | None:
+def _of_broker(view: DecisionContext, settings: Mapping[str, str]) -> Problem | None:
     text = _crossed(view, settings, *LAGS_OF_BROKER)
     if text is not None:
         return Problem(Code.INVALID_REQUEST, text)
@@ -59,7 +59,7 @@ def _of_broker(view: View, settings: Mapping[str, str]) -> Problem | None:
     return None
 
 
-def _crossed(view: View, settings: Mapping[str, str], least: str, most: str) -> str | None:
+def _crossed(view: DecisionContext, settings: Mapping[str, str], least: str, most: str) -> str | None:
     """What is wrong when a lower limit is above its upper one, of which the brokers may have set either."""
     low, high = (
         int(settings[name])
@@ -72,7 +72,7 @@ def _crossed(view: View, settings: Mapping[str, str], least: str, most: str) -> 
     return f"conflict: {least} ({low}) must not be more than {most} ({high})"
 
 
-def _of_group(view: View, settings: Mapping[str, str]) -> Problem | None:
+def _of_group(view: DecisionContext, settings: Mapping[str, str]) -> Problem | None:
     numbers = {name: key.parse(settings[name]) for name, key in _numbers(settings)}
     for name, value in numbers.items():
         for side, breaks in (("min", int.__lt__), ("max", int.__gt__)):

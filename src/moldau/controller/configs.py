@@ -15,36 +15,36 @@ from moldau.controller import failures
 from moldau.controller.asks import AdoptConfigs, AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation
 from moldau.controller.batched import Work, batched
 from moldau.controller.config_rules import wrong_together
-from moldau.controller.facts import FINE, Decision, Problem, View
+from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
 from moldau.controller.replies import ConfigsAltered, Done
 from moldau.controller.sizes import settings_too_large
 from moldau.image import NO_LEADER
 from moldau.image.configs import CLUSTER, Resource, broker_number
-from moldau.terms import Code
-from moldau.terms.config_key import ConfigError, ConfigKey, Kind, shown
-from moldau.terms.dynamic_config import DYNAMIC_KEYS, refused_names
-from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
-from moldau.terms.topic_config import TOPIC_KEYS, check_offered
+from moldau.model import Code
+from moldau.model.config_key import ConfigError, ConfigKey, Kind, shown
+from moldau.model.dynamic_config import DYNAMIC_KEYS, refused_names
+from moldau.model.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
+from moldau.model.topic_config import TOPIC_KEYS, check_offered
 from moldau.wire.records.metadata import ClientQuotaRecord, ConfigRecord
 from moldau.wire.schema import Message
 
 _MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
-def incremental_alter_configs(view: View, ask: IncrementalAlterConfigs) -> Work:
+def incremental_alter_configs(view: DecisionContext, ask: IncrementalAlterConfigs) -> Work:
     """Set, delete, append to or subtract from single keys."""
     return _alter(view, ask.resources, ask.validate_only, whole=False)
 
 
-def alter_configs(view: View, ask: AlterConfigs) -> Work:
+def alter_configs(view: DecisionContext, ask: AlterConfigs) -> Work:
     """Replace all settings of each resource."""
     return _alter(view, ask.resources, ask.validate_only, whole=True)
 
 
-def _alter(view: View, resources: Sequence[ConfigChange], validate_only: bool, *, whole: bool) -> Work:
+def _alter(view: DecisionContext, resources: Sequence[ConfigChange], validate_only: bool, *, whole: bool) -> Work:
     named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
 
-    def alter(view: View, resource: ConfigChange) -> tuple[list[Message], tuple[int, str, Problem]]:
+    def alter(view: DecisionContext, resource: ConfigChange) -> tuple[list[Message], tuple[int, str, Problem]]:
         key = (resource.resource_type, resource.resource_name)
         if named[key] > 1:
             return [], (*key, Problem(Code.INVALID_REQUEST, "Each resource must appear at most once."))
@@ -57,11 +57,11 @@ def _alter(view: View, resources: Sequence[ConfigChange], validate_only: bool, *
     return Decision(records, ConfigsAltered(resources=tuple(results)))
 
 
-def _with_consequences(view: View, records: Sequence[Message]) -> list[Message]:
+def _with_consequences(view: DecisionContext, records: Sequence[Message]) -> list[Message]:
     return [*records, *_consequences(view, records)]
 
 
-def _changes(view: View, resource: ConfigChange, whole: bool) -> list[Message] | Problem:
+def _changes(view: DecisionContext, resource: ConfigChange, whole: bool) -> list[Message] | Problem:
     """Records of one resource, or what is wrong with it."""
     keys = _keys_of(view, resource)
     if isinstance(keys, Problem):
@@ -100,7 +100,7 @@ def _changes(view: View, resource: ConfigChange, whole: bool) -> list[Message] |
     ]
 
 
-def _keys_of(view: View, resource: ConfigChange) -> Mapping[str, ConfigKey] | Problem:
+def _keys_of(view: DecisionContext, resource: ConfigChange) -> Mapping[str, ConfigKey] | Problem:
     """The keys that a resource may have, or why it cannot be changed at all."""
     name = resource.resource_name
     match resource.resource_type:
@@ -164,7 +164,7 @@ def _new_value(
     return {name: value}
 
 
-def adopt_configs(view: View, ask: AdoptConfigs) -> Decision:
+def adopt_configs(view: DecisionContext, ask: AdoptConfigs) -> Decision:
     """Take settings over that stand already, as they are, with what they mean for partitions at once."""
     there = view.image.names
     records = [
@@ -195,13 +195,13 @@ def checked_new_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, 
     return good
 
 
-def _consequences(view: View, records: Sequence[Message]) -> list[Message]:
+def _consequences(view: DecisionContext, records: Sequence[Message]) -> list[Message]:
     """What changed settings mean for partitions at once."""
     names = {record.name for record in records if isinstance(record, ConfigRecord)}
     if not names & {_MIN_ISR, _UNCLEAN}:
         return []
     after = view.image.with_settings(record for record in records if isinstance(record, ConfigRecord))
-    then = View(after, view.soft, view.facts)
+    then = DecisionContext(after, view.soft, view.facts)
     changes: list[Message] = []
     if _MIN_ISR in names and view.elr:
         changes += failures.restate(then, (key for key in after.index.eligible if after.at(key).leader != NO_LEADER))

@@ -11,27 +11,27 @@ from itertools import chain
 from moldau.controller import failures
 from moldau.controller.asks import ElectionType, ElectLeaders, ElectUncleanLeaders, RebalanceLeaders
 from moldau.controller.batched import Work, batched, looked_through
-from moldau.controller.change import How, Standing, Wish, change
-from moldau.controller.facts import FINE, Decision, Problem, View
+from moldau.controller.change import DesiredState, ElectionMode, PartitionStanding, change
+from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
 from moldau.controller.replies import LeadersElected, Moved, Refused
 from moldau.image.partition import NO_LEADER, Key, Partition
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.schema import Message
 
-_PREFERRED = Wish(how=How.PREFERRED)
-_UNCLEAN = Wish(how=How.UNCLEAN)
+_PREFERRED = DesiredState(how=ElectionMode.PREFERRED)
+_UNCLEAN = DesiredState(how=ElectionMode.UNCLEAN)
 
 
-def elect_leaders(view: View, ask: ElectLeaders) -> Work:
+def elect_leaders(view: DecisionContext, ask: ElectLeaders) -> Work:
     """Elect where asked; asked for all, say nothing of partitions that need no election."""
     if ask.election_type not in tuple(ElectionType):
         return Decision([], Refused(Code.INVALID_REQUEST, f"Unknown election type {ask.election_type}"))
     needed_only = ask.partitions is None
     named = _needy(view, ask.election_type) if ask.partitions is None else ask.partitions
     done: set[tuple[str, int]] = set()
-    standing = Standing(view)
+    standing = PartitionStanding(view)
 
-    def elect(view: View, name: tuple[str, int]) -> tuple[list[Message], tuple[str, int, Problem] | None]:
+    def elect(view: DecisionContext, name: tuple[str, int]) -> tuple[list[Message], tuple[str, int, Problem] | None]:
         nonlocal standing
         if name in done:
             return [], None
@@ -45,13 +45,13 @@ def elect_leaders(view: View, ask: ElectLeaders) -> Work:
     return Decision(records, LeadersElected(partitions=tuple(results)))
 
 
-def _needy(view: View, election_type: int) -> Iterator[tuple[str, int]]:
+def _needy(view: DecisionContext, election_type: int) -> Iterator[tuple[str, int]]:
     index, topics = view.image.index, view.image.topics
     keys = index.astray if election_type == ElectionType.PREFERRED else index.led.get(NO_LEADER, {})
     return ((topics[key[0]].name, key[1]) for key in tuple(keys) if key[0] in topics)
 
 
-def _elect(standing: Standing, topic: str, number: int, election_type: int, records: list[Message]) -> Problem:
+def _elect(standing: PartitionStanding, topic: str, number: int, election_type: int, records: list[Message]) -> Problem:
     found = standing.view.image.topic(topic)
     partition = None if found is None else found.partitions.get(number)
     if partition is None:
@@ -71,7 +71,7 @@ def _elect(standing: Standing, topic: str, number: int, election_type: int, reco
     return FINE
 
 
-def rebalance_leaders(view: View, ask: RebalanceLeaders) -> Work:
+def rebalance_leaders(view: DecisionContext, ask: RebalanceLeaders) -> Work:
     """For brokers that lead too few of the partitions that they should: give them back, at most so many in a pass."""
     if not view.settings.rebalance_enable:
         return Decision([], Moved(count=0))
@@ -85,10 +85,10 @@ def rebalance_leaders(view: View, ask: RebalanceLeaders) -> Work:
     for key, id in found:
         astray.setdefault(id, []).append(key)
     imbalanced_ids = [id for id in sorted(astray) if imbalanced(view, id, len(astray[id]))]
-    standing, most = Standing(view), view.settings.max_elections
+    standing, most = PartitionStanding(view), view.settings.max_elections
     count, more = 0, False
 
-    def give_back(view: View, key: Key) -> tuple[list[Message], None]:
+    def give_back(view: DecisionContext, key: Key) -> tuple[list[Message], None]:
         nonlocal standing, count, more
         standing = standing.at(view)
         partition = view.image.partition(*key)
@@ -105,22 +105,22 @@ def rebalance_leaders(view: View, ask: RebalanceLeaders) -> Work:
     return Decision(records, Moved(count=count, more=more))
 
 
-def imbalanced(view: View, broker_id: int, astray: int) -> bool:
+def imbalanced(view: DecisionContext, broker_id: int, astray: int) -> bool:
     """Whether a broker's imbalance, the share of its preferred partitions led elsewhere, is above the limit."""
     return astray * 100 > view.settings.imbalance_percentage * view.image.index.preferred[broker_id]
 
 
-def _can_lead(standing: Standing, partition: Partition) -> bool:
+def _can_lead(standing: PartitionStanding, partition: Partition) -> bool:
     first = partition.replicas[0]
     return first in partition.isr and standing.live(partition)(first)
 
 
-def elect_unclean_leaders(view: View, ask: ElectUncleanLeaders) -> Work:
+def elect_unclean_leaders(view: DecisionContext, ask: ElectUncleanLeaders) -> Work:
     """Give leaderless partitions whose topics allow an unclean election a leader. Each is looked at once: those that
     nobody can lead keep none of the others from it."""
     count = 0
 
-    def elect(view: View, key: Key) -> tuple[list[Message], None]:
+    def elect(view: DecisionContext, key: Key) -> tuple[list[Message], None]:
         nonlocal count
         if view.image.partition(*key) is None or not view.unclean(view.image.topics[key[0]].name):
             return [], None

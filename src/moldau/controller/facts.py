@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from moldau.image import Image
 from moldau.image.configs import Static, broker_setting, topic_value
-from moldau.terms import Code
-from moldau.terms.broker_config import BROKER_KEYS
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import field, value
+from moldau.model import Code
+from moldau.model.broker_config import BROKER_KEYS
+from moldau.model.named import NamedTuple
+from moldau.model.value import field, value
 from moldau.wire.schema import Message
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ FINE = Problem(Code.NONE)
 
 
 class Session(NamedTuple):
-    """What the active controller remembers of a broker's heartbeats; lost with the office, and rightly so."""
+    """What the active controller remembers of a broker's heartbeats; lost with the controller role, and rightly so."""
 
     contact_ms: int
     metadata_offset: int = -1
@@ -71,9 +71,9 @@ class Settings:
         return int(BROKER_KEYS[key].parse(text or ""))
 
 
-class Soft:
-    """State of the office that is in no record: sessions, the clock of the last tick, and who is being taken out of
-    partitions (``parts.py``). Changed by the office only."""
+class SoftState:
+    """State of the controller role that is in no record: sessions, the clock of the last tick, and who is being taken
+    out of partitions (``parts.py``). Changed by the controller role only."""
 
     __slots__ = ("going", "last_tick_ms", "sessions", "settings")
 
@@ -145,7 +145,7 @@ class Chance:
                 return bytes(id)
 
 
-class View:
+class DecisionContext:
     """One look at the world for one decision: image, soft state, facts, and per-topic settings looked up once.
 
     ``parted``: the ask was cut into parts, and these are done. What they left is decided at once, however much it is.
@@ -153,7 +153,7 @@ class View:
 
     __slots__ = ("_min_isr", "_unclean", "chance", "facts", "image", "parted", "settings", "soft")
 
-    def __init__(self, image: Image, soft: Soft, facts: Facts, *, parted: bool = False) -> None:
+    def __init__(self, image: Image, soft: SoftState, facts: Facts, *, parted: bool = False) -> None:
         self.parted = parted
         self.image = image
         self.soft = soft

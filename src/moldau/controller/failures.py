@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moldau.controller.change import Standing, Wish, change
-from moldau.controller.facts import View
+from moldau.controller.change import DesiredState, PartitionStanding, change
+from moldau.controller.facts import DecisionContext
 from moldau.image.partition import NO_LEADER, Key
 from moldau.wire.records.metadata import BrokerRegistrationChangeRecord
 from moldau.wire.schema import Message
 
 FENCE, UNFENCE = 1, -1
-_AS_IS = Wish()
+_AS_IS = DesiredState()
 
 
-def fence(view: View, broker_ids: Iterable[int]) -> list[Message]:
+def fence(view: DecisionContext, broker_ids: Iterable[int]) -> list[Message]:
     """Records that fence brokers: first their partitions move, then their registrations change."""
     gone = frozenset(broker_ids)
     records = leave(view, gone)
@@ -28,7 +28,7 @@ def fence(view: View, broker_ids: Iterable[int]) -> list[Message]:
     return records
 
 
-def take_stock(view: View, dead: Iterable[int], back: Iterable[int]) -> list[Message]:
+def take_stock(view: DecisionContext, dead: Iterable[int], back: Iterable[int]) -> list[Message]:
     """Records that fence brokers and elect for partitions that nobody leads: a cluster that was just read.
 
     Who is ``back`` from a death that nobody saw may have lost its last records, as after any unclean shutdown.
@@ -38,36 +38,36 @@ def take_stock(view: View, dead: Iterable[int], back: Iterable[int]) -> list[Mes
     return [*settle(view, gone, lost_tail), *(_mark(view, id, fenced=FENCE) for id in sorted(gone))]
 
 
-def settle(view: View, gone: frozenset[int], lost_tail: frozenset[int] = frozenset()) -> list[Message]:
+def settle(view: DecisionContext, gone: frozenset[int], lost_tail: frozenset[int] = frozenset()) -> list[Message]:
     """Changes that take brokers out of ISRs and leads, and elect for partitions that nobody leads."""
     keys = {**view.image.index.led.get(NO_LEADER, {}), **concerned(view, gone)}
-    return changes(Standing(view, leaving=gone, lost_tail=lost_tail), keys)
+    return changes(PartitionStanding(view, leaving=gone, lost_tail=lost_tail), keys)
 
 
-def unfence(view: View, broker_id: int) -> list[Message]:
+def unfence(view: DecisionContext, broker_id: int) -> list[Message]:
     """Records that unfence a broker, and elect for partitions that had nobody."""
     records: list[Message] = [mark_unfenced(view, broker_id)]
-    standing = Standing(view, arriving=frozenset({broker_id}))
+    standing = PartitionStanding(view, arriving=frozenset({broker_id}))
     records += changes(standing, view.image.index.led.get(NO_LEADER, ()))
     return records
 
 
-def mark_unfenced(view: View, broker_id: int) -> BrokerRegistrationChangeRecord:
+def mark_unfenced(view: DecisionContext, broker_id: int) -> BrokerRegistrationChangeRecord:
     """The record that unfences a broker; elections follow."""
     return _mark(view, broker_id, fenced=UNFENCE)
 
 
-def begin_shutdown(view: View, broker_id: int) -> list[Message]:
+def begin_shutdown(view: DecisionContext, broker_id: int) -> list[Message]:
     """Records that put a broker into controlled shutdown: it leaves every ISR, and others lead."""
     return [_mark(view, broker_id, leaving=True), *leave(view, frozenset({broker_id}))]
 
 
-def leave(view: View, gone: frozenset[int]) -> list[Message]:
+def leave(view: DecisionContext, gone: frozenset[int]) -> list[Message]:
     """Changes that take brokers out of the ISRs that they are in and the leads that they hold."""
-    return changes(Standing(view, leaving=gone), concerned(view, gone))
+    return changes(PartitionStanding(view, leaving=gone), concerned(view, gone))
 
 
-def concerned(view: View, gone: Iterable[int], *, lost_tail: bool = False) -> dict[Key, None]:
+def concerned(view: DecisionContext, gone: Iterable[int], *, lost_tail: bool = False) -> dict[Key, None]:
     """Partitions that change when brokers go, each once: those with one of them in the ISR, or in the lead; with a lost
     tail, in the ELR too. Taken from the index as they are: of a hundred thousand none is looked at."""
     image = view.image
@@ -80,7 +80,7 @@ def concerned(view: View, gone: Iterable[int], *, lost_tail: bool = False) -> di
     return found
 
 
-def still_concerned(view: View, gone: Iterable[int], keys: Iterable[Key], *, lost_tail: bool) -> list[Key]:
+def still_concerned(view: DecisionContext, gone: Iterable[int], keys: Iterable[Key], *, lost_tail: bool) -> list[Key]:
     """Those of some partitions that are there and change when brokers go."""
     found = []
     for key in keys:
@@ -90,46 +90,46 @@ def still_concerned(view: View, gone: Iterable[int], keys: Iterable[Key], *, los
     return found
 
 
-def distrust(view: View, broker_id: int) -> list[Message]:
+def distrust(view: DecisionContext, broker_id: int) -> list[Message]:
     """Changes after an unclean shutdown: its last records may be gone, so it is in no ISR and in no ELR (KIP-966).
 
     Without an ELR the sole member of an ISR stays in it, being all there is.
     """
     gone = frozenset({broker_id})
-    return changes(Standing(view, leaving=gone, lost_tail=gone), concerned(view, gone, lost_tail=True))
+    return changes(PartitionStanding(view, leaving=gone, lost_tail=gone), concerned(view, gone, lost_tail=True))
 
 
-def lose_directories(view: View, broker_id: int, offline: Iterable[bytes]) -> list[Message]:
+def lose_directories(view: DecisionContext, broker_id: int, offline: Iterable[bytes]) -> list[Message]:
     """Records for log directories that failed: their replicas leave ISRs and leads, the registration forgets them."""
     broker = view.image.brokers[broker_id]
     lost = frozenset(offline) & frozenset(broker.log_dirs)
     if not lost:
         return []
-    records = changes(Standing(view, leaving=frozenset({broker_id})), in_directories(view, broker_id, lost))
+    records = changes(PartitionStanding(view, leaving=frozenset({broker_id})), in_directories(view, broker_id, lost))
     left = [d for d in broker.log_dirs if d not in lost]
     if left:  # with none left the broker stops itself; an empty list means "no change" in this record
         records.append(_mark(view, broker_id, log_dirs=left))
     return records
 
 
-def in_directories(view: View, broker_id: int, lost: Iterable[bytes]) -> list[Key]:
+def in_directories(view: DecisionContext, broker_id: int, lost: Iterable[bytes]) -> list[Key]:
     """Partitions that change when a broker loses directories."""
     at, gone = view.image.at, frozenset(lost)
     return [key for key in concerned(view, [broker_id]) if at(key).directory(broker_id) in gone]
 
 
-def elect_leaderless(view: View, keys: Iterable[Key]) -> list[Message]:
+def elect_leaderless(view: DecisionContext, keys: Iterable[Key]) -> list[Message]:
     """Changes for leaderless partitions among ``keys``, by whatever election their topics allow now."""
-    return changes(Standing(view), (key for key in keys if view.image.at(key).leader == NO_LEADER))
+    return changes(PartitionStanding(view), (key for key in keys if view.image.at(key).leader == NO_LEADER))
 
 
-def restate(view: View, keys: Iterable[Key]) -> list[Message]:
+def restate(view: DecisionContext, keys: Iterable[Key]) -> list[Message]:
     """Changes that bring partitions into line with settings that are about to change."""
-    return changes(Standing(view), keys)
+    return changes(PartitionStanding(view), keys)
 
 
 def _mark(
-    view: View, broker_id: int, *, fenced: int = 0, leaving: bool = False, log_dirs: Iterable[bytes] = ()
+    view: DecisionContext, broker_id: int, *, fenced: int = 0, leaving: bool = False, log_dirs: Iterable[bytes] = ()
 ) -> BrokerRegistrationChangeRecord:
     """A change of a registration under its epoch; what is not named stays."""
     return BrokerRegistrationChangeRecord(
@@ -141,7 +141,7 @@ def _mark(
     )
 
 
-def changes(standing: Standing, keys: Iterable[Key]) -> list[Message]:
+def changes(standing: PartitionStanding, keys: Iterable[Key]) -> list[Message]:
     """The changes that bring partitions into line with who may lead."""
     image = standing.view.image
     records: list[Message] = []

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from moldau.controller import failures
 from moldau.controller.asks import AllocateProducerIds, FeatureUpdate, UpdateFeatures
-from moldau.controller.facts import ELR_FEATURE, FINE, Decision, Problem, Settings, View
+from moldau.controller.facts import ELR_FEATURE, FINE, Decision, DecisionContext, Problem, Settings
 from moldau.controller.migration import MigrationState
 from moldau.controller.replies import FeaturesUpdated, ProducerIdsAllocated, Refused
 from moldau.image import FeatureRange, Image
 from moldau.image.configs import CLUSTER, Resource
 from moldau.image.snapshot import METADATA_VERSION
-from moldau.terms import Code
-from moldau.terms.broker_config import BROKER_KEYS
+from moldau.model import Code
+from moldau.model.broker_config import BROKER_KEYS
 from moldau.wire.records.metadata import (
     ConfigRecord,
     FeatureLevelRecord,
@@ -62,7 +62,7 @@ def _agreed_min_isr(settings: Settings) -> ConfigRecord:
     return ConfigRecord(resource_type=Resource.BROKER, resource_name=CLUSTER, name=name, value=value)
 
 
-def update_features(view: View, ask: UpdateFeatures) -> Decision:
+def update_features(view: DecisionContext, ask: UpdateFeatures) -> Decision:
     """Raise or lower levels, all or none: one refused update refuses the ask (KIP-584 v2)."""
     results = []
     records: list[Message] = []
@@ -83,17 +83,17 @@ def update_features(view: View, ask: UpdateFeatures) -> Decision:
     return Decision(records + _consequences(view, records), reply)
 
 
-def _consequences(view: View, records: list[Message]) -> list[Message]:
+def _consequences(view: DecisionContext, records: list[Message]) -> list[Message]:
     """What it means for partitions that an ELR is kept from now on, or no longer."""
     after = view.image.with_settings(records)
-    then = View(after, view.soft, view.facts)
+    then = DecisionContext(after, view.soft, view.facts)
     if then.elr == view.elr:
         return []
     keys = {p.key for p in after.leaderless()} if then.elr else after.index.eligible
     return failures.restate(then, keys)
 
 
-def _update(view: View, update: FeatureUpdate) -> list[Message]:
+def _update(view: DecisionContext, update: FeatureUpdate) -> list[Message]:
     records: list[Message] = []
     if view.image.features.get(update.feature, 0) == update.level:
         return records
@@ -108,7 +108,7 @@ def _update(view: View, update: FeatureUpdate) -> list[Message]:
     return records
 
 
-def _refusal(view: View, update: FeatureUpdate) -> Problem:
+def _refusal(view: DecisionContext, update: FeatureUpdate) -> Problem:
     """FINE, or why a level cannot be set: nobody may be left behind, and going down must be asked for."""
     known = {feature.name: feature for feature in SUPPORTED}
     feature = known.get(update.feature)
@@ -145,7 +145,7 @@ def _supports(offered: FeatureRange | None, level: int) -> bool:
     return level == 0 if offered is None else offered.low <= level <= offered.high
 
 
-def allocate_producer_ids(view: View, ask: AllocateProducerIds) -> Decision:
+def allocate_producer_ids(view: DecisionContext, ask: AllocateProducerIds) -> Decision:
     """Hand a broker the next thousand producer ids; none is ever handed out twice."""
     if view.stale(ask.broker_id, ask.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))

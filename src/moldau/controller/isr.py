@@ -7,24 +7,24 @@ leader itself may ask is decided in ``moldau.replication``.
 from __future__ import annotations
 
 from moldau.controller.asks import AlterPartition, IsrChange
-from moldau.controller.change import Standing, Wish, change
-from moldau.controller.facts import Decision, View
+from moldau.controller.change import DesiredState, PartitionStanding, change
+from moldau.controller.facts import Decision, DecisionContext
 from moldau.controller.replies import IsrResult, PartitionsAltered, Refused
 from moldau.image.partition import NO_LEADER_CHANGE, Key, Partition, Recovery, merged
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.schema import Message
 
 _BY_TOPIC_ID = 2
 """Version of AlterPartition from which topics go by id; the codes changed with it."""
 
 
-def alter_partition(view: View, ask: AlterPartition) -> Decision:
+def alter_partition(view: DecisionContext, ask: AlterPartition) -> Decision:
     """Check each change against the partition as it is now, and take those that stand."""
     if view.stale(ask.broker_id, ask.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
     records: list[Message] = []
     results = []
-    standing = Standing(view)
+    standing = PartitionStanding(view)
     done: set[Key] = set()
     for wish in ask.changes:
         code = Code.INVALID_REQUEST if wish.key in done else _refusal(view, ask, wish)
@@ -35,7 +35,7 @@ def alter_partition(view: View, ask: AlterPartition) -> Decision:
         partition = view.image.at(wish.key)
         isr = tuple(broker_id for broker_id, _ in wish.isr)
         topic = view.image.topics[wish.key[0]].name
-        record = change(partition, topic, Wish(isr=isr, recovery=wish.recovery), standing)
+        record = change(partition, topic, DesiredState(isr=isr, recovery=wish.recovery), standing)
         if record is None:
             results.append(IsrResult(key=wish.key, code=Code.NONE, partition=partition))
             continue
@@ -49,7 +49,7 @@ def alter_partition(view: View, ask: AlterPartition) -> Decision:
     return Decision(records, PartitionsAltered(partitions=tuple(results)))
 
 
-def _refusal(view: View, ask: AlterPartition, wish: IsrChange) -> Code:
+def _refusal(view: DecisionContext, ask: AlterPartition, wish: IsrChange) -> Code:
     """The first fence that the change runs into. The order matters: an asker ahead of us means that we are deposed."""
     topic = view.image.topics.get(wish.key[0])
     if topic is None:
@@ -84,7 +84,7 @@ def _well_formed(partition: Partition, wish: IsrChange) -> bool:
     return True
 
 
-def _eligible(view: View, partition: Partition, broker_id: int, epoch: int) -> bool:
+def _eligible(view: DecisionContext, partition: Partition, broker_id: int, epoch: int) -> bool:
     """Active, the very incarnation that the leader saw fetch, for another one may have an empty disk (KIP-903); and
     with its directory online (KIP-858)."""
     broker = view.image.brokers.get(broker_id)

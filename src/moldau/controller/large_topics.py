@@ -11,11 +11,11 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TypeVar
 
 from moldau.controller.bounds import too_large
-from moldau.controller.facts import Problem, View
+from moldau.controller.facts import DecisionContext, Problem
 from moldau.controller.placement import place_on
 from moldau.image.partition import Partition, to_record
 from moldau.image.prepared import Prepared, Run
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.batch import Builder
 from moldau.wire.schema import Message
 
@@ -26,13 +26,15 @@ ATTEMPTS = 3
 Placed = list[tuple[int, ...]]
 Known = dict[tuple[int, ...], tuple[tuple[int, ...], tuple[bytes, ...]]]
 """Replicas -> those that are active, and the directory of each."""
-Parts = Generator[Sequence[Message], View, T]
+Parts = Generator[Sequence[Message], DecisionContext, T]
 """Pauses in which nothing is written; it is sent the next look at the world."""
 
 
 def settled(
-    view: View, check: Callable[[View], C | Problem], make: Callable[[View, C], Parts[tuple[View, Prepared | Problem]]]
-) -> Parts[tuple[View, Prepared | Problem, C | None]]:
+    view: DecisionContext,
+    check: Callable[[DecisionContext], C | Problem],
+    make: Callable[[DecisionContext, C], Parts[tuple[DecisionContext, Prepared | Problem]]],
+) -> Parts[tuple[DecisionContext, Prepared | Problem, C | None]]:
     """The last look, what was made of what ``check`` found, and that; or what is wrong."""
     for attempt in range(ATTEMPTS):
         found = check(view)
@@ -45,7 +47,7 @@ def settled(
     raise AssertionError("what is made without a pause is made of what was found")
 
 
-def without_pauses(view: View, work: Parts[T]) -> T:
+def without_pauses(view: DecisionContext, work: Parts[T]) -> T:
     """What ``work`` returns."""
     try:
         next(work)
@@ -56,7 +58,7 @@ def without_pauses(view: View, work: Parts[T]) -> T:
         return found
 
 
-def placed(view: View, count: int, factor: int) -> Parts[tuple[View, Placed | Problem]]:
+def placed(view: DecisionContext, count: int, factor: int) -> Parts[tuple[DecisionContext, Placed | Problem]]:
     """Replicas for so many new partitions, by the placer."""
     placer = place_on(view.image, factor, view.chance)
     if isinstance(placer, Problem):
@@ -70,8 +72,8 @@ def placed(view: View, count: int, factor: int) -> Parts[tuple[View, Placed | Pr
 
 
 def checked(
-    view: View, given: Iterable[T], wrong: Callable[[View, T], Problem | None]
-) -> Parts[tuple[View, Problem | None]]:
+    view: DecisionContext, given: Iterable[T], wrong: Callable[[DecisionContext, T], Problem | None]
+) -> Parts[tuple[DecisionContext, Problem | None]]:
     """What is wrong with the first of these with which something is wrong."""
     for done, one in enumerate(given, 1):
         if (problem := wrong(view, one)) is not None:
@@ -82,7 +84,7 @@ def checked(
 
 
 def partition_of(
-    view: View,
+    view: DecisionContext,
     known: Known,
     topic_id: bytes,
     number: int,
@@ -104,8 +106,8 @@ def partition_of(
 
 
 def made(
-    view: View, head: Sequence[Message], topic_id: bytes, first: int, placed: Placed
-) -> Parts[tuple[View, Prepared | Problem]]:
+    view: DecisionContext, head: Sequence[Message], topic_id: bytes, first: int, placed: Placed
+) -> Parts[tuple[DecisionContext, Prepared | Problem]]:
     """The records of ``head``, and those of the partitions ``first``.. of a topic."""
     found = Prepared([], packed=Builder() if too_large(head) is None else None)
     for record in head:

@@ -18,13 +18,13 @@ from moldau.controller.asks import (
     RegisterBroker,
     UpdateFeatures,
 )
-from moldau.controller.facts import Facts, Settings, Soft, View
+from moldau.controller.facts import DecisionContext, Facts, Settings, SoftState
 from moldau.controller.state_change import Author, state_changes
 from moldau.controller.states import PARTITION_MOVES, PartitionState, state_of
 from moldau.image import NO_LEADER, Delta, Image, Partition, Recovery, image_from, image_hash, snapshot_records
 from moldau.image.delta import PartitionDelta
-from moldau.terms.ids import uuid_bytes
-from moldau.terms.named import NamedTuple
+from moldau.model.ids import uuid_bytes
+from moldau.model.named import NamedTuple
 
 
 class Step(NamedTuple):
@@ -43,8 +43,8 @@ class Step(NamedTuple):
     def changes(self) -> list[PartitionDelta]:
         return self.delta.partition_changes(self.after)
 
-    def view(self) -> View:
-        return View(self.after, Soft(self.settings), Facts(now_ms=0, next_offset=0))
+    def view(self) -> DecisionContext:
+        return DecisionContext(self.after, SoftState(self.settings), Facts(now_ms=0, next_offset=0))
 
 
 def c1_epochs_never_go_back(step: Step) -> None:
@@ -77,7 +77,7 @@ def c2_partitions_are_well_formed(step: Step) -> None:
         _well_formed(step, view, step.after.at(key))
 
 
-def _well_formed(step: Step, view: View, p: Partition) -> None:
+def _well_formed(step: Step, view: DecisionContext, p: Partition) -> None:
     image = step.after
     topic = image.topics[p.topic_id].name
     where = f"{topic}-{p.id}: {p}"

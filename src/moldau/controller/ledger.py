@@ -1,7 +1,7 @@
 """The controller as a ledger: ``decide(image, soft, ask, facts) -> Decision(records, reply)``. A pure function.
 
 Nothing changes until the records are applied to an image; the reply is true once they are committed. One subject, one
-file: this table says where. The office (``office.py``) keeps the working image and the replies that wait.
+file: this table says where. The controller role (``controller.py``) keeps the working image and the replies that wait.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from moldau.controller import (
     topics,
 )
 from moldau.controller.batched import Rest, Work, begun, continued
-from moldau.controller.facts import Decision, Facts, Soft, View
+from moldau.controller.facts import Decision, DecisionContext, Facts, SoftState
 from moldau.image import Image
 
-DECISIONS: dict[type, Callable[[View, Any], Decision | Work]] = {  # Any: each takes asks of its own class
+DECISIONS: dict[type, Callable[[DecisionContext, Any], Decision | Work]] = {  # Any: each takes asks of its own class
     asks.RegisterBroker: brokers.register_broker,
     asks.RegisterController: brokers.register_controller,
     asks.Heartbeat: brokers.heartbeat,
@@ -67,7 +67,7 @@ _PLACING = frozenset(
 """Asks that give brokers something: none is given to who is just being taken out of all partitions."""
 
 
-def decide(image: Image, soft: Soft, ask: Any, facts: Facts) -> Decision:
+def decide(image: Image, soft: SoftState, ask: Any, facts: Facts) -> Decision:
     """Decide one ask, or the next part of one, on the image as it is. Reads ``image`` and ``soft``, changes neither."""
     rest = ask if isinstance(ask, Rest) else None
     if rest is not None:
@@ -84,7 +84,7 @@ def decide(image: Image, soft: Soft, ask: Any, facts: Facts) -> Decision:
     early = migration.too_early(image, ask)
     if early is not None:
         return Decision([], early)
-    view = View(image, soft, facts, parted=parted)
+    view = DecisionContext(image, soft, facts, parted=parted)
     if rest is not None:
         return continued(view, rest)
     decided = decision(view, ask)

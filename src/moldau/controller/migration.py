@@ -14,11 +14,11 @@ from enum import IntEnum
 from typing import Any
 
 from moldau.controller import asks, failures, parts
-from moldau.controller.facts import Decision, View
+from moldau.controller.facts import Decision, DecisionContext
 from moldau.controller.replies import Done, Refused
 from moldau.image import Image
-from moldau.terms import Code
-from moldau.terms.value import replace
+from moldau.model import Code
+from moldau.model.value import replace
 from moldau.wire.records.metadata import (
     ClientQuotaRecord,
     ConfigRecord,
@@ -65,7 +65,7 @@ def wrong_plane(image: Image, ask: asks.RegisterBroker) -> Refused | None:
     return None
 
 
-def adopt_cluster(view: View, ask: asks.AdoptCluster) -> Decision:
+def adopt_cluster(view: DecisionContext, ask: asks.AdoptCluster) -> Decision:
     """The next part of everything that stood in ZooKeeper; with the last, the word that all of it is here. Who is dead
     leads nothing by then."""
     image = view.image
@@ -102,7 +102,7 @@ def _leftovers(image: Image) -> Iterator[Message]:
             yield RemoveUserScramCredentialRecord(name=record.name, mechanism=record.mechanism)
 
 
-def finish_migration(view: View, ask: asks.FinishMigration) -> Decision:
+def finish_migration(view: DecisionContext, ask: asks.FinishMigration) -> Decision:
     """No way back from here. Refused while a broker in ZooKeeper mode is registered: it would be told nothing any more.
     One that is fenced counts as well, for whoever asks this speaks for none of them, and they are all fenced soon."""
     if view.image.zk_migration_state == MigrationState.PRE_MIGRATION:

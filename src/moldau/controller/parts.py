@@ -13,38 +13,38 @@ from typing import Any
 
 from moldau.controller import failures
 from moldau.controller.asks import Restate
-from moldau.controller.change import Standing
-from moldau.controller.facts import Decision, View
+from moldau.controller.change import PartitionStanding
+from moldau.controller.facts import Decision, DecisionContext
 from moldau.controller.replies import Moved
 from moldau.image.partition import NO_LEADER, Key
-from moldau.terms.value import replace
+from moldau.model.value import replace
 
 
-def in_parts(view: View, ask: Any, ids: Iterable[int], *, lost_tail: bool = False) -> Decision | None:
+def in_parts(view: DecisionContext, ask: Any, ids: Iterable[int], *, lost_tail: bool = False) -> Decision | None:
     """The first part of an ask that brokers ``ids`` should go, if it needs several; the ask comes again after them."""
     first = departure(view, ids, ask, lost_tail=lost_tail)
     return None if first is None else restate(view, first)
 
 
-def under_way(view: View, ids: Iterable[int]) -> bool:
+def under_way(view: DecisionContext, ids: Iterable[int]) -> bool:
     """Whether brokers are being taken out of their partitions already."""
     return view.soft.going.issuperset(ids)
 
 
-def departure(view: View, ids: Iterable[int], then: Any, *, lost_tail: bool = False) -> Restate | None:
+def departure(view: DecisionContext, ids: Iterable[int], then: Any, *, lost_tail: bool = False) -> Restate | None:
     """The parts in which brokers leave, None when there are so few partitions that no parts are needed. ``then`` comes
     after them."""
     gone = sorted(set(ids))
     return _leaving(view, gone, failures.concerned(view, gone, lost_tail=lost_tail), then, lost_tail=lost_tail)
 
 
-def lost_directories(view: View, broker_id: int, offline: Iterable[bytes], then: Any) -> Restate | None:
+def lost_directories(view: DecisionContext, broker_id: int, offline: Iterable[bytes], then: Any) -> Restate | None:
     """The parts in which the replicas in directories that failed leave; None when they need no parts."""
     return _leaving(view, [broker_id], failures.in_directories(view, broker_id, offline), then)
 
 
 def _leaving(
-    view: View, gone: list[int], keys: Collection[Key], then: Any, *, lost_tail: bool = False
+    view: DecisionContext, gone: list[int], keys: Collection[Key], then: Any, *, lost_tail: bool = False
 ) -> Restate | None:
     if view.parted or len(keys) <= view.settings.partitions_at_once:
         return None
@@ -52,13 +52,13 @@ def _leaving(
     return Restate(keys=tuple(keys), leaving=leaving, lost_tail=lost_tail, then=then)
 
 
-def arrival(view: View) -> Restate | None:
+def arrival(view: DecisionContext) -> Restate | None:
     """The parts in which leaderless partitions are looked at again; None when they need no parts."""
     keys = view.image.index.led.get(NO_LEADER, ())
     return Restate(keys=tuple(keys)) if len(keys) > view.settings.partitions_at_once else None
 
 
-def restate(view: View, ask: Restate) -> Decision:
+def restate(view: DecisionContext, ask: Restate) -> Decision:
     """One part. It is dropped, and with it the rest, when the broker that was to go has registered anew."""
     end = ask.at + view.settings.partitions_at_once
     leaving = frozenset(id for id, epoch in ask.leaving if not view.stale(id, epoch))
@@ -68,7 +68,7 @@ def restate(view: View, ask: Restate) -> Decision:
     if leaving:
         keys = failures.still_concerned(view, leaving, keys, lost_tail=ask.lost_tail)
     lost_tail = leaving if ask.lost_tail else frozenset()
-    records = failures.changes(Standing(view, leaving=leaving, lost_tail=lost_tail), keys)
+    records = failures.changes(PartitionStanding(view, leaving=leaving, lost_tail=lost_tail), keys)
     sessions = {}
     for id in sorted(leaving):
         session = view.soft.sessions.get(id)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from moldau.controller.facts import Chance, Problem
 from moldau.image import Broker, Image
-from moldau.terms import Code
+from moldau.model import Code
 
 
 class _Ring:

@@ -1,6 +1,6 @@
 """Quotas of users, clients and addresses, altered entity by entity: each as a whole or not at all (KIP-546).
 
-What an entity and a value may be is ``moldau.terms.quota_config``. Who keeps clients to them: ``moldau.broker.quotas``.
+What an entity and a value may be is ``moldau.model.quota_config``. Who keeps clients to them: ``moldau.broker.quotas``.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from collections import Counter
 
 from moldau.controller.asks import AlterClientQuotas, QuotaChange
 from moldau.controller.batched import Work, batched
-from moldau.controller.facts import FINE, Decision, Problem, View
+from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
 from moldau.controller.replies import QuotasAltered
 from moldau.image.quotas import entity, quota, quota_record
-from moldau.terms import Code
-from moldau.terms.quota_config import wrong_entity, wrong_quota
+from moldau.model import Code
+from moldau.model.quota_config import wrong_entity, wrong_quota
 from moldau.wire.schema import Message
 
 
-def alter_client_quotas(view: View, ask: AlterClientQuotas) -> Work:
+def alter_client_quotas(view: DecisionContext, ask: AlterClientQuotas) -> Work:
     """Set quotas and take them away."""
     named = Counter(frozenset(change.entity) for change in ask.changes)
 
-    def alter(view: View, change: QuotaChange) -> tuple[list[Message], Problem]:
+    def alter(view: DecisionContext, change: QuotaChange) -> tuple[list[Message], Problem]:
         if named[frozenset(change.entity)] > 1:
             return [], Problem(Code.INVALID_REQUEST, "Each entity must appear at most once.")
         made = _records(view, change)
@@ -33,7 +33,7 @@ def alter_client_quotas(view: View, ask: AlterClientQuotas) -> Work:
     return Decision(records, QuotasAltered(results=tuple(results)))
 
 
-def _records(view: View, change: QuotaChange) -> list[Message] | str:
+def _records(view: DecisionContext, change: QuotaChange) -> list[Message] | str:
     """What one change writes, or what is wrong with it."""
     wrong = wrong_entity(change.entity)
     if wrong is not None:

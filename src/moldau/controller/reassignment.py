@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from moldau.controller.asks import AlterPartitionReassignments, AssignReplicasToDirs, ListPartitionReassignments, Move
 from moldau.controller.batched import Work, batched
-from moldau.controller.change import Standing, Wish, change
-from moldau.controller.facts import FINE, Decision, Problem, View
+from moldau.controller.change import DesiredState, PartitionStanding, change
+from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
 from moldau.controller.placement import bad_assignment
 from moldau.controller.replies import DirsAssigned, ReassignmentsAltered, ReassignmentsListed, Refused
 from moldau.image.partition import Key, Partition
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.schema import Message
 
 
-def alter_reassignments(view: View, ask: AlterPartitionReassignments) -> Work:
+def alter_reassignments(view: DecisionContext, ask: AlterPartitionReassignments) -> Work:
     """Begin, change or cancel moves; each item stands for itself."""
     done: set[tuple[str, int]] = set()
 
-    def alter(view: View, move: Move) -> tuple[list[Message], tuple[str, int, Problem]]:
+    def alter(view: DecisionContext, move: Move) -> tuple[list[Message], tuple[str, int, Problem]]:
         name = (move.topic, move.partition)
         if name in done:
             return [], (*name, Problem(Code.INVALID_REQUEST, "The partition is named twice in one request."))
@@ -34,7 +34,7 @@ def alter_reassignments(view: View, ask: AlterPartitionReassignments) -> Work:
     return Decision(records, ReassignmentsAltered(partitions=tuple(results)))
 
 
-def _move(view: View, move: Move, records: list[Message], any_factor: bool) -> Problem:
+def _move(view: DecisionContext, move: Move, records: list[Message], any_factor: bool) -> Problem:
     topic = view.image.topic(move.topic)
     partition = None if topic is None else topic.partitions.get(move.partition)
     if partition is None:
@@ -50,13 +50,13 @@ def _move(view: View, move: Move, records: list[Message], any_factor: bool) -> P
     problem = problem or _dead_newcomer(view, partition, move.replicas)
     if problem is not None:
         return problem
-    record = change(partition, move.topic, _wish(partition, move.replicas), Standing(view))
+    record = change(partition, move.topic, _wish(partition, move.replicas), PartitionStanding(view))
     if record is not None:
         records.append(record)
     return FINE
 
 
-def _dead_newcomer(view: View, partition: Partition, replicas: tuple[int, ...]) -> Problem | None:
+def _dead_newcomer(view: DecisionContext, partition: Partition, replicas: tuple[int, ...]) -> Problem | None:
     """Why a move cannot begin: a broker that is fenced would have to copy the partition, and the move would hang.
 
     A replica that is there already may be down: it stays where it is, and comes back by itself.
@@ -67,37 +67,37 @@ def _dead_newcomer(view: View, partition: Partition, replicas: tuple[int, ...]) 
     return Problem(Code.INVALID_REPLICA_ASSIGNMENT, f"Broker {dead} is to get a replica, and it is not alive.")
 
 
-def _wish(partition: Partition, target: tuple[int, ...]) -> Wish:
+def _wish(partition: Partition, target: tuple[int, ...]) -> DesiredState:
     """Union of target and what is there. Whom an earlier move was adding and this one does not want just leaves."""
     removing = tuple(sorted(r for r in partition.replicas if r not in target))
     adding = tuple(sorted(r for r in target if r not in partition.replicas or r in partition.adding))
     dropped = tuple(r for r in removing if r in partition.adding and r not in partition.isr)
     removing = tuple(r for r in removing if r not in dropped)
-    return Wish(replicas=(*target, *removing), adding=adding, removing=removing)
+    return DesiredState(replicas=(*target, *removing), adding=adding, removing=removing)
 
 
-def _cancel(view: View, topic: str, partition: Partition, records: list[Message]) -> Problem:
+def _cancel(view: DecisionContext, topic: str, partition: Partition, records: list[Message]) -> Problem:
     """Back to the original replicas; refused when none of them is in sync and the topic does not allow the loss."""
     if not partition.reassigning:
         return Problem(Code.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
     replicas = partition.original_replicas
-    standing = Standing(view)
+    standing = PartitionStanding(view)
     isr = tuple(r for r in partition.isr if r in replicas)
     if not isr and not (view.unclean(topic) and any(map(standing.live(partition), replicas))):
         return Problem(
             Code.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert {topic}:{partition.id}: it would require an unclean leader election.",
         )
-    record = change(partition, topic, Wish(isr=isr, replicas=replicas, adding=(), removing=()), standing)
+    record = change(partition, topic, DesiredState(isr=isr, replicas=replicas, adding=(), removing=()), standing)
     if record is not None:
         records.append(record)
     return FINE
 
 
-def list_reassignments(view: View, ask: ListPartitionReassignments) -> Work:
+def list_reassignments(view: DecisionContext, ask: ListPartitionReassignments) -> Work:
     """Moves under way, by topic name and partition."""
 
-    def listed(view: View, key: Key) -> tuple[list[Message], tuple[str, Partition] | None]:
+    def listed(view: DecisionContext, key: Key) -> tuple[list[Message], tuple[str, Partition] | None]:
         topic = view.image.topics.get(key[0])
         partition = None if topic is None else topic.partitions.get(key[1])
         if topic is None or partition is None or not partition.reassigning:
@@ -108,14 +108,14 @@ def list_reassignments(view: View, ask: ListPartitionReassignments) -> Work:
     return Decision([], ReassignmentsListed(partitions=tuple(sorted(moving))))
 
 
-def assign_directories(view: View, ask: AssignReplicasToDirs) -> Work:
+def assign_directories(view: DecisionContext, ask: AssignReplicasToDirs) -> Work:
     """Note in which directories a broker's replicas lie; on a failed one a replica leaves ISR and lead (KIP-858)."""
     if view.stale(ask.broker_id, ask.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
     done: set[Key] = set()
     standing = {online: _standing(view, ask.broker_id, online) for online in (True, False)}
 
-    def assign(view: View, item: tuple[bytes, Key]) -> tuple[list[Message], tuple[bytes, Key, Code]]:
+    def assign(view: DecisionContext, item: tuple[bytes, Key]) -> tuple[list[Message], tuple[bytes, Key, Code]]:
         directory, key = item
         if view.stale(ask.broker_id, ask.broker_epoch):
             return [], (directory, key, Code.STALE_BROKER_EPOCH)
@@ -125,7 +125,7 @@ def assign_directories(view: View, ask: AssignReplicasToDirs) -> Work:
             return [], (directory, key, code)
         online = view.image.brokers[ask.broker_id].has_online_dir(directory)
         standing[online] = standing[online].at(view)
-        wish = Wish(directories={ask.broker_id: directory})
+        wish = DesiredState(directories={ask.broker_id: directory})
         record = change(view.image.at(key), view.image.topics[key[0]].name, wish, standing[online])
         return [] if record is None else [record], (directory, key, code)
 
@@ -134,12 +134,12 @@ def assign_directories(view: View, ask: AssignReplicasToDirs) -> Work:
     return Decision(records, DirsAssigned(partitions=tuple(results)))
 
 
-def _standing(view: View, broker_id: int, online: bool) -> Standing:
+def _standing(view: DecisionContext, broker_id: int, online: bool) -> PartitionStanding:
     """As partitions stand whose replica on a broker lies in a directory that is online, or not."""
-    return Standing(view, leaving=frozenset() if online else frozenset({broker_id}))
+    return PartitionStanding(view, leaving=frozenset() if online else frozenset({broker_id}))
 
 
-def _not_there(view: View, key: Key, broker_id: int) -> Code:
+def _not_there(view: DecisionContext, key: Key, broker_id: int) -> Code:
     if key[0] not in view.image.topics:
         return Code.UNKNOWN_TOPIC_ID
     partition = view.image.partition(*key)

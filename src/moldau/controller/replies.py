@@ -8,13 +8,13 @@ from __future__ import annotations
 from moldau.controller.facts import FINE, Problem
 from moldau.image.configs import Setting
 from moldau.image.partition import Key, Partition
-from moldau.terms import Code
-from moldau.terms.value import value
+from moldau.model import Code
+from moldau.model.value import value
 
 
 @value
 class Refused:
-    """The ask as a whole was refused, or lost with the office."""
+    """The ask as a whole was refused, or lost with the controller role."""
 
     code: Code
     message: str | None = None

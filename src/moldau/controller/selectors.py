@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 
 from moldau.image.partition import NO_LEADER
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 Live = Callable[[int], bool]
 """Whether a broker may lead now: registered, unfenced, not shutting down, its disk online."""

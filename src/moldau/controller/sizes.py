@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from moldau.controller.facts import Problem, Settings
 from moldau.image.partition import Partition
-from moldau.terms import Code
+from moldau.model import Code
 
 MOVED = 3
 """How often a replica is named at most: while all of a topic's replicas move, the old and the new ones stand among its

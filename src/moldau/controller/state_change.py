@@ -2,7 +2,8 @@
 
 A pure function of what changed and who decided it. Lines are those of Kafka 1.0 to 3.x (``Changed partition foo-0 from
 OnlinePartition to OfflinePartition``), which log readers know; reasons ("broker 2 was fenced") are seen from the batch
-itself, and stand in the JSON only. What a broker writes of its own replicas is ``moldau.broker.state_log``'s.
+itself, and stand in the JSON only. What a broker writes of its own replicas is
+``moldau.broker.metadata.state_change_log``'s.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 from moldau.controller.states import PARTITION_MOVES, PartitionState, path, state_of
 from moldau.image import NO_LEADER, Broker, Delta, Image, Partition, Recovery
 from moldau.image.delta import PartitionDelta
-from moldau.terms import uuid_text
-from moldau.terms.named import NamedTuple
+from moldau.model import uuid_text
+from moldau.model.named import NamedTuple
 
 LOGGER = "state.change.logger"
 

@@ -21,7 +21,7 @@ from moldau.controller.asks import (
 from moldau.controller.batched import Work, batched
 from moldau.controller.config_rules import wrong_together
 from moldau.controller.configs import checked_new_configs
-from moldau.controller.facts import FINE, Decision, Problem, View
+from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
 from moldau.controller.large_topics import (
     Known,
     Parts,
@@ -48,9 +48,9 @@ from moldau.image import Topic
 from moldau.image.configs import Resource, Setting, Source, topic_setting, visible_topic_keys
 from moldau.image.partition import Partition, to_record
 from moldau.image.prepared import Prepared
-from moldau.terms import NO_UUID, Code
-from moldau.terms.ids import METADATA_TOPIC, is_topic_name
-from moldau.terms.named import NamedTuple
+from moldau.model import NO_UUID, Code
+from moldau.model.ids import METADATA_TOPIC, is_topic_name
+from moldau.model.named import NamedTuple
 from moldau.wire.records.metadata import ConfigRecord, RemoveTopicRecord, TopicRecord
 from moldau.wire.schema import Message
 
@@ -59,7 +59,7 @@ Added = tuple[Sequence[Message], tuple[str, Problem]]
 _TOO_MANY = Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
-def create_topics(view: View, ask: CreateTopics) -> Work:
+def create_topics(view: DecisionContext, ask: CreateTopics) -> Work:
     """Create what can be created. The same name twice in one ask is refused twice."""
     creation = _Creation(view, ask)
     records, results = yield from batched(view, ask.topics, creation.create, large=creation.large)
@@ -69,7 +69,7 @@ def create_topics(view: View, ask: CreateTopics) -> Work:
 class _Creation:
     """One ask for new topics, under way."""
 
-    def __init__(self, view: View, ask: CreateTopics) -> None:
+    def __init__(self, view: DecisionContext, ask: CreateTopics) -> None:
         self._count = Counter(topic.name for topic in ask.topics)
         self._names = _Names(view, self._count)
         self._defaults: dict[str, Setting] = {}
@@ -78,19 +78,19 @@ class _Creation:
         self._usual = view.settings.number(view.image, "num.partitions")
         self._written = 0
 
-    def create(self, view: View, topic: NewTopic) -> Created:
+    def create(self, view: DecisionContext, topic: NewTopic) -> Created:
         """Records and result of one topic."""
         twice = self._twice(topic)
         return self._take(topic, _create(view, topic, self._names, self._defaults) if twice is None else twice)
 
-    def large(self, topic: NewTopic) -> Callable[[View], Parts[Created]] | None:
+    def large(self, topic: NewTopic) -> Callable[[DecisionContext], Parts[Created]] | None:
         """What creates a topic of very many partitions, if this is one."""
         count = len(topic.assignments) or (self._usual if topic.partitions == -1 else topic.partitions)
         if not self._at_once < count <= self._most or self._twice(topic) is not None:
             return None
         return lambda view: self._create_in_parts(view, topic)
 
-    def _create_in_parts(self, view: View, topic: NewTopic) -> Parts[Created]:
+    def _create_in_parts(self, view: DecisionContext, topic: NewTopic) -> Parts[Created]:
         view, outcome, configs = yield from settled(
             view, lambda view: _checked(view, topic, self._names), lambda view, configs: _made(view, topic, configs)
         )
@@ -121,13 +121,13 @@ class _Creation:
 class _Names:
     """Names with dots as underscores, as metrics will have them: two topics must not be one there."""
 
-    def __init__(self, view: View, wanted: Iterable[str]) -> None:
+    def __init__(self, view: DecisionContext, wanted: Iterable[str]) -> None:
         self._matter = any("." in name or "_" in name for name in wanted)
         self._known: dict[str, str] = {}
         self._taken: dict[str, str] = {}
         self._end = -2
 
-    def other(self, view: View, name: str) -> str | None:
+    def other(self, view: DecisionContext, name: str) -> str | None:
         """The topic that ``name`` collides with, if there is one."""
         if not self._matter:
             return None
@@ -158,7 +158,7 @@ def bad_name(name: str) -> Problem | None:
     return Problem(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
 
 
-def _checked(view: View, topic: NewTopic, names: _Names) -> dict[str, str] | Problem:
+def _checked(view: DecisionContext, topic: NewTopic, names: _Names) -> dict[str, str] | Problem:
     """The settings of a topic that can be created, as far as its partitions can be."""
     problem = bad_name(topic.name)
     if problem is not None:
@@ -176,7 +176,7 @@ def _checked(view: View, topic: NewTopic, names: _Names) -> dict[str, str] | Pro
     return wrong_together(view, Resource.TOPIC, configs) or settings_too_large(view.settings, configs) or configs
 
 
-def _create(view: View, topic: NewTopic, names: _Names, defaults: dict[str, Setting]) -> Created | Problem:
+def _create(view: DecisionContext, topic: NewTopic, names: _Names, defaults: dict[str, Setting]) -> Created | Problem:
     """Records and result of one topic. ``defaults``: what all new topics have, as far as it was looked up before."""
     configs = _checked(view, topic, names)
     if isinstance(configs, Problem):
@@ -192,7 +192,9 @@ def _create(view: View, topic: NewTopic, names: _Names, defaults: dict[str, Sett
     return _created(view, topic, records, partitions, _effective(view, configs, defaults))
 
 
-def _made(view: View, topic: NewTopic, configs: dict[str, str]) -> Parts[tuple[View, Prepared | Problem]]:
+def _made(
+    view: DecisionContext, topic: NewTopic, configs: dict[str, str]
+) -> Parts[tuple[DecisionContext, Prepared | Problem]]:
     """The records of one topic, with pauses."""
     view, replicas = yield from _replicas(view, topic)
     if isinstance(replicas, Problem):
@@ -201,7 +203,7 @@ def _made(view: View, topic: NewTopic, configs: dict[str, str]) -> Parts[tuple[V
     return (yield from made(view, _head(topic, id, configs), id, 0, replicas))
 
 
-def _new_id(view: View) -> bytes:
+def _new_id(view: DecisionContext) -> bytes:
     id = view.chance.uuid()
     assert id not in view.image.topics, "a topic id came twice"
     return id
@@ -214,7 +216,9 @@ def _head(topic: NewTopic, id: bytes, configs: dict[str, str]) -> list[Message]:
     return [TopicRecord(name=topic.name, topic_id=id), *settings]
 
 
-def _effective(view: View, configs: dict[str, str], defaults: dict[str, Setting]) -> tuple[tuple[str, Setting], ...]:
+def _effective(
+    view: DecisionContext, configs: dict[str, str], defaults: dict[str, Setting]
+) -> tuple[tuple[str, Setting], ...]:
     """Every setting that the new topic will have."""
     if not defaults:
         defaults.update({key: topic_setting(view.image, "", key, view.settings.static) for key in visible_topic_keys()})
@@ -225,7 +229,7 @@ def _effective(view: View, configs: dict[str, str], defaults: dict[str, Setting]
 
 
 def _created(
-    view: View,
+    view: DecisionContext,
     topic: NewTopic,
     records: Sequence[Message],
     partitions: Collection[Partition],
@@ -244,12 +248,12 @@ def _created(
     )
 
 
-def _replicas(view: View, topic: NewTopic) -> Parts[tuple[View, Placed | Problem]]:
+def _replicas(view: DecisionContext, topic: NewTopic) -> Parts[tuple[DecisionContext, Placed | Problem]]:
     """Replicas of the new topic's partitions, with pauses."""
     return (yield from (_assigned if topic.assignments else _placed)(view, topic))
 
 
-def _assigned(view: View, topic: NewTopic) -> Parts[tuple[View, Placed | Problem]]:
+def _assigned(view: DecisionContext, topic: NewTopic) -> Parts[tuple[DecisionContext, Placed | Problem]]:
     """Replicas as given by hand: partitions 0..n-1, all with as many replicas."""
     if topic.replication_factor != -1:
         why = "A manual partition assignment was specified, but replication factor was not set to -1."
@@ -261,7 +265,7 @@ def _assigned(view: View, topic: NewTopic) -> Parts[tuple[View, Placed | Problem
         return view, _TOO_MANY
     given: dict[int, tuple[int, ...]] = {}
 
-    def wrong(view: View, one: tuple[int, tuple[int, ...]]) -> Problem | None:
+    def wrong(view: DecisionContext, one: tuple[int, tuple[int, ...]]) -> Problem | None:
         number, replicas = one
         if number in given:
             why = f"Found multiple manual partition assignments for partition {number}"
@@ -279,7 +283,7 @@ def _assigned(view: View, topic: NewTopic) -> Parts[tuple[View, Placed | Problem
     return view, [given[number] for number in range(len(given))]
 
 
-def _placed(view: View, topic: NewTopic) -> Parts[tuple[View, Placed | Problem]]:
+def _placed(view: DecisionContext, topic: NewTopic) -> Parts[tuple[DecisionContext, Placed | Problem]]:
     """Replicas by the placer, for the numbers given or the defaults."""
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         why = "Replication factor must be larger than 0, or -1 to use the default value."
@@ -299,7 +303,7 @@ def _placed(view: View, topic: NewTopic) -> Parts[tuple[View, Placed | Problem]]
 
 
 def _new_partitions(
-    view: View, topic_id: bytes, first: int, placed: Sequence[tuple[int, ...]]
+    view: DecisionContext, topic_id: bytes, first: int, placed: Sequence[tuple[int, ...]]
 ) -> list[Partition] | Problem:
     """Partitions ``first``.. of a topic."""
     partitions: list[Partition] = []
@@ -312,11 +316,11 @@ def _new_partitions(
     return partitions
 
 
-def delete_topics(view: View, ask: DeleteTopics) -> Work:
+def delete_topics(view: DecisionContext, ask: DeleteTopics) -> Work:
     """Delete topics by name or id. The same topic twice in one ask is refused twice."""
     count = Counter(topic.id for item in ask.topics if (topic := _find(view, item)) is not None)
 
-    def delete(view: View, item: str | bytes) -> tuple[list[Message], DeleteResult]:
+    def delete(view: DecisionContext, item: str | bytes) -> tuple[list[Message], DeleteResult]:
         topic = _find(view, item)
         name = item if isinstance(item, str) else None
         if topic is None:
@@ -335,11 +339,11 @@ def delete_topics(view: View, ask: DeleteTopics) -> Work:
     return Decision(records, TopicsDeleted(topics=tuple(results)))
 
 
-def _find(view: View, item: str | bytes) -> Topic | None:
+def _find(view: DecisionContext, item: str | bytes) -> Topic | None:
     return view.image.topic(item) if isinstance(item, str) else view.image.topics.get(item)
 
 
-def adopt_partitions(view: View, ask: AdoptPartitions) -> Decision:
+def adopt_partitions(view: DecisionContext, ask: AdoptPartitions) -> Decision:
     """Give partitions that a tool put down their first leaders: those of which a replica lives; the others wait."""
     topic = view.image.topic(ask.name)
     id = topic.id if topic is not None else ask.topic_id or view.chance.uuid()
@@ -358,7 +362,7 @@ def adopt_partitions(view: View, ask: AdoptPartitions) -> Decision:
     return Decision(records, Done())
 
 
-def create_partitions(view: View, ask: CreatePartitions) -> Work:
+def create_partitions(view: DecisionContext, ask: CreatePartitions) -> Work:
     """Add partitions to topics; fewer than there are is refused."""
     addition = _Addition(view, ask)
     records, results = yield from batched(view, ask.topics, addition.add, large=addition.large)
@@ -368,17 +372,17 @@ def create_partitions(view: View, ask: CreatePartitions) -> Work:
 class _Addition:
     """One ask for more partitions, under way."""
 
-    def __init__(self, view: View, ask: CreatePartitions) -> None:
+    def __init__(self, view: DecisionContext, ask: CreatePartitions) -> None:
         self._count = Counter(item.name for item in ask.topics)
         self._first = view
         self._validate_only = ask.validate_only
         self._written = 0
 
-    def add(self, view: View, item: MorePartitions) -> Added:
+    def add(self, view: DecisionContext, item: MorePartitions) -> Added:
         """Records and result of one topic."""
         return without_pauses(view, self._add(view, item))
 
-    def large(self, item: MorePartitions) -> Callable[[View], Parts[Added]] | None:
+    def large(self, item: MorePartitions) -> Callable[[DecisionContext], Parts[Added]] | None:
         """What adds very many partitions to a topic, if this is to be done."""
         topic = self._first.image.topic(item.name)
         count = item.count - (0 if topic is None else len(topic.partitions))
@@ -386,7 +390,7 @@ class _Addition:
             return None
         return lambda view: self._add(view, item)
 
-    def _add(self, view: View, item: MorePartitions) -> Parts[Added]:
+    def _add(self, view: DecisionContext, item: MorePartitions) -> Parts[Added]:
         if self._count[item.name] > 1:
             return [], (item.name, Problem(Code.INVALID_REQUEST, "Duplicate topic name."))
         view, outcome, growing = yield from settled(
@@ -412,7 +416,7 @@ class _Growing(NamedTuple):
     factor: int
 
 
-def _growing(view: View, item: MorePartitions) -> _Growing | Problem:
+def _growing(view: DecisionContext, item: MorePartitions) -> _Growing | Problem:
     topic = view.image.topic(item.name)
     if topic is None:
         return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
@@ -437,7 +441,9 @@ def _growing(view: View, item: MorePartitions) -> _Growing | Problem:
     return _Growing(topic.id, now, len(topic.partitions[0].original_replicas))
 
 
-def _more(view: View, item: MorePartitions, growing: _Growing) -> Parts[tuple[View, Prepared | Problem]]:
+def _more(
+    view: DecisionContext, item: MorePartitions, growing: _Growing
+) -> Parts[tuple[DecisionContext, Prepared | Problem]]:
     """The records of a topic's new partitions, with pauses."""
     replicas: Placed | Problem
     if item.assignments is None:

@@ -27,7 +27,7 @@ from moldau.groups.facts import (
 from moldau.groups.group import CONSUMER, Group, State
 from moldau.groups.pending import DeletedGroup, Pending, Waiting
 from moldau.groups.records import GroupRecord, OffsetRecord, Record, StoredOffset
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 if TYPE_CHECKING:
     from moldau.groups.shard import Shard

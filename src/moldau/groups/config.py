@@ -5,7 +5,7 @@ Source of keys and defaults: Kafka 4's broker configuration reference. Read next
 
 from __future__ import annotations
 
-from moldau.terms.value import value
+from moldau.model.value import value
 
 
 @value(kw_only=True)

@@ -10,8 +10,8 @@ from collections.abc import Hashable
 from enum import Enum
 
 from moldau.groups.records import Record, StoredOffset
-from moldau.terms import Code, TopicPartition
-from moldau.terms.named import NamedTuple
+from moldau.model import Code, TopicPartition
+from moldau.model.named import NamedTuple
 
 Token = Hashable
 """The shell's handle on a waiting client: opaque here, answered at most once."""

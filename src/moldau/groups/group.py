@@ -12,9 +12,9 @@ from enum import Enum
 from moldau.groups.codec import subscribed_topics
 from moldau.groups.facts import Protocol, Token
 from moldau.groups.records import StoredGroup, StoredMember, StoredOffset
-from moldau.terms import Code, TopicPartition
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import field, replace, value
+from moldau.model import Code, TopicPartition
+from moldau.model.named import NamedTuple
+from moldau.model.value import field, replace, value
 
 CONSUMER = "consumer"
 """The protocol type of consumers, the only one whose metadata the coordinator looks into."""

@@ -15,7 +15,7 @@ from moldau.groups.group import Group, State
 from moldau.groups.pending import StaticMember, StoredAssignment
 from moldau.groups.records import GroupRecord, OffsetRecord, StoredOffset
 from moldau.groups.shard import Phase, Shard
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 
 def _raise(law: Callable[..., None], *facts: Any) -> None:

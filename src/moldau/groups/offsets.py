@@ -25,7 +25,7 @@ from moldau.groups.group import CONSUMER, Group, State
 from moldau.groups.pending import Pending, SettledOffsets, Waiting
 from moldau.groups.records import OffsetRecord, StoredOffset
 from moldau.groups.staying import keep_alive
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 if TYPE_CHECKING:
     from moldau.groups.shard import Shard

@@ -8,9 +8,9 @@ from __future__ import annotations
 from moldau.groups.facts import Answer, Ask, Token
 from moldau.groups.group import Member
 from moldau.groups.records import StoredOffset
-from moldau.terms import TopicPartition
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import value
+from moldau.model import TopicPartition
+from moldau.model.named import NamedTuple
+from moldau.model.value import value
 
 
 class SettledOffsets(NamedTuple):

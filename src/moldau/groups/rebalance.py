@@ -24,8 +24,8 @@ from moldau.groups.facts import (
 from moldau.groups.group import Group, InitialDelay, Member, State
 from moldau.groups.pending import EmptyGroup, Pending, StaticMember, StoredAssignment
 from moldau.groups.records import GroupRecord
-from moldau.terms import Code
-from moldau.terms.value import replace
+from moldau.model import Code
+from moldau.model.value import replace
 
 if TYPE_CHECKING:
     from moldau.groups.shard import Shard

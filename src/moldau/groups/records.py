@@ -5,7 +5,7 @@ A record whose value is None is a tombstone. Read next: codec.py (Kafka's format
 
 from __future__ import annotations
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 
 class StoredOffset(NamedTuple):

@@ -46,7 +46,7 @@ from moldau.groups.facts import (
 from moldau.groups.group import Group, State
 from moldau.groups.pending import DeletedGroup, EmptyGroup, Pending, SettledOffsets, StaticMember, StoredAssignment
 from moldau.groups.records import GroupRecord, OffsetRecord, Record
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 
 class Phase(Enum):

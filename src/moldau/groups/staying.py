@@ -12,7 +12,7 @@ from moldau.groups.facts import Heartbeat, HeartbeatReply, Leave, Leaver, LeaveR
 from moldau.groups.group import Group, State
 from moldau.groups.pending import Waiting
 from moldau.groups.rebalance import complete_if_ready, complete_join, drop, prepare
-from moldau.terms import Code
+from moldau.model import Code
 
 if TYPE_CHECKING:
     from moldau.groups.shard import Shard

@@ -2,7 +2,7 @@
 
 Rules, with the ids of the laws: S1 nothing acknowledged is lost, S6 what was read stays, S15 order, S16 once, S19 a
 definite refusal is in no log, L2 every send is answered. All are linear or n log n. What replicas hold on disk is
-compared elsewhere. A checker can be wrong too: tests/rooms/history/test_checks.py breaks each rule. What a topic's
+compared elsewhere. A checker can be wrong too: tests/packages/history/test_checks.py breaks each rule. What a topic's
 producers did not ask for (acks, idempotence) is not held against it: ``check`` takes a ``Promise``.
 Source: the anomalies of Jepsen's Kafka checker. Read next: ``rows.py`` (the rows).
 """

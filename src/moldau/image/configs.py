@@ -2,7 +2,7 @@
 
 A text that is no good value of its key, which a foreign controller or a tool at ZooKeeper may have left, is passed
 over: who asks for one value is always given one that its key allows. Pure look-ups over an image and the static file;
-names and defaults come from ``moldau.terms``. Who may change a setting is decided in ``moldau.controller.configs``.
+names and defaults come from ``moldau.model``. Who may change a setting is decided in ``moldau.controller.configs``.
 Sources and their numbers: KIP-226, DescribeConfigs.
 """
 
@@ -13,13 +13,13 @@ from enum import IntEnum
 from typing import Any
 
 from moldau.image.image import Image
-from moldau.terms.broker_config import BROKER_KEYS
-from moldau.terms.config_key import ConfigKey, Kind
-from moldau.terms.dynamic_config import ONLY_DYNAMIC
-from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS, broker_default
-from moldau.terms.named import NamedTuple
-from moldau.terms.topic_config import TOPIC_KEYS
-from moldau.terms.topic_defaults import topic_text
+from moldau.model.broker_config import BROKER_KEYS
+from moldau.model.config_key import ConfigKey, Kind
+from moldau.model.dynamic_config import ONLY_DYNAMIC
+from moldau.model.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS, broker_default
+from moldau.model.named import NamedTuple
+from moldau.model.topic_config import TOPIC_KEYS
+from moldau.model.topic_defaults import topic_text
 
 
 class Resource(IntEnum):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from moldau.image.partition import Key, Partition
 from moldau.image.registration import Broker, Controller
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
     from moldau.image.image import Image

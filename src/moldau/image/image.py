@@ -65,7 +65,7 @@ class Image:
         self._transaction: list[Any] | None = None
 
     def copy(self) -> Image:
-        """A twin that may go its own way. Topics are shared until one of the two changes them: who takes office must
+        """A twin that may go its own way. Topics are shared until one of the two changes them: who becomes active must
         not stop for a hundred thousand partitions. Settings are never changed in place, and shared as well."""
         twin = Image()
         self._mine = object()

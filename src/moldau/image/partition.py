@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 from moldau.wire.records.metadata import PartitionChangeRecord, PartitionRecord
 
 NO_LEADER = -1

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moldau.image.partition import LOST
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 from moldau.wire.records.metadata import RegisterBrokerRecord, RegisterControllerRecord
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.model import TopicPartition
 from moldau.pipeline import columns as names
 from moldau.pipeline import stages
 from moldau.pipeline.decode.plan import plan_decode
@@ -15,7 +16,6 @@ from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import Pipeline
 from moldau.pipeline.standing import as_start, lags
-from moldau.terms import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from moldau.client.sync import Cluster
+from moldau.model import TopicPartition
 from moldau.spark.start import EARLIEST, LATEST
-from moldau.terms import TopicPartition
 from moldau.wire.batch import headers, records
 
 _RECORDS = 200

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from moldau.model import TopicPartition
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import Pipeline, TableSink
 from moldau.spark.offsets import decode as decode_offset
 from moldau.spark.start import EARLIEST, LATEST
-from moldau.terms import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.pipeline.books import Totals

@@ -6,7 +6,7 @@ data disk hangs. ``Tasks.off_loop`` takes the pool; a world makes its threads wi
 
 from __future__ import annotations
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 
 class Pool(NamedTuple):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from moldau.model.value import value
 from moldau.ports.apart import Apart
 from moldau.ports.disk import Disk
 from moldau.ports.net import Net
 from moldau.ports.rare import Rare
 from moldau.ports.time import Clock, Random, Tasks
 from moldau.ports.zookeeper import OpenZooKeeper
-from moldau.terms.value import value
 
 
 @value(kw_only=True)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
 
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import value
+from moldau.model.named import NamedTuple
+from moldau.model.value import value
 
 
 class Link(Enum):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.model import NO_UUID, Code
+from moldau.model.value import replace
 from moldau.quorum import effects as do
 from moldau.quorum.messages import (
     AddVoterAsk,
@@ -24,8 +26,6 @@ from moldau.quorum.roles import Change, Leader, Progress
 from moldau.quorum.state import Turn
 from moldau.quorum.tally import won
 from moldau.quorum.voters import ReplicaKey, Voter, VoterSet
-from moldau.terms import NO_UUID, Code
-from moldau.terms.value import replace
 
 
 def change_asked(turn: Turn, token: Any, ask: ChangeAsk) -> None:

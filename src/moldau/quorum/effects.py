@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.model.named import NamedTuple
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import Answer, Ask, BatchSpan, FetchAnswer, SnapshotAnswer
 from moldau.quorum.state import ElectionState
 from moldau.quorum.voters import VoterSet
-from moldau.terms.named import NamedTuple
 
 
 class Persist(NamedTuple):

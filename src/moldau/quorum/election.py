@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.model import Code
 from moldau.quorum import effects as do
 from moldau.quorum.messages import BeginAnswer, BeginAsk, EndAnswer, EndAsk, VoteAnswer, VoteAsk
 from moldau.quorum.moves import (
@@ -24,7 +25,6 @@ from moldau.quorum.moves import (
 from moldau.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from moldau.quorum.state import Quorum, Turn
 from moldau.quorum.tally import lost, won
-from moldau.terms import Code
 
 
 def vote_asked(turn: Turn, token: Any, ask: VoteAsk) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.model.named import NamedTuple
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import Answer, Ask, ChangeAsk
-from moldau.terms.named import NamedTuple
 
 
 class Tick(NamedTuple):

@@ -6,14 +6,14 @@ One ask at a time. A voter fetches only what it has flushed behind it, because t
 
 from __future__ import annotations
 
+from moldau.model import Code
+from moldau.model.value import replace
 from moldau.quorum import effects as do
 from moldau.quorum.log_view import LogView
 from moldau.quorum.messages import BatchSpan, FetchAnswer, FetchAsk, SnapshotAnswer, SnapshotAsk
 from moldau.quorum.moves import become_prospective, become_unattached, learn
 from moldau.quorum.roles import Follower, Loading, Unattached
 from moldau.quorum.state import Turn
-from moldau.terms import Code
-from moldau.terms.value import replace
 
 
 def settle_follower(turn: Turn) -> None:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from moldau.model.named import NamedTuple
 from moldau.quorum import effects as do
 from moldau.quorum.messages import VoteAnswer
 from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned
 from moldau.quorum.state import ElectionState, Quorum
 from moldau.quorum.tally import reached_by_majority
 from moldau.quorum.voters import VoterSet
-from moldau.terms.named import NamedTuple
 
 Entry = tuple[int, Any]
 """A record as the checker sees it: its epoch and what it says."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.model import NO_UUID, Code
+from moldau.model.value import replace
 from moldau.quorum import effects as do
 from moldau.quorum.changes import settle_change
 from moldau.quorum.events import Propose
@@ -19,8 +21,6 @@ from moldau.quorum.roles import Leader, Parked, Progress
 from moldau.quorum.state import Quorum, Turn
 from moldau.quorum.tally import reached_by_majority
 from moldau.quorum.voters import ReplicaKey
-from moldau.terms import NO_UUID, Code
-from moldau.terms.value import replace
 
 FOREVER_MS = 2**62
 OBSERVERS_MAX = 10_000

@@ -7,8 +7,8 @@ Read next: ``leader.py``, ``follower.py``.
 
 from __future__ import annotations
 
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import replace, value
+from moldau.model.named import NamedTuple
+from moldau.model.value import replace, value
 
 
 class OffsetAndEpoch(NamedTuple):

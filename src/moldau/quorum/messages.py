@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.model import Code
+from moldau.model.named import NamedTuple
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.voters import ReplicaKey, Voter, VotersAt, VoterSet
-from moldau.terms import Code
-from moldau.terms.named import NamedTuple
 
 
 class BatchSpan(NamedTuple):

@@ -7,13 +7,13 @@ A vote and a known leader are carried along inside an epoch and dropped only wit
 
 from __future__ import annotations
 
+from moldau.model import Code
 from moldau.quorum import effects as do
 from moldau.quorum.messages import ChangeAnswer, EndAsk, FetchAnswer, VoteAsk
 from moldau.quorum.roles import Candidate, Follower, Leader, Progress, Prospective, Resigned, Role, Unattached
 from moldau.quorum.state import Turn
 from moldau.quorum.tally import won
 from moldau.quorum.voters import ReplicaKey
-from moldau.terms import Code
 
 
 def become_unattached(turn: Turn, epoch: int, deadline_ms: int | None = None) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moldau.model import NO_UUID
+from moldau.model.value import field, value
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import ChangeAsk, FetchAsk
 from moldau.quorum.voters import ReplicaKey
-from moldau.terms import NO_UUID
-from moldau.terms.value import field, value
 
 
 @value

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from moldau.model.named import NamedTuple
+from moldau.model.value import replace, value
 from moldau.quorum.log_view import LogView
 from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned, Role
 from moldau.quorum.voters import ReplicaKey, VoterLog, VoterSet
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import replace, value
 
 if TYPE_CHECKING:
     from moldau.quorum.effects import Effect

@@ -8,6 +8,7 @@ differs from the one before, ``Persist`` is put at the head of the effects. The 
 
 from __future__ import annotations
 
+from moldau.model.value import replace
 from moldau.quorum import changes, election, follower, leader
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
@@ -40,7 +41,6 @@ from moldau.quorum.moves import (
 )
 from moldau.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from moldau.quorum.state import At, ElectionState, Quorum, Turn
-from moldau.terms.value import replace
 
 
 def start(quorum: Quorum, election: ElectionState, at: At) -> tuple[Quorum, list[do.Effect]]:

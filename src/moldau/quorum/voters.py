@@ -8,9 +8,9 @@ not; ``VoterLog`` remembers those before it, for a truncation takes it back. Who
 
 from __future__ import annotations
 
-from moldau.terms import NO_UUID
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import value
+from moldau.model import NO_UUID
+from moldau.model.named import NamedTuple
+from moldau.model.value import value
 
 
 class ReplicaKey(NamedTuple):

@@ -6,7 +6,7 @@ tuple is the common answer and costs nothing. Read next: ``partition.py``.
 
 from __future__ import annotations
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 
 class AssignEpoch(NamedTuple):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from moldau.model import Code
+from moldau.model.named import NamedTuple
 from moldau.replication.epochs import EpochTable
-from moldau.terms import Code
-from moldau.terms.named import NamedTuple
 
 
 class LogFacts(Protocol):

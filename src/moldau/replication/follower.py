@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from moldau.model import Code
 from moldau.replication.epochs import NO_EPOCH, EpochTable
-from moldau.terms import Code
 
 
 class Next(Enum):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moldau.model import Code
 from moldau.replication.effects import (
     NOTHING,
     AdvanceLogStart,
@@ -40,7 +41,6 @@ from moldau.replication.facts import (
 from moldau.replication.follower import AFTER_ERROR, Next, truncation_point
 from moldau.replication.progress import UNKNOWN, Progress, drop
 from moldau.replication.roles import NOBODY, Limits, Proposal, Role
-from moldau.terms import Code
 
 _SERVE = Verdict(Code.NONE, None, NOTHING)
 

@@ -1,7 +1,7 @@
 """Which loggers this process has and at what level, under Kafka's names for levels; changed while it runs (KIP-412).
 
 A logger without a level of its own has that of the one above it. Changes live as long as the process. Decides nothing
-about who may change them: ``moldau.broker.config_changes`` does.
+about who may change them: ``moldau.broker.config.changes`` does.
 """
 
 from __future__ import annotations

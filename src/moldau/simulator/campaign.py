@@ -23,7 +23,7 @@ from moldau.simulator.marks_zookeeper import ZOOKEEPER_MARKS
 from moldau.simulator.rare import MARKS as RARE
 from moldau.simulator.scenes import QUORUM, ZOOKEEPER
 
-SHARES = {"quorum": 17, "voters": 6, "replication": 35, "controller": 11, "office": 15, "groups": 16}
+SHARES = {"quorum": 17, "voters": 6, "replication": 35, "controller": 11, "active_controller": 15, "groups": 16}
 """Of every hundred machine seeds. The cheap worlds, and those whose rare mutants hide well, get more."""
 NODES, ZNODES = "nodes", "nodes on ZooKeeper"
 PLANES = {NODES: QUORUM, ZNODES: ZOOKEEPER}

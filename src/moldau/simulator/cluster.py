@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from moldau.broker.config import load
-from moldau.broker.formatting import format_storage, initial_controllers, read_meta
+from moldau.broker.config.node_config import load
+from moldau.broker.config.storage_format import format_storage, initial_controllers, read_meta
 from moldau.broker.node import Node
+from moldau.model import NO_UUID, TopicPartition, uuid_text
 from moldau.ports import World
 from moldau.simulator.disk import SimDisk
 from moldau.simulator.loop import Owner, SimLoop
@@ -25,7 +26,6 @@ from moldau.simulator.net import SimNet, Wires
 from moldau.simulator.plan import BROKER, CONTROLLER, Plan
 from moldau.simulator.ports import Machine, SimClock, SimRandom, SimTasks
 from moldau.simulator.rare import Chances
-from moldau.terms import NO_UUID, TopicPartition, uuid_text
 
 PORT, CONTROLLER_PORT = 9092, 9093
 LATE_S = 30.0

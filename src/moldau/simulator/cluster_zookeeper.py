@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 
 from moldau.broker.node import StartRefused
+from moldau.model.value import replace
 from moldau.ports import World
 from moldau.ports.zookeeper import Ensemble
 from moldau.simulator.cluster import PORT, Seat, SimCluster
@@ -19,7 +20,6 @@ from moldau.simulator.plan import Plan
 from moldau.simulator.ports import SimClock
 from moldau.simulator.zookeeper import SimZooKeeper
 from moldau.simulator.zookeeper_servers import SimEnsemble
-from moldau.terms.value import replace
 
 CHROOT = "/kafka"
 AGAIN_S = 1.0

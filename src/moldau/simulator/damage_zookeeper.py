@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from moldau.model.value import replace
 from moldau.ports.zookeeper import Create, Delete, Op, Set, ZooKeeperError
 from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
-from moldau.terms.value import replace
 from moldau.zookeeper import paths
 
 NUMBERS: tuple[object, ...] = (

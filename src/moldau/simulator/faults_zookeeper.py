@@ -54,8 +54,8 @@ class ZooKeeperChaos(Chaos):
         return self._end(self.rng.choice(list(self.ensemble.sessions)) if self.ensemble.sessions else None)
 
     async def _expire_controller(self) -> bool:
-        office = self.ensemble.tree.znodes.get(CHROOT + paths.CONTROLLER)
-        return self._end(None if office is None else office.owner)
+        controller = self.ensemble.tree.znodes.get(CHROOT + paths.CONTROLLER)
+        return self._end(None if controller is None else controller.owner)
 
     def _end(self, session: int | None) -> bool:
         if session not in self.ensemble.sessions:
@@ -93,16 +93,16 @@ class ZooKeeperChaos(Chaos):
     async def _unseen(self) -> bool:
         """A machine loses power and is back before the controller has heard of it, which then rewrites states, for
         another broker dies, and loses its session: what it wrote is newer than a registration that it never knew."""
-        office = self.ensemble.tree.znodes.get(CHROOT + paths.CONTROLLER)
+        controller = self.ensemble.tree.znodes.get(CHROOT + paths.CONTROLLER)
         free = [one for one in self.cluster.alive if one.id not in self.busy]
-        ruling = [one for one in free if office is not None and self._opened(office.owner, one)]
-        if office is None or not ruling:
+        ruling = [one for one in free if controller is not None and self._opened(controller.owner, one)]
+        if controller is None or not ruling:
             return False
         rules = ruling[0]
         self.busy.add(rules.id)
         if (seat := self.crashable(loses=not self.plan.flush)) is not None:
             await self._bounce(seat, rules)
-            await self._lose_another(office.owner, seat)
+            await self._lose_another(controller.owner, seat)
         self.busy.discard(rules.id)
         return seat is not None
 

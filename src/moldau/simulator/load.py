@@ -18,12 +18,12 @@ from moldau.client.membership import GroupOptions
 from moldau.client.producer import Producer, ProducerOptions
 from moldau.client.reading import EARLIEST
 from moldau.history.rows import INFO, OK, Read, Send, is_tombstone, key_of
+from moldau.model import Code, TopicPartition
 from moldau.simulator.cluster import CLIENTS, SimCluster
 from moldau.simulator.disk import SimDisk
 from moldau.simulator.loop import Owner
 from moldau.simulator.plan import TopicPlan
 from moldau.simulator.ports import SimClock
-from moldau.terms import Code, TopicPartition
 
 GROUP = "readers"
 SENDS_MAX = 1_500

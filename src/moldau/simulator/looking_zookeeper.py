@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
-from moldau.broker.metadata import difference
+from moldau.broker.metadata.cache import difference
 from moldau.broker.node import Node
 from moldau.image import Delta, Image, image_from
+from moldau.model.ids import is_topic_name
 from moldau.ports.zookeeper import Op, Stat
 from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
 from moldau.simulator.looking import Eyes
 from moldau.simulator.zookeeper_servers import Change, Tree
-from moldau.terms.ids import is_topic_name
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.reading import Survey, read
@@ -53,15 +53,15 @@ class ZnodeEyes(Eyes):
 
     @property
     def controller(self) -> Node | None:
-        """The node that holds the office in its own view, if one does."""
+        """The node that holds the controller role in its own view, if one does."""
         planes = ((node, plane_of(node)) for _, node in self.nodes())
-        active = [node for node, plane in planes if plane is not None and plane.office_epoch is not None]
+        active = [node for node, plane in planes if plane is not None and plane.claimed_epoch is not None]
         return active[0] if len(active) == 1 else None
 
     def _changed(self, session: int, ops: Sequence[Op], changes: Sequence[Change]) -> None:
         for change in changes:
             if change.path == CHROOT + paths.CONTROLLER:
-                self._note_office(change.data)
+                self._note_controller(change.data)
         if not any(change.path.startswith(_STATE) for change in changes):
             return
         before, self.image = self.image, _image(self.ensemble.tree)
@@ -72,7 +72,7 @@ class ZnodeEyes(Eyes):
             for listener in self.listeners:  # in nobody's life: a judge reads a failing disk as it is
                 contextvars.Context().run(listener, -1, NOBODY, delta, True)
 
-    def _note_office(self, data: bytes | None) -> None:
+    def _note_controller(self, data: bytes | None) -> None:
         if data is None:
             self.cluster.tell("  nobody is the controller")
             return

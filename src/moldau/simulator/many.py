@@ -14,12 +14,12 @@ from moldau.broker.node import Node
 from moldau.client.admin import NewTopic, create_topics, elect_leaders
 from moldau.image import Image
 from moldau.image.partition import Key
+from moldau.model import Code
 from moldau.replication.roles import Role
 from moldau.simulator.cluster import SimCluster
 from moldau.simulator.load import TROUBLE, Actor
 from moldau.simulator.plan import BOTH, CALM, Plan
 from moldau.simulator.scenes import QUORUM
-from moldau.terms import Code
 
 BROKERS = (1, 2, 3)
 LIMIT_S = 600.0

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from moldau.broker.node import Node
 from moldau.broker.zookeeper.request_lines import Request
+from moldau.model import Code
 from moldau.ports.zookeeper import BadVersion, NodeExists, Op
 from moldau.simulator.cluster_zookeeper import CHROOT
 from moldau.simulator.looking_zookeeper import ZnodeEyes, plane_of
 from moldau.simulator.marks import Marks
 from moldau.simulator.zookeeper_servers import Change
-from moldau.terms import Code
 from moldau.zookeeper import paths
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ ZOOKEEPER_MARKS = frozenset(
         "zookeeper: a session of a living process ended",
         "zookeeper: a tool was heeded",
         "zookeeper: an older registration stood in the way",
-        "zookeeper: two stood for the office",
+        "zookeeper: two stood for the controller role",
     }
 )
 """What sixty seeds hit many times over; the rest is noted, and missed by no campaign."""
@@ -76,7 +76,7 @@ class ZooKeeperMarks(Marks):
             return self._commit(session_id, ops)
         except NodeExists as error:
             if error.path == CHROOT + paths.CONTROLLER:
-                self.hit.add("zookeeper: two stood for the office")
+                self.hit.add("zookeeper: two stood for the controller role")
             elif error.path.startswith(f"{CHROOT}{paths.BROKER_IDS}/"):
                 self.hit.add("zookeeper: an older registration stood in the way")
             raise

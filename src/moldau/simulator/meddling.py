@@ -21,11 +21,11 @@ from moldau.client.admin import (
 )
 from moldau.client.view import Outcome
 from moldau.controller.facts import ELR_FEATURE
+from moldau.model import Code, TopicPartition
 from moldau.simulator.cluster import CONTROLLER_PORT, SimCluster
 from moldau.simulator.load import TROUBLE, Actor
 from moldau.simulator.looking import Eyes
 from moldau.simulator.raising import SAFE_DOWNGRADE, set_levels
-from moldau.terms import Code, TopicPartition
 
 
 class Administrator(Actor):

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from moldau.client.client import CONTROLLER, Client
 from moldau.controller.features import SUPPORTED
 from moldau.image.snapshot import METADATA_VERSION
+from moldau.model import Code
 from moldau.simulator.laws.quorum import driver_of
 from moldau.simulator.load import TROUBLE, Actor
-from moldau.terms import Code
 from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest
 
 if TYPE_CHECKING:

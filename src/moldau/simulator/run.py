@@ -13,10 +13,11 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
-from moldau.broker.topics import OFFSETS
+from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.client.admin import NewTopic, create_topics
 from moldau.client.groups import committed
 from moldau.client.reading import LATEST, list_offsets
+from moldau.model import Code, TopicPartition
 from moldau.simulator.laws import rest
 from moldau.simulator.laws.data import DataLaws
 from moldau.simulator.load import GROUP, TROUBLE, Actor, Auditor, Member, Reader, Writer
@@ -25,7 +26,6 @@ from moldau.simulator.plan import Plan
 from moldau.simulator.planes import parts_of, plan_of
 from moldau.simulator.scenes import QUORUM, SCENES
 from moldau.simulator.timeline import Timeline
-from moldau.terms import Code, TopicPartition
 
 __all__ = ["SCENES", "Outcome", "simulate"]
 

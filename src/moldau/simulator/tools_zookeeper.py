@@ -6,11 +6,11 @@ at rest. Source: Kafka 2.x's kafka-topics, kafka-configs, kafka-reassign-partiti
 
 from __future__ import annotations
 
+from moldau.model import TopicPartition
+from moldau.model.value import replace
 from moldau.ports.zookeeper import Create, Set
 from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
 from moldau.simulator.looking_zookeeper import ZnodeEyes
-from moldau.terms import TopicPartition
-from moldau.terms.value import replace
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import config_change_json, config_json, preferred_election_json, reassignment_json
 from moldau.zookeeper.znodes import Assignment, TopicZnode, topic_json

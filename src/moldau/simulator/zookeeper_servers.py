@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from moldau.model.named import NamedTuple
 from moldau.ports.zookeeper import (
     BadVersion,
     Check,
@@ -30,7 +31,6 @@ from moldau.ports.zookeeper import (
     ZooKeeperError,
 )
 from moldau.simulator.loop import OWNER, Owner
-from moldau.terms.named import NamedTuple
 
 
 class Change(NamedTuple):

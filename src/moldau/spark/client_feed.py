@@ -13,11 +13,11 @@ from moldau.client.lines import ConnectionOptions
 from moldau.client.reading import LATEST, READ_COMMITTED, READ_UNCOMMITTED, Fetched, FetchOptions, Offset, epoch_ends
 from moldau.client.sampling import bytes_per_offset
 from moldau.client.sync import Cluster
+from moldau.model import NO_UUID, Code, TopicPartition
+from moldau.model.value import replace
 from moldau.spark.feed import End, OffsetLost, Place, Slice, Topic, Unreachable
 from moldau.spark.frames import Aborted
 from moldau.spark.options import Options
-from moldau.terms import NO_UUID, Code, TopicPartition
-from moldau.terms.value import replace
 
 _SHOWING_MS = 5000
 """Positions that are only shown to a group hold up no query for longer."""

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from moldau.model import TopicPartition
 from moldau.spark.frames import Aborted, Bytes, Frames, Ints, find_batches, find_records, groups, varints, wanted
 from moldau.spark.rows import ALL_COLUMNS
-from moldau.terms import TopicPartition
 from moldau.wire.batch import headers
 from moldau.wire.compression import BatchError, Buffer
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from moldau.model import TopicPartition
 from moldau.spark.frames import Aborted
-from moldau.terms import TopicPartition
 from moldau.wire.compression import Buffer
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

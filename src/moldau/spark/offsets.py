@@ -11,12 +11,12 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from moldau.model import NO_UUID, TopicPartition, uuid_bytes, uuid_text
 from moldau.spark.feed import Feed, Topic
 from moldau.spark.given import OptionError
 from moldau.spark.losses import Loss, LossKind
 from moldau.spark.options import Limits, Subscription, java_pattern
 from moldau.spark.start import EARLIEST, LATEST, Ago, AtTime, AtTimes, Earliest, Explicit, Latest, OfGroup, Start
-from moldau.terms import NO_UUID, TopicPartition, uuid_bytes, uuid_text
 
 IDS_KEY, EPOCHS_KEY = "#topicIds", "#leaderEpochs"
 Offsets = Mapping[TopicPartition, int]

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from moldau.model import TopicPartition
 from moldau.spark.given import (
     KAFKA_NUMBERS,
     UNIT_MS,
@@ -40,7 +41,6 @@ from moldau.spark.start import (
     Start,
     moves,
 )
-from moldau.terms import TopicPartition
 
 Mode = Literal["batch", "stream"]
 

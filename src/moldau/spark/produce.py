@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from moldau.model import Code, TopicPartition
 from moldau.spark import encode
 from moldau.spark.frames import Ints
 from moldau.spark.sink_options import SinkOptions
-from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import HEADER_SIZE, sealed
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from moldau.client.client import ClientOptions
 from moldau.client.sync import Cluster
+from moldau.model import Code, TopicPartition
 from moldau.spark.offsets import decode
-from moldau.terms import Code, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

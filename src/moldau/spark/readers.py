@@ -29,9 +29,9 @@ from moldau.spark.tasks import OpenFeed, TaskPartition, open_feed, packed, read_
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from moldau.model import TopicPartition
     from moldau.spark.losses import Loss
     from moldau.spark.offsets import Positions, Range
-    from moldau.terms import TopicPartition
 
 StreamOffset = dict[str, dict[str, int] | dict[str, str]]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 EARLIEST = -2
 LATEST = -1

@@ -13,10 +13,10 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from moldau.model import TopicPartition
 from moldau.spark.decode import next_offset
 from moldau.spark.feed import End, OffsetLost, Place, Slice, Topic
 from moldau.spark.frames import Aborted
-from moldau.terms import TopicPartition
 from moldau.wire.batch import ControlType, build, control_key, read_header
 
 if TYPE_CHECKING:

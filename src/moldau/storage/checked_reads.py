@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.model import Code
 from moldau.storage.errors import CorruptLog
-from moldau.terms import Code
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, check, read_header
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from moldau.model import TopicPartition, uuid_bytes, uuid_text
+from moldau.model.named import NamedTuple
 from moldau.storage.errors import BrokenFile
-from moldau.terms import TopicPartition, uuid_bytes, uuid_text
-from moldau.terms.named import NamedTuple
 from moldau.wire.crc import crc32c
 
 _INT32_MAX, _INT64_MAX = 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF

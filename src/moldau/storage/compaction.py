@@ -15,6 +15,7 @@ from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from moldau.model.named import NamedTuple
 from moldau.ports import Disk
 from moldau.storage.cleanable import LONG_MAX, Dirt, is_due, measure
 from moldau.storage.errors import CorruptLog
@@ -23,7 +24,6 @@ from moldau.storage.folder import Folder, LogDir
 from moldau.storage.names import CLEANED, INDEX, LOG, TIME_INDEX, offset_name
 from moldau.storage.raw_records import Scanned, scan
 from moldau.storage.segment import Mark, Segment
-from moldau.terms.named import NamedTuple
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, headers, payload
 from moldau.wire.compression import BatchError, compress
 from moldau.wire.crc import crc32c

@@ -11,13 +11,13 @@ from collections.abc import Callable, Container, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from moldau.model import TopicPartition
+from moldau.model.named import NamedTuple
 from moldau.storage.cleanable import dirty_bytes, is_due, measure
 from moldau.storage.compaction import Compaction, plan
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import DirOffline
 from moldau.storage.swap import FolderSync, discard, in_place
-from moldau.terms import TopicPartition
-from moldau.terms.named import NamedTuple
 
 if TYPE_CHECKING:
     from moldau.storage.log import Log

@@ -1,6 +1,6 @@
 """What a topic's configuration means to its logs: one frozen value, Kafka's key beside each field.
 
-Names, types, defaults and bounds are those of the table ``moldau.terms.topic_config``; this file only says which of
+Names, types, defaults and bounds are those of the table ``moldau.model.topic_config``; this file only says which of
 them a log (or the replica around it) looks at. Which of several settings wins is decided elsewhere (``moldau.image``).
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moldau.terms.config_key import ConfigError
-from moldau.terms.topic_config import TOPIC_KEYS
-from moldau.terms.value import value
+from moldau.model.config_key import ConfigError
+from moldau.model.topic_config import TOPIC_KEYS
+from moldau.model.value import value
 
 
 def _key(name: str) -> Any:

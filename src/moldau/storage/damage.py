@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from moldau.model import TopicPartition
 from moldau.storage.errors import DirOffline
 from moldau.storage.log import Log
-from moldau.terms import TopicPartition
 
 
 class Damaged:

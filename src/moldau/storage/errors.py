@@ -5,7 +5,7 @@ A refused append is a value (``Appended.code``), never one of these. Read next: 
 
 from __future__ import annotations
 
-from moldau.terms import Code
+from moldau.model import Code
 
 
 class LogError(Exception):

@@ -1,7 +1,7 @@
 """When a log is flushed, what a flush of it takes along, and what counts as durable once it has run.
 
 ``flush.py`` is one flush, in a form that a thread can run; here is what it means for its log. On the loop, as all of
-the log. Read next: ``moldau.broker.awaited_flushes`` (who runs those that answers wait for), ``log_dirs.py``.
+the log. Read next: ``moldau.broker.replicas.awaited_flushes`` (who runs those that answers wait for), ``log_dirs.py``.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
+from moldau.model import TopicPartition
 from moldau.ports import Disk, File, Random
 from moldau.storage.checkpoints import format_partition_metadata
 from moldau.storage.errors import DirOffline, LogError, NoFile, UnusableFile
 from moldau.storage.log_starts import LogStarts
 from moldau.storage.names import LOCK, PARTITION_METADATA
-from moldau.terms import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.storage.admission import Admission

@@ -3,7 +3,7 @@
 Decides what a start makes of a future folder it finds, how far a copy agrees with its log, and the two renames that
 swap them. The folder that is given up and the one that follows share a unique part in their names: a kill between
 the renames leaves a future whose log is gone, and only then the start finishes the swap. When to copy, and how fast,
-is ``moldau.broker.relocations``'s. Read next: ``log_dirs.py`` (the owner), ``names.py``.
+is ``moldau.broker.replicas.alter_log_dirs``'s. Read next: ``log_dirs.py`` (the owner), ``names.py``.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from moldau.model import Code, TopicPartition
 from moldau.storage import names
 from moldau.storage.errors import LogError
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.log import Log
-from moldau.terms import Code, TopicPartition
 
 if TYPE_CHECKING:
     from moldau.storage.log_dirs import LogDirs

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from moldau.storage.folder import LogDir
 
 if TYPE_CHECKING:
+    from moldau.model import TopicPartition
     from moldau.storage.log import Log
-    from moldau.terms import TopicPartition
 
 
 class Held:

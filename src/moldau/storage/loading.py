@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from moldau.model import TopicPartition
+from moldau.model.named import NamedTuple
 from moldau.storage import names
 from moldau.storage.checkpoints import format_offsets, parse_clean_shutdown, parse_offsets
 from moldau.storage.config import LogConfig
@@ -19,8 +21,6 @@ from moldau.storage.folder import Folder, LogDir
 from moldau.storage.log import Log
 from moldau.storage.offset_files import OFFSET_FILES
 from moldau.storage.recovery import Known, Loaded, load
-from moldau.terms import TopicPartition
-from moldau.terms.named import NamedTuple
 
 if TYPE_CHECKING:
     from moldau.storage.log_dirs import LogDirs

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from moldau.model import Code, TopicPartition
 from moldau.ports.disk import Stretch
 from moldau.replication.epochs import EpochTable
 from moldau.storage import flushing, truncation
@@ -30,7 +31,6 @@ from moldau.storage.rolling import Limits
 from moldau.storage.segment import Mark, Segment
 from moldau.storage.slow import at_once
 from moldau.storage.timestamps import TimedOffset, first_since, newest
-from moldau.terms import Code, TopicPartition
 from moldau.wire.batch import LENGTH_OVERHEAD, BatchHeader, patch
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from collections.abc import Container, Generator, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from itertools import count
 
+from moldau.model import TopicPartition
 from moldau.ports import Disk, Random
 from moldau.storage import names, strays
 from moldau.storage.checkpoints import MetaProperties, format_clean_shutdown, format_meta, parse_meta
@@ -29,7 +30,6 @@ from moldau.storage.producer_state import restore
 from moldau.storage.recovery import Known
 from moldau.storage.retention import Deletion, passed
 from moldau.storage.slow import at_once
-from moldau.terms import TopicPartition
 
 FLUSHED_AT_ONCE = 50
 """Flushes begun in one piece: each opens and writes a few files."""

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from moldau.model import TopicPartition
 from moldau.storage.errors import LogError, LostRecords
 from moldau.storage.names import LOG_STARTS, RESTARTED
-from moldau.terms import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.storage.folder import Folder

@@ -5,8 +5,8 @@ Pure text. Source: the layout of Apache Kafka's log directories. Read next: ``se
 
 from __future__ import annotations
 
-from moldau.terms import TopicPartition
-from moldau.terms.named import NamedTuple
+from moldau.model import TopicPartition
+from moldau.model.named import NamedTuple
 
 LOG = ".log"
 INDEX = ".index"

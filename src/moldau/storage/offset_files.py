@@ -11,11 +11,11 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from moldau.model import TopicPartition
 from moldau.ports import Disk
 from moldau.storage.checkpoints import format_offsets
 from moldau.storage.folder import put_aside
 from moldau.storage.names import CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from moldau.terms import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.storage.folder import LogDir

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from struct import Struct
 
+from moldau.model import Code
+from moldau.model.named import NamedTuple
 from moldau.storage.errors import BrokenFile
-from moldau.terms import Code
-from moldau.terms.named import NamedTuple
 from moldau.wire.batch import BatchHeader
 from moldau.wire.crc import crc32c
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 from moldau.wire.compression import BatchError
 
 Scanned = tuple[int, int, int, int, int, "bytes | None", bool]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from moldau.model.named import NamedTuple
 from moldau.ports import Disk
 from moldau.storage.checkpoints import parse_epochs, parse_partition_metadata
 from moldau.storage.errors import CorruptLog
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.names import EPOCHS, LOG, PARTITION_METADATA, offset_name, parse_offset_name
 from moldau.storage.segment import Segment
-from moldau.terms.named import NamedTuple
 from moldau.wire.batch import LENGTH_OVERHEAD, BatchHeader, check
 
 

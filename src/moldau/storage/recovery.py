@@ -8,6 +8,9 @@ producer snapshots) is made again when it is missing or broken. What was repaire
 
 from __future__ import annotations
 
+from moldau.model import Code
+from moldau.model.named import NamedTuple
+from moldau.model.value import field, value
 from moldau.replication.epochs import EpochTable
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
@@ -25,9 +28,6 @@ from moldau.storage.names import (
 from moldau.storage.producer_state import drop_snapshots, load_producers, newest_snapshot
 from moldau.storage.producers import Producers
 from moldau.storage.segment import FEW_ENTRIES, Segment
-from moldau.terms import Code
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import field, value
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, read_header
 
 _SCAN_BYTES = 4 << 20

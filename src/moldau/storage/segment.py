@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from struct import Struct
 
+from moldau.model import Code
+from moldau.model.named import NamedTuple
 from moldau.ports import File
 from moldau.ports.disk import Stretch
 from moldau.storage import checked_reads, index_file, lookups
@@ -19,8 +21,6 @@ from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
 from moldau.storage.index import ENTRY_BYTES, FOLLOWING_MAX, TIME_ENTRY_BYTES, Index
 from moldau.storage.names import INDEX, LOG, TIME_INDEX, offset_name
-from moldau.terms import Code
-from moldau.terms.named import NamedTuple
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, MIN_LENGTH, BatchHeader, check, read_header
 
 _OFFSET_LENGTH = Struct(">qi")

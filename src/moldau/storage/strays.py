@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from moldau.model import TopicPartition
 from moldau.storage import names
 from moldau.storage.errors import DirOffline, LogError
 from moldau.storage.offset_files import OFFSET_FILES, note_offsets
-from moldau.terms import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.storage.log_dirs import LogDirs

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from moldau.model.named import NamedTuple
 from moldau.storage.folder import LogDir
 from moldau.storage.segment import Segment
 from moldau.storage.slow import Pauses, unpacked
-from moldau.terms.named import NamedTuple
 from moldau.wire.batch import HEADER_SIZE, BatchHeader, records_of
 from moldau.wire.compression import output_cap
 

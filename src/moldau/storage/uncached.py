@@ -2,7 +2,7 @@
 
 A reader at the log's end reads what has just been written. One that lags may find its bytes on the disk only, and the
 event loop must not wait for them: they are read beside it first, a megabyte at a time, and then sent from the cache.
-Decides nothing about who reads: ``broker/cold_reads.py``.
+Decides nothing about who reads: ``broker/replicas/fetch/cold_reads.py``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 from moldau.wire.schema import Message
 
 

@@ -14,8 +14,8 @@ from enum import IntEnum
 from struct import Struct
 from typing import TypedDict, Unpack
 
-from moldau.terms import Code
-from moldau.terms.named import NamedTuple
+from moldau.model import Code
+from moldau.model.named import NamedTuple
 from moldau.wire.compression import BatchError, Buffer, Codec, compress, decompress
 from moldau.wire.crc import crc32c
 from moldau.wire.varints import LONG_MAX, LONG_MIN, long, varint, varint_at

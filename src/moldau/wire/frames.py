@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Generator
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 from moldau.wire.apis import APIS
 from moldau.wire.codec import (
     Buffer,

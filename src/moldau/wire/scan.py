@@ -8,7 +8,7 @@ in steps as long as the caller wants.
 
 from __future__ import annotations
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 from moldau.wire.batch import BatchHeader
 from moldau.wire.common_form import read_common
 from moldau.wire.compression import BatchError

@@ -5,7 +5,7 @@ Source: ZooKeeper Programmer's Guide (connection strings); Kafka's zookeeper.con
 
 from __future__ import annotations
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 
 class Connect(NamedTuple):

@@ -183,7 +183,7 @@ class TooOld(Exception):
 class ReadMany:
     """Many znodes' data in one request, for which kazoo has no word. Servers before 3.6 answer UnimplementedError.
 
-    One by one, ten thousand reads keep the interpreter busy for seconds, while a controller takes office.
+    One by one, ten thousand reads keep the interpreter busy for seconds, while a controller becomes active.
     Source: ZooKeeper's jute definitions (MultiHeader, GetDataRequest, GetDataResponse), ZOOKEEPER-1416 (multiRead).
     """
 

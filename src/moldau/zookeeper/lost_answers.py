@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moldau.model.named import NamedTuple
 from moldau.ports.zookeeper import Create, Delete, Op, Set, ZooKeeper
-from moldau.terms.named import NamedTuple
 
 
 class Left(NamedTuple):

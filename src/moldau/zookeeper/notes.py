@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from moldau.terms import TopicPartition
-from moldau.terms.named import NamedTuple
+from moldau.model import TopicPartition
+from moldau.model.named import NamedTuple
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode, Payload, in_order, parsed, written
 

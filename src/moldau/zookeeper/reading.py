@@ -1,4 +1,4 @@
-"""Znodes -> metadata records: what a node that takes office makes of all that was read. Pure; ``survey`` reads.
+"""Znodes -> metadata records: what a node that becomes active makes of all that was read. Pure; ``survey`` reads.
 
 The records rebuild the image as far as ZooKeeper holds it: no directories, no eligible leader replicas, nobody shutting
 down. What registered is alive. What cannot be read costs itself: a partition is left out, a topic keeps its name and
@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 from moldau.image.partition import NO_LEADER
+from moldau.model.named import NamedTuple
+from moldau.model.value import field, value
 from moldau.ports.zookeeper import Op, Set, Stat
-from moldau.terms.named import NamedTuple
-from moldau.terms.value import field, value
 from moldau.wire.records import metadata as records
 from moldau.zookeeper import paths, settings
 from moldau.zookeeper.notes import parse_config

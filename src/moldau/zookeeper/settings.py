@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterable, Mapping
 
 from moldau.image.quotas import Entity, entity, quota_record
-from moldau.terms.config_key import ConfigError
-from moldau.terms.dynamic_config import DYNAMIC_KEYS
-from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
-from moldau.terms.named import NamedTuple
-from moldau.terms.topic_config import TOPIC_KEYS
-from moldau.terms.topic_defaults import check_default
+from moldau.model.config_key import ConfigError
+from moldau.model.dynamic_config import DYNAMIC_KEYS
+from moldau.model.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
+from moldau.model.named import NamedTuple
+from moldau.model.topic_config import TOPIC_KEYS
+from moldau.model.topic_defaults import check_default
 from moldau.wire.records.metadata import (
     ClientQuotaRecord,
     ConfigRecord,

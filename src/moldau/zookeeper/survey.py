@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
+from moldau.model.ids import is_topic_name
 from moldau.ports.zookeeper import NoAuth, NoNode, Stat, ZooKeeper
-from moldau.terms.ids import is_topic_name
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.reading import Survey

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 
 from moldau.image import Endpoint, FeatureRange
-from moldau.terms import NO_UUID, uuid_bytes, uuid_text
-from moldau.terms.named import NamedTuple
+from moldau.model import NO_UUID, uuid_bytes, uuid_text
+from moldau.model.named import NamedTuple
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import (
     EPOCH_MAX,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 from moldau.admin.classic.options import java_integer
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 INTEGER, LONG, DOUBLE = "Integer", "Long", "Double"
 _DECIMAL = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)\Z")

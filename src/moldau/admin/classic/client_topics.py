@@ -8,8 +8,8 @@ from contextlib import suppress
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.client.client import ANYONE, Client
-from moldau.terms import Code
-from moldau.terms.ids import is_topic_name
+from moldau.model import Code
+from moldau.model.ids import is_topic_name
 from moldau.wire.messages.k03_metadata import MetadataRequest
 
 

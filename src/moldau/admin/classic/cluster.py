@@ -8,7 +8,7 @@ from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.run import tell
 from moldau.admin.classic.session import Session, executed, no_controllers, read_config
 from moldau.client import admin
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterResponse
 
 _CONFIG = (

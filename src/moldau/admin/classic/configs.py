@@ -19,7 +19,7 @@ from moldau.admin.classic.run import help_or_version
 from moldau.admin.classic.session import Session, checked, executed, no_controllers, read_config
 from moldau.client import admin, groups
 from moldau.client.admin import AlterOp, ConfigEntry, Resource, ResourceType
-from moldau.terms.ids import is_topic_name
+from moldau.model.ids import is_topic_name
 
 ABOUT = (
     "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, client-metrics "

@@ -6,7 +6,7 @@ import socket
 
 from moldau.admin.classic.java import illegal_argument
 from moldau.admin.classic.options import Given, java_integer
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 TYPES = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "broker-loggers")
 FLAGS = {

@@ -11,7 +11,7 @@ from moldau.admin.classic.options import Given, Option, OptionError, UsageError,
 from moldau.admin.classic.run import Finished, help_or_version
 from moldau.admin.classic.session import read_config
 from moldau.client.reading import EARLIEST, LATEST
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 _PROPERTIES = (
     "The properties to initialize the message formatter. Default properties include: \n "

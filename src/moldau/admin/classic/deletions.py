@@ -12,7 +12,7 @@ from moldau.admin.classic.options import Given, Option
 from moldau.admin.classic.run import help_or_version, tell
 from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, call_timed_out, read_config
 from moldau.client import admin
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 OPTIONS = (
     Option("bootstrap-server", "REQUIRED: The server to connect to.", takes="server(s) to use for bootstrapping"),

@@ -14,7 +14,7 @@ from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session,
 from moldau.client import admin
 from moldau.client.admin import Election
 from moldau.client.view import Outcome
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 OPTIONS = (
     Option(

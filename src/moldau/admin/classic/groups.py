@@ -17,7 +17,7 @@ from moldau.admin.classic.run import print_usage
 from moldau.admin.classic.session import executed
 from moldau.client import groups
 from moldau.client.groups import Listed
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
 TYPES = ("Consumer", "Classic")

@@ -13,7 +13,7 @@ from moldau.admin.classic.session import executed
 from moldau.client.consumer_groups import ConsumerGroup, GroupMember
 from moldau.client.groups import Committed
 from moldau.client.reading import LATEST
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 NOTHING = "-"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")

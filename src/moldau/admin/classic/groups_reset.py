@@ -19,7 +19,7 @@ from moldau.client import groups
 from moldau.client.consumer_groups import ConsumerGroup
 from moldau.client.groups import Committed
 from moldau.client.reading import EARLIEST, LATEST
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 

@@ -14,7 +14,7 @@ from moldau.client import groups, reading
 from moldau.client.consumer_groups import ConsumerGroup, describe_consumer_groups
 from moldau.client.groups import Committed, Listed
 from moldau.client.membership import PROTOCOL_TYPE
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from moldau.admin.classic.groups_session import wrapped
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.options import java_integer
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 _RECORD = "org.apache.kafka.tools.consumer.group.CsvUtils$CsvRecord"
 _CSV = "com.fasterxml.jackson.dataformat.csv."

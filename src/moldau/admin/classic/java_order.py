@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 T = TypeVar("T")
 

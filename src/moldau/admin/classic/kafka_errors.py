@@ -6,7 +6,7 @@ Facts of Apache Kafka 4.3.1's org.apache.kafka.common.protocol.Errors.
 from __future__ import annotations
 
 from moldau.admin.classic.java import JavaError
-from moldau.terms import Code
+from moldau.model import Code
 
 PACKAGE = "org.apache.kafka.common.errors."
 

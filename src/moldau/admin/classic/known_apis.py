@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 
 class KnownApi(NamedTuple):

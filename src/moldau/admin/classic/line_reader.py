@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from moldau.admin.classic.java import JavaError
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 _READ_BYTES = 256 << 10
 _END = re.compile("\r\n|\n|\r(?!\\Z)")

@@ -13,7 +13,7 @@ from moldau.admin.classic.options import Given, Option, java_integer
 from moldau.admin.classic.run import help_or_version, tell
 from moldau.admin.classic.session import Session, executed, read_config
 from moldau.client import admin
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsResponse
 
 Directory = DescribeLogDirsResponse.DescribeLogDirsResult

@@ -14,7 +14,7 @@ from moldau.admin.classic.run import Finished, help_or_version, print_usage
 from moldau.admin.classic.session import Session, executed, is_address, read_config
 from moldau.admin.classic.topics import include_list, java_split
 from moldau.client import reading
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 OPTIONS = (
     Option(

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from moldau.admin.classic.java import JavaError
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 
 class Option(NamedTuple):

@@ -20,8 +20,8 @@ from moldau.admin.classic.session import Session, executed, read_config
 from moldau.admin.classic.zookeeper_session import ADMIN_FAILED, ADMIN_OPERATION, fitting, in_zookeeper
 from moldau.client import admin
 from moldau.client.admin import Election
+from moldau.model import Code, TopicPartition
 from moldau.ports.zookeeper import NodeExists, NoNode, ZooKeeper
-from moldau.terms import Code, TopicPartition
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import parse_preferred_election, preferred_election_json
 

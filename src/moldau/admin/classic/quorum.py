@@ -15,11 +15,11 @@ from moldau.admin.classic.options import java_integer
 from moldau.admin.classic.releases import Terse
 from moldau.admin.classic.session import Session, executed, no_controllers, read_config
 from moldau.admin.classic.uuids import java_uuid
-from moldau.broker.listeners import Listener, parse_listeners
+from moldau.broker.config.listeners import Listener, parse_listeners
 from moldau.client import admin
+from moldau.model import NO_UUID, Code
+from moldau.model.ids import uuid_text
 from moldau.storage.checkpoints import parse_meta
-from moldau.terms import NO_UUID, Code
-from moldau.terms.ids import uuid_text
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumResponse
 
 _CONFIG = (

@@ -10,8 +10,8 @@ from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.reassign_files import Replica
 from moldau.admin.classic.session import ADMIN_FAILED, Session, executed
 from moldau.client import admin
-from moldau.terms import Code
-from moldau.terms.named import NamedTuple
+from moldau.model import Code
+from moldau.model.named import NamedTuple
 
 PAUSE_S = 0.1
 

@@ -11,8 +11,8 @@ from moldau.admin.classic.java_json import Json, compact, parse
 from moldau.admin.classic.java_json_errors import TOO_MUCH, why_no_json
 from moldau.admin.classic.options import java_integer
 from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION
-from moldau.terms import TopicPartition
-from moldau.terms.named import NamedTuple
+from moldau.model import TopicPartition
+from moldau.model.named import NamedTuple
 
 T = TypeVar("T")
 

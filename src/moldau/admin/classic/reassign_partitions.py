@@ -26,7 +26,7 @@ from moldau.client.view import Outcome
 from moldau.controller.facts import Chance
 from moldau.controller.placement import Placer
 from moldau.image import Broker
-from moldau.terms import NO_UUID, Code, TopicPartition
+from moldau.model import NO_UUID, Code, TopicPartition
 
 ALREADY = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a "

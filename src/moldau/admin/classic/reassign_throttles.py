@@ -8,8 +8,8 @@ from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.session import Session, checked
 from moldau.client import admin
 from moldau.client.admin import AlterOp, Reassignment, Resource, ResourceType
-from moldau.terms import TopicPartition
-from moldau.terms.named import NamedTuple
+from moldau.model import TopicPartition
+from moldau.model.named import NamedTuple
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 DIRECTORY_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"

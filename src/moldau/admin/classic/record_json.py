@@ -8,7 +8,7 @@ import re
 from base64 import b64encode
 from typing import Any
 
-from moldau.terms import uuid_text
+from moldau.model import uuid_text
 from moldau.wire.schema import Field, Struct
 
 _WORD = re.compile(r"_([a-z0-9])")

@@ -21,7 +21,7 @@ from moldau.client.client import Client, Refused, Unreachable
 from moldau.client.consumer import Chunk, Consumer, NoOffset
 from moldau.client.lines import UnsupportedApi
 from moldau.client.sync import Cluster
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire import batch
 from moldau.wire.compression import BatchError
 

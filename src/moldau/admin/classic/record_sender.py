@@ -28,9 +28,9 @@ from moldau.client.client import Client, ClientOptions
 from moldau.client.lines import WorldLines
 from moldau.client.producer import Delivery, Producer, ProducerOptions
 from moldau.client.writing import Written
+from moldau.model import Code
+from moldau.model.named import NamedTuple
 from moldau.runtime.world import new_loop, real_world
-from moldau.terms import Code
-from moldau.terms.named import NamedTuple
 
 USED = frozenset({
     "acks", "batch.size", "bootstrap.servers", "buffer.memory", "client.id", "compression.type",

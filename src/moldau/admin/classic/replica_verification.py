@@ -18,7 +18,7 @@ from moldau.admin.classic.session import Session, is_address
 from moldau.admin.classic.topics import include_list
 from moldau.client.client import Node
 from moldau.client.reading import LATEST, list_offsets
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 from moldau.wire.batch import BatchHeader, headers
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 

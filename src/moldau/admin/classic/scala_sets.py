@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from moldau.admin.classic.java_order import partition_hash, string_hash
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 T = TypeVar("T")
 

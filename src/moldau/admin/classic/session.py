@@ -21,7 +21,7 @@ from moldau.client.lines import ConnectionOptions, Line, RequestTimedOut, Unsupp
 from moldau.client.sockets import SocketLines, drive
 from moldau.client.sync import Cluster
 from moldau.client.view import Broker, Outcome
-from moldau.terms.properties import read_properties
+from moldau.model.properties import read_properties
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -28,14 +28,14 @@ from moldau.admin.classic.releases import (
     version_of,
 )
 from moldau.admin.classic.session import CONFIG_ERROR, read_config
-from moldau.broker import formatting
-from moldau.broker.config import NodeConfig, load
-from moldau.broker.formatting import METADATA_VERSION, FormatRefused
+from moldau.broker.config import storage_format as formatting
+from moldau.broker.config.node_config import NodeConfig, load
+from moldau.broker.config.storage_format import METADATA_VERSION, FormatRefused
+from moldau.model import uuid_text
+from moldau.model.config_key import ConfigError
 from moldau.ports import Disk, Random
 from moldau.storage.checkpoints import MetaProperties, parse_meta
 from moldau.storage.names import META
-from moldau.terms import uuid_text
-from moldau.terms.config_key import ConfigError
 from moldau.wire.records.control import VotersRecord
 
 _CONFIG = Argument(("--config", "-c"), "The Kafka configuration file to use.", required=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE
 from moldau.admin.classic.session import CONFIG_ERROR
-from moldau.terms.config_key import ConfigError, ConfigKey, Kind
-from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.model.config_key import ConfigError, ConfigKey, Kind
+from moldau.model.topic_config import TOPIC_KEYS
 
 REPLICAS = (
     "must be the literal '*' or a list of replicas in the following format: "

@@ -20,7 +20,7 @@ from moldau.admin.classic.topic_values import refuse_bad_values
 from moldau.admin.classic.topics_options import OPTIONS
 from moldau.client import admin
 from moldau.client.described import describe_topics
-from moldau.terms import Code
+from moldau.model import Code
 
 ACTIONS = ("create", "list", "alter", "describe", "delete")
 REPORTS = ("under-replicated-partitions", "under-min-isr-partitions", "at-min-isr-partitions", "unavailable-partitions")

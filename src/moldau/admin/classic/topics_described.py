@@ -15,8 +15,8 @@ from moldau.admin.classic.uuids import java_uuid
 from moldau.client import admin
 from moldau.client.admin import ConfigEntry, Reassignment, Resource, ResourceType
 from moldau.client.described import DescribedPartition, DescribedTopic, describe_by_metadata, describe_topics
-from moldau.terms import NO_UUID, Code, TopicPartition
-from moldau.terms.ids import uuid_text
+from moldau.model import NO_UUID, Code, TopicPartition
+from moldau.model.ids import uuid_text
 
 DEFAULT = 5
 """The source of a value that nobody has set."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.admin.classic.java import illegal_argument
-from moldau.terms.ids import uuid_bytes
+from moldau.model.ids import uuid_bytes
 
 
 def java_uuid(text: str) -> bytes:

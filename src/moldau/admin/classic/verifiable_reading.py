@@ -18,7 +18,7 @@ from moldau.admin.classic.verifiable import event
 from moldau.client.client import Refused
 from moldau.client.consumer import Consumer, NoOffset
 from moldau.client.lines import UnsupportedApi
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire.compression import BatchError
 
 TOOL = "org.apache.kafka.tools.VerifiableConsumer"

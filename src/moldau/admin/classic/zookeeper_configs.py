@@ -31,10 +31,10 @@ from moldau.admin.classic.zookeeper_settings import (
     refuse_values,
 )
 from moldau.admin.classic.zookeeper_topics import refuse_name
+from moldau.model.broker_config import BROKER_KEYS as KEYS_OF_A_BROKER
+from moldau.model.config_key import INT_MAX, LONG_MAX, ConfigKey, Kind, table
+from moldau.model.dynamic_config import BY_LISTENER, DYNAMIC_KEYS, PER_BROKER
 from moldau.ports.zookeeper import ZooKeeper
-from moldau.terms.broker_config import BROKER_KEYS as KEYS_OF_A_BROKER
-from moldau.terms.config_key import INT_MAX, LONG_MAX, ConfigKey, Kind, table
-from moldau.terms.dynamic_config import BY_LISTENER, DYNAMIC_KEYS, PER_BROKER
 from moldau.zookeeper import paths
 
 ABOUT = "This tool helps to manipulate and describe entity config for a topic, client, user, broker or ip"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from moldau.admin.classic.configs_entities import DEFAULT_FLAGS, FLAGS, check_changes, check_names, entities_of
 from moldau.admin.classic.java import illegal_argument
 from moldau.admin.classic.options import Given
+from moldau.model.named import NamedTuple
 from moldau.ports.zookeeper import NoNode, ZooKeeper
-from moldau.terms.named import NamedTuple
 from moldau.zookeeper import paths
 
 TYPES = ("topics", "clients", "users", "brokers", "ips")

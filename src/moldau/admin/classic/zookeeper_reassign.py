@@ -41,8 +41,8 @@ from moldau.admin.classic.zookeeper_settings import (
     read_settings,
     refuse_topic_settings,
 )
+from moldau.model import TopicPartition
 from moldau.ports.zookeeper import NodeExists, NoNode, ZooKeeper
-from moldau.terms import TopicPartition
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import parse_reassignment, reassignment_json
 from moldau.zookeeper.znodes import parse_topic

@@ -14,9 +14,9 @@ from moldau.admin.classic.session import CONFIG_ERROR
 from moldau.admin.classic.topic_values import refusal
 from moldau.admin.classic.zookeeper_session import fitting
 from moldau.admin.classic.zookeeper_topics_options import KEYS
+from moldau.model.config_key import LONG_MAX, ConfigError, ConfigKey, Kind, table
+from moldau.model.topic_config import TOPIC_KEYS
 from moldau.ports.zookeeper import NodeExists, NoNode, ZooKeeper
-from moldau.terms.config_key import LONG_MAX, ConfigError, ConfigKey, Kind, table
-from moldau.terms.topic_config import TOPIC_KEYS
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import config_change_json, config_json, parse_config
 from moldau.zookeeper.payload import in_table_order

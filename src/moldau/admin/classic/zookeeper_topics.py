@@ -25,8 +25,8 @@ from moldau.admin.classic.zookeeper_placing import live_brokers, place_replicas
 from moldau.admin.classic.zookeeper_session import ADMIN_OPERATION, fitting, in_zookeeper
 from moldau.admin.classic.zookeeper_settings import change_settings, read_settings, read_topic, write_settings
 from moldau.admin.classic.zookeeper_topics_options import KEYS, OPTIONS
+from moldau.model.ids import uuid_text
 from moldau.ports.zookeeper import NodeExists, ZooKeeper
-from moldau.terms.ids import uuid_text
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import in_table_order
 from moldau.zookeeper.znodes import Assignment, StateZnode, TopicZnode, parse_state, topic_json

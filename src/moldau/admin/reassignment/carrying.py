@@ -24,7 +24,7 @@ from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.client.admin import Election, Reassignment
 from moldau.client.client import Refused
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 T = TypeVar("T")
 Moving = dict[TopicPartition, Reassignment]

@@ -11,7 +11,7 @@ from moldau.admin.main import fail, reason
 from moldau.admin.plans import BadPlan, Plan
 from moldau.client import admin
 from moldau.client.view import Outcome
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 Read = TypeVar("Read")
 

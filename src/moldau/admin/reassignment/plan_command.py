@@ -27,7 +27,7 @@ from moldau.admin.reassignment.cluster import current, ids
 from moldau.admin.reassignment.planning import GOALS, Impossible, Planner
 from moldau.admin.reassignment.summary import Summary, summarize
 from moldau.client import admin
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 BROKERS = (
     "broker", "rack", "alive", "replicas", "replicas_after", "leaders", "leaders_after", "bytes", "bytes_after",

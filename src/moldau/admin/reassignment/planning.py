@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from moldau.admin.plans import Plan
 from moldau.admin.reassignment.levelling import Leveller
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 GOALS = ("racks", "replicas", "disk", "leaders")
 """What can be balanced, in the order in which it is done."""

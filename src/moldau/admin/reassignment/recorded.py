@@ -13,7 +13,7 @@ from moldau.admin.main import fail
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment.journal import ENDED, PAUSED, BadJournal, Busy, Journal
 from moldau.admin.throttles import Throttles, throttled, unthrottle
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 
 def record_of(plan: Path) -> Path:

@@ -24,7 +24,7 @@ from moldau.admin.reassignment.journal import BadJournal, Journal
 from moldau.admin.reassignment.waves import Shown
 from moldau.client import admin
 from moldau.client.admin import Reassignment
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 COLUMNS = ("topic", "partition", "status", "replicas", "wanted", "percent", "bytes", "bytes_copied")
 WIDE = ("leader", "adding", "removing")

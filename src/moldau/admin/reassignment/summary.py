@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 Assignment = Mapping[TopicPartition, Sequence[int]]
 

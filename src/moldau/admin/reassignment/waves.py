@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from moldau.client.admin import Reassignment
-from moldau.terms import TopicPartition
+from moldau.model import TopicPartition
 
 GONE, MOVING, FINISHED, WAITING, OTHERWISE = "gone", "moving", "done", "waiting", "otherwise"
 

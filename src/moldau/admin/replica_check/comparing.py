@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import Enum
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 
 class Verdict(Enum):

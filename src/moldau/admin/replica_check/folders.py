@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from moldau.admin.replica_check.comparing import Batch, Finding, compare
+from moldau.model import TopicPartition
+from moldau.model.named import NamedTuple
 from moldau.storage.checkpoints import parse_meta, parse_offsets
 from moldau.storage.names import CLEANED_TO, HIGH_WATERMARKS, LOG, META, parse_folder, parse_offset_name
-from moldau.terms import TopicPartition
-from moldau.terms.named import NamedTuple
 from moldau.wire.batch import LENGTH_OVERHEAD, headers
 from moldau.wire.crc import crc32c
 

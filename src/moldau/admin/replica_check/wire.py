@@ -15,7 +15,7 @@ from moldau.client.client import Node
 from moldau.client.reading import FetchOptions, fetch_request, fetch_version_bound
 from moldau.client.sync import Cluster
 from moldau.client.view import Partition
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire.batch import check, headers
 from moldau.wire.messages.k01_fetch import FetchResponse
 

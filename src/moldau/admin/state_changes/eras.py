@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 
 class Event(NamedTuple):

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from moldau.admin.state_changes.eras import Event
-from moldau.terms import TopicPartition
-from moldau.terms.named import NamedTuple
+from moldau.model import TopicPartition
+from moldau.model.named import NamedTuple
 
 NO_LEADER = -1
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from moldau.admin.state_changes.eras import Event
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 SAME_MS = 1_000
 """Lines of one broker about one correlation id that are further apart are about two exchanges."""

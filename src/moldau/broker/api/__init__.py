@@ -20,7 +20,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from moldau.broker.requests import BROKER, CONTROLLER, ZOOKEEPER, Dispatch, Handler, Outcome, ServedApi
+from moldau.broker.network.requests import BROKER, CONTROLLER, ZOOKEEPER, Dispatch, Handler, Outcome, ServedApi
 from moldau.wire.apis import APIS
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import logging
 from typing import Any
 
 from moldau.broker.api.refusing import refused_as_a_whole
-from moldau.broker.peers import PassedOn
+from moldau.broker.network.peers import PassedOn
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.quotas.nodes import is_node, passed_on_as
-from moldau.broker.requests import RequestContext
 from moldau.broker.services import BrokerServices, NodeServices
 from moldau.controller.replies import Refused
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.apis import APIS
 from moldau.wire.schema import Message
 
@@ -29,7 +29,7 @@ async def forward(
     """The controller's answer, as it is; REQUEST_TIMED_OUT, as Kafka's brokers say, when none answered in time.
 
     What a node has passed on is passed on no further: on the ZooKeeper plane, where controllers are brokers, it would
-    go round among those who had just left the office, outlive who asked, and multiply.
+    go round among those who had just left the controller role, outlive who asked, and multiply.
     """
     if is_node(context.client_id) and node.config.on_zookeeper and node.plane.leader[0] != node.config.node_id:
         return await refused_as_a_whole(node, request, context, Refused(Code.NOT_CONTROLLER))

@@ -2,10 +2,10 @@
 
 The hot path makes no object of a record: a batch is checked by column, offsets are patched in the request's own bytes,
 and one vectored write appends them. A request to many partitions, or of many bytes, is appended in turns of the loop.
-What takes longer to look into is examined in parts (``examinations.py``), and its partition's next batches wait for it.
-A retried batch of an idempotent producer gets its first offsets again. Errors are per partition and name the leader
-where they say "not here" (KIP-951), and bad records (KIP-467). Topic ids from 13. Transactional batches are refused:
-there is no transaction coordinator yet.
+What takes longer to look into is examined in parts (``replicas/examinations.py``), and its partition's next batches
+wait for it. A retried batch of an idempotent producer gets its first offsets again. Errors are per partition and name
+the leader where they say "not here" (KIP-951), and bad records (KIP-467). Topic ids from 13. Transactional batches are
+refused: there is no transaction coordinator yet.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
-from moldau.broker.leaders import leader_of
 from moldau.broker.loop import InWorld, Pace
-from moldau.broker.replica import Replica
-from moldau.broker.requests import Slices
-from moldau.broker.waiting_room import Promise
+from moldau.broker.metadata.leader_hint import leader_of
+from moldau.broker.network.requests import Slices
+from moldau.broker.replicas.purgatory import DelayedResponse
+from moldau.broker.replicas.replica import Replica
 from moldau.image import Image
+from moldau.model import Code
 from moldau.ports.rare import REFUSED_PRODUCE
 from moldau.storage import Appended
 from moldau.storage.admission import Admitted, Refused
-from moldau.terms import Code
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
 from moldau.wire.codec import Buffer
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
@@ -30,7 +30,7 @@ from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
     from moldau.broker.network.context import Context
-    from moldau.broker.replicas import Replicas
+    from moldau.broker.replicas.manager import ReplicaManager
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 ADMIN_CLIENT = "__admin_client"
@@ -46,7 +46,7 @@ class WithReplicas(InWorld, Protocol):
     """A broker."""
 
     @property
-    def replicas(self) -> Replicas: ...
+    def replicas(self) -> ReplicaManager: ...
 
 
 def handle(
@@ -88,7 +88,7 @@ class _Produce:
         self._rare, self._clock = node.world.rare, node.world.clock
         self._acks, self._timeout_ms = request.acks, request.timeout_ms
         self._context = context
-        self._promise: Promise | None = None
+        self._promise: DelayedResponse | None = None
         self._rest: Slot | None = None
         """Stands for what is still to be appended, so that nobody is answered before."""
         self._is_through = self._unheard = False
@@ -172,9 +172,9 @@ class _Produce:
         if self._acks != 0:
             self._wait().expect(slot)
 
-    def _wait(self) -> Promise:
+    def _wait(self) -> DelayedResponse:
         if self._promise is None:
-            self._promise = Promise(self._replicas.room, self.response)
+            self._promise = DelayedResponse(self._replicas.room, self.response)
             if self._rest is not None:
                 self._promise.expect(self._rest)
         return self._promise
@@ -231,7 +231,7 @@ class _Produce:
 
 
 def _replica(
-    replicas: Replicas, data: ProduceRequest.TopicProduceData, index: int, version: int, context: Context
+    replicas: ReplicaManager, data: ProduceRequest.TopicProduceData, index: int, version: int, context: Context
 ) -> Replica | Code:
     if version >= 13:
         found: Replica | Code = replicas.find_by_id(bytes(data.topic_id), index)

@@ -13,18 +13,18 @@ from collections.abc import Awaitable, Generator, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.broker.loop import InWorld
-from moldau.broker.readings import LOOK_AT_ONCE, Reader, Terms
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
+from moldau.broker.replicas.fetch.reader import LOOK_AT_ONCE, FetchParams, FetchReader
+from moldau.broker.replicas.fetch.sessions import INITIAL
 from moldau.broker.services import QuorumServices
-from moldau.broker.sessions import INITIAL
+from moldau.model import Code
 from moldau.ports.rare import EMPTY_FETCH, SHORT_FETCH
-from moldau.terms import Code
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
-    from moldau.broker.config import NodeConfig
+    from moldau.broker.config.node_config import NodeConfig
     from moldau.broker.network.context import Context
-    from moldau.broker.replicas import Replicas
+    from moldau.broker.replicas.manager import ReplicaManager
 
 READ_COMMITTED = 1
 Topic = FetchRequest.FetchTopic
@@ -37,7 +37,7 @@ class WithReplicas(InWorld, Protocol):
     def config(self) -> NodeConfig: ...
 
     @property
-    def replicas(self) -> Replicas: ...
+    def replicas(self) -> ReplicaManager: ...
 
 
 def handle(
@@ -109,13 +109,13 @@ def _replica(request: FetchRequest, version: int) -> tuple[int, int]:
     return (state.replica_id, state.replica_epoch) if version >= 15 else (request.replica_id, -1)
 
 
-def _open(node: WithReplicas, request: FetchRequest, context: Context) -> Reader | Code:
+def _open(node: WithReplicas, request: FetchRequest, context: Context) -> FetchReader | Code:
     """The reader, or why its session cannot go on."""
     replica_id, _ = _replica(request, context.api_version)
     return node.replicas.sessions.open(request, context.api_version, follower=replica_id >= 0)
 
 
-def _terms(node: WithReplicas, request: FetchRequest, context: Context) -> Terms:
+def _terms(node: WithReplicas, request: FetchRequest, context: Context) -> FetchParams:
     """What is asked of the whole."""
     version = context.api_version
     replica_id, broker_epoch = _replica(request, version)
@@ -127,7 +127,7 @@ def _terms(node: WithReplicas, request: FetchRequest, context: Context) -> Terms
     if (rare := node.world.rare) is not None:
         max_bytes = 1 if rare(SHORT_FETCH) else max_bytes
         max_wait_ms = 0 if rare(EMPTY_FETCH) else max_wait_ms
-    return Terms(
+    return FetchParams(
         version,
         replica_id,
         broker_epoch,

@@ -10,15 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Generator
 
-from moldau.broker.examinations import in_parts
 from moldau.broker.loop import Pace, at_once, yield_to_loop
 from moldau.broker.network.context import Context
-from moldau.broker.replica import Replica
+from moldau.broker.replicas.examinations import in_parts
+from moldau.broker.replicas.replica import Replica
 from moldau.broker.services import BrokerServices
+from moldau.model import Code
+from moldau.model.named import NamedTuple
 from moldau.storage import LogError
 from moldau.storage.timestamps import TimedOffset, first_since, newest
-from moldau.terms import Code
-from moldau.terms.named import NamedTuple
 from moldau.wire.compression import BatchError
 from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from moldau.wire.schema import Message

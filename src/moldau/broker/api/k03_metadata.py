@@ -14,14 +14,14 @@ from collections.abc import Awaitable, Container, Generator, Iterator
 
 from moldau.broker.api.forwarding import passed_on
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from moldau.broker.applied import wait_until_applied
+from moldau.broker.controller.topic_creation import create_automatically
 from moldau.broker.loop import Pace, finished, run_in_slices, yield_to_loop
-from moldau.broker.metadata_cache import Kind, MetadataCache
+from moldau.broker.metadata.applied import wait_until_applied
+from moldau.broker.metadata.encoded_topics import EncodedTopics, Kind
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
-from moldau.broker.topics import create_automatically
 from moldau.image import Endpoint, Image, Partition, Topic
-from moldau.terms import NO_UUID, Code
+from moldau.model import NO_UUID, Code
 from moldau.wire.codec import Packed
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
@@ -143,7 +143,7 @@ def _steps(
 ) -> Generator[None, None, MetadataResponse]:
     """The answer, with a pause after so many partitions; topics that have not changed are not encoded again."""
     answer, hosts, live = _begin(node, request, context)
-    cache: MetadataCache = node.metadata_cache
+    cache: EncodedTopics = node.encoded_topics
     kept = cache.of(Kind(context.api_version, context.listener, request.include_topic_authorized_operations))
     of_all = _wants_all(request, context.api_version) and not refused
     if of_all and kept.everything is not None:
@@ -210,7 +210,7 @@ def _begin(
     image: Image = node.metadata.image
     hosts: dict[int, Endpoint] = {}
     answer = MetadataResponse(cluster_id=node.cluster_id)
-    for broker in (*image.live_brokers(), *node.just_gone.brokers()):
+    for broker in (*image.live_brokers(), *node.recently_fenced.brokers()):
         endpoint = broker.endpoint(context.listener)
         if endpoint is not None:
             hosts[broker.id] = endpoint

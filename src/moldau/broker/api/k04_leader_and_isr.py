@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from moldau.broker.network.context import Context
 from moldau.broker.services import ZooKeeperServices
-from moldau.terms import NO_UUID
+from moldau.model import NO_UUID
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
 

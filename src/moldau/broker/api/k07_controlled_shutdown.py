@@ -7,10 +7,10 @@ again. STALE_BROKER_EPOCH from a broker that is not registered so, NOT_CONTROLLE
 from __future__ import annotations
 
 from moldau.broker.api.forwarding import whole
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
 from moldau.controller import asks
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 
 Remaining = ControlledShutdownResponse.RemainingPartition
@@ -24,7 +24,7 @@ async def control(
     epoch = request.broker_epoch
     if epoch < 0 and known is not None:
         epoch = known.epoch  # versions before 2 do not say
-    reply = await node.office.ask(
+    reply = await node.controller.ask(
         asks.Heartbeat(
             broker_id=request.broker_id, broker_epoch=epoch, metadata_offset=node.metadata.offset, want_shut_down=True
         )

@@ -10,12 +10,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Generator, Sequence
 
-from moldau.broker.coordinator import Answering
+from moldau.broker.groups.coordinator import Answering
 from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.groups.facts import Commit, CommitItem, CommitReply
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from moldau.wire.schema import Message
 

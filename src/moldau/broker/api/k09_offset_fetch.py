@@ -20,7 +20,7 @@ from moldau.broker.services import BrokerServices
 from moldau.groups import weight
 from moldau.groups.facts import FetchOffsets, FetchReply
 from moldau.image import Image
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 KEY = 9

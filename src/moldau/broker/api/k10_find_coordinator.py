@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
 
+from moldau.broker.controller.topic_creation import OFFSETS, create_automatically
 from moldau.broker.loop import Pace, at_once_or_in_slices, run_in_slices
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
-from moldau.broker.topics import OFFSETS, create_automatically
 from moldau.groups import partition_for, weight
+from moldau.model import Code
 from moldau.ports.rare import UNKNOWN_COORDINATOR
-from moldau.terms import Code
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 KEY = 10

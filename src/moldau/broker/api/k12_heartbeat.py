@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moldau.broker.coordinator import Answering
+from moldau.broker.groups.coordinator import Answering
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.groups.facts import Heartbeat, HeartbeatReply

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Sequence
 
-from moldau.broker.coordinator import Answering
+from moldau.broker.groups.coordinator import Answering
 from moldau.broker.loop import yield_to_loop
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.groups.facts import Leave, Leaver, LeaveReply
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 log = logging.getLogger("moldau.groups")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moldau.broker.coordinator import Answering
+from moldau.broker.groups.coordinator import Answering
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.groups.facts import Sync, SyncReply

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Generator
 from operator import itemgetter
 
 from moldau.broker.api.operations import GROUP_OPERATIONS
-from moldau.broker.coordinator import Answering
+from moldau.broker.groups.coordinator import Answering
 from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.groups import weight
 from moldau.groups.facts import Describe, DescribeReply
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 KEY = 15

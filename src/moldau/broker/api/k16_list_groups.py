@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from moldau.broker.coordinator import Answering
+from moldau.broker.groups.coordinator import Answering
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.groups import STATES, TYPES
 from moldau.groups.facts import ListGroups, ListReply
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
 
 KEY = 16

@@ -11,11 +11,11 @@ import re
 
 from moldau.broker.api.k57_update_features import KRAFT_VERSION, KRAFT_VERSIONS
 from moldau.broker.network.context import Context
+from moldau.broker.network.requests import ZOOKEEPER
 from moldau.broker.network.serving import versions_shown
-from moldau.broker.requests import ZOOKEEPER
 from moldau.broker.services import NodeServices
 from moldau.controller.features import SUPPORTED
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")

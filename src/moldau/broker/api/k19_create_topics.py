@@ -10,18 +10,18 @@ from collections import Counter
 from functools import cache
 
 from moldau.broker.api.forwarding import forward, whole
-from moldau.broker.applied import wait_until_applied, wait_until_propagated
 from moldau.broker.loop import each
+from moldau.broker.metadata.applied import wait_until_applied, wait_until_propagated
 from moldau.broker.network.context import Context
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
-from moldau.broker.requests import RequestContext
 from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import asks
 from moldau.controller.facts import MAX_RECORDS
 from moldau.controller.replies import TopicResult
 from moldau.image.configs import is_sensitive
-from moldau.terms import Code
-from moldau.terms.topic_config import TOPIC_KEYS
+from moldau.model import Code
+from moldau.model.topic_config import TOPIC_KEYS
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 STRICT_SINCE = 6
@@ -46,7 +46,7 @@ async def control(
     quota = quota_of(node.quotas, context, STRICT_SINCE)
     mutations = Mutations(quota, named, lambda topic: _partitions(node, topic))
     wanted = mutations.admitted
-    reply = await node.office.ask(asks.CreateTopics(topics=tuple(wanted), validate_only=request.validate_only))
+    reply = await node.controller.ask(asks.CreateTopics(topics=tuple(wanted), validate_only=request.validate_only))
     answer = CreateTopicsResponse()
     for name in sorted(twice):
         answer.topics.append(_error(name, Code.INVALID_REQUEST, "Duplicate topic name."))

@@ -6,14 +6,14 @@ Passed on to the controller; answered once the removal is committed and this bro
 from __future__ import annotations
 
 from moldau.broker.api.forwarding import forward, whole
-from moldau.broker.applied import wait_until_applied
+from moldau.broker.metadata.applied import wait_until_applied
 from moldau.broker.network.context import Context
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
-from moldau.broker.requests import RequestContext
 from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import asks
 from moldau.image import Image
-from moldau.terms import NO_UUID, Code
+from moldau.model import NO_UUID, Code
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
 STRICT_SINCE = 5
@@ -55,7 +55,7 @@ async def control(
     for item in mutations.refused:
         state = State(name=item) if isinstance(item, str) else State(topic_id=item)
         answer.responses.append(_error(state, Code.THROTTLING_QUOTA_EXCEEDED, MESSAGE))
-    reply = await node.office.ask(asks.DeleteTopics(topics=tuple(mutations.admitted)))
+    reply = await node.controller.ask(asks.DeleteTopics(topics=tuple(mutations.admitted)))
     refused = whole(reply)
     if refused is not None:
         answer.throttle_time_ms = mutations.done([refused[0]] * len(mutations.admitted))

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Generator
 from moldau.broker.api.k00_produce import INTERNAL
 from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.broker.network.context import Context
-from moldau.broker.replica import Replica
-from moldau.broker.replicas import Replicas
+from moldau.broker.replicas.manager import ReplicaManager
+from moldau.broker.replicas.purgatory import DelayedResponse
+from moldau.broker.replicas.replica import Replica
 from moldau.broker.services import BrokerServices
-from moldau.broker.waiting_room import Promise
+from moldau.model import Code
 from moldau.storage import LogError
-from moldau.terms import Code
 from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from moldau.wire.schema import Message
 
@@ -65,7 +65,7 @@ def _settled(
     here: list[tuple[Replica, int, Slot]],
 ) -> DeleteRecordsResponse | Awaitable[Message | None]:
     """The response, now or when all live replicas have deleted what was deleted here."""
-    promise: Promise | None = None
+    promise: DelayedResponse | None = None
     for replica, offset, slot in here:
         slot.error_code = replica.machine.check_epoch(-1)  # leadership may have gone meanwhile
         if slot.error_code != Code.NONE:
@@ -74,7 +74,7 @@ def _settled(
             slot.low_watermark = replica.machine.low_watermark
             continue
         if promise is None:
-            promise = Promise(node.replicas.room, response)
+            promise = DelayedResponse(node.replicas.room, response)
         promise.expect(slot)
         replica.deletions.append((offset, promise, slot))
     if promise is None:
@@ -83,7 +83,7 @@ def _settled(
     return promise.answer
 
 
-def _delete(replicas: Replicas, topic: str, replica: Replica | Code, offset: int) -> tuple[Code, int]:
+def _delete(replicas: ReplicaManager, topic: str, replica: Replica | Code, offset: int) -> tuple[Code, int]:
     """Move the log start here; (code, the offset that was meant)."""
     if topic in INTERNAL:
         return Code.INVALID_TOPIC_EXCEPTION, -1

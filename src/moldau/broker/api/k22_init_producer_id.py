@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 

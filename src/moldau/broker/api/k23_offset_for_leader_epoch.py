@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Generator
 
 from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.broker.network.context import Context
-from moldau.broker.replica import Replica
+from moldau.broker.replicas.replica import Replica
 from moldau.broker.services import BrokerServices
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k23_offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import NodeServices
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k29_describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 KEY = 29

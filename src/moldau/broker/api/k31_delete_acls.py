@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from moldau.broker.api.k29_describe_acls import NO_AUTHORIZER
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import NodeServices
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k31_delete_acls import DeleteAclsRequest, DeleteAclsResponse
 
 KEY = 31

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from moldau.broker.config_changes import named_this_node
+from moldau.broker.config.changes import named_this_node
 from moldau.broker.loop import Pace, at_once
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import NodeServices
 from moldau.controller.topics import bad_name
 from moldau.image import Image
@@ -29,14 +29,14 @@ from moldau.image.configs import (
     topic_settings,
     visible_topic_keys,
 )
+from moldau.model import Code
+from moldau.model.broker_config import BROKER_KEYS
+from moldau.model.config_key import ConfigKey, Kind
+from moldau.model.config_key import shown as cut
+from moldau.model.dynamic_config import ONLY_DYNAMIC, update_mode
+from moldau.model.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
+from moldau.model.topic_config import TOPIC_KEYS
 from moldau.runtime.levels import LEVELS, levels
-from moldau.terms import Code
-from moldau.terms.broker_config import BROKER_KEYS
-from moldau.terms.config_key import ConfigKey, Kind
-from moldau.terms.config_key import shown as cut
-from moldau.terms.dynamic_config import ONLY_DYNAMIC, update_mode
-from moldau.terms.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
-from moldau.terms.topic_config import TOPIC_KEYS
 from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
 Entry = DescribeConfigsResponse.DescribeConfigsResourceResult

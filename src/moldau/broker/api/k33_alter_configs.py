@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from moldau.broker.api.forwarding import forward, whole
-from moldau.broker.config_changes import not_on_this_plane
+from moldau.broker.config.changes import not_on_this_plane
 from moldau.broker.loop import each
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
 from moldau.controller import asks
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k33_alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 handle = forward
@@ -22,7 +22,7 @@ async def control(
     lacking = [not_on_this_plane(node.config, resource.resource_type) for resource in request.resources]
     here = (resource for resource, problem in zip(request.resources, lacking, strict=True) if problem is None)
     resources = tuple(await each(node, here, _change))
-    reply = await node.office.ask(asks.AlterConfigs(resources=resources, validate_only=request.validate_only))
+    reply = await node.controller.ask(asks.AlterConfigs(resources=resources, validate_only=request.validate_only))
     refused = whole(reply)
     results = [(r.resource_type, r.resource_name, refused) for r in resources] if refused else list(reply.resources)
     results += [

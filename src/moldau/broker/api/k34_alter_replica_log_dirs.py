@@ -2,7 +2,8 @@
 
 Each partition has its own answer: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR while a directory is offline,
 REPLICA_NOT_AVAILABLE for one that is not here yet (it is remembered), INVALID_REQUEST for one that is named twice. A
-move goes on after the answer; DescribeLogDirs shows its copy as a future replica. See ``broker/relocations.py``.
+move goes on after the answer; DescribeLogDirs shows its copy as a future replica. See
+``broker/replicas/alter_log_dirs.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Awaitable, Generator
 from moldau.broker.loop import at_once_or_in_slices, by_topic_in_slices, each_in_slices
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire.messages.k34_alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 
 Answer = AlterReplicaLogDirsResponse
@@ -43,7 +44,7 @@ def _begin(
 
     def begin(one: tuple[TopicPartition, str]) -> tuple[str, int, Code]:
         partition, path = one
-        code = Code.INVALID_REQUEST if times[partition] > 1 else node.replicas.relocations.ask(partition, path)
+        code = Code.INVALID_REQUEST if times[partition] > 1 else node.replicas.alter_log_dirs.ask(partition, path)
         return partition.topic, partition.partition, code
 
     codes = yield from each_in_slices(node, dict(asked).items(), begin)

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Generator
 from moldau.broker.loop import at_once_or_in_slices, by_topic_in_slices, each_in_slices
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
+from moldau.model import Code, TopicPartition
 from moldau.storage import Log, LogDir, LogDirs
-from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 Answer = DescribeLogDirsResponse

@@ -4,16 +4,16 @@ honoured."""
 from __future__ import annotations
 
 from moldau.broker.api.forwarding import forward, whole
-from moldau.broker.applied import wait_until_applied
 from moldau.broker.loop import each
+from moldau.broker.metadata.applied import wait_until_applied
 from moldau.broker.network.context import Context
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
-from moldau.broker.requests import RequestContext
 from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import asks
 from moldau.controller.facts import MAX_RECORDS
 from moldau.image import Image
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
 STRICT_SINCE = 3
@@ -43,7 +43,7 @@ async def control(
     quota = quota_of(node.quotas, context, STRICT_SINCE)
     mutations = Mutations(quota, topics, lambda topic: _added(node.metadata.image, topic))
     wanted = mutations.admitted
-    reply = await node.office.ask(asks.CreatePartitions(topics=tuple(wanted), validate_only=request.validate_only))
+    reply = await node.controller.ask(asks.CreatePartitions(topics=tuple(wanted), validate_only=request.validate_only))
     refused = whole(reply)
     results = [(t.name, refused) for t in wanted] if refused is not None else reply.topics
     codes = {name: code for name, (code, _) in results}

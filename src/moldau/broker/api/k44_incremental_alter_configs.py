@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moldau.broker.api.forwarding import forward, whole
-from moldau.broker.config_changes import own_answers
+from moldau.broker.config.changes import own_answers
 from moldau.broker.loop import each
 from moldau.broker.network.context import Context
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import asks
 from moldau.controller.facts import Problem
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k44_incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -45,7 +45,7 @@ async def control(node: ControllerServices, request: Request, context: RequestCo
     resources = tuple(await each(node, rest, _change))
     if not resources:
         return _merged(request, own, [])
-    reply = await node.office.ask(
+    reply = await node.controller.ask(
         asks.IncrementalAlterConfigs(resources=resources, validate_only=request.validate_only)
     )
     refused = whole(reply)

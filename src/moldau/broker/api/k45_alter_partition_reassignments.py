@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.broker.api.forwarding import forward, whole
 from moldau.broker.loop import by_topic, each
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.controller.facts import Problem
@@ -24,7 +24,7 @@ async def control(
     named = ((topic.name, partition) for topic in request.topics for partition in topic.partitions)
     moves = tuple(await each(node, named, lambda one: _move(*one)))
     allowed = request.allow_replication_factor_change
-    reply = await node.office.ask(
+    reply = await node.controller.ask(
         asks.AlterPartitionReassignments(moves=moves, allow_replication_factor_change=allowed)
     )
     refused = whole(reply)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.broker.api.forwarding import forward, whole
 from moldau.broker.loop import by_topic, each
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.image.partition import Partition
@@ -26,7 +26,7 @@ async def control(
         partitions = set()
         named = ((topic.name, number) for topic in request.topics for number in topic.partition_indexes)
         await each(node, named, partitions.add)
-    reply = await node.office.ask(asks.ListPartitionReassignments(partitions=partitions))
+    reply = await node.controller.ask(asks.ListPartitionReassignments(partitions=partitions))
     refused = whole(reply)
     if refused is not None:
         return Answer(error_code=refused[0], error_message=refused[1])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from moldau.broker.coordinator import Answering
+from moldau.broker.groups.coordinator import Answering
 from moldau.broker.loop import Pace
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.groups.facts import DeleteOffsets, DeleteOffsetsReply
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire.messages.k47_offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
 KEY = 47

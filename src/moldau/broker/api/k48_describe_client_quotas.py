@@ -11,9 +11,9 @@ from typing import Protocol
 from moldau.broker.loop import InWorld, Pace
 from moldau.image import Image
 from moldau.image.quotas import Entity, quotas
-from moldau.terms import Code
-from moldau.terms.config_key import shown
-from moldau.terms.quota_config import CLIENT_ID, IP, USER
+from moldau.model import Code
+from moldau.model.config_key import shown
+from moldau.model.quota_config import CLIENT_ID, IP, USER
 from moldau.wire.messages.k48_describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 Request = DescribeClientQuotasRequest

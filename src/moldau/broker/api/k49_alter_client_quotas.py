@@ -6,16 +6,16 @@ Passed on to the controller, which decides entity by entity; answered when this 
 from __future__ import annotations
 
 from moldau.broker.api.forwarding import forward, whole
-from moldau.broker.applied import wait_until_applied
 from moldau.broker.loop import each
+from moldau.broker.metadata.applied import wait_until_applied
 from moldau.broker.network.context import Context
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import asks
 from moldau.controller.facts import Problem
 from moldau.image import Image
 from moldau.image.quotas import entity, quota
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 
 Request = AlterClientQuotasRequest
@@ -52,7 +52,7 @@ async def control(
 ) -> Response:
     """Decide, entity by entity."""
     changes = tuple(await each(node, request.entries, _change))
-    reply = await node.office.ask(asks.AlterClientQuotas(changes=changes, validate_only=request.validate_only))
+    reply = await node.controller.ask(asks.AlterClientQuotas(changes=changes, validate_only=request.validate_only))
     refused = whole(reply)
     results = [refused] * len(changes) if refused is not None else reply.results
     return Response(entries=await each(node, zip(request.entries, results, strict=True), _result))

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from moldau.broker.loop import InWorld
 from moldau.image import Image
-from moldau.terms import Code
-from moldau.terms.config_key import shown
+from moldau.model import Code
+from moldau.model.config_key import shown
 from moldau.wire.messages.k50_describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,

@@ -1,12 +1,12 @@
 """Vote, 0-2, on controller listeners: a candidate (or one who asks whether it should be) wants our vote (KIP-595,
 KIP-996).
 
-Answered by this node's seat in the quorum: ``broker/quorum_plane.py``.
+Answered by this node's seat in the quorum: ``broker/kraft/plane.py``.
 """
 
 from __future__ import annotations
 
-from moldau.broker.requests import Outcome, RequestContext
+from moldau.broker.network.requests import Outcome, RequestContext
 from moldau.broker.services import QuorumServices
 from moldau.wire.messages.k52_vote import VoteRequest
 

@@ -1,11 +1,11 @@
 """BeginQuorumEpoch, 0-1, on controller listeners: a new leader of the quorum announces itself (KIP-595).
 
-Answered by this node's seat in the quorum: ``broker/quorum_plane.py``.
+Answered by this node's seat in the quorum: ``broker/kraft/plane.py``.
 """
 
 from __future__ import annotations
 
-from moldau.broker.requests import Outcome, RequestContext
+from moldau.broker.network.requests import Outcome, RequestContext
 from moldau.broker.services import QuorumServices
 from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
 

@@ -1,11 +1,11 @@
 """EndQuorumEpoch, 0-1, on controller listeners: a leader of the quorum leaves and names successors (KIP-595).
 
-Answered by this node's seat in the quorum: ``broker/quorum_plane.py``.
+Answered by this node's seat in the quorum: ``broker/kraft/plane.py``.
 """
 
 from __future__ import annotations
 
-from moldau.broker.requests import Outcome, RequestContext
+from moldau.broker.network.requests import Outcome, RequestContext
 from moldau.broker.services import QuorumServices
 from moldau.wire.messages.k54_end_quorum_epoch import EndQuorumEpochRequest
 

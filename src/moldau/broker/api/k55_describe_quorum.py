@@ -6,7 +6,7 @@ On a broker listener it is passed on to the controller, which alone knows the pr
 from __future__ import annotations
 
 from moldau.broker.api.forwarding import forward
-from moldau.broker.requests import Outcome, RequestContext
+from moldau.broker.network.requests import Outcome, RequestContext
 from moldau.broker.services import QuorumServices
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
 

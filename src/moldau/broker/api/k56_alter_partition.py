@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.broker.api.forwarding import whole
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -25,7 +25,7 @@ async def control(node: ControllerServices, request: AlterPartitionRequest, cont
         for topic in request.topics
         for p in topic.partitions
     )
-    reply = await node.office.ask(
+    reply = await node.controller.ask(
         asks.AlterPartition(
             broker_id=request.broker_id, broker_epoch=request.broker_epoch, changes=changes, version=context.api_version
         )

@@ -7,10 +7,10 @@ from collections.abc import Awaitable
 
 from moldau.broker.api.forwarding import forward, whole
 from moldau.broker.network.context import Context
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import BrokerServices, QuorumServices
 from moldau.controller import asks
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 KRAFT_VERSION = "kraft.version"
@@ -69,7 +69,7 @@ def _refusal(node: QuorumServices, update: UpdateFeaturesRequest.FeatureUpdateKe
 async def _decide(
     node: QuorumServices, request: UpdateFeaturesRequest, updates: tuple[asks.FeatureUpdate, ...]
 ) -> UpdateFeaturesResponse:
-    reply = await node.office.ask(asks.UpdateFeatures(updates=updates, validate_only=request.validate_only))
+    reply = await node.controller.ask(asks.UpdateFeatures(updates=updates, validate_only=request.validate_only))
     refused = whole(reply)
     if refused is not None:
         return UpdateFeaturesResponse(error_code=refused[0], error_message=refused[1])

@@ -1,11 +1,11 @@
 """FetchSnapshot, 0-1, on controller listeners: a piece of a metadata snapshot (KIP-630).
 
-Answered by this node's seat in the quorum: ``broker/quorum_plane.py``.
+Answered by this node's seat in the quorum: ``broker/kraft/plane.py``.
 """
 
 from __future__ import annotations
 
-from moldau.broker.requests import Outcome, RequestContext
+from moldau.broker.network.requests import Outcome, RequestContext
 from moldau.broker.services import QuorumServices
 from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from moldau.broker.api.operations import CLUSTER_OPERATIONS
 from moldau.broker.network.context import Context
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import BrokerServices, ControllerServices, NodeServices
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 BROKERS, CONTROLLERS = 1, 2

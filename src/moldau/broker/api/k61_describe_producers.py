@@ -10,9 +10,9 @@ from collections.abc import Generator
 from typing import Protocol
 
 from moldau.broker.loop import InWorld, Pace
-from moldau.broker.replica import Replica
+from moldau.broker.replicas.replica import Replica
+from moldau.model import Code
 from moldau.storage.producers import Producer
-from moldau.terms import Code
 from moldau.wire.messages.k61_describe_producers import DescribeProducersRequest, DescribeProducersResponse
 
 Shown = DescribeProducersResponse.PartitionResponse

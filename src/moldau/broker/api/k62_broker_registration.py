@@ -7,11 +7,11 @@ Another process under the id is taken in only when the one that is registered is
 from __future__ import annotations
 
 from moldau.broker.api.forwarding import whole
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.image.registration import endpoints_of, features_of
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 
@@ -24,10 +24,10 @@ async def control(
             return BrokerRegistrationResponse(error_code=Code.BROKER_ID_NOT_REGISTERED)
         response: BrokerRegistrationResponse = await node.migration.mode.admit(request)
         if response.error_code == Code.NONE:
-            node.office.stands_for(context.connection, request.broker_id)
+            node.controller.stands_for(context.connection, request.broker_id)
         return response
     endpoints = endpoints_of(request.listeners)
-    reply = await node.office.ask(
+    reply = await node.controller.ask(
         asks.RegisterBroker(
             broker_id=request.broker_id,
             cluster_id=request.cluster_id,
@@ -37,12 +37,12 @@ async def control(
             rack=request.rack,
             log_dirs=tuple(request.log_dirs),
             previous_broker_epoch=request.previous_broker_epoch,
-            previous_is_gone=await node.office.predecessor_is_gone(request.broker_id),
+            previous_is_gone=await node.controller.predecessor_is_gone(request.broker_id),
         )
     )
     refused = whole(reply)
     if refused is not None:
         return BrokerRegistrationResponse(error_code=refused[0])
     if reply.code is Code.NONE:
-        node.office.stands_for(context.connection, request.broker_id)
+        node.controller.stands_for(context.connection, request.broker_id)
     return BrokerRegistrationResponse(error_code=reply.code, broker_epoch=reply.broker_epoch)

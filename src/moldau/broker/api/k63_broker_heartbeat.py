@@ -4,7 +4,7 @@ KIP-841)."""
 from __future__ import annotations
 
 from moldau.broker.api.forwarding import whole
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -14,7 +14,7 @@ async def control(
     node: ControllerServices, request: BrokerHeartbeatRequest, context: RequestContext
 ) -> BrokerHeartbeatResponse:
     """Decide: fence, unfence, let go."""
-    reply = await node.office.ask(
+    reply = await node.controller.ask(
         asks.Heartbeat(
             broker_id=request.broker_id,
             broker_epoch=request.broker_epoch,
@@ -27,7 +27,7 @@ async def control(
     refused = whole(reply)
     if refused is not None:
         return BrokerHeartbeatResponse(error_code=refused[0])
-    node.office.stands_for(context.connection, request.broker_id)
+    node.controller.stands_for(context.connection, request.broker_id)
     return BrokerHeartbeatResponse(
         error_code=reply.code,
         is_caught_up=reply.is_caught_up,

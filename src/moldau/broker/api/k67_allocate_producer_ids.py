@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.broker.api.forwarding import whole
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.wire.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -13,7 +13,7 @@ async def control(
     node: ControllerServices, request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse:
     """Decide: the next block."""
-    reply = await node.office.ask(
+    reply = await node.controller.ask(
         asks.AllocateProducerIds(broker_id=request.broker_id, broker_epoch=request.broker_epoch)
     )
     refused = whole(reply)

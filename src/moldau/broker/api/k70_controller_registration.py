@@ -1,11 +1,11 @@
 """ControllerRegistration, 0, on controller listeners: a controller process presents itself (KIP-919).
 
-Sent by every controller, the active one too (``broker/registering.py``); the same again changes nothing.
+Sent by every controller, the active one too (``broker/controller/registration.py``); the same again changes nothing.
 """
 
 from __future__ import annotations
 
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.image.registration import endpoints_of, features_of
@@ -19,7 +19,7 @@ async def control(
     node: ControllerServices, request: ControllerRegistrationRequest, context: RequestContext
 ) -> ControllerRegistrationResponse:
     """Decide."""
-    reply = await node.office.ask(
+    reply = await node.controller.ask(
         asks.RegisterController(
             controller_id=request.controller_id,
             incarnation_id=bytes(request.incarnation_id),

@@ -1,17 +1,17 @@
 """AssignReplicasToDirs, 0, on controller listeners: a broker tells in which of its directories replicas lie (KIP-858).
 
-Sent by ``broker/placements.py``. A directory that is not among the broker's online ones is one that failed: its
-replicas leave ISRs and leads.
+Sent by ``broker/replicas/assignments.py``. A directory that is not among the broker's online ones is one that failed:
+its replicas leave ISRs and leads.
 """
 
 from __future__ import annotations
 
 from moldau.broker.api.forwarding import whole
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.image.partition import Key
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k73_assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 
 Answer = AssignReplicasToDirsResponse
@@ -25,7 +25,7 @@ async def control(node: ControllerServices, request: AssignReplicasToDirsRequest
         )
         for directory in request.directories
     }
-    reply = await node.office.ask(
+    reply = await node.controller.ask(
         asks.AssignReplicasToDirs(
             broker_id=request.broker_id, broker_epoch=request.broker_epoch, directories=directories
         )

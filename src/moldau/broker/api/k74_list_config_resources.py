@@ -6,7 +6,7 @@ from __future__ import annotations
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.image.configs import Resource
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k74_list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 LISTED = (Resource.TOPIC, Resource.BROKER, Resource.BROKER_LOGGER, Resource.CLIENT_METRICS, Resource.GROUP)

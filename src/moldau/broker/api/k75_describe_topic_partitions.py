@@ -15,7 +15,7 @@ from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.image import Image, Partition
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

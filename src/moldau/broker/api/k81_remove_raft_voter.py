@@ -6,7 +6,7 @@ On a broker listener it is passed on to the controller that leads. Decided by ``
 from __future__ import annotations
 
 from moldau.broker.api.forwarding import forward
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import QuorumServices
 from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 

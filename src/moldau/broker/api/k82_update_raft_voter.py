@@ -1,11 +1,11 @@
 """UpdateRaftVoter, 0, on controller listeners: a voter says where it listens now (KIP-853).
 
-Sent by controllers (``broker/quorum/membership.py``). Decided by ``moldau.quorum.changes``.
+Sent by controllers (``broker/kraft/membership.py``). Decided by ``moldau.quorum.changes``.
 """
 
 from __future__ import annotations
 
-from moldau.broker.requests import RequestContext
+from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import QuorumServices
 from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Hashable
 from typing import Any
 
 from moldau.broker.api import Unbound, control_of
-from moldau.broker.requests import Outcome, RequestContext
+from moldau.broker.network.requests import Outcome, RequestContext
 from moldau.broker.services import ControllerServices, NodeServices
 from moldau.controller.replies import Refused
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.apis import APIS
 from moldau.wire.schema import Message
 
@@ -37,7 +37,7 @@ async def refused_as_a_whole(
         cluster_id=node.cluster_id,
         metadata=node.metadata,
         plane=node.plane,
-        office=_Refusing(refused),
+        controller=_Refusing(refused),
     )
     answer = control_of(request.api_key)(refusing, request, context)
     return await answer if inspect.isawaitable(answer) else answer

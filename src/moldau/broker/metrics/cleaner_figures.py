@@ -1,6 +1,6 @@
 """Figures of compaction under the names of Kafka's cleaner: what waits, what cannot be done, how the last runs went.
 
-Read next: ``figures.py``; what they tell of: ``moldau.storage.compactions``, ``moldau.broker.cleaning``.
+Read next: ``figures.py``; what they tell of: ``moldau.storage.compactions``, ``moldau.broker.replicas.cleaner``.
 """
 
 from __future__ import annotations

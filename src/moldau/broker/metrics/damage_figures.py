@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from moldau.broker.metrics.text import Family
+from moldau.model import TopicPartition
 from moldau.storage import LogDirs
-from moldau.terms import TopicPartition
 
 _AS_IT_IS, _UNKNOWN, _STRAY = "damaged", "unknown topic", "stray"
 

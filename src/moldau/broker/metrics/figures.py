@@ -21,7 +21,7 @@ from moldau.broker.metrics.elections import Elections
 from moldau.broker.metrics.reported import Reported
 from moldau.broker.metrics.text import Family
 from moldau.broker.metrics.traffic_figures import requests, topics
-from moldau.broker.replica import Replica
+from moldau.broker.replicas.replica import Replica
 from moldau.image import NO_LEADER, Image
 from moldau.image.configs import topic_value
 from moldau.replication.roles import Role
@@ -81,7 +81,7 @@ def _of_controller(node: Reported, elections: Elections) -> Iterator[Family]:
     fenced = sum(broker.fenced for broker in image.brokers.values())
     partitions = sum(len(topic.partitions) for topic in image.topics.values())
     for name, help, value in (
-        ("activecontrollercount", "1 where this node is the active controller.", node.office.active),
+        ("activecontrollercount", "1 where this node is the active controller.", node.controller.active),
         ("offlinepartitionscount", "Partitions without a leader.", len(index.led.get(NO_LEADER, ()))),
         ("preferredreplicaimbalancecount", "Partitions not led by their preferred replica.", len(index.astray)),
         ("globaltopiccount", "Topics.", len(image.topics)),
@@ -97,7 +97,7 @@ def _of_controller(node: Reported, elections: Elections) -> Iterator[Family]:
     elected.add(elections.total, "_count")
     yield elected
     queue = "kafka_controller_controllereventmanager_eventqueuesize"
-    yield Family(queue, "Decisions that wait to be committed.", node.office.undecided)
+    yield Family(queue, "Decisions that wait to be committed.", node.controller.undecided)
     imbalance = Family(
         _CONTROLLER + "leaderimbalanceratio", "Share of its preferred leads that a broker does not have."
     )

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 from moldau.broker.host import Host
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator import Coordinator
+    from moldau.broker.controller.service import ControllerService
     from moldau.broker.data import DataSide
+    from moldau.broker.groups.coordinator import Coordinator
     from moldau.broker.lifecycle import Stage
     from moldau.broker.network.listener import SocketListener
-    from moldau.broker.office import ControllerOffice
-    from moldau.broker.replicas import Replicas
+    from moldau.broker.replicas.manager import ReplicaManager
     from moldau.quorum import Quorum
 
 
@@ -56,10 +56,10 @@ class Reported(Host, Protocol):
     def loaded(self) -> bool: ...
 
     @property
-    def office(self) -> ControllerOffice: ...
+    def controller(self) -> ControllerService: ...
 
     @property
-    def replicas(self) -> Replicas: ...
+    def replicas(self) -> ReplicaManager: ...
 
     @property
     def survivals(self) -> Mapping[str, int]: ...

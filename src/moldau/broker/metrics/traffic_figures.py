@@ -1,7 +1,7 @@
 """Traffic under the names of Kafka's dashboards: bytes by topic, requests, errors and times by API, who waits.
 
-Made from the counts of ``moldau.broker.traffic`` when somebody asks. What Kafka tells in rates is told as totals, from
-which a dashboard makes rates of any length. Read next: ``figures.py``.
+Made from the counts of ``moldau.broker.network.traffic`` when somebody asks. What Kafka tells in rates is told as
+totals, from which a dashboard makes rates of any length. Read next: ``figures.py``.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 from moldau.broker.metrics.reported import Reported
 from moldau.broker.metrics.text import Family
-from moldau.broker.replicas import Replicas
-from moldau.terms import Code
+from moldau.broker.replicas.manager import ReplicaManager
+from moldau.model import Code
 
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 _TOPICS, _REQUESTS = "kafka_server_brokertopicmetrics_", "kafka_network_requestmetrics_"
 _WAITING = ("Produce", "Fetch", "DeleteRecords")
 
 
-def topics(replicas: Replicas) -> Iterator[Family]:
+def topics(replicas: ReplicaManager) -> Iterator[Family]:
     """Bytes and records, of all topics together (no label) and of each; and how many wait."""
     total = replicas.traffic.total()
     for name, help, count in (

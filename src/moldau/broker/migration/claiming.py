@@ -9,8 +9,8 @@ somebody has gone back to ZooKeeper, and what this quorum knows is out of date.
 from __future__ import annotations
 
 from moldau.broker.host import Host
+from moldau.model.named import NamedTuple
 from moldau.ports.zookeeper import Create, Delete, NoNode, Op, Set, ZooKeeper
-from moldau.terms.named import NamedTuple
 from moldau.zookeeper import paths
 from moldau.zookeeper.znodes import (
     ControllerZnode,
@@ -35,7 +35,7 @@ class Claim(NamedTuple):
 
 
 async def claim(node: Host, zk: ZooKeeper, quorum_epoch: int, *, copied: bool) -> Claim:
-    """Take the office; NotOurs says what is in the way, ZooKeeperError what ZooKeeper says."""
+    """Take the controller role; NotOurs says what is in the way, ZooKeeperError what ZooKeeper says."""
     await zk.sync()
     try:
         data, stat = await zk.get(paths.CONTROLLER_EPOCH)

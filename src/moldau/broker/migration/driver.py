@@ -1,8 +1,8 @@
 """The migration's hands on a controller of the quorum: does what ``stages.py`` says while this controller rules.
 
-A listener of the quorum's plane, after the office: every committed batch goes on to ZooKeeper through the writer of
-that plane, in order, whole, fenced by the epoch that was claimed; and to brokers in ZooKeeper mode through its
-channels. Clients are answered when the quorum has committed; ZooKeeper follows. Source: KIP-866.
+A listener of the quorum's plane, after the controller role: every committed batch goes on to ZooKeeper through the
+writer of that plane, in order, whole, fenced by the epoch that was claimed; and to brokers in ZooKeeper mode through
+its channels. Clients are answered when the quorum has committed; ZooKeeper follows. Source: KIP-866.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from moldau.broker.zookeeper.writer import Writer
 from moldau.controller import asks
 from moldau.controller.migration import MigrationState
 from moldau.controller.replies import Refused
+from moldau.model import Code
 from moldau.ports import Handle
 from moldau.ports.zookeeper import BadVersion, Check, Delete, Link, NoNode, Op, Set, ZooKeeper, ZooKeeperError
-from moldau.terms import Code
 from moldau.wire.records.metadata import FeatureLevelRecord, RegisterBrokerRecord
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
@@ -206,7 +206,7 @@ class Migration:
             await self.zk.multi([self._fence(), *reading.repairs])
         found = tuple(r for r in reading.records if not isinstance(r, RegisterBrokerRecord | FeatureLevelRecord))
         log.info("%d records are copied from ZooKeeper", len(found))
-        reply = await self._node.office.ask(asks.AdoptCluster(records=found))
+        reply = await self._node.controller.ask(asks.AdoptCluster(records=found))
         if isinstance(reply, Refused):
             raise NotOurs(f"{reply.code.name} {reply.message or ''}")
         self.feed(stages.Copied())
@@ -225,7 +225,7 @@ class Migration:
             id = self._node.metadata.image.names.get(name)
             if id is not None:
                 partitions = tuple((number, each.replicas) for number, each in sorted(waiting.items()))
-                await self._node.office.ask(
+                await self._node.controller.ask(
                     asks.AdoptPartitions(name=name, topic_id=id, configs=(), partitions=partitions)
                 )
 

@@ -34,12 +34,12 @@ def one_deed_at_a_time(before: State, event: Event, after: State, effects: Seque
 
 
 def only_who_rules_acts(before: State, event: Event, after: State, effects: Sequence[Effect]) -> str | None:
-    """C10: off, nothing is done but falling silent; leaving office stops writer and channels."""
+    """C10: off, nothing is done but falling silent; giving up the controller role stops writer and channels."""
     if after.stage is Stage.OFF and set(effects) & (WORK | {Deed.SPEAK, Deed.REST}):
-        return f"{effects} without an office"
+        return f"{effects} without a controller role"
     left = isinstance(event, RulesNoMore) and before.stage is not Stage.OFF
     if left and not {Deed.STOP_WRITING, Deed.SILENCE} <= set(effects):
-        return "the office ended, and something of it goes on"
+        return "the controller role ended, and something of it goes on"
     return None
 
 
@@ -77,7 +77,7 @@ def brokers_hear_of_what_is_in_the_log(
 
 
 def what_was_copied_stays_copied(before: State, event: Event, after: State, effects: Sequence[Effect]) -> str | None:
-    """While an office lasts, ``copied`` follows the log: it changes with the copy's commit, and never back."""
+    """While a controller role lasts, ``copied`` follows the log: it changes with the copy's commit, and never back."""
     if isinstance(event, Rules):
         wanted = event.state == MigrationState.MIGRATION
     elif isinstance(event, RulesNoMore):

@@ -12,16 +12,16 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-from moldau.broker.host import Host, WithClusterId, WithOffice, WithPeers
+from moldau.broker.host import Host, WithClusterId, WithController, WithPeers
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks
 from moldau.controller.replies import Refused
 from moldau.image import Broker, Image
+from moldau.model import Code
+from moldau.model.ids import is_topic_name
 from moldau.ports import Handle
 from moldau.ports.zookeeper import NoNode, ZooKeeper, ZooKeeperError
-from moldau.terms import Code
-from moldau.terms.ids import is_topic_name
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -39,7 +39,7 @@ class Log(Protocol):
     def next_offset(self) -> int: ...
 
 
-class Counting(Host, WithOffice, WithClusterId, WithPeers, Protocol):
+class Counting(Host, WithController, WithClusterId, WithPeers, Protocol):
     """A controller that speaks for brokers in ZooKeeper mode."""
 
     @property
@@ -101,7 +101,7 @@ class ZooKeeperMode:
         gone = tuple((broker.id, broker.epoch) for broker in self._all() if not broker.fenced and not self._is(broker))
         if gone:
             log.info("brokers %s are not registered in ZooKeeper any more", [id for id, _ in gone])
-            await self._node.office.ask(asks.BrokersGone(brokers=gone))
+            await self._node.controller.ask(asks.BrokersGone(brokers=gone))
 
     async def _registered(self) -> list[str]:
         """With one watch at a time: it is looked twice a second, and every watch stays until something happens."""
@@ -139,7 +139,7 @@ class ZooKeeperMode:
                     continue  # its process is gone; its session will follow
                 offset = self._node.plane.next_offset
             ask = asks.Heartbeat(broker_id=broker.id, broker_epoch=broker.epoch, metadata_offset=offset)
-            await self._node.office.ask(ask)
+            await self._node.controller.ask(ask)
 
     # ---- who takes part
 
@@ -174,7 +174,7 @@ class ZooKeeperMode:
 
     async def admit(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
         """A broker in ZooKeeper mode wants to take part."""
-        if not self._node.office.active:
+        if not self._node.controller.active:
             return BrokerRegistrationResponse(error_code=Code.NOT_CONTROLLER)
         if request.cluster_id != self._node.cluster_id:
             return BrokerRegistrationResponse(error_code=Code.INCONSISTENT_CLUSTER_ID)
@@ -198,9 +198,9 @@ class ZooKeeperMode:
         return await self._take_in(znode, stat.czxid, known)
 
     async def _take_in(self, znode: BrokerZnode, epoch: int, known: Broker | None) -> BrokerRegistrationResponse:
-        office = self._node.office
-        gone = known is None or known.is_migrating or await office.predecessor_is_gone(znode.id)
-        reply = await office.ask(
+        controller = self._node.controller
+        gone = known is None or known.is_migrating or await controller.predecessor_is_gone(znode.id)
+        reply = await controller.ask(
             asks.RegisterBroker(
                 broker_id=znode.id,
                 cluster_id=self._node.cluster_id,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import Enum
 
 from moldau.controller.migration import MigrationState
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 
 class Stage(Enum):

@@ -12,11 +12,11 @@ from collections.abc import Coroutine, Generator
 from types import coroutine
 from typing import Any, TypeVar
 
+from moldau.broker.network.requests import ZOOKEEPER
 from moldau.broker.quotas.clients import ClientQuotas
 from moldau.broker.quotas.nodes import is_node
-from moldau.broker.requests import ZOOKEEPER
+from moldau.model.quota_config import FETCH, PRODUCE, REQUEST
 from moldau.ports import Clock
-from moldau.terms.quota_config import FETCH, PRODUCE, REQUEST
 from moldau.wire.frames import RequestHeader
 from moldau.wire.messages.k00_produce import ProduceRequest
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from moldau.broker.connection_limits import ConnectionLimits
-from moldau.broker.idle import IdleSweep
 from moldau.broker.network.connection import Connection
+from moldau.broker.network.connection_quotas import ConnectionQuotas
+from moldau.broker.network.idle import IdleSweep
 from moldau.broker.network.memory import RequestMemory
 from moldau.broker.network.receiving import SharedBuffer
+from moldau.broker.network.requests import Dispatch, Handler, ServedApi
+from moldau.broker.network.traffic import ApiStats, RequestStats
 from moldau.broker.quotas.clients import ClientQuotas
-from moldau.broker.requests import Dispatch, Handler, ServedApi
-from moldau.broker.traffic import ApiStats, RequestStats
 from moldau.ports import World
 from moldau.wire.frames import RequestHeader, read_request_header
 from moldau.wire.schema import Message
@@ -58,7 +58,7 @@ class SocketListener:
         self.stats = RequestStats()
         self.closing = False
         self.closed_hooks: list[Callable[[Connection], None]] = []
-        self.limits: ConnectionLimits | None = None
+        self.limits: ConnectionQuotas | None = None
         self.quotas: ClientQuotas | None = None
         self.idle: IdleSweep | None = None
         self.early: frozenset[int] | None = None

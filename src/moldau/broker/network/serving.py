@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from moldau.broker.network.charging import Charge
 from moldau.broker.network.freeing import let_go, long_arrays
 from moldau.broker.network.receiving import Receiving
-from moldau.broker.requests import CONTROLLER, ServedApi, Slices
-from moldau.broker.traffic import ApiStats
+from moldau.broker.network.requests import CONTROLLER, ServedApi, Slices
+from moldau.broker.network.traffic import ApiStats
+from moldau.model import Code
 from moldau.ports import Tasks
-from moldau.terms import Code
 from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import RequestHeader, read_request_in_slices, response_frame, response_frame_in_slices
 from moldau.wire.messages.k00_produce import ProduceRequest

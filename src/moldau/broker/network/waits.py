@@ -1,12 +1,12 @@
 """What of one connection's requests waits in the waiting room, and when such a wait ends before its time.
 
 A fetch of a consumer waits no longer than until its client asks for something else, because answers leave in order
-(decision 9); everything waits no longer than its connection lasts. Read next: ``broker/waiting_room.py``.
+(decision 9); everything waits no longer than its connection lasts. Read next: ``broker/replicas/purgatory.py``.
 """
 
 from __future__ import annotations
 
-from moldau.broker.waiting_room import Waiter
+from moldau.broker.replicas.purgatory import DelayedOperation
 
 FETCH = 1
 
@@ -17,10 +17,10 @@ class Waits:
     __slots__ = ("_all", "_fetches")
 
     def __init__(self) -> None:
-        self._all: list[Waiter] = []
-        self._fetches: list[Waiter] = []
+        self._all: list[DelayedOperation] = []
+        self._fetches: list[DelayedOperation] = []
 
-    def add(self, waiter: Waiter, *, of_consumer: bool = False) -> None:
+    def add(self, waiter: DelayedOperation, *, of_consumer: bool = False) -> None:
         """The answer of a request waits there; ``of_consumer`` if it is a consumer's fetch."""
         if len(self._all) > 16:
             self._all = [one for one in self._all if not one.done]

@@ -15,8 +15,8 @@ from moldau.broker.quotas.limits import Bound, Limits, Tags
 from moldau.broker.quotas.rates import Rate, TokenBucket, Windows
 from moldau.image import Delta, Image
 from moldau.image.quotas import quotas, touches
+from moldau.model.quota_config import CONNECTION, FETCH, MUTATION, PRODUCE, REQUEST
 from moldau.ports import Clock
-from moldau.terms.quota_config import CONNECTION, FETCH, MUTATION, PRODUCE, REQUEST
 
 COUNTS_MAX = 10_000
 OF_REQUESTS = (PRODUCE, FETCH, REQUEST, MUTATION)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from moldau.image.quotas import Entity
-from moldau.terms.named import NamedTuple
-from moldau.terms.quota_config import ANONYMOUS, CLIENT_ID, IP, USER, wrong_entity, wrong_quota
+from moldau.model.named import NamedTuple
+from moldau.model.quota_config import ANONYMOUS, CLIENT_ID, IP, USER, wrong_entity, wrong_quota
 
 Tags = tuple[str, str]
 """(user, client id) of those who share one quota; "" where it does not matter."""

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from moldau.broker.quotas.clients import ClientQuotas, MutationQuota
 from moldau.broker.quotas.nodes import client_of, is_node
-from moldau.terms import Code
+from moldau.model import Code
 
 T = TypeVar("T")
 MESSAGE = "The throttling quota has been exceeded."

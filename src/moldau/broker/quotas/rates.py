@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from moldau.terms.named import NamedTuple
+from moldau.model.named import NamedTuple
 
 
 class Windows(NamedTuple):

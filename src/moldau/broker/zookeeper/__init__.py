@@ -1,4 +1,4 @@
-"""The parts of ``broker/zookeeper_plane.py``: the control plane whose truth stands in ZooKeeper's znodes.
+"""The parts of ``broker/zookeeper/plane.py``: the control plane whose truth stands in ZooKeeper's znodes.
 
 The active controller's side: ``candidate.py`` (election), ``writer.py`` (decisions into znodes), ``channels.py`` and
 ``batch.py`` (decisions to brokers), ``watching.py`` and ``admin_znodes.py`` (what others write). The broker's side:

@@ -1,8 +1,8 @@
 """Requests that tools leave in znodes: delete topics, move replicas, elect preferred leaders; notes of changed ISRs.
 
-Each becomes an ask to the office; the znode goes when it is done, as the tools that wait for it expect: deletion when
-every live broker has answered, a move when it has ended. What is refused is logged and removed. The looks run in
-``watching.py``. Source: Kafka's znodes.
+Each becomes an ask to the controller role; the znode goes when it is done, as the tools that wait for it expect:
+deletion when every live broker has answered, a move when it has ended. What is refused is logged and removed. The looks
+run in ``watching.py``. Source: Kafka's znodes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from moldau.broker.zookeeper.host import Plane, ZooKeeperHost
 from moldau.controller import asks
 from moldau.controller.replies import Refused
 from moldau.image import Delta, Image
+from moldau.model import Code, TopicPartition
 from moldau.ports.zookeeper import BadVersion, Check, Delete, NoAuth, NoNode, Op, Set
-from moldau.terms import Code, TopicPartition
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import (
     parse_isr_note,
@@ -50,7 +50,7 @@ class AdminZnodes:
         node.metadata.watch(self._changed)
 
     def forget(self) -> None:
-        """The office is over: whoever has it next asks again."""
+        """The controller role is over: whoever has it next asks again."""
         self._asked = {}
 
     def _changed(self, image: Image, delta: Delta) -> None:
@@ -67,7 +67,7 @@ class AdminZnodes:
         wanted = tuple(name for name in names if name in self._node.metadata.image.names)
         if wanted:
             log.info("topics %s are to be deleted", list(wanted))
-            reply = await self._node.office.ask(asks.DeleteTopics(topics=wanted))
+            reply = await self._node.controller.ask(asks.DeleteTopics(topics=wanted))
             if isinstance(reply, Refused):
                 return
             for each in reply.topics:
@@ -125,7 +125,7 @@ class AdminZnodes:
     async def _ask_moves(self, wishes: Moves) -> set[TopicPartition] | None:
         """Partitions that will not be moved; None when this node is controller no more."""
         log.info("%d partition(s) are to be moved", len(wishes))
-        reply = await self._node.office.ask(
+        reply = await self._node.controller.ask(
             asks.AlterPartitionReassignments(
                 moves=tuple(
                     asks.Move(topic=tp.topic, partition=tp.partition, replicas=replicas)
@@ -163,7 +163,7 @@ class AdminZnodes:
             log.error("no leader is elected: %s", error)
             await self.remove(path)
             return
-        reply = await self._node.office.ask(
+        reply = await self._node.controller.ask(
             asks.ElectLeaders(
                 election_type=asks.ElectionType.PREFERRED,
                 partitions=tuple((tp.topic, tp.partition) for tp in wanted),

@@ -14,7 +14,7 @@ from typing import Any
 from moldau.image import Broker, Delta, Image, Partition
 from moldau.image.delta import PartitionDelta
 from moldau.image.partition import LOST
-from moldau.terms.value import value
+from moldau.model.value import value
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable
 
 from moldau.broker.zookeeper.host import ZooKeeperHost
+from moldau.model.named import NamedTuple
 from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NoAuth, NodeExists, NoNode, Set, ZooKeeper
-from moldau.terms.named import NamedTuple
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import EPOCH_MAX, BadZnode
 from moldau.zookeeper.znodes import (
@@ -33,7 +33,9 @@ class Nobody(NamedTuple):
 
 
 class Ours(NamedTuple):
-    """This session holds the office, under an epoch; ``resigned``: we have given it up, or it is not what we won."""
+    """This session holds the controller role, under an epoch; ``resigned``: we have given it up, or it is not what we
+    won.
+    """
 
     epoch: int
     epoch_version: int
@@ -135,7 +137,9 @@ class Candidate:
                     await self._zk.create(paths.CONTROLLER_EPOCH, controller_epoch_text(0))
 
     async def stand(self) -> Ours | None:
-        """Try to be controller: the office if we won, None if somebody else was faster; ConnectionLoss: look again."""
+        """Try to be controller: the controller role if we won, None if somebody else was faster; ConnectionLoss: look
+        again.
+        """
         stands, version = await self._epoch()
         # /controller_epoch may have been set back, or removed: brokers that know a newer one would heed nobody.
         epoch = max(stands, self._newest_epoch()) + self._ahead

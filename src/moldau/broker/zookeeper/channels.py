@@ -1,8 +1,9 @@
 """Per live broker one ordered queue and one sender with retry: how the active controller carries its decisions.
 
-A channel appears with its broker and goes with it, or with the office; what was queued then is void, for whoever comes
-gets everything. A request is repeated until it is answered: all of them may be (``translation.py``). Its connection
-stands for the broker: when it breaks, the office finds out why. What is sent is decided in ``batch.py``.
+A channel appears with its broker and goes with it, or with the controller role; what was queued then is void, for
+whoever comes gets everything. A request is repeated until it is answered: all of them may be (``translation.py``). Its
+connection stands for the broker: when it breaks, the controller role finds out why. What is sent is decided in
+``batch.py``.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import Any, Protocol
 
 from moldau.broker.host import Host, WithChannels
 from moldau.broker.loop import sleep
-from moldau.broker.peers import Link
+from moldau.broker.network.peers import Link
 from moldau.broker.zookeeper import batch, request_lines
 from moldau.broker.zookeeper.directories import said
 from moldau.controller.state_change import Author
 from moldau.image import Broker, Delta, Image
 from moldau.image.partition import Key
+from moldau.model import Code
 from moldau.ports.rare import UNHEARD_ANSWER
-from moldau.terms import Code
 from moldau.wire.codec import Malformed
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
@@ -76,7 +77,7 @@ class Channel:
         self.queue.clear()
 
     def _broken(self) -> None:
-        self._node.office.probe(self.broker.id)
+        self._node.controller.probe(self.broker.id)
 
     async def _send(self) -> None:
         wait_ms = RETRY_MS
@@ -87,7 +88,7 @@ class Channel:
             message = self.queue[0]
             answer = await self._once(message)
             if self._closed:
-                return  # what it answered has ended the office
+                return  # what it answered has ended the controller role
             if answer is not None:
                 self.queue.popleft()
                 wait_ms = RETRY_MS
@@ -96,7 +97,7 @@ class Channel:
                 if answer is not UNSENT:
                     self._heard(self.broker, message, answer)
             else:
-                self._node.office.probe(self.broker.id)
+                self._node.controller.probe(self.broker.id)
                 await sleep(self._node.world.tasks, wait_ms)
                 wait_ms = min(wait_ms * 2, RETRY_MAX_MS)
 
@@ -187,7 +188,7 @@ class Channels:
             self._channel(broker).say(told.get(id, []), offset)
 
     def _log(self, sender: batch.Sender, told: dict[int, list[Message]]) -> None:
-        self._node.state_log.say(request_lines.sent, Author(sender.controller_id, sender.controller_epoch), told)
+        self._node.state_change_log.say(request_lines.sent, Author(sender.controller_id, sender.controller_epoch), told)
 
     def _channel(self, broker: Broker) -> Channel:
         channel = self._open.get(broker.id)

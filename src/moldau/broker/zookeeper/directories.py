@@ -1,8 +1,8 @@
 """A log directory that fails on the ZooKeeper plane (KIP-112): who notices leaves a note, and its replicas go offline.
 
 The broker writes /log_dir_event_notification/log_dir_event_N. The controller tells that broker its roles again, and its
-answer says which replicas it cannot have; so says its answer to any controller that takes office, and nothing about it
-needs to stand in ZooKeeper. A controller asks its own disks. What becomes of the partitions is the controller's
+answer says which replicas it cannot have; so says its answer to any controller that becomes active, and nothing about
+it needs to stand in ZooKeeper. A controller asks its own disks. What becomes of the partitions is the controller's
 decision, as on the quorum's plane (KIP-858): such a replica is in directory LOST. While a cluster migrates the quorum's
 controller heeds the notes (``migration/mode.py``). Source: KIP-112; Kafka 3.9's znodes.
 """
@@ -13,12 +13,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
 
-from moldau.broker.host import Host, WithOffice, WithReplicas
+from moldau.broker.host import Host, WithController, WithReplicas
 from moldau.broker.zookeeper.host import Plane
 from moldau.controller import asks
 from moldau.image.partition import LOST, UNASSIGNED, Key
+from moldau.model import Code
 from moldau.ports.zookeeper import NoAuth, SessionExpired, Watch, ZooKeeper, ZooKeeperError
-from moldau.terms import Code
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import LogDirEvent, log_dir_event_json, parse_log_dir_event
@@ -64,7 +64,7 @@ class Roles(Protocol):
         """Tell a broker its roles once more."""
 
 
-class Holder(Host, WithOffice, WithReplicas, Protocol):
+class Holder(Host, WithController, WithReplicas, Protocol):
     """A controller that reads the notes of failed directories; it may be a broker as well."""
 
 
@@ -128,6 +128,6 @@ class Directories:
         left = sorted(keys)
         for at in range(0, len(left), AT_ONCE):
             some = {directory: tuple(left[at : at + AT_ONCE])}
-            self._node.office.tell(
+            self._node.controller.tell(
                 asks.AssignReplicasToDirs(broker_id=broker_id, broker_epoch=broker_epoch, directories=some)
             )

@@ -10,27 +10,27 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from moldau.broker.host import Host, WithChannel, WithChannels, WithOwnEndpoints, WithPeers, WithReplicas
+from moldau.model import Code
 from moldau.ports.zookeeper import ZooKeeper
-from moldau.terms import Code
 from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
-    from moldau.broker.asking import ControllerChannel
-    from moldau.broker.config import NodeConfig
-    from moldau.broker.metadata import Metadata
+    from moldau.broker.config.node_config import NodeConfig
+    from moldau.broker.controller.channel import ControllerChannel
+    from moldau.broker.controller.service import ControllerService
+    from moldau.broker.metadata.cache import MetadataCache
+    from moldau.broker.metadata.state_change_log import StateChangeLog
     from moldau.broker.network.listener import SocketListener
-    from moldau.broker.office import ControllerOffice
-    from moldau.broker.peers import Peers
-    from moldau.broker.replicas import Replicas
-    from moldau.broker.state_log import StateLog
+    from moldau.broker.network.peers import Peers
+    from moldau.broker.replicas.manager import ReplicaManager
     from moldau.broker.zookeeper.channels import Channels
     from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
+    from moldau.broker.zookeeper.plane import ZooKeeperPlane
+    from moldau.broker.zookeeper.publishing import MetadataPublisher
     from moldau.broker.zookeeper.receiving import Receiving
     from moldau.broker.zookeeper.settings import ZnodeSettings
-    from moldau.broker.zookeeper.telling import Telling
     from moldau.broker.zookeeper.watching import Watching
     from moldau.broker.zookeeper.writer import Writer
-    from moldau.broker.zookeeper_plane import ZooKeeperPlane
     from moldau.client.connection import ConnectionOptions
     from moldau.image import Endpoint
     from moldau.ports import World
@@ -66,10 +66,10 @@ class Plane(Protocol):
     """The ZooKeeper plane, as its own parts see it."""
 
     channels: Channels
-    office_epoch: int | None
+    claimed_epoch: int | None
     receiving: Receiving
     settings: ZnodeSettings
-    telling: Telling
+    telling: MetadataPublisher
     watching: Watching
     writer: Writer
     zk: ZooKeeper
@@ -120,7 +120,7 @@ class ZooKeeperHost:
         return self._node.world
 
     @property
-    def metadata(self) -> Metadata:
+    def metadata(self) -> MetadataCache:
         return self._node.metadata
 
     @property
@@ -136,11 +136,11 @@ class ZooKeeperHost:
         return self._node.asking
 
     @property
-    def office(self) -> ControllerOffice:
-        return self._node.office
+    def controller(self) -> ControllerService:
+        return self._node.controller
 
     @property
-    def replicas(self) -> Replicas:
+    def replicas(self) -> ReplicaManager:
         return self._node.replicas
 
     @property
@@ -148,8 +148,8 @@ class ZooKeeperHost:
         return self._node.connection_options
 
     @property
-    def state_log(self) -> StateLog:
-        return self._node.state_log
+    def state_change_log(self) -> StateChangeLog:
+        return self._node.state_change_log
 
     @property
     def doors(self) -> list[SocketListener]:

@@ -10,15 +10,15 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from moldau.broker.config import NodeConfig
-from moldau.broker.formatting import FormatRefused, read_meta
+from moldau.broker.config.node_config import NodeConfig
+from moldau.broker.config.storage_format import FormatRefused, read_meta
 from moldau.broker.zookeeper.folders import make, make_folders
 from moldau.broker.zookeeper.host import ZooKeeperHost
-from moldau.broker.zookeeper_plane import ZooKeeperPlane
+from moldau.broker.zookeeper.plane import ZooKeeperPlane
+from moldau.model import uuid_text
 from moldau.ports import PlaneEvents, World
 from moldau.ports.zookeeper import ConnectionLoss, NoNode, ZooKeeper, ZooKeeperError
 from moldau.storage.errors import LogError
-from moldau.terms import uuid_text
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.znodes import cluster_id_json, parse_cluster_id

@@ -15,8 +15,8 @@ from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.directories import tell
 from moldau.broker.zookeeper.host import ZooKeeperHost
 from moldau.broker.zookeeper.registration import register
+from moldau.model import Code
 from moldau.ports.zookeeper import ZooKeeper
-from moldau.terms import Code
 from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest
 
 log = logging.getLogger("moldau.lifecycle")
@@ -53,7 +53,7 @@ class ZooKeeperLifecycle:
     def directory_failed(self) -> None:
         """Have the controller hear of it."""
         plane = self._node.plane
-        if plane.office_epoch is not None:
+        if plane.claimed_epoch is not None:
             plane.watching.mark("directories")
         self._node.world.tasks.spawn(tell(plane, self._node.config.node_id), "a failed directory")
 

@@ -1,9 +1,9 @@
 """Taking office: everything that stands in ZooKeeper, as records for this node's image.
 
 Topics from before topic ids are given one first. Brokers that partitions name and that are not registered are loaded as
-if they lived, and named: the office is told of their death, and does what it does at any death. So are those that came
-back while nobody was controller: what they had and did not sync may be gone, and they must not lead on as if nothing
-had happened. A registration is older or newer than the state that trusts it by ZooKeeper's transaction ids.
+if they lived, and named: the controller role is told of their death, and does what it does at any death. So are those
+that came back while nobody was controller: what they had and did not sync may be gone, and they must not lead on as if
+nothing had happened. A registration is older or newer than the state that trusts it by ZooKeeper's transaction ids.
 Read next: ``moldau.zookeeper.reading``.
 """
 
@@ -16,9 +16,9 @@ from moldau.broker.zookeeper.host import ZooKeeperHost
 from moldau.image import Image
 from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
+from moldau.model import TopicPartition
+from moldau.model.named import NamedTuple
 from moldau.ports.zookeeper import Check, ZooKeeper
-from moldau.terms import TopicPartition
-from moldau.terms.named import NamedTuple
 from moldau.wire.records.metadata import ConfigRecord, PartitionRecord, RegisterBrokerRecord
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
@@ -109,7 +109,7 @@ async def load(node: ZooKeeperHost, zk: ZooKeeper, epoch_version: int) -> Loaded
             named.update(record.replicas, record.isr, (record.leader,))
     dead = tuple(sorted(named - registered - {-1}))
     back = tuple(sorted(id for id, lives in found.lives.items() if lives > found.since.get(id, lives)))
-    # As they were when the states were written; their registrations are found when the office looks for them.
+    # As they were when the states were written; their registrations are found when the controller role looks for them.
     ghosts = [broker_record(Broker(id, found.since.get(id, 0), bytes(16), fenced=False)) for id in (*dead, *back)]
     kept = [r for r in found.records if not (isinstance(r, RegisterBrokerRecord) and r.broker_id in back)]
     kept += _known_settings(node.metadata.image, found)

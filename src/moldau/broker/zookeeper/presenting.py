@@ -1,6 +1,6 @@
 """A broker of the ZooKeeper plane that takes part in a migration presents itself to the quorum's controller (KIP-866).
 
-From when it is registered in ZooKeeper, and again and again: a controller that takes office, or a quorum that is made
+From when it is registered in ZooKeeper, and again and again: a controller that becomes active, or a quorum that is made
 anew, must know it. That it is answered proves that this broker will find the quorum when that leads. What the
 controller makes of it is ``broker/migration/mode.py``.
 """
@@ -12,8 +12,8 @@ import logging
 from moldau.broker.lifecycle import RegistrationRefused
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.host import ZooKeeperHost
+from moldau.model import Code
 from moldau.ports import Handle
-from moldau.terms import Code
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest
 
 log = logging.getLogger("moldau.lifecycle")

@@ -14,13 +14,13 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from moldau.broker.loop import sleep
-from moldau.broker.state_log import Line
+from moldau.broker.metadata.state_change_log import Line
 from moldau.broker.zookeeper import request_lines, translation
 from moldau.broker.zookeeper.batch import FULL
 from moldau.broker.zookeeper.host import Plane, ZooKeeperHost
 from moldau.broker.zookeeper.request_lines import Request
+from moldau.model import Code, TopicPartition
 from moldau.ports.zookeeper import ZooKeeperError
-from moldau.terms import Code, TopicPartition
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
@@ -64,7 +64,7 @@ class Said:
         self._say(request_lines.finished, self._node.world.clock.monotonic_ms() - self._began_ms)
 
     def _say(self, lines: Callable[..., Iterator[Line]], *more: object) -> None:
-        self._node.state_log.say(lines, self._node.config.node_id, self._request, self._id, *more)
+        self._node.state_change_log.say(lines, self._node.config.node_id, self._request, self._id, *more)
 
 
 class Receiving:
@@ -182,7 +182,7 @@ class Receiving:
                 self.controller_epoch,
             )
             return Code.STALE_CONTROLLER_EPOCH
-        if request.controller_epoch == self._plane.office_epoch:
+        if request.controller_epoch == self._plane.claimed_epoch:
             log.warning("controller %d claims our own epoch, %d", request.controller_id, request.controller_epoch)
             return Code.STALE_CONTROLLER_EPOCH  # the controller's image is its own decisions, and nobody else's word
         own = self._node.lifecycle
@@ -194,7 +194,7 @@ class Receiving:
     def saw(self, controller_epoch: int) -> None:
         """A controller of that epoch exists: older ones are deposed, this node among them."""
         self.controller_epoch = max(self.controller_epoch, controller_epoch)
-        if self._plane.office_epoch is not None and self._plane.office_epoch < self.controller_epoch:
+        if self._plane.claimed_epoch is not None and self._plane.claimed_epoch < self.controller_epoch:
             self._plane.deposed(f"a controller of epoch {controller_epoch} speaks")
 
     def forget(self) -> None:

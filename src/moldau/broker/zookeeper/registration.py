@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import logging
 
+from moldau.broker.controller.failure_detector import is_refused, reaches_us
 from moldau.broker.lifecycle import RegistrationRefused
 from moldau.broker.loop import sleep
-from moldau.broker.refused import is_refused, reaches_us
 from moldau.broker.zookeeper.folders import make_folders
 from moldau.broker.zookeeper.host import ZooKeeperHost
 from moldau.ports.zookeeper import BadVersion, NoAuth, NodeExists, NoNode, Stat, ZooKeeper

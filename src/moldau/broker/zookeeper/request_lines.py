@@ -2,7 +2,7 @@
 
 The words and levels are those of Apache Kafka 3.9: a summary of each request at INFO, each of its partitions at TRACE,
 what is refused at WARN. Everything is an iterator: a request may name ten thousand partitions, and whoever writes the
-lines (``moldau.broker.state_log``) asks for some hundred in a turn of the loop.
+lines (``moldau.broker.metadata.state_change_log``) asks for some hundred in a turn of the loop.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from logging import INFO, WARNING
 from typing import overload
 
-from moldau.broker.state_log import TRACE, Line
+from moldau.broker.metadata.state_change_log import TRACE, Line
 from moldau.broker.zookeeper.batch import DURING_DELETE
 from moldau.controller.state_change import Author
 from moldau.image import Image
-from moldau.terms import Code
-from moldau.terms.ids import is_topic_name
+from moldau.model import Code
+from moldau.model.ids import is_topic_name
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest

@@ -165,10 +165,10 @@ class ZnodeSettings:
                     entities[parse_config_change(path, found[0])] = None
             except BadZnode as error:
                 log.warning("a note is not understood: %s", error)
-        while self._plane.office_epoch is not None and not self._plane.writer.idle:
+        while self._plane.claimed_epoch is not None and not self._plane.writer.idle:
             await sleep(self._node.world.tasks, 2)  # most notes at the controller are its own, told by what it commits
         await self._take(await self._read(list(entities)))
-        if self._plane.office_epoch is not None:
+        if self._plane.claimed_epoch is not None:
             self._node.world.tasks.spawn(self._sweep(all_paths), "removal of old notes")
 
     async def _read(self, entities: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -192,7 +192,7 @@ class ZnodeSettings:
             except BadZnode as error:
                 log.error("settings stay as they are: %s", error)
                 continue
-            if one is not None and self._plane.office_epoch is not None:
+            if one is not None and self._plane.claimed_epoch is not None:
                 self._plane.writer.standing.saw(paths.config(entity), one[0])
         return settings
 
@@ -206,15 +206,15 @@ class ZnodeSettings:
         ]
         if not records:
             return
-        if self._plane.office_epoch is None:
+        if self._plane.claimed_epoch is None:
             await self._plane.feed(records)
         else:
-            self._node.office.tell(asks.AdoptConfigs(records=tuple(records)))
+            self._node.controller.tell(asks.AdoptConfigs(records=tuple(records)))
 
     async def _sweep(self, notes: Sequence[str]) -> None:
         await sleep(self._node.world.tasks, KEPT_MS)
         for note in notes:
-            if self._plane.office_epoch is None:
+            if self._plane.claimed_epoch is None:
                 return
             try:
                 await self._plane.patiently(partial(self._plane.zk.delete, note))

@@ -15,8 +15,8 @@ from typing import Any
 from moldau.broker.zookeeper.batch import DURING_DELETE, FULL
 from moldau.image import Endpoint, Image, Partition
 from moldau.image.registration import Broker, broker_record
-from moldau.terms import NO_UUID, Code
-from moldau.terms.ids import is_topic_name
+from moldau.model import NO_UUID, Code
+from moldau.model.ids import is_topic_name
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest

@@ -1,7 +1,7 @@
 """What others write into ZooKeeper, as the active controller notices it: brokers that come and go, topics made by hand.
 
 One task, one look at a time: a watch only marks what must be looked at again, and each look arms its watch before it
-reads (law Z7). What is found becomes asks to the office. Requests of tools are in ``admin_znodes.py``.
+reads (law Z7). What is found becomes asks to the controller role. Requests of tools are in ``admin_znodes.py``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
+from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.loop import sleep
-from moldau.broker.refused import is_refused
 from moldau.broker.zookeeper.admin_znodes import AdminZnodes
 from moldau.broker.zookeeper.directories import Directories
 from moldau.broker.zookeeper.host import Plane, ZooKeeperHost
@@ -21,9 +21,9 @@ from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks
 from moldau.controller.replies import Refused
 from moldau.image import Broker
+from moldau.model.ids import is_topic_name
 from moldau.ports import Handle
 from moldau.ports.zookeeper import NoAuth, SessionExpired, ZooKeeperError
-from moldau.terms.ids import is_topic_name
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import get_each
@@ -171,7 +171,7 @@ class Watching:
         await self._ask(asks.Heartbeat(broker_id=znode.id, broker_epoch=epoch, metadata_offset=self._plane.next_offset))
 
     async def _ask(self, ask: Any) -> Any:
-        reply = await self._node.office.ask(ask)
+        reply = await self._node.controller.ask(ask)
         if isinstance(reply, Refused):
             log.info("%s: %s %s", type(ask).__name__, reply.code.name, reply.message or "")
         return reply
@@ -217,7 +217,7 @@ class Watching:
         self._node.world.tasks.call_later(REFUSED_AGAIN_MS, partial(self.mark, "topics"))
 
     def _leave_alone(self, folder: str, names: Iterable[str]) -> None:
-        """Say once in an office what is named as nothing can be."""
+        """Say once in a controller role what is named as nothing can be."""
         for path in {f"{folder}/{name}" for name in names} - self._strangers:
             self._strangers.add(path)
             log.warning("neither a broker nor a topic can have this name; it is left alone: %.100s", path)

@@ -2,7 +2,7 @@
 
 Every transaction checks the version of /controller_epoch (laws Z1, Z4); a proposal is whole in one, and small
 ones share one. An answer that never came is asked for again: a transaction that had been made then fails, which its
-znodes tell; whoever cannot tell takes office anew, which reads the truth. What a record is in znodes:
+znodes tell; whoever cannot tell becomes active anew, which reads the truth. What a record is in znodes:
 ``moldau.zookeeper.writing``.
 """
 
@@ -18,6 +18,8 @@ from typing import Any
 from moldau.broker.host import Host
 from moldau.broker.zookeeper.host import WriterPlane
 from moldau.image import Image
+from moldau.model import Code
+from moldau.model.named import NamedTuple
 from moldau.ports import Handle
 from moldau.ports.zookeeper import (
     BadVersion,
@@ -31,8 +33,6 @@ from moldau.ports.zookeeper import (
     SessionExpired,
     ZooKeeperError,
 )
-from moldau.terms import Code
-from moldau.terms.named import NamedTuple
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.lost_answers import was_made
@@ -115,7 +115,7 @@ class Writer:
 
     @property
     def guard(self) -> Check | None:
-        """What every transaction of this office begins with; None when we hold none."""
+        """What every transaction of this controller role begins with; None when we hold none."""
         return None if self._task is None else Check(path=paths.CONTROLLER_EPOCH, version=self._version)
 
     @property
@@ -153,7 +153,7 @@ class Writer:
         return count, ops
 
     async def _commit(self, ops: Sequence[Op]) -> bool:
-        """Make the transaction, in pieces only if it is too large for one; False when this office is over."""
+        """Make the transaction, in pieces only if it is too large for one; False when this controller role is over."""
         for piece in _pieces(ops):
             lost = emptied = 0
             full: str | None = None
@@ -193,7 +193,7 @@ class Writer:
 
     async def _empty(self, path: str, piece: Sequence[Op]) -> None:
         """Remove what another hand has put below a znode that goes: it goes with it, as in Kafka. The next controller
-        would find it there too, and give the office up over it as this one."""
+        would find it there too, and give the controller role up over it as this one."""
         own = {op.path for op in piece if isinstance(op, Delete)}
         foreign = [one for one in await self._below(path) if one not in own]
         log.warning("%s goes, and what another hand put below it: %s", path, ", ".join(foreign[:3]))

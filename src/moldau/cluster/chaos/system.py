@@ -23,8 +23,8 @@ from moldau.cluster.kills.looking import Address
 from moldau.cluster.layout import SESSION_MS
 from moldau.cluster.nodes import NodeSpec as Node
 from moldau.cluster.nodes import is_alive, last_words, wait_gone
+from moldau.model.ids import uuid_text
 from moldau.runtime.world import RealRandom
-from moldau.terms.ids import uuid_text
 
 MOLDAU, KAFKA = "moldau", "kafka"
 KINDS = (MOLDAU, KAFKA)

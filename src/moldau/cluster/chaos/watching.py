@@ -14,7 +14,7 @@ from moldau.client.client import ClientOptions, Refused, Unreachable
 from moldau.client.lines import ConnectionOptions
 from moldau.client.reading import LATEST
 from moldau.history.shown import Shown
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 _PAUSE_S = 0.05
 

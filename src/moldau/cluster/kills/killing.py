@@ -19,7 +19,7 @@ from moldau.client.admin import Election, NewTopic, create_topics, elect_leaders
 from moldau.cluster.kills.load import Load, LoadPlan, high_watermarks, read_all
 from moldau.cluster.kills.looking import Eyes, Lead, Ruler, System
 from moldau.history.rows import History, Kill
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 
 LEADER, CONTROLLER, BOTH = "leader", "controller", "both"
 SCENARIOS = (LEADER, CONTROLLER, BOTH)

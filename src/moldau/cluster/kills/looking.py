@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from moldau.client.admin import METADATA_LOG
 from moldau.client.lines import ConnectionOptions, UnsupportedApi, shake_hands
 from moldau.client.sockets import SocketLine, drive
-from moldau.terms import Code
+from moldau.model import Code
 from moldau.wire.codec import Malformed
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest

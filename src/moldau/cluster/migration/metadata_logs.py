@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from moldau.broker.quorum.batches import decided
+from moldau.broker.kraft.batches import decided
 from moldau.controller.migration import MigrationState
+from moldau.model.named import NamedTuple
 from moldau.storage.names import METADATA_TOPIC
-from moldau.terms.named import NamedTuple
 from moldau.wire.records import metadata as records
 from moldau.zookeeper.writing import NOT_HERE
 

@@ -19,8 +19,8 @@ from moldau.cluster.migration.metadata_logs import Known, of_quorum
 from moldau.cluster.nodes import HOST, NodeSpec, free_ports, is_alive
 from moldau.cluster.standing import ask_zookeeper
 from moldau.controller.migration import MigrationState
+from moldau.model.properties import read_properties
 from moldau.ports.zookeeper import Delete, NoNode, Op, ZooKeeperError
-from moldau.terms.properties import read_properties
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.znodes import parse_controller, parse_migration
@@ -133,8 +133,8 @@ class Migration:
                 self.cluster.restart(node.id, wait=False)
 
     def _format(self, node: NodeSpec) -> None:
-        from moldau.broker.config import load
-        from moldau.broker.formatting import format_storage
+        from moldau.broker.config.node_config import load
+        from moldau.broker.config.storage_format import format_storage
         from moldau.runtime.disk import RealDisk
         from moldau.runtime.world import RealRandom
 

@@ -13,13 +13,13 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.broker.node import Node
-from moldau.broker.topics import OFFSETS
+from moldau.model import TopicPartition
 from moldau.simulator.looking import Eyes
 from moldau.storage import CorruptLog
 from moldau.storage.raw_records import raw_records
 from moldau.storage.swap import FolderSync
-from moldau.terms import TopicPartition
 from moldau.wire import batch
 
 CONTROL = 0x20

@@ -1,7 +1,8 @@
 """Laws of the control plane, judged at committed batches: the controller room's own, and that all nodes agree.
 
 C1, C2, C7, C8, C10, C11, C12, S10 and S11 are moldau.controller.laws over the newest committed image and the ask behind
-each batch; C3 compares the images of all nodes at the same offset. C4 looks at every reply as it leaves an office.
+each batch; C3 compares the images of all nodes at the same offset. C4 looks at every reply as it leaves a controller
+role.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.broker.node import Node
+from moldau.controller.active import Outcome
 from moldau.controller.facts import Facts
 from moldau.controller.laws import Watch
-from moldau.controller.office import Answer
 from moldau.image import Delta, Image, image_hash
 from moldau.simulator.laws.quorum import driver_of
 from moldau.simulator.looking import Eyes
@@ -29,7 +30,7 @@ class ControlLaws:
         self._images: dict[int, Image] = {}
         self._watch: Watch | None = None
         self._asks: dict[int, tuple[int, Any]] = {}  # offset of a proposal's last record -> (epoch, the ask behind it)
-        self._offices: dict[int, Any] = {}
+        self._controllers: dict[int, Any] = {}
         eyes.listeners.append(self.heard)
 
     def heard(self, id: int, node: Node, delta: Delta, is_news: bool) -> None:
@@ -39,8 +40,12 @@ class ControlLaws:
         self._images[id] = image
         if node.metadata.offset % EVERY == 0:
             self._agree(id, node.metadata.offset, image)
-        if node.config.is_controller and self._offices.get(id) is not node.office and hasattr(node.office, "_office"):
-            self._offices[id] = node.office
+        if (
+            node.config.is_controller
+            and self._controllers.get(id) is not node.controller
+            and hasattr(node.controller, "_controller")
+        ):
+            self._controllers[id] = node.controller
             self._follow(id, node)
         if not is_news:
             return
@@ -62,32 +67,32 @@ class ControlLaws:
             self._eyes.cluster.breaks(f"C3: n{id} and n{first} have different images at offset {offset}")
 
     def _follow(self, id: int, node: Node) -> None:
-        """See every ask that an office decides and every reply that leaves it, from outside.
+        """See every ask that a controller role decides and every reply that leaves it, from outside.
 
         C4: no reply before all that it saw is committed. A process that is no controller any more refuses.
         """
-        shell, office = node.office, node.office._office
-        decide, settle = office.ask, shell._settle
+        shell, controller = node.controller, node.controller._controller
+        decide, settle = controller.ask, shell._settle
         saw: dict[int, int] = {}
 
-        def asked(ask: Any, facts: Facts) -> Answer:
-            answer: Answer = decide(ask, facts)
-            if office.epoch is None:
+        def asked(ask: Any, facts: Facts) -> Outcome:
+            answer: Outcome = decide(ask, facts)
+            if controller.epoch is None:
                 return answer
-            if answer.records and office.epoch >= self._asks.get(office._last_proposed, (0, None))[0]:
-                self._asks[office._last_proposed] = (office.epoch, ask)
+            if answer.records and controller.epoch >= self._asks.get(controller._last_proposed, (0, None))[0]:
+                self._asks[controller._last_proposed] = (controller.epoch, ask)
             if answer.token is not None:
-                saw[answer.token] = office._last_proposed
+                saw[answer.token] = controller._last_proposed
             elif answer.reply is not None:  # a part of a decision says nothing
-                self._spoken(id, node, office._last_proposed)
+                self._spoken(id, node, controller._last_proposed)
             return answer
 
         def settled(token: int, reply: Any) -> None:
-            if office.epoch is not None and token in saw:
+            if controller.epoch is not None and token in saw:
                 self._spoken(id, node, saw.pop(token))
             settle(token, reply)
 
-        office.ask, shell._settle = asked, settled  # type: ignore[method-assign]  # seen from outside
+        controller.ask, shell._settle = asked, settled  # type: ignore[method-assign]  # seen from outside
 
     def _spoken(self, id: int, node: Node, saw: int) -> None:
         committed = driver_of(node).quorum.high_watermark

@@ -11,10 +11,11 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.broker.node import Node
-from moldau.broker.replica import Replica
-from moldau.broker.topics import OFFSETS
+from moldau.broker.replicas.replica import Replica
 from moldau.image import NO_LEADER, Delta, Recovery
+from moldau.model import TopicPartition
 from moldau.replication import laws as room
 from moldau.replication.facts import Assignment
 from moldau.replication.laws import Memory, ReplicaSight, Sight
@@ -22,7 +23,6 @@ from moldau.replication.roles import Role
 from moldau.simulator.laws.compacted import CompactionLaws, Entry, entries, wanted
 from moldau.simulator.looking import Eyes
 from moldau.storage import CorruptLog
-from moldau.terms import TopicPartition
 from moldau.wire import batch
 
 TAIL = 20

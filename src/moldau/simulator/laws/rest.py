@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 
 from moldau.history.checks import check
 from moldau.history.rows import History
+from moldau.model import TopicPartition
 from moldau.simulator.load import Member, Reader, Writer
 from moldau.simulator.looking import Eyes
 from moldau.simulator.meddling import Administrator
 from moldau.simulator.plan import TopicPlan
-from moldau.terms import TopicPartition
 
 SHOWN = 3
 _FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\Z")

@@ -2,7 +2,7 @@
 
 Z1, Z2, Z4, Z5 and half of Z6 are judged where nobody can hide: in the servers, as a transaction is made. Z3 is judged
 at the broker's door, the rest of Z6 between turns, Z7 at rest. The controller's own laws (C1 .. C12) are judged over
-each decision of whoever holds the office, in its image.
+each decision of whoever holds the controller role, in its image.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from moldau.broker.node import Node
 from moldau.broker.zookeeper.request_lines import Request
 from moldau.controller.laws import Watch
 from moldau.image import Delta, Image
+from moldau.model import Code
 from moldau.ports.zookeeper import Check, Create, Delete, Op, Set
 from moldau.simulator.cluster_zookeeper import CHROOT
 from moldau.simulator.looking_zookeeper import ZnodeEyes, plane_of, survey_of
 from moldau.simulator.zookeeper_servers import Change
-from moldau.terms import Code
 from moldau.zookeeper import paths
 from moldau.zookeeper.laws import LAWS
 from moldau.zookeeper.znodes import parse_controller_epoch, parse_state
@@ -70,7 +70,7 @@ class ZooKeeperLaws:
         self._election(session, ops, changes)
 
     def _ruled(self, session: int, ops: Sequence[Op]) -> None:
-        """Z1: only under a check of the controller epoch; Z6, C5: only in the session that holds the office."""
+        """Z1: only under a check of the controller epoch; Z6, C5: only in the session that is controller."""
         written = [op for op in ops if not isinstance(op, Check) and op.path.startswith(RULED) and op.path not in FIRST]
         written += [op for op in ops if isinstance(op, Delete) and op.path.startswith(DIRECTORIES)]
         if not written:
@@ -80,9 +80,9 @@ class ZooKeeperLaws:
         version = self._eyes.ensemble.tree.at(EPOCH).version
         if not epochs or epochs[0].version != version:
             self._breaks(f"Z1: {what} without a check of the controller epoch")
-        office = self._eyes.ensemble.tree.znodes.get(OFFICE)
-        if office is None or office.owner != session:
-            self._breaks(f"Z6: {what} by {self._who(session)}, which does not hold the office")
+        controller = self._eyes.ensemble.tree.znodes.get(OFFICE)
+        if controller is None or controller.owner != session:
+            self._breaks(f"Z6: {what} by {self._who(session)}, which does not hold the controller role")
 
     def _states(self, ops: Sequence[Op]) -> None:
         """Z4: the state of a partition is set under the version that was read. C5: under the newest epoch."""
@@ -127,11 +127,11 @@ class ZooKeeperLaws:
         node.metadata.watch(lambda image, delta: self._decided(id, node, image, delta))
 
     def _decided(self, id: int, node: Node, image: Image, delta: Delta) -> None:
-        """C1 .. C12 over the decisions of whoever holds the office, from what it loaded on."""
+        """C1 .. C12 over the decisions of whoever holds the controller role, from what it loaded on."""
         watched = self._watches.get(node)
         if watched is None or watched[0] is not image:
             self._watches[node] = (image, Watch(image))
-        elif plane_of(node).office_epoch is not None:
+        elif plane_of(node).claimed_epoch is not None:
             try:
                 watched[1].after(image, delta)
             except AssertionError as error:
@@ -191,7 +191,7 @@ class ZooKeeperLaws:
         """Z7, Z4: the controller knows what stands in the znodes. C3, L6: all nodes know it. L8: there is one."""
         controller = self._eyes.controller
         if controller is None:
-            return ["L8: nobody, or more than one, holds the office"]
+            return ["L8: nobody, or more than one, holds the controller role"]
         tree = self._eyes.ensemble.tree
         broken = [
             f"Z7: {path} is still there: nobody heeded it" for path in tree.znodes if path.startswith(DIRECTORIES)

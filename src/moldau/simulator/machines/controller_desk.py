@@ -1,4 +1,4 @@
-"""A controller at a desk: an office whose proposals commit at once, and the image that everybody else has.
+"""A controller at a desk: a controller role whose proposals commit at once, and the image that everybody else has.
 
 After every ask the laws are run. Examples in tests speak to it line by line, scenes too; controller_play.py by the
 hundred. A log whose tail may be lost is in office_world.py.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.controller.active import ActiveController
 from moldau.controller.asks import (
     AlterPartition,
     BrokerRefused,
@@ -20,10 +21,9 @@ from moldau.controller.asks import (
 )
 from moldau.controller.facts import Facts, Settings
 from moldau.controller.laws import Watch
-from moldau.controller.office import Office
 from moldau.image import Broker, Delta, Endpoint, Image, Partition
+from moldau.model import Code
 from moldau.simulator.machines.record import Record
-from moldau.terms import Code
 
 CLUSTER_ID = "a-simulated-cluster-AA"
 
@@ -43,12 +43,12 @@ class Desk:
         self.records: list[Any] = []
         self.delta = Delta()
         self.watch = Watch(self.image, self.record.judge) if watch else None
-        self.office = Office(Settings(cluster_id=CLUSTER_ID, **settings))
+        self.controller = ActiveController(Settings(cluster_id=CLUSTER_ID, **settings))
         self.rounds = 0
-        answer = self.office.take_office(1, self.image, self.facts())
+        answer = self.controller.claim(1, self.image, self.facts())
         if not elr:
             bootstrap = [record for record in answer.records if getattr(record, "name", "") == "metadata.version"]
-            answer = self.office.take_office(2, self.image, self.facts(), bootstrap)
+            answer = self.controller.claim(2, self.image, self.facts(), bootstrap)
         self.commit(answer.records)
         for id in range(brokers):
             self.add_broker(id)
@@ -74,17 +74,17 @@ class Desk:
             self._heard_ms.pop(id, None)
 
     def _heard(self) -> frozenset[int]:
-        if self._heard_by is not self.office.soft:  # another controller has heard of nobody yet
-            self._heard_by = self.office.soft
+        if self._heard_by is not self.controller.soft:  # another controller has heard of nobody yet
+            self._heard_by = self.controller.soft
             self._heard_ms.clear()
-        since_ms = self.now_ms - self.office.settings.session_timeout_ms
+        since_ms = self.now_ms - self.controller.settings.session_timeout_ms
         return frozenset(id for id, at_ms in self._heard_ms.items() if at_ms >= since_ms)
 
     def _ask(self, ask: Any, **facts: Any) -> Any:
-        answer = self.office.ask(ask, self.facts(**facts))
+        answer = self.controller.ask(ask, self.facts(**facts))
         while answer.reply is None and answer.token is None:
             self.commit(answer.records, ask)
-            answer = self.office.ask(answer.then, self.facts())
+            answer = self.controller.ask(answer.then, self.facts())
         if answer.then is not None:
             return self._in_parts(ask, answer)
         ready = self.commit(answer.records, ask)
@@ -108,9 +108,9 @@ class Desk:
             self.next_offset += len(records)
             self.image.apply_all(records, self.next_offset - 1, self.delta)
         if self.watch is not None:
-            assert self.office.working is not None
-            self.watch.after(self.image, self.delta, ask, self.office.settings, heard=self._heard())
-        return self.office.committed(self.next_offset - 1)
+            assert self.controller.working is not None
+            self.watch.after(self.image, self.delta, ask, self.controller.settings, heard=self._heard())
+        return self.controller.committed(self.next_offset - 1)
 
     # ---- what tests do often
 

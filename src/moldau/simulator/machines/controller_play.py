@@ -190,8 +190,8 @@ class Play:
 
     def new_controller(self, a: int, b: int, c: int) -> None:
         desk = self.desk
-        desk.office.lose_office()
-        desk.office.take_office((desk.office.epoch or 0) + desk.rounds + 10, desk.image, desk.facts())
+        desk.controller.renounce()
+        desk.controller.claim((desk.controller.epoch or 0) + desk.rounds + 10, desk.image, desk.facts())
 
 
 Deed = Callable[[Play, int, int, int], Any]

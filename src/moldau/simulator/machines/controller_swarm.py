@@ -78,7 +78,7 @@ def _marks_of(p: Partition) -> set[str]:
 
 def same_state(world: Play) -> None:
     """C3: what the controller decides on is what has been committed."""
-    working = world.desk.office.working
+    working = world.desk.controller.working
     assert working is not None
     if image_hash(working) != image_hash(world.desk.image):
         raise Broken("C3", "the working image is not the committed one")

@@ -13,9 +13,9 @@ from typing import Any
 from moldau.groups import Phase, laws
 from moldau.groups.facts import DeleteOffsets, FetchOffsets, Leaver, ListGroups, Protocol
 from moldau.groups.group import State
+from moldau.model import Code, TopicPartition
 from moldau.simulator.machines.groups_world import RANGE, World
 from moldau.simulator.machines.record import Broken, Record
-from moldau.terms import Code, TopicPartition
 
 MARKS = frozenset(
     {

@@ -38,8 +38,8 @@ from moldau.groups.facts import (
     TopicsDeleted,
 )
 from moldau.groups.records import Record
+from moldau.model import Code, TopicPartition
 from moldau.simulator.machines.record import Record as Trace
-from moldau.terms import Code, TopicPartition
 
 EPOCH_MS = 1_700_000_000_000
 RANGE = (Protocol("range", b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"),)

@@ -6,11 +6,11 @@ nothing of them. Read next: quorum_swarm.py (which marks must be hit).
 
 from __future__ import annotations
 
+from moldau.model import Code
 from moldau.quorum import Candidate, Follower, Leader, Prospective, Quorum, Resigned, Unattached
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.messages import ChangeAnswer, EndAsk, FetchAnswer, FetchAsk, VoteAnswer, VoteAsk
-from moldau.terms import Code
 
 MARKS = frozenset(
     {

@@ -15,6 +15,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from moldau.model import Code
 from moldau.quorum import (
     At,
     ElectionState,
@@ -37,7 +38,6 @@ from moldau.quorum.log_view import EpochStart
 from moldau.quorum.messages import BatchSpan, FetchAsk, SnapshotAnswer, SnapshotAsk, VoteAnswer, VoteAsk
 from moldau.simulator.machines.quorum_marks import marks, told
 from moldau.simulator.machines.record import Broken, Record
-from moldau.terms import Code
 
 
 class Crash(Exception):

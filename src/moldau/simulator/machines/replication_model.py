@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from moldau.model import Code
 from moldau.replication.effects import AlterIsr
 from moldau.replication.epochs import EpochTable
 from moldau.replication.facts import Assignment, IsrAnswer
-from moldau.terms import Code
 
 Entry = tuple[int, object]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.model import Code
 from moldau.replication import laws
 from moldau.replication.effects import AdvanceLogStart, AlterIsr, AssignEpoch, Effects, Follow, Restart, Truncate
 from moldau.replication.facts import FetchAnswer, FollowerFetch, IsrAnswer
@@ -19,7 +20,6 @@ from moldau.replication.progress import Progress
 from moldau.replication.roles import NOBODY, Limits, Proposal, Role
 from moldau.simulator.machines.record import Broken, Record
 from moldau.simulator.machines.replication_model import Brokers, Controller, ModelLog
-from moldau.terms import Code
 
 LAG_MAX_MS = 100
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from moldau.simulator.machines.record import Broken, Record, verdict
 
-MACHINES = ("quorum", "voters", "replication", "controller", "office", "groups")
+MACHINES = ("quorum", "voters", "replication", "controller", "active_controller", "groups")
 
 
 class Outcome(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from moldau.model import Code
 from moldau.quorum import Leader, Timing, VoterSet
 from moldau.quorum.messages import AddVoterAsk
 from moldau.quorum.tally import won
@@ -17,7 +18,6 @@ from moldau.simulator.machines import quorum_swarm as quorum
 from moldau.simulator.machines.quorum_world import Disk
 from moldau.simulator.machines.record import Broken, Record
 from moldau.simulator.machines.voters_world import VoterWorld
-from moldau.terms import Code
 
 __all__ = ["MARKS", "play"]
 

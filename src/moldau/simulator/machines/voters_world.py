@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from moldau.model import Code
 from moldau.quorum import (
     Endpoint,
     Quorum,
@@ -24,7 +25,6 @@ from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.messages import AddVoterAsk, ChangeAsk, RemoveVoterAsk, SnapshotAnswer, UpdateVoterAsk
 from moldau.simulator.machines.quorum_world import Node, Token, World
-from moldau.terms import Code
 
 OUTSIDE = -1
 

@@ -1,4 +1,5 @@
-"""Mistakes in the controller: epochs, ISR and ELR, elections, reassignment, registration, shutdown; and in its office.
+"""Mistakes in the controller: epochs, ISR and ELR, elections, reassignment, registration, shutdown; and in its
+controller role.
 
 Facts about Kafka's bugs are from its issues by number; the code is ours.
 """
@@ -9,28 +10,28 @@ from hashlib import sha256
 from typing import Any
 
 from moldau.controller import (
+    active,
     asks,
     brokers,
     change,
     failures,
     isr,
     ledger,
-    office,
     reassignment,
     replies,
     selectors,
     state_change,
     topics,
 )
-from moldau.controller.change import Standing, Wish
-from moldau.controller.facts import Decision, Soft
+from moldau.controller.change import DesiredState, PartitionStanding
+from moldau.controller.facts import Decision, SoftState
 from moldau.controller.selectors import Election
 from moldau.controller.states import PartitionState, path
 from moldau.image import image as image_module
 from moldau.image.index import Index
 from moldau.image.partition import Partition, merged
+from moldau.model.value import replace
 from moldau.simulator.zoo.mutant import Mutant, Patches
-from moldau.terms.value import replace
 
 
 def leaders_change_within_an_epoch(patches: Patches) -> None:
@@ -82,7 +83,7 @@ def a_move_never_ends(patches: Patches) -> None:
 
 
 def replicas_are_replaced_outright(patches: Patches) -> None:
-    patches.set(reassignment, "_wish", lambda partition, target: Wish(replicas=target, adding=(), removing=()))
+    patches.set(reassignment, "_wish", lambda partition, target: DesiredState(replicas=target, adding=(), removing=()))
 
 
 def whoever_goes_is_not_told(patches: Patches) -> None:
@@ -221,7 +222,7 @@ def a_busy_log_keeps_brokers_out(patches: Patches) -> None:
 
 
 def the_controllers_own_sleep_fences_all(patches: Patches) -> None:
-    patches.set(office.Office, "_forgive_own_sleep", lambda self, now_ms: None)
+    patches.set(active.ActiveController, "_forgive_own_sleep", lambda self, now_ms: None)
 
 
 def brokers_that_fall_silent_together_are_fenced_one_by_one(patches: Patches) -> None:
@@ -240,7 +241,7 @@ def an_unfenced_broker_elects_nobody(patches: Patches) -> None:
 def a_partition_changes_twice_in_a_decision(patches: Patches) -> None:
     real = failures.changes
 
-    def twice(standing: Standing, keys: Any) -> list[Any]:
+    def twice(standing: PartitionStanding, keys: Any) -> list[Any]:
         keys = list(keys)
         return [*real(standing, keys), *real(standing, keys)]
 
@@ -276,18 +277,18 @@ def a_lookup_is_not_kept(patches: Patches) -> None:
 
 
 def a_reply_leaves_before_its_commit(patches: Patches) -> None:
-    real = office.Office._take
+    real = active.ActiveController._take
 
     def hasty(self: Any, decision: Any, facts: Any, rest: Any = None) -> Any:  # Any: in place of a method
         answer = real(self, decision, facts, rest)
         self._waiting.clear()
         return answer._replace(token=None, reply=decision.reply)
 
-    patches.set(office.Office, "_take", hasty)
+    patches.set(active.ActiveController, "_take", hasty)
 
 
 def a_refusal_tells_of_what_is_not_committed(patches: Patches) -> None:
-    real = office.Office._take
+    real = active.ActiveController._take
 
     def hasty(self: Any, decision: Any, facts: Any, rest: Any = None) -> Any:  # Any: in place of a method
         answer = real(self, decision, facts, rest)
@@ -296,31 +297,31 @@ def a_refusal_tells_of_what_is_not_committed(patches: Patches) -> None:
         self._waiting.pop()
         return answer._replace(token=None, reply=decision.reply)
 
-    patches.set(office.Office, "_take", hasty)
+    patches.set(active.ActiveController, "_take", hasty)
 
 
 def a_deposed_controller_goes_on(patches: Patches) -> None:
     def lose(self: Any) -> list[Any]:
-        lost = [(waiting.token, office._DEPOSED) for waiting in self._waiting]
+        lost = [(waiting.token, active._DEPOSED) for waiting in self._waiting]
         self._waiting.clear()
         self.epoch = None
         return lost
 
-    patches.set(office.Office, "lose_office", lose)
+    patches.set(active.ActiveController, "renounce", lose)
 
 
 def a_controller_resigns_and_leaves_callers_waiting(patches: Patches) -> None:
     def lose(self: Any) -> list[Any]:
         self._waiting.clear()
         self.epoch = self.working = None
-        self.soft = Soft(self.settings)
+        self.soft = SoftState(self.settings)
         return []
 
-    patches.set(office.Office, "lose_office", lose)
+    patches.set(active.ActiveController, "renounce", lose)
 
 
 def a_reelected_controller_keeps_its_old_image(patches: Patches) -> None:
-    take, lose = office.Office.take_office, office.Office.lose_office
+    take, lose = active.ActiveController.claim, active.ActiveController.renounce
     kept: dict[int, Any] = {}
 
     def keeps(self: Any) -> Any:
@@ -334,8 +335,8 @@ def a_reelected_controller_keeps_its_old_image(patches: Patches) -> None:
             self.working = kept[id(self)][1]
         return answer
 
-    patches.set(office.Office, "lose_office", keeps)
-    patches.set(office.Office, "take_office", takes)
+    patches.set(active.ActiveController, "renounce", keeps)
+    patches.set(active.ActiveController, "claim", takes)
 
 
 def a_deletion_is_answered_and_not_written(patches: Patches) -> None:
@@ -343,12 +344,12 @@ def a_deletion_is_answered_and_not_written(patches: Patches) -> None:
         decision = ledger.decide(image, soft, ask, facts)
         return replace(decision, records=[]) if isinstance(decision.reply, replies.TopicsDeleted) else decision
 
-    patches.set(office, "decide", forgetful)
+    patches.set(active, "decide", forgetful)
 
 
 def a_creation_that_comes_again_is_answered_from_memory(patches: Patches) -> None:
-    """Lost or not: what was promised in an office before is not in the log that a new one decides on."""
-    real, take = office.Office.ask, office.Office._take
+    """Lost or not: what was promised in a controller role before is not in the log that a new one decides on."""
+    real, take = active.ActiveController.ask, active.ActiveController._take
     kept: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def asked(self: Any, ask: Any, facts: Any) -> Any:
@@ -362,7 +363,7 @@ def a_creation_that_comes_again_is_answered_from_memory(patches: Patches) -> Non
             memory[repr(ask)] = self._waiting[-1].reply
         return answer
 
-    patches.set(office.Office, "ask", asked)
+    patches.set(active.ActiveController, "ask", asked)
 
 
 def a_deleted_partition_was_never_offline(patches: Patches) -> None:
@@ -409,11 +410,11 @@ MUTANTS = (
     _entry("own (C6)", "C6", a_deleted_partition_was_never_offline),
     _entry("KAFKA-14616's kind", "C8", a_name_made_again_is_the_old_topic),
     _entry("KAFKA-12403's kind", "C3", a_lookup_is_not_kept),
-    _entry("KAFKA-9089", "C4 C13", a_reply_leaves_before_its_commit, "office"),
-    _entry("KAFKA-14457's kind", "C4", a_refusal_tells_of_what_is_not_committed, "office"),
-    _entry("KAFKA-4447", "C5", a_deposed_controller_goes_on, "office"),
-    _entry("KAFKA-13104's kind", "L2", a_controller_resigns_and_leaves_callers_waiting, "office"),
-    _entry("KAFKA-13100 KAFKA-5310", "C3", a_reelected_controller_keeps_its_old_image, "office"),
-    _entry("own (C13)", "C13", a_deletion_is_answered_and_not_written, "office"),
-    _entry("own (C13)", "C13", a_creation_that_comes_again_is_answered_from_memory, "office"),
+    _entry("KAFKA-9089", "C4 C13", a_reply_leaves_before_its_commit, "active_controller"),
+    _entry("KAFKA-14457's kind", "C4", a_refusal_tells_of_what_is_not_committed, "active_controller"),
+    _entry("KAFKA-4447", "C5", a_deposed_controller_goes_on, "active_controller"),
+    _entry("KAFKA-13104's kind", "L2", a_controller_resigns_and_leaves_callers_waiting, "active_controller"),
+    _entry("KAFKA-13100 KAFKA-5310", "C3", a_reelected_controller_keeps_its_old_image, "active_controller"),
+    _entry("own (C13)", "C13", a_deletion_is_answered_and_not_written, "active_controller"),
+    _entry("own (C13)", "C13", a_creation_that_comes_again_is_answered_from_memory, "active_controller"),
 )

@@ -10,8 +10,8 @@ from typing import Any
 from moldau.groups import admin, group, offsets, rebalance, shard, staying
 from moldau.groups.facts import Timer
 from moldau.groups.pending import StoredAssignment
+from moldau.model import Code
 from moldau.simulator.zoo.mutant import Mutant, Patches
-from moldau.terms import Code
 
 
 def any_generation_commits(patches: Patches) -> None:

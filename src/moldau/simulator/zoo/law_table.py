@@ -20,7 +20,7 @@ JUDGES = (
     "moldau.simulator.laws.control", "moldau.simulator.laws.data", "moldau.simulator.laws.quorum",
     "moldau.simulator.laws.rest", "moldau.simulator.laws.zookeeper", "moldau.simulator.machines.controller_play",
     "moldau.simulator.machines.controller_swarm", "moldau.simulator.machines.groups_swarm",
-    "moldau.simulator.machines.office_swarm", "moldau.simulator.machines.quorum_swarm",
+    "moldau.simulator.machines.active_controller_swarm", "moldau.simulator.machines.quorum_swarm",
     "moldau.simulator.machines.replication_world", "moldau.simulator.machines.voters_swarm", "moldau.simulator.run",
 )  # fmt: skip
 """Where laws are judged: machines' rooms, their worlds, whole clusters, what clients saw."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.model.value import replace
 from moldau.quorum import Candidate, LogView, OffsetAndEpoch, Quorum, election, follower, leader, moves
 from moldau.quorum import effects as do
 from moldau.quorum import step as door
@@ -15,7 +16,6 @@ from moldau.quorum.state import Turn
 from moldau.quorum.tally import reached_by_majority
 from moldau.simulator.machines.quorum_world import Node, World
 from moldau.simulator.zoo.mutant import Mutant, Patches
-from moldau.terms.value import replace
 
 
 def _exposes(turn: Turn, reached: int) -> None:

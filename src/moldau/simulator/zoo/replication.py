@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.model import Code
 from moldau.replication.effects import NOTHING, Effect, Effects, Follow, HighWatermark, Truncate
 from moldau.replication.facts import Assignment, FetchAnswer, FollowerFetch, IsrAnswer, Verdict
 from moldau.replication.follower import Next
@@ -17,7 +18,6 @@ from moldau.replication.roles import Role
 from moldau.simulator.machines.replication_model import Controller, ModelLog
 from moldau.simulator.machines.replication_world import World
 from moldau.simulator.zoo.mutant import Mutant, Patches
-from moldau.terms import Code
 
 
 class TruncatesToWatermark(Partition):

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.model.value import replace
 from moldau.quorum import Leader, VoterSet, changes, follower, leader
 from moldau.quorum import effects as do
 from moldau.quorum.state import Turn
 from moldau.quorum.tally import reached_by_majority
 from moldau.simulator.zoo.mutant import Mutant, Patches
-from moldau.terms.value import replace
 
 
 def _let_pass(patches: Patches, *words: str) -> None:

@@ -15,11 +15,11 @@ from moldau.broker.zookeeper.candidate import Candidate, Ours
 from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
 from moldau.broker.zookeeper.receiving import Receiving
 from moldau.broker.zookeeper.settings import ZnodeSettings
+from moldau.model import Code
 from moldau.ports.zookeeper import BadVersion, Check, NodeExists, NoNode, Set
 from moldau.simulator.scenes import ZOOKEEPER
 from moldau.simulator.zoo.mutant import Mutant, Patches
 from moldau.storage.log_dirs import LogDirs
-from moldau.terms import Code
 from moldau.zookeeper import paths, reading, writing
 from moldau.zookeeper.znodes import BrokerZnode, ControllerZnode, StateZnode, controller_epoch_text, controller_json
 
@@ -67,8 +67,8 @@ def obeys_what_was_said_to_an_earlier_life(patches: Patches) -> None:
 
 def obeys_a_deposed_controller(patches: Patches) -> None:
     def refusal(self: Any, request: Any, said: object = None) -> Code | None:  # Any: in place of a method
-        office_epoch = self._plane.office_epoch
-        if office_epoch is not None and request.controller_epoch <= office_epoch:  # it still rules by its own word
+        claimed_epoch = self._plane.claimed_epoch
+        if claimed_epoch is not None and request.controller_epoch <= claimed_epoch:  # it still rules by its own word
             return Code.STALE_CONTROLLER_EPOCH
         own = self._node.lifecycle
         if not own.registered or 0 <= request.broker_epoch < own.epoch:

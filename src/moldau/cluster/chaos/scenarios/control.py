@@ -19,7 +19,7 @@ from moldau.cluster.chaos.stage import PARTITIONS, PATIENCE_S, TOPIC, Stage
 from moldau.cluster.kills.killing import Stuck
 from moldau.cluster.kills.replicas import check_folders, read_values
 from moldau.history.checks import Anomaly
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire.batch import build
 
 UNDONE, BACK = "undone", "back again"

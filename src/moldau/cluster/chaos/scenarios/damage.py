@@ -16,7 +16,7 @@ from typing import NamedTuple
 from moldau.client.admin import NewTopic, create_topics
 from moldau.cluster.chaos.stage import Stage
 from moldau.cluster.kills.killing import Stuck
-from moldau.terms import Code, TopicPartition
+from moldau.model import Code, TopicPartition
 from moldau.wire.batch import build
 
 PLAIN, COMPACTED, GROUPS = "chaos-plain", "chaos-compacted", "__consumer_offsets"

@@ -46,7 +46,7 @@ def disk_full(stage: Stage) -> None:
 def disk_hung(stage: Stage) -> None:
     """The leader's disk hangs: every write waits, no error comes, the process is alive.
 
-    After gray failures everywhere: a heartbeat that needs no disk keeps a leader that cannot write in office for ever.
+    After gray failures everywhere: a heartbeat that needs no disk keeps a leader that cannot write active for ever.
     """
     victim = stage.rng.choice(stage.nodes)
     stage.gather(victim)

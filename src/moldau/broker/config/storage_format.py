@@ -1,0 +1,179 @@
+"""Making a node's folders ready: ``meta.properties`` in each, and the records that a new cluster starts from.
+
+The counterpart of Kafka's storage tool: a folder formatted by either serves either. Writes nothing but small files.
+Source: KIP-631 (formatting), KIP-778 (bootstrap records), KIP-853 (standalone and initial controllers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.broker.config.node_config import NodeConfig
+from moldau.model import uuid_bytes, uuid_text
+from moldau.ports import Disk, Random
+from moldau.storage.checkpoints import MetaProperties, format_meta, parse_meta
+from moldau.storage.names import META, METADATA_TOPIC
+from moldau.wire.batch import build
+from moldau.wire.records.control import KRaftVersionRecord, SnapshotFooterRecord, SnapshotHeaderRecord, VotersRecord
+from moldau.wire.records.framing import pack_metadata
+from moldau.wire.records.metadata import FeatureLevelRecord
+from moldau.wire.schema import Message
+
+METADATA_VERSION = 25
+"""metadata.version of a new cluster: 4.0-IV3, the newest that needs no share groups."""
+METADATA_FOLDER = f"{METADATA_TOPIC}-0"
+BOOTSTRAP = "bootstrap.checkpoint"
+FIRST_SNAPSHOT = "00000000000000000000-0000000000.checkpoint"
+LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = 2, 3, 4, 5, 6
+
+
+class FormatRefused(Exception):
+    """The folders are in use already, or the ids given make no sense; the text says which."""
+
+
+def format_storage(
+    config: NodeConfig,
+    cluster_id: str,
+    disk: Disk,
+    random: Random,
+    *,
+    voters: VotersRecord | None = None,
+    ignore_formatted: bool = False,
+) -> list[str]:
+    """Format every folder of a node; the folders that were formatted now. FormatRefused names what is in the way.
+
+    Args:
+        cluster_id: 22 characters, the same for all nodes.
+        voters: the first voter set, for a cluster without ``controller.quorum.voters`` (KIP-853).
+    """
+    try:
+        uuid_bytes(cluster_id)
+    except ValueError as error:
+        raise FormatRefused(f"Cluster ID string {cluster_id} does not appear to be a valid UUID: {error}") from None
+    folders = list(dict.fromkeys((config.metadata_dir, *config.log_dirs)))
+    taken = [folder for folder in folders if disk.exists(f"{folder}/{META}")]
+    if taken and not ignore_formatted:
+        raise FormatRefused(
+            f"Log directory {taken[0]} is already formatted. Use --ignore-formatted to ignore this directory and"
+            " format the others."
+        )
+    fresh = [folder for folder in folders if folder not in taken]
+    for folder in fresh:
+        disk.make_dirs(folder)
+        meta = MetaProperties(
+            cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id(config, folder, voters, random)
+        )
+        disk.write_atomic(f"{folder}/{META}", format_meta(meta))
+    if config.metadata_dir in fresh:
+        disk.write_atomic(f"{config.metadata_dir}/{BOOTSTRAP}", _checkpoint(_bootstrap_records(), []))
+        if voters is not None:
+            disk.make_dirs(f"{config.metadata_dir}/{METADATA_FOLDER}")
+            control = [
+                (KRAFT_VERSION, KRaftVersionRecord(k_raft_version=1).encode(0)),
+                (KRAFT_VOTERS, voters.encode(0)),
+            ]
+            disk.write_atomic(f"{config.metadata_dir}/{METADATA_FOLDER}/{FIRST_SNAPSHOT}", _checkpoint([], control))
+    return fresh
+
+
+def directory_id(config: NodeConfig, folder: str, voters: VotersRecord | None, random: Random) -> bytes:
+    """The id of a folder; the metadata folder of an initial voter has the id that the voter set says."""
+    if voters is not None and folder == config.metadata_dir:
+        for voter in voters.voters:
+            if voter.voter_id == config.node_id:
+                return bytes(voter.voter_directory_id)
+    return random.uuid()
+
+
+def standalone(config: NodeConfig, random: Random) -> VotersRecord:
+    """A voter set of this controller alone."""
+    return initial_controllers([(config.node_id, *_controller_address(config), random.uuid())], config)
+
+
+def initial_controllers(members: Sequence[tuple[int, str, int, bytes]], config: NodeConfig) -> VotersRecord:
+    """A voter set of (id, host, port, directory id)."""
+    name = config.controller_listener_names[0]
+    return VotersRecord(
+        voters=[
+            VotersRecord.Voter(
+                voter_id=id,
+                voter_directory_id=directory,
+                endpoints=[VotersRecord.Endpoint(name=name, host=host, port=port)],
+                k_raft_version_feature=VotersRecord.KRaftVersionFeature(max_supported_version=1),
+            )
+            for id, host, port, directory in members
+        ]
+    )
+
+
+def parse_controllers(text: str) -> list[tuple[int, str, int, bytes]]:
+    """``id@host:port:directory-id`` entries separated by commas; FormatRefused names a bad one."""
+    found = []
+    for entry in text.split(","):
+        try:
+            id, rest = entry.split("@", 1)
+            host, port, directory = rest.rsplit(":", 2)
+            found.append((int(id), host, int(port), uuid_bytes(directory)))
+        except ValueError:
+            raise FormatRefused(
+                f"Invalid value {entry} for --initial-controllers: id@host:port:directory-id is expected"
+            ) from None
+    return found
+
+
+def read_meta(folder: str, disk: Disk) -> MetaProperties:
+    """What a folder was formatted as; FormatRefused tells how to format one that was not."""
+    path = f"{folder}/{META}"
+    if not disk.exists(path):
+        raise FormatRefused(
+            f"No readable meta.properties in {folder}: format it first, with"
+            " `moldau storage format -t CLUSTER_ID -c server.properties` (`moldau storage random-uuid` makes an id)"
+        )
+    return parse_meta(disk.read(path), path)
+
+
+def _controller_address(config: NodeConfig) -> tuple[str, int]:
+    names = {one.name: one for one in (*config.listeners, *config.advertised)}
+    one = names[config.controller_listener_names[0]]
+    return one.host or "localhost", one.port
+
+
+def _bootstrap_records() -> list[Message]:
+    return [FeatureLevelRecord(name="metadata.version", feature_level=METADATA_VERSION)]
+
+
+def _checkpoint(records: list[Message], control: list[tuple[int, bytes]]) -> bytes:
+    """A snapshot file: a header with control records, records, a footer (KIP-630)."""
+    head = _control([(SNAPSHOT_HEADER, SnapshotHeaderRecord().encode(0)), *control])
+    body: list[Any] = [(0, None, pack_metadata(record, 0), []) for record in records]
+    foot = _control([(SNAPSHOT_FOOTER, SnapshotFooterRecord().encode(0))])
+    out = bytearray()
+    offset = 0
+    for batch, is_control in ((head, True), (body, False), (foot, True)):
+        if batch:
+            out += build(batch, base_offset=offset, leader_epoch=0, control=is_control)
+            offset += len(batch)
+    return bytes(out)
+
+
+def _control(records: list[tuple[int, bytes]]) -> list[tuple[int, bytes | None, bytes | None, list[Any]]]:
+    return [(0, type.to_bytes(4, "big"), value, []) for type, value in records]  # key: int16 version 0, int16 type
+
+
+def describe(config: NodeConfig, disk: Disk) -> tuple[str, bool]:
+    """What the folders hold, in the manner of Kafka's ``storage info``, and whether all is well."""
+    folders = sorted({config.metadata_dir, *config.log_dirs})
+    lines = ["Found log director" + ("y:" if len(folders) == 1 else "ies:"), *(f"  {folder}" for folder in folders), ""]
+    metas = {folder: read_meta(folder, disk) for folder in folders if disk.exists(f"{folder}/{META}")}
+    for folder, meta in metas.items():
+        id = uuid_text(meta.directory_id or bytes(16))
+        what = f"{{cluster.id={meta.cluster_id}, directory.id={id}, node.id={meta.node_id}, version={meta.version}}}"
+        lines.append(f"Found metadata in {folder}: {what}")
+    problems = [f"  {folder} is not formatted." for folder in folders if folder not in metas]
+    for name in ("cluster_id", "node_id"):
+        if len({getattr(meta, name) for meta in metas.values()}) > 1:
+            problems.append(f"  The folders differ in {name.replace('_', '.')}.")
+    if problems:
+        lines += ["", "Found problem:" if len(problems) == 1 else "Found problems:", *problems]
+    return "\n".join(lines), not problems

@@ -1,0 +1,368 @@
+"""The controller's seat in a node: asks in, proposals to the plane, replies when they are committed, clocks, probes.
+
+Decides nothing: ``moldau.controller`` does. Turns time into asks (sessions, no-ops, rebalancing), turns broken
+connections into probes (a broker whose connection closed and whose address then refuses is fenced at once), and
+keeps the futures of those who wait. The plane says when this node is active.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol
+
+from moldau.broker.controller.failure_detector import is_refused
+from moldau.broker.host import Host, WithClusterId, WithIncarnation, WithPeers
+from moldau.broker.loop import yield_to_loop
+from moldau.controller import asks
+from moldau.controller.active import ActiveController, Outcome
+from moldau.controller.facts import Facts, Settings
+from moldau.controller.migration import MigrationState
+from moldau.controller.replies import Refused
+from moldau.image import Endpoint
+from moldau.image.registration import Broker
+from moldau.model import Code
+from moldau.ports import Handle
+from moldau.wire.schema import Message
+from moldau.zookeeper.payload import ZNODE_MAX
+
+log = logging.getLogger("moldau.controller")
+
+TICK_MS = 250
+FIRST_REBALANCE_MS = 5_000
+UNFINISHED = (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION)
+NEVER_MS = 1 << 62
+RECONNECT_MS = 1_000
+"""A living broker whose connection broke is back within a heartbeat and this."""
+PROBE_PAUSES_MS = (0, 20, 80, 300, 1_000)
+"""Pauses before each knock at a silent broker's door: a process that is killed closes its connections before its
+listeners, and the first knock may come between the two."""
+
+
+class Log(Protocol):
+    """Where decisions go: the control plane."""
+
+    @property
+    def next_offset(self) -> int: ...
+
+    def propose(self, records: Sequence[Message], epoch: int) -> int | None: ...  # Any: messages of the metadata log
+
+    def readers(self) -> Mapping[int, int]: ...
+
+
+class Readers(Protocol):
+    """Brokers that are told of decisions in another way."""
+
+    def readers(self) -> Mapping[int, int]: ...
+
+
+class Governing(Host, WithClusterId, WithPeers, Protocol):
+    """A node that may be the active controller."""
+
+    @property
+    def plane(self) -> Log: ...
+
+    @property
+    def migration(self) -> Readers | None: ...
+
+    @property
+    def lifecycle(self) -> WithIncarnation | None: ...
+
+
+class ControllerService:
+    """One node's office; a ``PlaneEvents`` listener that must come after the node's ``Metadata``."""
+
+    def __init__(self, node: Governing) -> None:
+        self._node = node
+        self._world = node.world
+        self._controller: ActiveController
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._timers: dict[str, Handle] = {}
+        self._connections: dict[Hashable, int] = {}
+        self._broken_ms: dict[int, int] = {}
+        """Broker id -> when its last connection ended, on the monotonic clock; none that has come back since."""
+        self._probing: set[int] = set()
+        self._last_record_ms = 0
+        self._refusal: str | None = None
+
+    def start(self) -> None:
+        """Called when the node's identity is known."""
+        config = self._node.config
+        self._controller = ActiveController(
+            Settings(
+                cluster_id=self._node.cluster_id,
+                node_id=config.node_id,
+                static=config.static_topic_config(),
+                # Where brokers' sessions are ZooKeeper's, nobody's can run out here.
+                session_timeout_ms=config["broker.session.timeout.ms"] if not config.on_zookeeper else NEVER_MS,
+                rebalance_enable=config["auto.leader.rebalance.enable"],
+                imbalance_percentage=config["leader.imbalance.per.broker.percentage"],
+                delete_topic_enable=config["delete.topic.enable"],
+                migrating=config.migrates,
+                znode_bytes=ZNODE_MAX if config["zookeeper.connect"] else None,
+                partitions_at_once=self._world.step,
+            )
+        )
+
+    def stop(self) -> None:
+        self.lost_active()
+
+    @property
+    def active(self) -> bool:
+        """Whether we rule; not before ``start``, when the newest snapshot is delivered already."""
+        return hasattr(self, "_controller") and self._controller.active
+
+    @property
+    def undecided(self) -> int:
+        """How many asks wait for their records to be committed."""
+        return len(self._waiting)
+
+    @property
+    def epoch(self) -> int:
+        return -1 if self._controller.epoch is None else self._controller.epoch
+
+    # ---- asks
+
+    async def ask(self, ask: Any) -> Any:
+        """The reply to an ask, once it is true: after its records are committed. ``Refused`` from no controller."""
+        answer = self._controller.ask(ask, self._facts(ask))
+        while answer.reply is None and answer.token is None:  # a part of it: others have their turn in between
+            self._propose(answer)
+            await yield_to_loop(self._world.tasks)
+            answer = self._controller.ask(answer.then, self._facts())
+        if answer.then is not None:
+            self._go_on(answer.then)
+        if answer.token is None:
+            return answer.reply
+        return await self._promise(answer)
+
+    def _promise(self, answer: Outcome) -> asyncio.Future[Any]:  # Any: each ask has a reply of its own type
+        """The reply, once it is true."""
+        assert answer.token is not None, "the reply waits for its records"
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()  # Any: as above
+        self._waiting[answer.token] = future
+        self._propose(answer)
+        return future
+
+    def _propose(self, answer: Outcome) -> None:
+        if answer.records:
+            self._last_record_ms = self._world.clock.monotonic_ms()
+            last = self._node.plane.propose(answer.records, self.epoch)
+            if last is None:
+                self.lost_active()
+
+    def tell(self, ask: Any) -> None:
+        """Ask what nobody waits for."""
+        answer = self._controller.ask(ask, self._facts())
+        self._propose(answer)
+        if answer.then is not None:
+            self._go_on(answer.then)
+
+    def _go_on(self, ask: Any) -> None:
+        """Ask the next part in the next turn of the loop."""
+
+        async def part() -> None:
+            self.tell(ask)
+
+        self._world.tasks.spawn(part(), "part of a decision")
+
+    def _facts(self, ask: Any = None) -> Facts:
+        observed: dict[int, int] = {}
+        if isinstance(ask, asks.Heartbeat) and ask.want_shut_down:
+            # Who leaves waits until the others know; what they fetched says it sooner than their beats (KAFKA-14292).
+            observed = {**self._node.plane.readers(), self._node.config.node_id: self._node.metadata.offset}
+            if self._node.migration is not None:
+                observed.update(self._node.migration.readers())
+        return Facts(
+            now_ms=self._world.clock.monotonic_ms(),
+            next_offset=self._node.plane.next_offset,
+            seed=self._world.random.uuid(),
+            observed=observed,
+        )
+
+    # ---- the plane's events
+
+    def became_active(self, epoch: int) -> None:
+        log.info("[Controller id=%d epoch=%d] becomes active", self._node.config.node_id, epoch)
+        image = self._node.metadata.image
+        has_log = not self._node.config.on_zookeeper  # which begins with records, and shows by no-ops how far it is
+        answer = self._controller.claim(epoch, image, self._facts(), None if has_log else ())
+        self._propose(answer)
+        self._every("tick", TICK_MS, self._tick)
+        idle_ms = self._node.config["metadata.max.idle.interval.ms"]
+        if idle_ms and has_log:
+            self._every("idle", idle_ms, self._idle)
+        if self._node.config["auto.leader.rebalance.enable"]:
+            period_ms = 1000 * self._node.config["leader.imbalance.check.interval.seconds"]
+            self._every("rebalance", period_ms, lambda: self._passes(asks.RebalanceLeaders()), FIRST_REBALANCE_MS)
+        unclean_ms = self._node.config["unclean.leader.election.interval.ms"]
+        self._every("unclean", unclean_ms, lambda: self._passes(asks.ElectUncleanLeaders()))
+        # Whoever died together with the last controller is silent towards this one: ask every door.
+        for broker in image.live_brokers():
+            self.probe(broker.id)
+
+    def lost_active(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        if self.active:
+            log.info("[Controller id=%d epoch=%d] gives up the controller role", self._node.config.node_id, self.epoch)
+            for token, reply in self._controller.renounce():
+                self._settle(token, reply)
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_result(Refused(Code.NOT_CONTROLLER))
+        self._waiting.clear()
+
+    def denied(self, offset: int, why: str, code: Code) -> None:
+        """What was proposed up to ``offset`` cannot be written, now or later: whoever asked is told, for asking again
+        would end the next office too."""
+        for token, reply in self._controller.deny(offset, Refused(code, why)):
+            self._settle(token, reply)
+
+    def committed(self, records: Sequence[Message], offset: int, epoch: int) -> None:
+        if hasattr(self, "_controller"):
+            for token, reply in self._controller.committed(offset):
+                self._settle(token, reply)
+
+    def load_snapshot(self, records: Sequence[Message], offset: int, epoch: int) -> None:
+        assert not self.active, "a leader never loads a snapshot (law R7)"
+
+    def _settle(self, token: int, reply: Any) -> None:
+        future = self._waiting.pop(token, None)
+        if future is not None and not future.done():
+            future.set_result(reply)
+
+    # ---- time
+
+    def _every(self, name: str, period_ms: float, act: Callable[[], object], first_ms: float | None = None) -> None:
+        def due() -> None:
+            self._timers[name] = self._world.tasks.call_later(period_ms, due)
+            act()
+
+        self._timers[name] = self._world.tasks.call_later(period_ms if first_ms is None else first_ms, due)
+
+    def _tick(self) -> None:
+        self.tell(asks.Tick())
+        if self._node.metadata.image.zk_migration_state in UNFINISHED and not self._node.config.migrates:
+            self._world.tasks.spawn(self._finish_migration(), "end of the migration")
+
+    async def _finish_migration(self) -> None:
+        """The setting that begins a migration was taken away, which is how it is ended (KIP-866)."""
+        reply = await self.ask(asks.FinishMigration())
+        if not isinstance(reply, Refused):
+            log.info("the migration from ZooKeeper is finished; there is no way back")
+        elif self.active and reply.message != self._refusal:
+            log.error("the migration from ZooKeeper cannot be finished: %s", reply.message)
+            self._refusal = reply.message
+
+    def _passes(self, ask: Any) -> None:
+        """Ask once more as long as a pass leaves something for the next, each when the one before is committed."""
+
+        async def again() -> None:
+            while self.active and getattr(await self.ask(ask), "more", False):
+                pass
+
+        self._world.tasks.spawn(again(), type(ask).__name__)
+
+    def _idle(self) -> None:
+        if (
+            self._world.clock.monotonic_ms() - self._last_record_ms
+            >= self._node.config["metadata.max.idle.interval.ms"]
+        ):
+            self.tell(asks.Idle())
+
+    # ---- fast death
+
+    def stands_for(self, connection: Hashable | None, broker_id: int) -> None:
+        """From now on this connection's end is news of that broker."""
+        if connection is not None:
+            self._connections[connection] = broker_id
+            self._broken_ms.pop(broker_id, None)
+
+    def connection_closed(self, connection: Hashable) -> None:
+        broker_id = self._connections.pop(connection, None)
+        if broker_id is None or broker_id in self._connections.values():
+            return
+        self._broken_ms[broker_id] = self._world.clock.monotonic_ms()
+        if self.active:
+            self.probe(broker_id)
+
+    def probe(self, broker_id: int) -> None:
+        """Something suggests that a broker's process is gone: find out."""
+        if not self._controller.active:
+            return
+        broker = self._node.metadata.image.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker_id in self._probing or broker_id == self._node.config.node_id:
+            return
+        self._probing.add(broker_id)
+        self._world.tasks.spawn(self._knock(broker_id, broker.epoch, broker.endpoints), f"probe of broker {broker_id}")
+
+    async def _knock(self, broker_id: int, epoch: int, endpoints: Sequence[Endpoint]) -> None:
+        refused = False
+        try:
+            for pause_ms in PROBE_PAUSES_MS if endpoints else ():
+                await self._pause(pause_ms)
+                if not self._is_silent(broker_id, epoch):
+                    break
+                refused = await self._is_refused(endpoints)
+                if refused:
+                    break
+        finally:
+            self._probing.discard(broker_id)
+        if refused and self._controller.active:
+            log.warning("broker %d refuses connections: its process is gone, it is fenced now", broker_id)
+            self.tell(asks.BrokerRefused(broker_id=broker_id, broker_epoch=epoch))
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether it is being found out if a broker is dead."""
+        return bool(self._probing)
+
+    def _is_silent(self, broker_id: int, epoch: int) -> bool:
+        """Whether a broker, still in the same life, has no connection to this controller, which still is one."""
+        broker = self._node.metadata.image.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.epoch != epoch or not self._controller.active:
+            return False
+        return broker_id not in self._connections.values()
+
+    async def _pause(self, pause_ms: float) -> None:
+        if pause_ms:
+            over = asyncio.Event()
+            self._world.tasks.call_later(pause_ms, over.set)
+            await over.wait()
+
+    async def _is_refused(self, endpoints: Sequence[Endpoint]) -> bool:
+        return await is_refused(self._node.peers, endpoints, self._node.config.inter_broker_listener)
+
+    async def predecessor_is_gone(self, broker_id: int) -> bool:
+        """Whether the process registered under an id is certainly dead, now that another one claims it.
+
+        It is not while it is heard. Otherwise its address refuses connections, or its own connection broke and it has
+        not come back, which is all that can be seen of a process behind a proxy. An address that both have is no proof:
+        a copied file has it as well.
+        """
+        broker = self._node.metadata.image.brokers.get(broker_id)
+        if broker is None or not broker.endpoints:
+            return True
+        if self._is_heard(broker):
+            return False
+        refused = await self._is_refused(broker.endpoints)
+        if self._is_heard(broker):
+            return False
+        broken_ms = self._broken_ms.get(broker_id)
+        interval_ms: int = self._node.config["broker.heartbeat.interval.ms"]
+        away_ms = 0 if broken_ms is None else self._world.clock.monotonic_ms() - broken_ms
+        return refused or away_ms > interval_ms + RECONNECT_MS
+
+    def _is_heard(self, broker: Broker) -> bool:
+        """Whether the very process that is registered is this one, or keeps a connection here and sends heartbeats."""
+        lifecycle = self._node.lifecycle
+        if lifecycle is not None and broker.incarnation_id == lifecycle.incarnation_id:
+            return True
+        contact_ms = self._controller.contact_ms(broker.id)
+        if contact_ms is None or broker.id not in self._connections.values():
+            return False
+        interval_ms: int = self._node.config["broker.heartbeat.interval.ms"]
+        return bool(self._world.clock.monotonic_ms() - contact_ms <= 2 * interval_ms)

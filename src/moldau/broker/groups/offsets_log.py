@@ -1,0 +1,157 @@
+"""Between a shard of the group coordinator and its partition's log: batches of records, and reading them all back.
+
+Decides nothing about groups. A record that cannot be read is named in the log and left out: one broken record must not
+take away a fiftieth of all groups. Offsets written inside a transaction count when its commit marker is met (KIP-98).
+Read next: ``groups/coordinator.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from moldau.groups.codec import pack, unpack
+from moldau.groups.records import GroupRecord, Record
+from moldau.model import Code
+from moldau.model.named import NamedTuple
+from moldau.storage import Log
+from moldau.storage.slow import Slow, unpacked
+from moldau.wire import batch
+from moldau.wire.batch import BatchHeader, ControlType
+from moldau.wire.codec import Malformed
+from moldau.wire.compression import BatchError, output_cap
+
+log = logging.getLogger("moldau.groups")
+
+READ_BYTES = 256 * 1024
+"""Read at once while loading: what is parsed of it must not hold the loop."""
+RECORD_OVERHEAD_BYTES = 32
+"""Beside key and value, generously: lengths, deltas, attributes."""
+LEFT_OUT_SHOWN = 10
+"""Lines in the log about what one replay leaves out; the rest is only counted."""
+
+
+class Batch(NamedTuple):
+    """The bytes of one batch, and the numbers of the appends whose records are in it."""
+
+    data: bytes
+    seqs: tuple[int, ...]
+
+
+class Unwritable(NamedTuple):
+    """An append that no batch can hold, and why. It costs nobody but its own caller."""
+
+    seq: int
+    why: str
+
+
+def batches_of(
+    appends: Iterable[tuple[int, tuple[Record, ...]]], wall_ms: int, max_bytes: int
+) -> Iterator[Batch | Unwritable]:
+    """As few batches as ``max_bytes`` allows; an append is never split. What cannot be written comes out by itself,
+    before any batch that holds a later append."""
+    builder, size, seqs = batch.Builder(), 0, list[int]()
+    for seq, records in appends:
+        try:
+            packed = [pack(record) for record in records]
+        except Malformed as error:
+            yield Unwritable(seq, str(error))
+            continue
+        needs = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in packed)
+        if seqs and size + needs > max_bytes:
+            yield Batch(builder.finish(), tuple(seqs))
+            builder, size, seqs = batch.Builder(), 0, []
+        for key, value in packed:
+            builder.append(wall_ms, key, value)
+        size += needs
+        seqs.append(seq)
+    if builder.count:
+        yield Batch(builder.finish(), tuple(seqs))
+
+
+class Replay:
+    """Reads a log from its start to ``end``, some batches at a time; ``records`` yields them in log order."""
+
+    def __init__(self, partition_log: Log, end: int) -> None:
+        self._log = partition_log
+        self._at = partition_log.log_start_offset
+        self._end = end
+        self._open: dict[int, list[Record]] = {}
+        """Records of transactions whose end was not met yet, by producer id."""
+        self.left_out = 0
+        """How many records and batches could not be read."""
+
+    def records(self) -> Iterator[Record | Slow | None]:
+        """Every record in order; None in place of one that is not kept or cannot be read, and after each batch: the
+        reader may pause at any of them. A ``Slow`` is called, anywhere, before the next is asked for: a batch that
+        unpacks to much. LogError when the disk fails."""
+        while self._at < self._end:
+            self._at = max(self._at, self._log.log_start_offset)  # retention and compaction go on meanwhile
+            data = self._log.read(self._at, READ_BYTES, up_to=self._end)
+            before = self._at
+            for position, header in batch.headers(data):
+                yield from self._batch(data, position, header)
+                self._at = header.next_offset
+                yield None
+            if self._at <= before:
+                return  # the rest was compacted away
+
+    def leave_out(self, offset: int, why: object, what: str = "record") -> None:
+        """Name what is not loaded; no more than a few of them, for a log may be full of it."""
+        self.left_out += 1
+        if self.left_out <= LEFT_OUT_SHOWN:
+            log.warning("the %s at offset %d of a group log cannot be read and is left out: %s", what, offset, why)
+        if self.left_out == LEFT_OUT_SHOWN:
+            log.warning("what else cannot be read of this group log is only counted")
+
+    def _batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record | Slow | None]:
+        code = batch.check(data, position, header)
+        if code is not Code.NONE:
+            self.leave_out(header.base_offset, code.name, "batch")
+        elif header.is_control:
+            yield from self._marker(data, position, header)
+        elif header.is_transactional:
+            held = self._open.setdefault(header.producer_id, [])
+            for record in self._records(data, position, header):
+                if isinstance(record, Slow):
+                    yield record
+                    continue
+                if record is not None:
+                    held.append(record)
+                yield None
+        else:
+            yield from self._records(data, position, header)
+
+    def _marker(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record]:
+        held = self._open.pop(header.producer_id, [])
+        try:
+            first = next(iter(batch.records(data, position)), None)
+            commits = first is not None and batch.control_type(first.key) == ControlType.COMMIT
+        except BatchError as error:
+            self.leave_out(header.base_offset, error, "marker")
+            return
+        if commits:
+            yield from held
+
+    def _records(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record | Slow | None]:
+        try:
+            _, packed = batch.packed_payload(data, position)
+            plain = yield from unpacked(header.codec, packed, output_cap(len(packed)))
+            batch.check_count(header, plain)
+            for entry in batch.records_of(header, plain):
+                record = None
+                try:
+                    if entry.key is not None:
+                        record = _possible(unpack(entry.key, entry.value))
+                except Malformed as error:
+                    self.leave_out(entry.offset, error)
+                yield record
+        except BatchError as error:
+            self.leave_out(header.base_offset, error, "rest of the batch")
+
+
+def _possible(record: Record | None) -> Record | None:
+    """The record; Malformed when it says what no group can be: whoever wrote it was not a coordinator."""
+    if isinstance(record, GroupRecord) and record.value is not None and (flaw := record.value.flaw()):
+        raise Malformed(flaw)
+    return record

@@ -1,0 +1,208 @@
+"""Answers between replicas, from nouns to messages and back. The counterpart of ``requests.py``.
+
+A leader of ours is always named with where it listens (KIP-853). Fetched bytes are cut to whole, checked batches
+before the machine hears of them (KAFKA-14104): what is torn or damaged is as good as not received.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.broker.kraft.batches import voters_in
+from moldau.broker.kraft.requests import EPOCH_MAX, TOPIC_ID
+from moldau.model import Code
+from moldau.quorum import VotersAt
+from moldau.quorum.log_view import OffsetAndEpoch
+from moldau.quorum.messages import (
+    Answer,
+    Ask,
+    BatchSpan,
+    BeginAnswer,
+    BeginAsk,
+    ChangeAnswer,
+    EndAnswer,
+    EndAsk,
+    FetchAnswer,
+    FetchAsk,
+    SnapshotAnswer,
+    SnapshotAsk,
+    VoteAnswer,
+    VoteAsk,
+)
+from moldau.storage.names import METADATA_TOPIC
+from moldau.wire.batch import check, headers
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+from moldau.wire.messages.k52_vote import VoteRequest, VoteResponse
+from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from moldau.wire.messages.k54_end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from moldau.wire.schema import Message
+
+RESPONSES: dict[type[Message], type[Message]] = {
+    FetchRequest: FetchResponse,
+    VoteRequest: VoteResponse,
+    BeginQuorumEpochRequest: BeginQuorumEpochResponse,
+    EndQuorumEpochRequest: EndQuorumEpochResponse,
+    DescribeQuorumRequest: DescribeQuorumResponse,
+    FetchSnapshotRequest: FetchSnapshotResponse,
+    AddRaftVoterRequest: AddRaftVoterResponse,
+    RemoveRaftVoterRequest: RemoveRaftVoterResponse,
+    UpdateRaftVoterRequest: UpdateRaftVoterResponse,
+}
+Address = tuple[str, int] | None
+
+
+class Unusable(Exception):
+    """A response that says nothing we can use: refused as a whole, or its bytes are damaged."""
+
+
+class Stranger(Unusable):
+    """The peer belongs to another cluster."""
+
+
+class WrongCluster(Exception):
+    """Most voters belong to another cluster than this node's folders do; the text says how to mend it."""
+
+
+def refusal(request: Message, code: Code) -> Message:
+    """The response that refuses a whole request."""
+    return RESPONSES[type(request)](error_code=int(code))
+
+
+def to_response(answer: Answer, address: Address) -> Any:
+    """The message for an answer; ``address`` is its leader's. That to a change of the voters is left as it is."""
+    match answer:
+        case ChangeAnswer():
+            return answer
+        case VoteAnswer(code, epoch, leader, granted):
+            vote = VoteResponse.PartitionData(
+                error_code=int(code), leader_id=_id(leader), leader_epoch=epoch, vote_granted=granted
+            )
+            topic = VoteResponse.TopicData(topic_name=METADATA_TOPIC, partitions=[vote])
+            return VoteResponse(topics=[topic], node_endpoints=_where(VoteResponse, leader, address))
+        case BeginAnswer(code, epoch, leader):
+            return _epoch_response(BeginQuorumEpochResponse, answer, address)
+        case EndAnswer(code, epoch, leader):
+            return _epoch_response(EndQuorumEpochResponse, answer, address)
+        case FetchAnswer():
+            return _fetch_response(answer, address)
+        case SnapshotAnswer():
+            return _snapshot_response(answer, address)
+
+
+def _id(leader: int | None) -> int:
+    return -1 if leader is None else leader
+
+
+def _where(response: Any, leader: int | None, address: Address) -> list[Any]:
+    if leader is None or address is None:
+        return []
+    host, port = address
+    return [response.NodeEndpoint(node_id=leader, host=host, port=port)]
+
+
+def _epoch_response(kind: Any, answer: BeginAnswer | EndAnswer, address: Address) -> Message:
+    partition = kind.PartitionData(error_code=int(answer.code), leader_id=_id(answer.leader), leader_epoch=answer.epoch)
+    topic = kind.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    response: Message = kind(topics=[topic], node_endpoints=_where(kind, answer.leader, address))
+    return response
+
+
+def _fetch_response(answer: FetchAnswer, address: Address) -> FetchResponse:
+    partition = FetchResponse.PartitionData(
+        error_code=int(answer.code),
+        high_watermark=answer.high_watermark,
+        last_stable_offset=answer.high_watermark,
+        log_start_offset=answer.log_start,
+        current_leader=FetchResponse.LeaderIdAndEpoch(leader_id=_id(answer.leader), leader_epoch=answer.epoch),
+        records=b"" if answer.data is None else answer.data,
+    )
+    if answer.diverging is not None:
+        partition.diverging_epoch = FetchResponse.EpochEndOffset(
+            epoch=answer.diverging.epoch, end_offset=answer.diverging.offset
+        )
+    if answer.snapshot is not None:
+        partition.snapshot_id = FetchResponse.SnapshotId(end_offset=answer.snapshot.offset, epoch=answer.snapshot.epoch)
+    topic = FetchResponse.FetchableTopicResponse(topic=METADATA_TOPIC, topic_id=TOPIC_ID, partitions=[partition])
+    return FetchResponse(responses=[topic], node_endpoints=_where(FetchResponse, answer.leader, address))
+
+
+def _snapshot_response(answer: SnapshotAnswer, address: Address) -> FetchSnapshotResponse:
+    partition = FetchSnapshotResponse.PartitionSnapshot(
+        error_code=int(answer.code),
+        snapshot_id=FetchSnapshotResponse.SnapshotId(end_offset=answer.snapshot.offset, epoch=answer.snapshot.epoch),
+        current_leader=FetchSnapshotResponse.LeaderIdAndEpoch(leader_id=_id(answer.leader), leader_epoch=answer.epoch),
+        size=answer.size,
+        position=answer.position,
+        unaligned_records=b"" if answer.data is None else answer.data,
+    )
+    topic = FetchSnapshotResponse.TopicSnapshot(name=METADATA_TOPIC, partitions=[partition])
+    where = _where(FetchSnapshotResponse, answer.leader, address)
+    return FetchSnapshotResponse(topics=[topic], node_endpoints=where)
+
+
+def to_answer(ask: Ask, response: Any) -> Answer:
+    """What a response says to an ask; Unusable when it says nothing."""
+    if response.error_code:
+        kind = Stranger if response.error_code == Code.INCONSISTENT_CLUSTER_ID else Unusable
+        raise kind(f"refused with {Code(response.error_code).name}")
+    topics = response.responses if isinstance(ask, FetchAsk) else response.topics
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
+        raise Unusable("it answers for other partitions than were asked for")
+    part = topics[0].partitions[0]
+    code = Code(part.error_code)
+    known = part.current_leader if isinstance(ask, FetchAsk | SnapshotAsk) else part
+    if known.leader_epoch > EPOCH_MAX:
+        raise Unusable(f"it speaks of epoch {known.leader_epoch}, which cannot be")
+    match ask:
+        case VoteAsk():
+            return VoteAnswer(code, part.leader_epoch, _leader(part.leader_id), part.vote_granted)
+        case BeginAsk():
+            return BeginAnswer(code, part.leader_epoch, _leader(part.leader_id))
+        case EndAsk():
+            return EndAnswer(code, part.leader_epoch, _leader(part.leader_id))
+        case FetchAsk():
+            return _fetch_answer(code, part)
+        case SnapshotAsk():
+            point = OffsetAndEpoch(part.snapshot_id.end_offset, part.snapshot_id.epoch)
+            data = bytes(part.unaligned_records or b"")
+            where = (part.size, part.position, len(data), data)
+            return SnapshotAnswer(code, known.leader_epoch, _leader(known.leader_id), point, *where)
+
+
+def _leader(id: int) -> int | None:
+    return None if id < 0 else id
+
+
+def _fetch_answer(code: Code, part: Any) -> FetchAnswer:
+    known = part.current_leader
+    diverging = snapshot = None
+    if part.diverging_epoch.end_offset >= 0:
+        diverging = OffsetAndEpoch(part.diverging_epoch.end_offset, part.diverging_epoch.epoch)
+    if part.snapshot_id.end_offset >= 0:
+        snapshot = OffsetAndEpoch(part.snapshot_id.end_offset, part.snapshot_id.epoch)
+    spans, data, voters = _whole_batches(part.records)
+    leader, marks = _leader(known.leader_id), (part.high_watermark, part.log_start_offset)
+    return FetchAnswer(code, known.leader_epoch, leader, *marks, diverging, snapshot, spans, data, voters)
+
+
+def _whole_batches(
+    records: bytes | memoryview | None,
+) -> tuple[tuple[BatchSpan, ...], bytes | None, tuple[VotersAt, ...]]:
+    if not records:
+        return (), None, ()
+    view = memoryview(records)
+    spans, end, control = [], 0, False
+    for position, header in headers(view):
+        code = check(view, position, header)
+        if code is not Code.NONE:
+            raise Unusable(f"the batch at offset {header.base_offset} is damaged: {code.name}")
+        spans.append(BatchSpan(header.base_offset, header.next_offset, header.leader_epoch))
+        control = control or header.is_control
+        end = position + header.size
+    data = bytes(view[:end])
+    return tuple(spans), data, tuple(voters_in(data)) if control else ()

@@ -1,0 +1,312 @@
+"""Doing what the machine says: each effect on the log, the files, the listeners and the wire.
+
+``EffectExecutor.carry_out`` finishes an effect at once, or returns what must be awaited before the next one. Decides
+nothing; an effect that cannot be done raises and stops the node, because the machine already counts on it. Driven by
+``driver.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from moldau.broker.kraft.answers import to_response
+from moldau.broker.kraft.batches import leader_change, snapshot, voter_change, voters_in
+from moldau.broker.kraft.delivery import READ_BYTES, Delivery
+from moldau.broker.kraft.files import QuorumFiles
+from moldau.broker.kraft.requests import TOPIC_ID
+from moldau.broker.kraft.retention import first_kept
+from moldau.broker.kraft.settings import SeatSettings
+from moldau.model import Code, TopicPartition
+from moldau.model.value import replace
+from moldau.ports.pools import QUORUM, SNAPSHOTS
+from moldau.ports.rare import EARLY_SNAPSHOT, SHORT_METADATA, SHORT_PIECE
+from moldau.quorum import ElectionState, LogView, OffsetAndEpoch, Quorum, Unattached, VoterLog, VotersAt
+from moldau.quorum import effects as do
+from moldau.quorum import events as on
+from moldau.quorum.log_view import EpochStart
+from moldau.quorum.messages import Answer, SnapshotAnswer
+from moldau.storage import Log, LogConfig, open_alone
+from moldau.storage.errors import LostRecords
+from moldau.storage.names import METADATA_TOPIC
+from moldau.wire.batch import headers
+from moldau.wire.records.control import LeaderChangeMessage
+from moldau.wire.schema import Message
+
+if TYPE_CHECKING:
+    from moldau.broker.kraft.driver import Driver
+
+logger = logging.getLogger("moldau.quorum")
+
+PARTITION = TopicPartition(METADATA_TOPIC, 0)
+SHORT_PIECE_BYTES = 50
+PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+"""What keeps a snapshot from being written and says nothing against the disk."""
+HEAD_BYTES = 1 << 16
+"""Enough for what a snapshot begins with, its voters (KIP-853)."""
+
+
+class EffectExecutor:
+    """The hands of one machine. Tokens of asks are (future, wanted bytes) pairs."""
+
+    def __init__(self, settings: SeatSettings, driver: Driver) -> None:
+        self._settings = settings
+        self._driver = driver
+        self._world = settings.world
+        self.log: Log
+        self.delivery: Delivery
+        self.files = QuorumFiles(settings.world.disk, f"{settings.folder}/{PARTITION}")
+        self.label = f"Quorum id={settings.me.id}"
+        self.closed = asyncio.Event()
+        self.snapshot_fetch_bytes = settings.snapshot_fetch_bytes
+        self._snapshot_ms = 0
+        self._snapshotting = False
+
+    # ---- opening
+
+    def open(self) -> tuple[Quorum, ElectionState]:
+        """The log and the snapshots as a start finds them, and the election state on record."""
+        settings = self._settings
+        keep: dict[str, int] = {"retention_ms": -1, "retention_bytes": -1, "file_delete_delay_ms": 0}
+        config = replace(LogConfig(), segment_bytes=settings.segment_bytes, **keep)
+        self.log = open_alone(self._world.disk, settings.folder, PARTITION, config, TOPIC_ID)
+        for finding in self.log.findings:
+            logger.warning("%s", finding)
+        whole, findings = self.files.tidy()
+        for finding in findings:
+            logger.warning("%s", finding)
+        points = [point for point in whole if point.offset > 0]
+        if points and self._was_to_be_replaced_by(points[-1]):
+            self.log.truncate_fully_at(points[-1].offset)
+        held = [point for point in points if point.offset >= self.log.log_start_offset]
+        start = self.log.log_start_offset
+        if start and not held:
+            raise LostRecords(f"{self.log.folder.path} starts at {start}, without the snapshot that ends there")
+        self.log.flush()  # what recovery found is not known to be on disk: sync before it counts
+        if held:
+            self._start_log_at(held[0].offset)
+        self.files.drop(point for point in points if point not in held)
+        self.delivery = Delivery(self.log, settings.listeners, self._world, self._driver.fail)
+        self.delivery.delivered = self._snapshot_if_due
+        if held:
+            self.delivery.snapshot(self.files.read_snapshot(held[-1]), held[-1])
+        self._snapshot_ms = self._world.clock.monotonic_ms()
+        end = self.log.log_end_offset
+        epochs = tuple(EpochStart(epoch, start) for epoch, start in self.log.epochs.entries() if start < end)
+        view = LogView(start=self.log.log_start_offset, end=end, flushed=end, epochs=epochs, snapshots=tuple(held))
+        voter_log = self._voter_log(held[-1] if held else None)
+        blank = Quorum(
+            me=settings.me,
+            voters=voter_log.current,
+            voter_log=voter_log,
+            bootstrap=len(settings.bootstrap),
+            role=Unattached(0),
+            timing=settings.timing,
+            log=view,
+            flushes=settings.may_vote,
+        )
+        return blank, self.files.read_election()
+
+    def _voter_log(self, newest: OffsetAndEpoch | None) -> VoterLog:
+        """The voter sets that the first checkpoint (made by formatting), the newest snapshot and the log after it
+        decide.
+        """
+        found: list[VotersAt] = []
+        first = OffsetAndEpoch(0, 0)
+        if self._world.disk.exists(self.files.snapshot_path(first)):
+            found += [VotersAt(-1, one.voters) for one in voters_in(self.files.read_snapshot(first))][-1:]
+        position = self.log.log_start_offset
+        if newest is not None:
+            held = voters_in(self.files.read_snapshot(newest))
+            found += [VotersAt(newest.offset - 1, one.voters) for one in held][-1:]
+            position = newest.offset
+        while position < self.log.log_end_offset:
+            data = self.log.read(position, READ_BYTES, up_to=self.log.log_end_offset)
+            found += voters_in(data)
+            position = max(header.next_offset for _, header in headers(data))
+        return VoterLog(self._settings.voters, tuple(found))
+
+    def _was_to_be_replaced_by(self, point: OffsetAndEpoch) -> bool:
+        """Whether a snapshot was installed and the log not yet restarted after it: it ends below, or has other
+        records.
+        """
+        if point.offset > self.log.log_end_offset:
+            return True
+        below = [epoch for epoch, start in self.log.epochs.entries() if start < point.offset]
+        return point.offset >= self.log.log_start_offset and bool(below) and below[-1] != point.epoch
+
+    def _start_log_at(self, offset: int) -> None:
+        self.log.high_watermark = max(self.log.high_watermark, offset)
+        self.log.advance_log_start(offset)
+        self.log.retention_pass(self._world.clock.wall_ms())
+        doomed, self.log.dir.doomed = self.log.dir.doomed, []
+        for _, path in doomed:
+            self._world.disk.remove(path)
+
+    def close(self) -> None:
+        if hasattr(self, "delivery"):
+            self.delivery.close()
+        if hasattr(self, "log"):
+            self.log.close()
+
+    # ---- effects
+
+    def carry_out(self, effect: do.Effect) -> Awaitable[None] | None:
+        """Finish an effect; or what to await before the next."""
+        match effect:
+            case do.Persist(election):
+                return self._world.tasks.off_loop(lambda: self.files.write_election(election), QUORUM)
+            case do.InstallSnapshot(point):
+                return self._install(point)
+            case do.SendAsk(peer, ask):
+                self._driver.send(peer, ask)
+            case do.SendAnswer(token, answer):
+                self._answer(token, answer)
+            case do.ServeRecords(token, answer, begin, end):
+                rare = self._world.rare
+                length = 1 if rare is not None and rare(SHORT_METADATA) else token[1]
+                data = self.log.read(begin, length, up_to=end)
+                self._answer(token, answer._replace(data=data))
+            case do.ServeSnapshot(token, answer):
+                self._serve_snapshot(token, answer)
+            case do.AppendFetched(_, data):
+                self._append(data)
+            case do.AppendProposed(_, _, _, data):
+                self.delivery.bytes_since_snapshot += len(data)
+                self._append(data)
+            case do.AppendLeaderChange():
+                self._open_epoch(effect)
+            case do.AppendVoters():
+                self._append(voter_change(effect, self._world.clock.wall_ms()))
+            case do.Sync():
+                self._driver.flush_soon()
+            case _:
+                self._do_rarer(effect)
+        return None
+
+    def _do_rarer(self, effect: do.Effect) -> None:
+        match effect:
+            case do.Commit(high_watermark):
+                self.log.high_watermark = high_watermark
+                self.delivery.committed(high_watermark)
+            case do.BecameActive(epoch):
+                self.delivery.became_active(epoch)
+            case do.LostActive():
+                self.delivery.lost_active()
+            case do.Truncate(end):
+                self.log.truncate_to(end)
+            case do.WriteChunk(point, position, data):
+                self.files.write_piece(point, position, data)
+            case do.Trim(begin):
+                self._trim(begin)
+            case do.Closed():
+                self.closed.set()
+            case _:
+                raise AssertionError(f"nobody does {effect}")
+
+    def _answer(self, token: Any, answer: Any) -> None:
+        future: asyncio.Future[Any] = token[0]
+        if not future.done():
+            future.set_result(to_response(answer, self._driver.address(answer.leader)))
+
+    def give_up(self, token: Any, error: Exception) -> None:
+        """No answer can be made: whoever asked hears of it by the end of its connection."""
+        future: asyncio.Future[Any] = token[0]
+        if not future.done():
+            future.set_exception(error)
+
+    def _append(self, data: bytes) -> None:
+        appended = self.log.append_follower(data, self._world.clock.wall_ms())
+        assert appended.code is Code.NONE, f"the metadata log refused a batch: {appended.code.name} {appended.message}"
+
+    def _open_epoch(self, effect: do.AppendLeaderChange) -> None:
+        message = LeaderChangeMessage(
+            leader_id=effect.leader,
+            voters=[LeaderChangeMessage.Voter(voter_id=id) for id in effect.voters],
+            granting_voters=[LeaderChangeMessage.Voter(voter_id=id) for id in effect.granted],
+        )
+        wall_ms = self._world.clock.wall_ms()
+        self._append(leader_change(message, effect.offset, effect.epoch, wall_ms, effect.voter_set))
+
+    # ---- snapshots
+
+    def _serve_snapshot(self, token: Any, answer: Any) -> None:
+        size = self.files.snapshot_size(answer.snapshot)
+        if answer.position >= size:
+            self._answer(token, answer._replace(code=Code.POSITION_OUT_OF_RANGE, size=size))
+            return
+        rare = self._world.rare
+        length = min(token[1], SHORT_PIECE_BYTES) if rare is not None and rare(SHORT_PIECE) else token[1]
+        data = self.files.read_piece(answer.snapshot, answer.position, length)
+        self._answer(token, answer._replace(size=size, length=len(data), data=data))
+
+    def with_voters(self, answer: Answer) -> Answer:
+        """An answer; the last piece of a snapshot with the voters of the whole, however short its pieces were."""
+        if not isinstance(answer, SnapshotAnswer) or answer.code is not Code.NONE:
+            return answer
+        if answer.position + answer.length < answer.size:
+            return answer
+        head = answer.data
+        if answer.position > 0:
+            held = self.files.fetched(answer.snapshot, min(answer.position, HEAD_BYTES))
+            head = held + head if answer.position < HEAD_BYTES else held
+        found = voters_in(head)
+        return answer._replace(voters=found[-1].voters if found else None)
+
+    async def _install(self, point: OffsetAndEpoch) -> None:
+        def name_it() -> None:
+            self.files.check_part(point)
+            self.files.freeze(point)
+
+        await self._world.tasks.off_loop(name_it, SNAPSHOTS)
+        self.log.truncate_fully_at(point.offset)
+        self.log.flush()
+        self.files.drop(older for older in self.files.snapshots() if 0 < older.offset < point.offset)
+        data = await self._world.tasks.off_loop(lambda: self.files.read_snapshot(point), SNAPSHOTS)
+        self.delivery.snapshot(data, point)
+        self._snapshot_ms = self._world.clock.monotonic_ms()
+
+    def _snapshot_if_due(self) -> None:
+        settings, delivery = self._settings, self.delivery
+        now_ms = self._world.clock.monotonic_ms()
+        old = delivery.bytes_since_snapshot > 0 and now_ms - self._snapshot_ms >= settings.snapshot_interval_ms > 0
+        if (rare := self._world.rare) is not None and delivery.bytes_since_snapshot > 0:
+            old |= rare(EARLY_SNAPSHOT)
+        if (delivery.bytes_since_snapshot >= settings.snapshot_bytes or old) and not self._snapshotting:
+            self._snapshotting = True
+            delivery.bytes_since_snapshot = 0
+            self._snapshot_ms = now_ms
+            self._world.tasks.spawn(self._take_snapshot(delivery.point, settings.contents()), "metadata snapshot")
+
+    async def _take_snapshot(self, point: OffsetAndEpoch, contents: Iterable[Message]) -> None:
+        """``contents`` was taken on the loop just after ``point`` was delivered; the rest happens elsewhere."""
+        wall_ms = self._world.clock.wall_ms()
+        voters = self._driver.quorum.voter_log.at(point.offset)
+
+        def write() -> None:
+            self.files.write_part(point, snapshot(contents, point.epoch, wall_ms, voters))
+            self.files.freeze(point)
+
+        try:
+            await self._world.tasks.off_loop(write, SNAPSHOTS)
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
+            # The log has all that would have been in it, and goes on as long as it can be written itself.
+            logger.error("no snapshot of the metadata could be made, another is tried later: %s", error)
+            await self._world.tasks.off_loop(lambda: self.files.forget_part(point), SNAPSHOTS)
+            return
+        finally:
+            self._snapshotting = False
+        newest, snapshots = self._driver.quorum.log.snapshot, self._driver.quorum.log.snapshots
+        if newest is None or newest.offset < point.offset:  # else one was fetched meanwhile, and may be no file yet
+            begin = first_kept(self._settings.retention, self.log, self.files, snapshots, self._world.clock.wall_ms())
+            self._driver.feed(on.SnapshotTaken(point, begin))
+            self.log.roll(now_ms=wall_ms)  # whole segments are removed, so let them end with snapshots
+
+    def _trim(self, begin: int) -> None:
+        self._start_log_at(begin)
+        self.files.drop(point for point in self.files.snapshots() if 0 < point.offset < begin)

@@ -1,0 +1,248 @@
+"""Questions between replicas, from nouns to messages and back: Vote, Begin- and EndQuorumEpoch, Fetch, FetchSnapshot;
+and changes of the voter set, as they arrive.
+
+Decides nothing but what is not a question for this log at all: another cluster's, or another topic's. Sources: KIP-595,
+KIP-630, KIP-853, KIP-996, KIP-1166. The answers are in ``answers.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.model import Code
+from moldau.quorum import Endpoint, ReplicaKey, Voter
+from moldau.quorum.log_view import OffsetAndEpoch
+from moldau.quorum.messages import (
+    AddVoterAsk,
+    Ask,
+    BeginAsk,
+    ChangeAsk,
+    EndAsk,
+    FetchAsk,
+    RemoveVoterAsk,
+    SnapshotAsk,
+    UpdateVoterAsk,
+    VoteAsk,
+)
+from moldau.storage.names import METADATA_TOPIC
+from moldau.wire.messages.k01_fetch import FetchRequest
+from moldau.wire.messages.k52_vote import VoteRequest
+from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
+from moldau.wire.messages.k54_end_quorum_epoch import EndQuorumEpochRequest
+from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
+from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
+from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
+from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest
+from moldau.wire.schema import Message
+
+TOPIC_ID = bytes(15) + b"\x01"
+"""The fixed id of the metadata topic (KIP-516)."""
+REMOVAL_MS = 30_000
+"""How long a removal may take to be committed before its asker hears that it has not been."""
+UNKNOWN_OFFSET = 0x7FFFFFFFFFFFFFFF
+EPOCH_MAX = 0x7FFFFFFF - (1 << 20)
+"""The last epoch that is believed: a million elections before the numbers end, which honest voters never reach."""
+ENDPOINT_BYTES_MAX = 1 << 16
+"""What names and hosts of one voter's endpoints may take together: they stand in a record that every voter reads."""
+Endpoints = list[tuple[str, str, int]]
+
+
+class NotForUs(Exception):
+    """A request for another cluster, topic or partition; ``code`` is the whole answer."""
+
+    def __init__(self, code: Code) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+def to_request(ask: Ask, cluster_id: str, endpoints: Endpoints, max_bytes: int) -> Message:
+    """The message for an ask; ``endpoints`` are our own (a leader tells them)."""
+    match ask:
+        case VoteAsk():
+            vote = VoteRequest.PartitionData(
+                candidate_epoch=ask.epoch,
+                candidate_id=ask.candidate.id,
+                candidate_directory_id=ask.candidate.directory_id,
+                voter_directory_id=ask.voter.directory_id,
+                last_offset_epoch=ask.last.epoch,
+                last_offset=ask.last.offset,
+                pre_vote=ask.pre_vote,
+            )
+            topic = VoteRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[vote])
+            return VoteRequest(cluster_id=cluster_id, voter_id=ask.voter.id, topics=[topic])
+        case BeginAsk():
+            return _begin(ask, cluster_id, endpoints)
+        case EndAsk():
+            return _end(ask, cluster_id, endpoints)
+        case FetchAsk():
+            return _fetch(ask, cluster_id, max_bytes)
+        case SnapshotAsk():
+            return _snapshot(ask, cluster_id, max_bytes)
+
+
+def _begin(ask: BeginAsk, cluster_id: str, endpoints: Endpoints) -> BeginQuorumEpochRequest:
+    partition = BeginQuorumEpochRequest.PartitionData(
+        voter_directory_id=ask.voter.directory_id, leader_id=ask.leader, leader_epoch=ask.epoch
+    )
+    return BeginQuorumEpochRequest(
+        cluster_id=cluster_id,
+        voter_id=ask.voter.id,
+        topics=[BeginQuorumEpochRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
+        leader_endpoints=[
+            BeginQuorumEpochRequest.LeaderEndpoint(name=name, host=host, port=port) for name, host, port in endpoints
+        ],
+    )
+
+
+def _end(ask: EndAsk, cluster_id: str, endpoints: Endpoints) -> EndQuorumEpochRequest:
+    partition = EndQuorumEpochRequest.PartitionData(
+        leader_id=ask.leader,
+        leader_epoch=ask.epoch,
+        preferred_successors=[key.id for key in ask.successors],
+        preferred_candidates=[
+            EndQuorumEpochRequest.ReplicaInfo(candidate_id=key.id, candidate_directory_id=key.directory_id)
+            for key in ask.successors
+        ],
+    )
+    return EndQuorumEpochRequest(
+        cluster_id=cluster_id,
+        topics=[EndQuorumEpochRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
+        leader_endpoints=[
+            EndQuorumEpochRequest.LeaderEndpoint(name=name, host=host, port=port) for name, host, port in endpoints
+        ],
+    )
+
+
+def _fetch(ask: FetchAsk, cluster_id: str, max_bytes: int) -> FetchRequest:
+    partition = FetchRequest.FetchPartition(
+        current_leader_epoch=ask.epoch,
+        fetch_offset=ask.at.offset,
+        last_fetched_epoch=ask.at.epoch,
+        partition_max_bytes=max_bytes,
+        replica_directory_id=ask.replica.directory_id,
+        high_watermark=UNKNOWN_OFFSET if ask.high_watermark < 0 else ask.high_watermark,
+    )
+    return FetchRequest(
+        cluster_id=cluster_id,
+        replica_id=ask.replica.id,
+        replica_state=FetchRequest.ReplicaState(replica_id=ask.replica.id),
+        max_wait_ms=ask.max_wait_ms,
+        max_bytes=max_bytes,
+        topics=[FetchRequest.FetchTopic(topic=METADATA_TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
+    )
+
+
+def _snapshot(ask: SnapshotAsk, cluster_id: str, max_bytes: int) -> FetchSnapshotRequest:
+    partition = FetchSnapshotRequest.PartitionSnapshot(
+        current_leader_epoch=ask.epoch,
+        snapshot_id=FetchSnapshotRequest.SnapshotId(end_offset=ask.snapshot.offset, epoch=ask.snapshot.epoch),
+        position=ask.position,
+        replica_directory_id=ask.replica.directory_id,
+    )
+    return FetchSnapshotRequest(
+        cluster_id=cluster_id,
+        replica_id=ask.replica.id,
+        max_bytes=max_bytes,
+        topics=[FetchSnapshotRequest.TopicSnapshot(name=METADATA_TOPIC, partitions=[partition])],
+    )
+
+
+def to_ask(request: Message, version: int, cluster_id: str, me: ReplicaKey) -> Ask | ChangeAsk:
+    """What a request asks of this replica; NotForUs when it is for another cluster or another log, or speaks of an
+    epoch or a node that cannot be.
+
+    Versions that do not say which voter they mean (-1) mean whoever gets them.
+    """
+    asked_of = getattr(request, "cluster_id", None)
+    if asked_of is not None and asked_of != cluster_id:
+        raise NotForUs(Code.INCONSISTENT_CLUSTER_ID)
+    ask = _ask(request, version, me)
+    match ask:
+        case VoteAsk(epoch=epoch, candidate=candidate):
+            _check_sender(epoch, candidate.id)
+        case BeginAsk(epoch=epoch, leader=leader) | EndAsk(epoch=epoch, leader=leader):
+            _check_sender(epoch, leader)
+        case AddVoterAsk(voter=voter) | UpdateVoterAsk(voter=voter):
+            if sum(len(one.name) + len(one.host) for one in voter.endpoints) > ENDPOINT_BYTES_MAX:
+                raise NotForUs(Code.INVALID_REQUEST)
+    return ask
+
+
+def _check_sender(epoch: int, id: int) -> None:
+    """A candidate or a leader is a node, and its epoch leaves room for others: epochs never go back."""
+    if id < 0 or not 0 <= epoch <= EPOCH_MAX:
+        raise NotForUs(Code.INVALID_REQUEST)
+
+
+def _ask(request: Message, version: int, me: ReplicaKey) -> Ask | ChangeAsk:
+    match request:
+        case VoteRequest():
+            vote = _only(request, "topic_name", "partition_index")
+            voter = ReplicaKey(request.voter_id, bytes(vote.voter_directory_id)) if request.voter_id >= 0 else me
+            return VoteAsk(
+                vote.candidate_epoch,
+                ReplicaKey(vote.candidate_id, bytes(vote.candidate_directory_id)),
+                voter,
+                OffsetAndEpoch(vote.last_offset, vote.last_offset_epoch),
+                vote.pre_vote,
+            )
+        case BeginQuorumEpochRequest():
+            begin = _only(request, "topic_name", "partition_index")
+            voter = ReplicaKey(request.voter_id, bytes(begin.voter_directory_id)) if request.voter_id >= 0 else me
+            return BeginAsk(begin.leader_epoch, begin.leader_id, voter)
+        case EndQuorumEpochRequest():
+            end = _only(request, "topic_name", "partition_index")
+            successors = tuple(
+                ReplicaKey(one.candidate_id, bytes(one.candidate_directory_id)) for one in end.preferred_candidates
+            )
+            return EndAsk(
+                end.leader_epoch, end.leader_id, successors or tuple(ReplicaKey(id) for id in end.preferred_successors)
+            )
+        case FetchRequest():
+            return _fetch_ask(request, version)
+        case AddRaftVoterRequest():
+            return AddVoterAsk(_voter(request), request.timeout_ms, request.ack_when_committed)
+        case RemoveRaftVoterRequest():
+            return RemoveVoterAsk(ReplicaKey(request.voter_id, bytes(request.voter_directory_id)), REMOVAL_MS)
+        case UpdateRaftVoterRequest():
+            speaks = request.k_raft_version_feature
+            versions = (speaks.min_supported_version, speaks.max_supported_version)
+            return UpdateVoterAsk(request.current_leader_epoch, _voter(request)._replace(kraft_versions=versions))
+        case FetchSnapshotRequest():
+            wanted = _only(request, "name", "partition")
+            point = OffsetAndEpoch(wanted.snapshot_id.end_offset, wanted.snapshot_id.epoch)
+            replica = ReplicaKey(request.replica_id, bytes(wanted.replica_directory_id))
+            return SnapshotAsk(0, replica, wanted.current_leader_epoch, point, wanted.position)
+        case _:
+            raise AssertionError(f"{type(request).__name__} is not the quorum's")
+
+
+def _voter(request: AddRaftVoterRequest | UpdateRaftVoterRequest) -> Voter:
+    key = ReplicaKey(request.voter_id, bytes(request.voter_directory_id))
+    return Voter(key, tuple(Endpoint(one.name, one.host, one.port) for one in request.listeners))
+
+
+def _fetch_ask(request: FetchRequest, version: int) -> FetchAsk:
+    name = "topic_id" if version >= 13 else "topic"
+    wanted = _only(request, name, "partition")
+    id = request.replica_state.replica_id if version >= 15 else request.replica_id
+    known = wanted.high_watermark if version >= 18 and wanted.high_watermark != UNKNOWN_OFFSET else -1
+    return FetchAsk(
+        0,
+        ReplicaKey(id, bytes(wanted.replica_directory_id)),
+        wanted.current_leader_epoch,
+        OffsetAndEpoch(wanted.fetch_offset, wanted.last_fetched_epoch if version >= 12 else 0),
+        request.max_wait_ms,
+        known,
+    )
+
+
+def _only(request: Any, name: str, index: str) -> Any:
+    """The one partition of the one topic that this log is."""
+    topics = request.topics
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
+        raise NotForUs(Code.INVALID_REQUEST)
+    topic = getattr(topics[0], name)
+    if topic != (TOPIC_ID if name == "topic_id" else METADATA_TOPIC) or getattr(topics[0].partitions[0], index) != 0:
+        raise NotForUs(Code.INVALID_REQUEST)
+    return topics[0].partitions[0]

@@ -1,0 +1,53 @@
+"""What a seat in the quorum is made of, as one value: who we are, who votes, how long to wait, what to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from moldau.broker.kraft.retention import Retention
+from moldau.model.value import value
+from moldau.ports import PlaneEvents, World
+from moldau.quorum import Endpoint, ReplicaKey, Timing, VoterSet
+from moldau.wire.schema import Message
+
+
+class Peers(Protocol):
+    """The way to other voters."""
+
+    def ask(self, node_id: int, request: Message, timeout_ms: int) -> Awaitable[Any]:
+        """The response; ConnectionRefusedError when the peer's process is gone, OSError when there is no answer."""
+
+
+@value(kw_only=True)
+class SeatSettings:
+    """One node's seat. ``folder`` is the metadata folder, in which ``__cluster_metadata-0`` stands.
+
+    ``voters`` are those set by hand, if any; ``bootstrap`` are addresses of controllers without their ids;
+    ``endpoints`` tells where this controller listens. ``contents`` makes the records of a snapshot of what has been
+    delivered so far: called on the loop, the iterable is run off it. ``may_vote``: this node is a controller, so it
+    flushes before it fetches even while it does not vote yet.
+    """
+
+    world: World
+    cluster_id: str
+    me: ReplicaKey
+    voters: VoterSet
+    folder: str
+    peers: Peers
+    listeners: Sequence[PlaneEvents]
+    contents: Callable[[], Iterable[Message]]
+    may_vote: bool
+    bootstrap: tuple[tuple[str, int], ...] = ()
+    endpoints: Callable[[], Sequence[Endpoint]] = tuple
+    listener: str = "CONTROLLER"  # the listener on which controllers speak to each other
+    leader_changed: Callable[[], object] = lambda: None
+    voters_changed: Callable[[], object] = lambda: None
+    timing: Timing = Timing()
+    request_timeout_ms: int = 2000  # controller.quorum.request.timeout.ms
+    fetch_bytes: int = 1 << 20  # controller.quorum.fetch.max.bytes
+    snapshot_fetch_bytes: int = 1 << 20  # controller.quorum.fetch.snapshot.max.bytes
+    snapshot_bytes: int = 20_971_520  # metadata.log.max.record.bytes.between.snapshots
+    snapshot_interval_ms: int = 3_600_000  # metadata.log.max.snapshot.interval.ms
+    retention: Retention = Retention()
+    segment_bytes: int = 1 << 30  # metadata.log.segment.bytes

@@ -1,0 +1,29 @@
+"""Where a partition's leader is, for answers that say "not here" (KIP-951)."""
+
+from __future__ import annotations
+
+from moldau.image import Image
+from moldau.model.named import NamedTuple
+
+
+class LeaderHint(NamedTuple):
+    """The leader as the image has it; ``host`` is empty when it has no address on the asked listener."""
+
+    id: int
+    epoch: int
+    host: str = ""
+    port: int = 0
+    rack: str | None = None
+
+
+def leader_of(image: Image, topic: str, topic_id: bytes, number: int, listener: str) -> LeaderHint | None:
+    """The leader of a partition named by id or, when the id is zero, by its topic's name; None when there is none."""
+    known = image.topics.get(topic_id) or image.topic(topic)
+    partition = None if known is None else known.partitions.get(number)
+    if partition is None or partition.leader < 0:
+        return None
+    broker = image.brokers.get(partition.leader)
+    endpoint = None if broker is None or broker.fenced else broker.endpoint(listener)
+    if broker is None or endpoint is None:
+        return LeaderHint(partition.leader, partition.leader_epoch)
+    return LeaderHint(partition.leader, partition.leader_epoch, endpoint.host, endpoint.port, broker.rack)

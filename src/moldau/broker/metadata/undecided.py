@@ -1,0 +1,42 @@
+"""What an image loses although nobody has decided it: replicas that stay as they are, and logs that are only set aside.
+
+On the ZooKeeper plane an image is read from znodes, which any hand may damage or remove. Told by the plane before it
+changes the image; the replicas ask when they carry the change out. Empty on the quorum's plane.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from moldau.image.delta import PartitionDelta
+from moldau.image.partition import Key
+from moldau.model import TopicPartition
+
+log = logging.getLogger("moldau.replicas")
+
+
+class Undecided:
+    """One broker's. ``kept``: nobody can decide about these now; a change that leaves them out changes nothing.
+
+    As a container it holds the partitions whose logs are set aside when they go, each until it is asked for.
+    """
+
+    def __init__(self) -> None:
+        self.kept: frozenset[Key] = frozenset()
+        self._vanished: set[TopicPartition] = set()
+
+    def vanish(self, partitions: Iterable[TopicPartition], *, only: bool = False) -> None:
+        """These are about to go, and nobody has decided it. ``only``: no others."""
+        self._vanished = set(partitions) if only else self._vanished.union(partitions)
+
+    def without_kept(self, changes: Iterable[PartitionDelta]) -> list[PartitionDelta]:
+        """The changes that are to be carried out."""
+        return [change for change in changes if change.after is not None or change.key not in self.kept]
+
+    def __contains__(self, partition: object) -> bool:
+        if partition not in self._vanished:
+            return False
+        self._vanished.remove(partition)
+        log.warning("the log of %s is set aside: nobody has decided that it is to go", partition)
+        return True

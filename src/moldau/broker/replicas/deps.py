@@ -1,0 +1,70 @@
+"""What the data plane needs of the node around it, in one value; and the brokers as replication wants to see them.
+
+Decides nothing. The node builds ``ReplicaManagerDeps``; tests build others. Read next: ``replicas/manager.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from moldau.client.lines import Line
+from moldau.image import Image
+from moldau.model.value import value
+from moldau.ports import World
+from moldau.storage import LogDirs
+from moldau.wire.schema import Message
+
+
+class ReplicaSettings(Protocol):
+    """The node's configuration, as ``moldau.broker.config.node_config.NodeConfig`` has it."""
+
+    @property
+    def inter_broker_listener(self) -> str: ...
+
+    def __getitem__(self, name: str) -> Any: ...
+
+    def static_topic_config(self) -> Mapping[str, str]: ...
+
+
+@value(kw_only=True)
+class ReplicaManagerDeps:
+    """The node as its replicas see it.
+
+    ``ask_controller`` makes one attempt and raises OSError when there is no answer. ``connect`` opens a line to an
+    address. ``refused`` is told of a leader whose address refuses connections: fast death; ``broke`` of one
+    whose connection has just ended. ``survived`` is told of errors that nobody expected, and that cost no more than one
+    partition's turn.
+    """
+
+    me: int
+    world: World
+    config: ReplicaSettings
+    logs: LogDirs
+    ask_controller: Callable[[Message], Awaitable[Any]]
+    connect: Callable[[str, int], Awaitable[Line]]
+    broker_epoch: Callable[[], int]
+    refused: Callable[[int], object] = lambda broker_id: None
+    survived: Callable[[str, BaseException], object] = lambda where, error: None
+    broke: Callable[[int], object] = lambda broker_id: None
+
+
+class BrokersSeen:
+    """The brokers of the image, as ``moldau.replication`` asks about them."""
+
+    __slots__ = ("_me", "_own_epoch", "image")
+
+    def __init__(self, me: int, own_epoch: Callable[[], int]) -> None:
+        self._me = me
+        self._own_epoch = own_epoch
+        self.image = Image()
+
+    def broker_epoch(self, broker_id: int) -> int | None:
+        if broker_id == self._me:
+            return self._own_epoch()  # known from the registration, maybe before the image has it
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None else broker.epoch
+
+    def may_join_isr(self, broker_id: int) -> bool:
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown

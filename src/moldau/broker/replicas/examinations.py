@@ -1,0 +1,157 @@
+"""Batches of clients that take long to look into are examined in parts, so that nobody else waits for them.
+
+Decides which batches are examined at once, and keeps the order of a partition's batches: whoever comes behind one that
+is still examined waits for it. One batch at a time is examined here, at most a millisecond of it in one turn of the
+loop; unpacking and packing happen on a thread. Does not decide what is taken: see ``storage/admission.py``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from moldau.broker.loop import yield_to_loop
+from moldau.broker.replicas.replica import Replica
+from moldau.model import Code
+from moldau.model.named import NamedTuple
+from moldau.ports import Handle, Tasks, World
+from moldau.ports.pools import COMPUTING
+from moldau.storage.admission import Admitted, Examination, Refused
+from moldau.storage.slow import Pauses
+from moldau.wire.batch import BatchHeader
+from moldau.wire.codec import Buffer
+
+PARTS_AT_ONCE = 4
+"""So many parts of a batch are examined at once; one that has more waits for its turn."""
+SPENT_MAX_MS = 4
+"""Once examining has taken that long in one turn of the loop, what follows waits as well."""
+LARGE_BYTES = 1 << 15
+"""To look at a smaller batch takes some tenths of a millisecond at most."""
+WAITING_BYTES_MAX = 256 << 20
+"""When batches of so many bytes wait already, others are sent back, to be sent again later."""
+
+Outcome = Admitted | Refused
+T = TypeVar("T")
+
+
+class _Waiting(NamedTuple):
+    replica: Replica
+    data: bytearray
+    then: Callable[[Outcome], object]
+
+
+class Examinations:
+    """All examinations of a broker."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._waiting: deque[_Waiting] = deque()
+        self._of_replica: dict[int, int] = {}
+        self._bytes = 0
+        self._spent_ms = 0
+        self._task: Handle | None = None
+
+    def __len__(self) -> int:
+        """How many batches wait or are being examined."""
+        return len(self._waiting)
+
+    def at_a_glance(self, replica: Replica, records: Buffer, header: BatchHeader, at: int) -> Admitted | None:
+        """The outcome for most batches of clients, at once; None when this one is to be examined.
+
+        It begins with ``header``; ``at`` is where ``records`` begin in what they are a view of, -1 if it is not known.
+        """
+        if self._of_replica and id(replica) in self._of_replica:
+            return None
+        if len(records) < LARGE_BYTES:  # takes less than the clock can tell
+            return replica.log.admission.at_a_glance(records, header, self._world.clock.wall_ms(), at=at)
+        if self._spent_ms >= SPENT_MAX_MS:
+            return None
+        began_ms = self._world.clock.monotonic_ms()
+        outcome = replica.log.admission.at_a_glance(records, header, self._world.clock.wall_ms(), at=at)
+        self._spend(began_ms)
+        return outcome
+
+    def examine(self, replica: Replica, records: Buffer, then: Callable[[Outcome], object]) -> Outcome | None:
+        """What comes of a client's batch that did not pass at a glance, or None: then ``then`` is told later.
+
+        ``records`` are the caller's again once this returns None.
+        """
+        if id(replica) not in self._of_replica and self._spent_ms < SPENT_MAX_MS:
+            began_ms = self._world.clock.monotonic_ms()
+            outcome = self._at_once(replica, records)
+            self._spend(began_ms)
+            if outcome is not None:
+                return outcome
+        if self._bytes + len(records) > WAITING_BYTES_MAX:
+            return Refused(Code.REQUEST_TIMED_OUT, f"{len(self._waiting)} batches wait to be examined already")
+        self._bytes += len(records)
+        self._of_replica[id(replica)] = self._of_replica.get(id(replica), 0) + 1
+        self._waiting.append(_Waiting(replica, bytearray(records), then))
+        if self._task is None:
+            self._task = self._world.tasks.spawn(self._run(), "examinations")
+        return None
+
+    def _spend(self, began_ms: int) -> None:
+        """Count the time since then."""
+        spent_ms = self._world.clock.monotonic_ms() - began_ms
+        if spent_ms:
+            if not self._spent_ms:
+                self._world.tasks.call_soon(self._turned)
+            self._spent_ms += spent_ms
+
+    def _at_once(self, replica: Replica, records: Buffer) -> Outcome | None:
+        """The outcome, unless it takes longer than a step of the loop may."""
+        seen = True
+        if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
+            records, seen = bytearray(records), False
+        examination = self._begin(replica, records, seen=seen)
+        try:
+            for _ in range(PARTS_AT_ONCE):
+                if next(examination) is not None:
+                    return None
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+        return None
+
+    def _begin(self, replica: Replica, data: bytearray | memoryview, *, seen: bool) -> Examination:
+        return replica.log.admission.examine(data, self._world.clock.wall_ms(), False, replica.partition, seen=seen)
+
+    def _turned(self) -> None:
+        self._spent_ms = 0
+
+    async def _run(self) -> None:
+        tasks = self._world.tasks
+        while self._waiting:
+            replica, data, then = self._waiting[0]
+            examination = self._begin(replica, data, seen=False)
+            await yield_to_loop(tasks)
+            outcome = await in_parts(tasks, examination)
+            self._waiting.popleft()
+            self._bytes -= len(data)
+            self._of_replica[id(replica)] -= 1
+            if not self._of_replica[id(replica)]:
+                del self._of_replica[id(replica)]
+            then(outcome)
+        self._task = None
+
+    def stop(self) -> None:
+        """Forget what waits: nobody who sent it was told anything yet."""
+        if self._task is not None:
+            self._task.cancel()
+        self._waiting.clear()
+
+
+async def in_parts(tasks: Tasks, work: Pauses[T]) -> T:
+    """What ``work`` returns; the loop turns where it pauses, and what is slow runs on a thread."""
+    while True:
+        try:
+            slow = next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if slow is None:
+            await yield_to_loop(tasks)
+        else:
+            await tasks.off_loop(slow, COMPUTING)

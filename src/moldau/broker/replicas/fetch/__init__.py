@@ -1,0 +1,1 @@
+"""Fetch requests: sessions, partitions, and records read for followers and consumers."""

@@ -1,0 +1,168 @@
+"""What one partition gives one reader: records, or why not; whole batches, never more than the reader may see.
+
+Consumers read up to the high watermark, from any replica since version 11; followers up to the log's end, from the
+leader only, and their position moves ISR and watermark. Without transactions the last stable offset is the watermark.
+Source: KIP-207, KIP-320, KIP-392 (rack), KIP-595 (diverging epoch). Read next: ``replicas/fetch/reader.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.broker.replicas.lost import read_failed
+from moldau.broker.replicas.replica import Replica
+from moldau.model import Code
+from moldau.replication.facts import FollowerFetch
+from moldau.replication.roles import Role
+from moldau.storage import LogError
+from moldau.storage.uncached import LOAD_BYTES, uncached
+from moldau.wire.messages.k01_fetch import FetchResponse
+
+if TYPE_CHECKING:
+    from moldau.broker.replicas.fetch.reader import FetchPartition, FetchReader
+
+Data = FetchResponse.PartitionData
+FOLLOWERS_SERVE_FROM = 11
+"""The first Fetch version whose consumers may read from followers (KIP-392)."""
+
+
+def read(reader: FetchReader, asked: FetchPartition, left: int, *, first: bool) -> Data:
+    """Look at one partition: at most ``left`` bytes, unless this is the ``first`` that has any (KIP-74)."""
+    replica = _replica(reader, asked)
+    if isinstance(replica, Code):
+        return _refused(asked, replica)
+    terms = reader.terms
+    if terms.replica_id >= 0:
+        code, diverging = _follower(reader, asked, replica)
+        up_to = None
+    else:
+        code, diverging = _consumer(reader, asked, replica)
+        up_to = replica.machine.high_watermark
+    if code is not Code.NONE:
+        return _refused(asked, code)
+    data = _told(asked, replica, terms.committed)
+    if diverging is not None:
+        data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
+        return data
+    if terms.rack and terms.replica_id < 0:
+        data.preferred_read_replica = _preferred(reader, asked, replica)
+        if data.preferred_read_replica >= 0:
+            return data
+    throttles = reader.replicas.throttles
+    throttled = throttles.leading.on and terms.replica_id >= 0
+    if throttled and throttles.holds_back(asked, replica, terms.replica_id):
+        return data
+    if left > 0 or first:
+        try:
+            limit = max(min(asked.max_bytes, left), 0)
+            if asked.loaded:
+                asked.loaded, limit = False, min(limit, LOAD_BYTES)
+            elif (load := uncached(replica.log, asked.fetch_offset, max(limit, 1))) is not None:
+                if reader.loading:
+                    load.release()
+                else:
+                    reader.load(asked, load)
+                return data
+            # Perhaps only the name of bytes: nobody between here and the transport asks for more than their length.
+            data.records = replica.log.lend(asked.fetch_offset, limit, up_to=up_to, at_least_one=first)  # type: ignore[assignment]
+        except LogError as error:
+            read_failed(reader.replicas, replica, error)
+            return _refused(asked, error.code)
+        if throttled and data.records:
+            throttles.sent(replica, len(data.records))
+    return data
+
+
+def nothing_new(asked: FetchPartition) -> Data:
+    """The state of a partition that has nothing to read."""
+    if asked.replica is None:
+        return _refused(asked, Code.NOT_LEADER_OR_FOLLOWER)
+    return _told(asked, asked.replica, asked.reader.terms.committed)
+
+
+def _replica(reader: FetchReader, asked: FetchPartition) -> Replica | Code:
+    """The replica, watched by the reader when that is a lasting one; a new one after delete and create."""
+    replica = asked.replica
+    if replica is not None and replica.machine.role is not Role.REMOVED:
+        return replica
+    if any(asked.topic_id):
+        found = reader.replicas.find_by_id(asked.topic_id, asked.number)
+    else:
+        found = reader.replicas.find(asked.topic, asked.number)
+    if isinstance(found, Replica):
+        asked.replica = found
+        if reader.lasting:
+            reader.watch(asked)
+    else:
+        asked.replica = None
+    return found
+
+
+def _follower(reader: FetchReader, asked: FetchPartition, replica: Replica) -> tuple[Code, tuple[int, int] | None]:
+    if asked.reported:
+        return replica.machine.check_epoch(asked.leader_epoch), None
+    asked.reported = True
+    # A follower drops what answers speak of an older epoch or position of its, and fetches anew: the watermark is told
+    # again then, or a quiet partition's would stay behind for good (L3).
+    asked.told_high_watermark = -1
+    fetch = FollowerFetch(
+        reader.terms.replica_id,
+        reader.terms.broker_epoch,
+        asked.fetch_offset,
+        asked.last_fetched_epoch,
+        asked.leader_epoch,
+        asked.log_start_offset,
+        reader.asked_ms,
+    )
+    verdict = replica.machine.follower_fetched(fetch)
+    if verdict.effects:
+        reader.replicas.act(replica, verdict.effects)  # type: ignore[arg-type]
+    if replica.deletions:
+        replica.settle_deletions()
+    return verdict.code, verdict.diverging
+
+
+def _consumer(reader: FetchReader, asked: FetchPartition, replica: Replica) -> tuple[Code, tuple[int, int] | None]:
+    machine = replica.machine
+    code = machine.check_epoch(asked.leader_epoch, leader_only=reader.terms.version < FOLLOWERS_SERVE_FROM)
+    if code is not Code.NONE:
+        return code, None
+    return machine.divergence(asked.last_fetched_epoch, asked.fetch_offset)
+
+
+def _preferred(reader: FetchReader, asked: FetchPartition, replica: Replica) -> int:
+    """A follower in the reader's rack that holds the offset, if the broker chooses by rack and is in another one."""
+    replicas, machine = reader.replicas, replica.machine
+    selector = replicas.deps.config["replica.selector.class"]
+    if not selector or not selector.endswith("RackAwareReplicaSelector") or machine.role is not Role.LEADER:
+        return -1
+    brokers, rack = replicas.image.brokers, reader.terms.rack
+    own = brokers.get(replicas.me)
+    if own is not None and own.rack == rack:
+        return -1
+    best, best_end = -1, -1
+    for id, progress in machine.followers.items():
+        broker = brokers.get(id)
+        if broker is None or broker.fenced or broker.rack != rack or broker.endpoint(reader.terms.listener) is None:
+            continue
+        if progress.log_start <= asked.fetch_offset <= progress.leo and progress.leo > best_end:
+            best, best_end = id, progress.leo
+    return best
+
+
+def _told(asked: FetchPartition, replica: Replica, committed: bool) -> Data:
+    high = replica.machine.high_watermark
+    return Data(
+        partition_index=asked.number,
+        high_watermark=high,
+        last_stable_offset=high,
+        log_start_offset=replica.log.log_start_offset,
+        aborted_transactions=[] if committed else None,
+        records=b"",
+    )
+
+
+def _refused(asked: FetchPartition, code: Code) -> Data:
+    return Data(
+        partition_index=asked.number, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
+    )

@@ -1,0 +1,449 @@
+"""Reading for a fetch: which partitions, how much, answered now or parked until there is more.
+
+A ``FetchReader`` is the set of partitions of one fetch, or of one fetch session. Only partitions that may have
+something new are looked at: appends and watermarks mark them, so that a session over ten thousand partitions costs what
+moves in it. A follower's fetch also tells its machine how far it is. Who may read what is decided in
+``replicas/fetch/read.py``. Sources: KIP-227 (sessions), KIP-74 (size limits), KIP-541 and KIP-951 (errors). Read next:
+``replicas/fetch/sessions.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from moldau.broker.replicas.replica import Replica
+from moldau.model import Code
+from moldau.model.named import NamedTuple
+from moldau.storage import LogError
+from moldau.storage.uncached import Load
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from moldau.broker.replicas.manager import ReplicaManager
+
+DISK_WAIT_MS = 10_000
+"""How long a fetch waits for its disk, though its client would not wait for more records."""
+IN_MEMORY_BYTES = 1 << 20
+"""After so many bytes of records in memory an answer takes no more of them; parts of files that are sent unread do not
+count."""
+LOOK_AT_ONCE = 1000
+"""Partitions that one turn of the loop looks at, when a request names more."""
+PartKey = tuple[bytes | str, int]
+"""(topic id, or topic name in versions before 13; partition number)."""
+Data = FetchResponse.PartitionData
+Topics = dict[bytes | str, FetchResponse.FetchableTopicResponse]
+
+
+class FetchParams(NamedTuple):
+    """What one fetch request asks of the whole. ``replica_id`` is -1 for consumers."""
+
+    version: int
+    replica_id: int
+    broker_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    committed: bool
+    rack: str
+    listener: str
+
+
+class FetchPartition:
+    """One partition of a reader: what was asked of it, and what its reader was last told."""
+
+    __slots__ = (
+        "fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "log_start_offset", "max_bytes", "number",
+        "loaded", "reader", "replica", "reported", "told_high_watermark", "told_log_start", "topic", "topic_id",
+    )  # fmt: skip
+
+    def __init__(self, reader: FetchReader, key: PartKey, topic: FetchRequest.FetchTopic) -> None:
+        self.reader = reader
+        self.key = key
+        self.topic = topic.topic
+        self.topic_id = bytes(topic.topic_id)
+        self.number = key[1]
+        self.replica: Replica | None = None
+        self.loaded = False
+        """What it reads next was brought into memory for it."""
+        self.told_high_watermark = -1
+        self.told_log_start = -1
+
+    def ask(self, part: FetchRequest.FetchPartition) -> None:
+        """What a request says of the partition."""
+        self.fetch_offset = part.fetch_offset
+        self.last_fetched_epoch = part.last_fetched_epoch
+        self.leader_epoch = part.current_leader_epoch
+        self.log_start_offset = part.log_start_offset
+        self.max_bytes = part.partition_max_bytes
+        self.reported = False  # a follower's position: told to the machine once, not at each look
+
+    def has_more(self, replica_id: int) -> bool:
+        """Whether there is something to read for this follower, or for a consumer (-1)."""
+        replica = self.replica
+        if replica is None:
+            return False
+        return self.fetch_offset < (replica.log.log_end_offset if replica_id >= 0 else replica.machine.high_watermark)
+
+    def told(self, data: Data) -> bool:
+        """Note what goes out; whether it is worth being in an incremental answer."""
+        news = bool(
+            data.records
+            or data.error_code
+            or data.high_watermark != self.told_high_watermark
+            or data.log_start_offset != self.told_log_start
+            or data.preferred_read_replica >= 0
+            or data.diverging_epoch.epoch >= 0
+        )
+        # Who is told where histories part takes nothing else from the answer: the watermark is told again (L3).
+        self.told_high_watermark = -1 if data.diverging_epoch.epoch >= 0 else data.high_watermark
+        self.told_log_start = data.log_start_offset
+        return news
+
+
+class FetchProgress:
+    """What one look at the marked partitions has found, and how many bytes it has left. ``urgent``: something that is
+    answered at once."""
+
+    __slots__ = ("found", "in_memory_left", "left", "size", "urgent")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.found: list[tuple[FetchPartition, Data]] = []
+        self.size = 0
+        self.urgent = False
+        self.left = max_bytes
+        self.in_memory_left = IN_MEMORY_BYTES
+
+
+class FetchReader:
+    """The partitions of a fetch. ``unread`` are those that may have something new; the rest is not looked at."""
+
+    def __init__(self, replicas: ReplicaManager) -> None:
+        self.replicas = replicas
+        self.parts: dict[PartKey, FetchPartition] = {}
+        self.unread: dict[PartKey, FetchPartition] = {}
+        self.unheeded: dict[PartKey, FetchPartition] = {}
+        """Partitions whose leader counts this follower's next fetch, whether or not it names them."""
+        self.terms: FetchParams
+        self.waiting: DelayedFetch | None = None
+        self.loading = False
+        """Bytes are being brought into memory for one of the partitions."""
+        self.asked_ms = 0
+        self.session_id = 0
+        self.lasting = False
+        """A session watches its partitions as long as it lives, a single fetch only while it is parked."""
+
+    # ---- what is asked
+
+    def name(self, topics: list[FetchRequest.FetchTopic], by_id: bool) -> None:
+        """Add these partitions, or change what is asked of them."""
+        for topic in topics:
+            name = bytes(topic.topic_id) if by_id else topic.topic
+            for part in topic.partitions:
+                key = (name, part.partition)
+                asked = self.parts.get(key)
+                if asked is None:
+                    asked = self.parts[key] = FetchPartition(self, key, topic)
+                asked.ask(part)
+                self.unread[key] = asked
+
+    def forget(self, key: PartKey) -> None:
+        """The partition is no longer asked for."""
+        asked = self.parts.pop(key, None)
+        self.unread.pop(key, None)
+        self.unheeded.pop(key, None)
+        if asked is not None:
+            self._unwatch(asked)
+
+    def forget_all(self) -> Generator[None, None, None]:
+        """Nobody asks again: partitions and their reader know each other, and would wait for the collector."""
+        self.unread.clear()
+        self.unheeded.clear()
+        while self.parts:
+            for _ in range(min(len(self.parts), LOOK_AT_ONCE)):
+                _, asked = self.parts.popitem()
+                self._unwatch(asked)
+            yield
+
+    # ---- what happens to partitions
+
+    def note(self, asked: FetchPartition) -> None:
+        """There is something new to tell, which nobody need be woken for."""
+        self.unread[asked.key] = asked
+
+    def touch(self, asked: FetchPartition, *, urgent: bool = False) -> None:
+        """There may be something to read, or (``urgent``) something to say at once."""
+        self.unread[asked.key] = asked
+        waiting = self.waiting
+        if waiting is not None:
+            waiting.urgent |= urgent
+            self.replicas.room.call(waiting)
+
+    def arrived(self, asked: FetchPartition, first_offset: int) -> None:
+        """Records were appended from ``first_offset`` on, while this follower was waiting for them."""
+        self.unread[asked.key] = asked
+        waiting = self.waiting
+        if waiting is not None:
+            self.replicas.room.call(waiting)
+        assert asked.replica is not None
+        asked.replica.machine.heard_from(self.terms.replica_id, first_offset, self.asked_ms)
+
+    def heed_unnamed(self) -> None:
+        """A fetch has come, which repeats what it does not name (KIP-227): tell the machines to which that is news."""
+        for key, asked in self.unheeded.items():
+            if self.parts.get(key) is asked:
+                asked.reported = False
+                self.unread[key] = asked
+        self.unheeded.clear()
+
+    def load(self, asked: FetchPartition, load: Load) -> None:
+        """What the partition has is on the disk only: look again when it was brought into memory."""
+
+        def done() -> None:
+            self.loading = False
+            asked.loaded = True
+            self.touch(asked, urgent=True)
+
+        self.loading = True
+        self.replicas.sessions.cold_reads.begin(load, done)
+
+    def watch(self, asked: FetchPartition) -> None:
+        """Have appends (followers) or watermarks (consumers) mark the partition."""
+        replica = asked.replica
+        if replica is not None:
+            (replica.followers if self.terms.replica_id >= 0 else replica.consumers)[asked] = None
+
+    def _unwatch(self, asked: FetchPartition) -> None:
+        replica = asked.replica
+        if replica is not None:
+            replica.followers.pop(asked, None)
+            replica.consumers.pop(asked, None)
+
+    # ---- answering
+
+    def fetch(self, terms: FetchParams) -> FetchResponse | asyncio.Future[FetchResponse | None]:
+        """Answer now if that is due, else park."""
+        self.terms = terms
+        self.asked_ms = self.replicas.deps.world.clock.monotonic_ms()
+        look = self._look()
+        for_disk = self.loading and not look.size and not look.urgent
+        if not for_disk and (terms.max_wait_ms <= 0 or not self.parts or look.urgent or look.size >= terms.min_bytes):
+            return self.respond(look.found)
+        if not self.lasting:
+            for asked in self.parts.values():
+                self.watch(asked)
+        self.waiting = wait = DelayedFetch(self)
+        self.replicas.room.park(wait, max(terms.max_wait_ms, DISK_WAIT_MS) if for_disk else terms.max_wait_ms)
+        return wait.answer
+
+    def fetch_at_once(self, terms: FetchParams) -> Generator[None, None, FetchResponse]:
+        """The answer with what there is, for more partitions than one turn of the loop should look at: with pauses."""
+        self.terms = terms
+        self.asked_ms = self.replicas.deps.world.clock.monotonic_ms()
+        found = (yield from self._look_on()).found
+        return (yield from self.respond_in_slices(found))
+
+    def _look(self) -> FetchProgress:
+        """All of ``_look_on``, at once."""
+        look = FetchProgress(self.terms.max_bytes)
+        self._look_at(list(self.unread), look)
+        return look
+
+    def _look_on(self) -> Generator[None, None, FetchProgress]:
+        """Read what is marked, within the limits; marks stay on what has more. Pauses after some partitions."""
+        look, keys = FetchProgress(self.terms.max_bytes), list(self.unread)
+        for begin in range(0, len(keys), LOOK_AT_ONCE):
+            if begin:
+                yield
+            self._look_at(keys[begin : begin + LOOK_AT_ONCE], look)
+        return look
+
+    def _look_at(self, keys: list[PartKey], look: FetchProgress) -> None:
+        """Read these partitions.
+
+        What there was no room for keeps its place before what was served: none starves, and none is forgotten.
+        """
+        from moldau.broker.replicas.fetch.read import read
+
+        for key in keys:
+            asked = self.unread.get(key)
+            if asked is None:  # forgotten during a pause
+                continue
+            data = read(self, asked, look.left if look.in_memory_left > 0 else 0, first=not look.size)
+            look.found.append((asked, data))
+            records = data.records
+            length = len(records) if records else 0
+            if type(records) is bytes:
+                look.in_memory_left -= length
+            at_once = (
+                data.error_code
+                or data.diverging_epoch.epoch >= 0
+                or data.preferred_read_replica >= 0
+                or data.log_start_offset != asked.told_log_start >= 0
+            )
+            if at_once:
+                look.urgent = True
+            elif not length and look.size and asked.has_more(self.terms.replica_id):
+                continue
+            self.unread.pop(key, None)
+            look.size += length
+            look.left -= length
+            if at_once or length or data.high_watermark != asked.told_high_watermark:
+                self.unread[key] = asked  # at the end: next time the others come first
+
+    def respond_in_slices(self, found: list[tuple[FetchPartition, Data]]) -> Generator[None, None, FetchResponse]:
+        """As ``respond``, with pauses; nothing is left in ``found``."""
+        found += self._rest(found)
+        return (yield from self._build_on(found))
+
+    def respond(self, found: list[tuple[FetchPartition, Data]]) -> FetchResponse:
+        """The response from what a look found: everything asked, or in a session what is new."""
+        return self.build(found + self._rest(found))
+
+    def _rest(self, found: list[tuple[FetchPartition, Data]]) -> list[tuple[FetchPartition, Data]]:
+        """Parts that were not looked at this time, as a full answer must name them all."""
+        if len(found) == len(self.parts):
+            return []
+        from moldau.broker.replicas.fetch.read import nothing_new
+
+        seen = {asked.key for asked, _ in found}
+        return [(asked, nothing_new(asked)) for key, asked in self.parts.items() if key not in seen]
+
+    def build(self, found: list[tuple[FetchPartition, Data]]) -> FetchResponse:
+        """All of ``_build_on``, at once."""
+        topics: Topics = {}
+        response = FetchResponse(session_id=self.session_id)
+        self._put(found, response, topics)
+        response.responses = list(topics.values())
+        return response
+
+    def _build_on(self, found: list[tuple[FetchPartition, Data]]) -> Generator[None, None, FetchResponse]:
+        """Group by topic. Pauses after some partitions, and takes them out of ``found``, which is long to free."""
+        topics: Topics = {}
+        response = FetchResponse(session_id=self.session_id)
+        found.reverse()
+        while found:
+            piece = found[: -LOOK_AT_ONCE - 1 : -1]
+            del found[-LOOK_AT_ONCE:]
+            self._put(piece, response, topics)
+            if found:
+                yield
+        response.responses = list(topics.values())
+        return response
+
+    def _put(self, found: list[tuple[FetchPartition, Data]], response: FetchResponse, topics: Topics) -> None:
+        """Put these partitions with their topics; name the leaders of what is not here (KIP-951)."""
+        for asked, data in found:
+            asked.told(data)
+            if data.records:
+                self._count(asked, len(data.records))
+            topic = topics.get(asked.key[0])
+            if topic is None:
+                topic = FetchResponse.FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id)
+                topics[asked.key[0]] = topic
+            topic.partitions.append(data)
+            if data.error_code:
+                self.replicas.failed_fetches += 1
+            if data.error_code in (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH):
+                self._hint(response, asked, data)
+
+    def _count(self, asked: FetchPartition, length: int) -> None:
+        replica = asked.replica
+        if replica is not None:
+            if self.terms.replica_id < 0:
+                replica.traffic.bytes_out += length
+            else:
+                replica.traffic.replicated_out += length
+
+    def _hint(self, response: FetchResponse, asked: FetchPartition, data: Data) -> None:
+        from moldau.broker.metadata.leader_hint import leader_of
+
+        hint = leader_of(self.replicas.image, asked.topic, asked.topic_id, asked.number, self.terms.listener)
+        if hint is None:
+            return
+        data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=hint.id, leader_epoch=hint.epoch)
+        if hint.host and all(node.node_id != hint.id for node in response.node_endpoints):
+            response.node_endpoints.append(
+                FetchResponse.NodeEndpoint(node_id=hint.id, host=hint.host, port=hint.port, rack=hint.rack)
+            )
+
+    def ended(self) -> None:
+        """A parked fetch was answered."""
+        self.waiting = None
+        if not self.lasting:
+            for asked in self.parts.values():
+                self._unwatch(asked)
+
+    def close(self) -> None:
+        """Nobody will ask again: watch nothing."""
+        if self.waiting is not None:
+            self.waiting.expire()
+        for asked in self.parts.values():
+            self._unwatch(asked)
+        self.parts.clear()
+        self.unread.clear()
+        self.unheeded.clear()
+
+
+class DelayedFetch:
+    """A parked fetch."""
+
+    __slots__ = ("_reader", "answer", "done", "urgent")
+    kind = "Fetch"
+
+    def __init__(self, reader: FetchReader) -> None:
+        self._reader = reader
+        self.done = False
+        self.urgent = False
+        self.answer: asyncio.Future[FetchResponse | None] = asyncio.get_running_loop().create_future()
+
+    def look(self) -> None:
+        """Answer if there is enough by now."""
+        reader = self._reader
+        if not self.urgent and reader.terms.min_bytes > 1 and self._estimate() < reader.terms.min_bytes:
+            return
+        look = reader._look()
+        if self.urgent or look.urgent or look.size >= reader.terms.min_bytes:
+            self._finish(look)
+
+    def _estimate(self) -> int:
+        """An upper bound of what could be read, from positions alone."""
+        total = 0
+        for asked in self._reader.unread.values():
+            replica = asked.replica
+            if replica is None:
+                return self._reader.terms.min_bytes
+            active = replica.log.active
+            if asked.fetch_offset < active.base_offset:
+                return self._reader.terms.min_bytes
+            try:
+                total += active.size - active.locate(asked.fetch_offset)
+            except (OSError, LogError):
+                return self._reader.terms.min_bytes  # whoever reads it says what is wrong
+        return total
+
+    def expire(self) -> None:
+        self._finish(self._reader._look())
+
+    def abandon(self) -> None:
+        """Nobody hears what there is."""
+        self._end()
+        self.answer.cancel()
+
+    def fail(self, error: Exception) -> None:
+        """What there is cannot be told."""
+        self._end()
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+    def _finish(self, look: FetchProgress) -> None:
+        response = self._reader.respond(look.found)
+        self._end()
+        if not self.answer.done():
+            self.answer.set_result(response)
+
+    def _end(self) -> None:
+        self.done = True
+        self._reader.replicas.room.left()
+        self._reader.ended()

@@ -1,0 +1,133 @@
+"""Incremental fetch sessions, the broker's side (KIP-227): a client names what changed, and is told what is new.
+
+Decides which session a request belongs to, and who must give way when there are too many: whoever was idle longest, if
+for long enough, consumers before followers. What is read is ``replicas/fetch/reader.py``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from moldau.broker.replicas.fetch.cold_reads import ColdReads
+from moldau.broker.replicas.fetch.reader import Data, FetchPartition, FetchReader
+from moldau.model import Code
+from moldau.ports import Clock, Random
+from moldau.ports.rare import LOST_SESSION
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from moldau.broker.replicas.manager import ReplicaManager
+
+FINAL, INITIAL = -1, 0
+EVICTABLE_AFTER_MS = 120_000
+
+
+class FetchSession(FetchReader):
+    """A reader that lasts. ``epoch`` is that of the next request."""
+
+    def __init__(self, replicas: ReplicaManager, id: int, *, by_id: bool, follower: bool) -> None:
+        super().__init__(replicas)
+        self.session_id = id
+        self.lasting = True
+        self.by_id = by_id
+        self.follower = follower
+        self.epoch = 1
+        self.used_ms = 0
+        self._opening = True
+
+    def respond(self, found: list[tuple[FetchPartition, Data]]) -> FetchResponse:
+        """Everything the first time, then only what is new."""
+        if self._opening:
+            self._opening = False
+            return super().respond(found)
+        return self.build([(asked, data) for asked, data in found if asked.told(data)])
+
+    def respond_in_slices(self, found: list[tuple[FetchPartition, Data]]) -> Generator[None, None, FetchResponse]:
+        """As ``respond``, with pauses."""
+        if self._opening:
+            self._opening = False
+            return (yield from super().respond_in_slices(found))
+        return (yield from self._build_on([(asked, data) for asked, data in found if asked.told(data)]))
+
+
+class FetchSessionCache:
+    """All fetch sessions of a broker."""
+
+    def __init__(self, replicas: ReplicaManager, clock: Clock, random: Random, slots: int) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self.cold_reads = ColdReads(replicas.deps.world.tasks)
+        self._random = random
+        self._slots = slots
+        self._by_id: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def open(self, request: FetchRequest, version: int, *, follower: bool) -> FetchReader | Code:
+        """The reader for a request, with what it names taken in; or why its session cannot go on."""
+        by_id = version >= 13
+        if request.session_epoch in (FINAL, INITIAL):
+            old = self._by_id.pop(request.session_id, None) if request.session_id else None
+            if old is not None:
+                old.close()
+            reader: FetchReader | None = None
+            if request.session_epoch == INITIAL and request.topics:
+                reader = self._create(by_id=by_id, follower=follower)
+            if reader is None:
+                reader = FetchReader(self._replicas)
+            reader.name(request.topics, by_id)
+            return reader
+        session = self._by_id.get(request.session_id)
+        if (rare := self._replicas.deps.world.rare) is not None and session is not None and rare(LOST_SESSION):
+            del self._by_id[request.session_id]
+            session.close()
+            session = None
+        if session is None:
+            return Code.FETCH_SESSION_ID_NOT_FOUND
+        if session.by_id != by_id:
+            return Code.FETCH_SESSION_TOPIC_ID_ERROR
+        if request.session_epoch != session.epoch:
+            return Code.INVALID_FETCH_SESSION_EPOCH
+        return self._go_on(session, request)
+
+    def _go_on(self, session: FetchSession, request: FetchRequest) -> FetchSession:
+        if session.waiting is not None:
+            session.waiting.expire()  # pipelined: its client has more to ask, and does not wait
+        session.epoch = 1 if session.epoch == 0x7FFFFFFF else session.epoch + 1
+        session.used_ms = self._clock.monotonic_ms()
+        self._by_id.move_to_end(session.session_id)
+        session.name(request.topics, session.by_id)
+        for topic in request.forgotten_topics_data:
+            name = bytes(topic.topic_id) if session.by_id else topic.topic
+            for number in topic.partitions:
+                session.forget((name, number))
+        session.heed_unnamed()
+        return session
+
+    def _create(self, *, by_id: bool, follower: bool) -> FetchSession | None:
+        now_ms = self._clock.monotonic_ms()
+        if len(self._by_id) >= self._slots and not self._make_room(now_ms, follower):
+            return None
+        id = 0
+        while not id or id in self._by_id:
+            id = self._random.below(0x7FFFFFFF)
+        session = self._by_id[id] = FetchSession(self._replicas, id, by_id=by_id, follower=follower)
+        session.used_ms = now_ms
+        return session
+
+    def _make_room(self, now_ms: int, follower: bool) -> bool:
+        for id, session in self._by_id.items():
+            idle = now_ms - session.used_ms > EVICTABLE_AFTER_MS
+            if idle or (follower and not session.follower):
+                del self._by_id[id]
+                session.close()
+                return True
+        return False
+
+    def close(self) -> None:
+        for session in self._by_id.values():
+            session.close()
+        self._by_id.clear()

@@ -1,0 +1,1 @@
+"""Following leaders: fetchers, and what each knows of the partitions that it fetches."""

@@ -1,0 +1,77 @@
+"""What a fetcher knows of one partition it follows: what the leader's session was last told, and when to try again.
+
+Decides how long a partition is left out after an error. Read next: ``replicas/follow/fetcher.py``.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.replicas.replica import Replica
+from moldau.model.named import NamedTuple
+from moldau.ports import Handle
+
+FIRST_BACKOFF_MS = 5
+FIRST_RETRY_MS = 10
+
+Mention = tuple[int, tuple[int, int], int]
+"""(leader epoch, (fetch offset, last fetched epoch), log start): what a request says of a partition."""
+
+
+class Sent(NamedTuple):
+    """A request under way."""
+
+    serial: int
+    opens_session: bool
+
+
+class _Flushing:
+    """Stands for a timer while a partition is left out until its log's files are as they must be; nothing runs out."""
+
+    def cancel(self) -> None: ...
+
+
+FLUSHING: Handle = _Flushing()
+
+
+class FollowedPartition:
+    """One partition in a fetcher. ``timer`` is set while it is left out after an error."""
+
+    __slots__ = ("_next", "_said", "backoff_ms", "in_session", "replica", "timer")
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.in_session = False
+        self.timer: Handle | None = None
+        self.backoff_ms = 0
+        self._said: Mention | None = None
+        self._next: tuple[tuple[int, Mention], ...] = ()  # by requests that are not answered yet: two at most
+
+    def named(self, serial: int, mention: Mention, *, at_once: bool) -> None:
+        """Request ``serial`` names it. Unless that is the only one under way (``at_once``), answers to earlier requests
+        still speak of the mention before."""
+        self.in_session = True
+        if at_once:
+            self._said, self._next = mention, ()
+        else:
+            self._next = (*self._next, (serial, mention))
+
+    def as_of(self, serial: int) -> Mention | None:
+        """What the leader's session held of it when it answered request ``serial``; None: nothing yet."""
+        while self._next and self._next[0][0] <= serial:
+            self._said, self._next = self._next[0][1], self._next[1:]
+        return self._said
+
+    def next_backoff_ms(self, max_ms: int) -> int:
+        """How long to leave it out now: longer after each error in a row."""
+        self.backoff_ms = min(max(2 * self.backoff_ms, FIRST_BACKOFF_MS), max_ms)
+        return self.backoff_ms
+
+    def unblock(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        self.backoff_ms = 0
+
+
+def retry_wait_ms(failures: int, max_ms: int) -> int:
+    """How long to wait before connecting again."""
+    return min(FIRST_RETRY_MS << min(failures - 1, 10), max_ms)

@@ -1,0 +1,74 @@
+"""A replica whose log cannot be written any more, or not read, while its directory answers: a folder that somebody
+removed, a segment that rotted.
+
+As long as it led, no replica whose log is whole could; as long as it followed, it tried again every second, and writes
+waited until it was dropped from the ISR. So it is offline until this broker is started again, as a log is that cannot
+be loaded, and the controller elects others. Unless it leads and there is nobody else in the ISR: what can still be read
+is worth more than nothing then. Asked by ``replicas/manager.py``, ``replicas/follow/fetcher.py`` and
+``replicas/fetch/read.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from moldau.broker.replicas.replica import Replica
+from moldau.replication.roles import Role
+from moldau.storage.errors import CorruptLog, LogError, OffsetOutOfRange, UnusableFile
+from moldau.storage.strays import put_out_of_use
+
+if TYPE_CHECKING:
+    from moldau.broker.replicas.manager import ReplicaManager
+    from moldau.storage.log import Log
+
+logger = logging.getLogger("moldau.replicas")
+
+
+def append_failed(replicas: ReplicaManager, replica: Replica, error: LogError) -> None:
+    """An append of a leader or a follower failed, or what else changes a log: see what it costs."""
+    lasts = isinstance(error, CorruptLog) or (isinstance(error, UnusableFile) and not error.passing)
+    is_last = replica.machine.role is not Role.FOLLOWER and len(replica.machine.isr) < 2
+    if not lasts or is_last or replicas.by_key.get(replica.key) is not replica:
+        replicas.failed(error)
+        return
+    _go_offline(replicas, replica, error)
+
+
+def flush_failed(replicas: ReplicaManager, log: Log, error: UnusableFile) -> None:
+    """A log cannot be flushed: where the file that it is written to has no name any more, nothing of it is kept.
+
+    It went on in files that only this process saw, was in sync by its own word, and doctor said that all is well.
+    """
+    replica = replicas.by_partition.get(log.partition)
+    active = log.active
+    if replica is not None and replica.log is log and active.size and not log.folder.disk.exists(active.path()):
+        append_failed(replicas, replica, error)
+
+
+def read_failed(replicas: ReplicaManager, replica: Replica, error: LogError) -> None:
+    """A read from a leader's log failed: see what it costs.
+
+    Every other member of the ISR has what was acknowledged, and may have it whole. What leaves the ISR with this one is
+    a copy, so that it stays where writes with acks=all would be refused without it.
+    """
+    machine = replica.machine
+    left = len(machine.isr) - 1
+    if isinstance(error, OffsetOutOfRange):  # a mistake of who asked, who is told
+        return
+    replicas.failed(error)
+    leads = machine.role is Role.LEADER and replicas.by_key.get(replica.key) is replica
+    if isinstance(error, CorruptLog) and leads and left >= max(1, machine.effective_min_isr):
+        _go_offline(replicas, replica, error)
+
+
+def _go_offline(replicas: ReplicaManager, replica: Replica, error: LogError) -> None:
+    partition = replica.partition
+    logger.error("%s is offline here until this broker is started again: %s", partition, error)
+    del replicas.by_key[replica.key], replicas.by_partition[partition]
+    replicas.unreachable[replica.key] = partition
+    put_out_of_use(replicas.logs, partition)
+    replicas.act(replica, replica.machine.fail())
+    replica.changed()
+    replicas.place(replica.key)
+    replicas.on_lost()

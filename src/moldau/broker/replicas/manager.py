@@ -1,0 +1,482 @@
+"""All replicas of this broker: the image's changes become roles, the machines' effects become deeds.
+
+Decides nothing about replication (``moldau.replication`` does) or records (``moldau.storage`` does); it joins the two
+by partition, in order: each effect is done before the next. One timer sweeps all ISRs. A log directory that fails takes
+its replicas offline, and no others. Read next: ``replica.py`` (one of them), ``replicas/follow/fetcher_manager.py``
+(following), ``replicas/fetch/reader.py`` (being fetched from), ``replicas/isr_updates.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from errno import ENOSPC
+from itertools import islice
+from typing import Any
+
+from moldau.broker.config.topic_log_configs import TopicConfigs
+from moldau.broker.controller.producer_ids import ProducerIds
+from moldau.broker.loop import Pace
+from moldau.broker.metadata.undecided import Undecided
+from moldau.broker.network.traffic import TopicTraffic
+from moldau.broker.replicas.alter_log_dirs import AlterReplicaLogDirs
+from moldau.broker.replicas.assignments import AssignmentsManager
+from moldau.broker.replicas.awaited_flushes import AwaitedFlushes
+from moldau.broker.replicas.deps import BrokersSeen, ReplicaManagerDeps
+from moldau.broker.replicas.examinations import Examinations
+from moldau.broker.replicas.fetch.sessions import FetchSessionCache
+from moldau.broker.replicas.follow.fetcher_manager import FetcherManager
+from moldau.broker.replicas.isr_updates import IsrUpdates
+from moldau.broker.replicas.lost import append_failed
+from moldau.broker.replicas.purgatory import DelayedOperationPurgatory
+from moldau.broker.replicas.recovery_points import RecoveryPoints
+from moldau.broker.replicas.replica import Key, Replica
+from moldau.broker.replicas.throttles import Throttles
+from moldau.image import Delta, Image, PartitionDelta
+from moldau.image import Partition as Assigned
+from moldau.image.partition import LOST
+from moldau.model import Code, TopicPartition
+from moldau.ports import Handle
+from moldau.ports.rare import EARLY_ROLL
+from moldau.replication import effects as deeds
+from moldau.replication.effects import Effects
+from moldau.replication.facts import Assignment
+from moldau.replication.partition import Partition
+from moldau.replication.roles import Role
+from moldau.storage import Admitted, Appended, DirOffline, DiskFull, Given, LogConfig, LogError
+from moldau.storage.strays import make_way, sort_out
+
+log = logging.getLogger("moldau.replicas")
+
+SWEPT_AT_ONCE = 250
+"""Replicas a sweep looks at before it lets the loop turn."""
+OPENED_AT_ONCE = 4
+"""Replicas opened in one step: each touches the disk, which takes as long as telling many others. Fewer where the disk
+is slow: a step ends when it has taken long."""
+LOADED = 5
+"""How many times quicker that is where the log is loaded already, as at the start."""
+STRAYS_AT_ONCE = 5
+"""How many times more logs of a start are compared with the image in one step than replicas are told."""
+REMOVED_AT_ONCE = 50
+"""Replicas removed in one step, or fewer where the disk is slow: each is renamed, and one sync is for all of them."""
+
+
+class ReplicaManager:
+    """The data plane's state. ``by_key`` and ``by_partition`` hold the same replicas under both names.
+
+    ``led`` and ``left`` are told, in order, of partitions this broker begins or ceases to lead (coordinators listen).
+    """
+
+    def __init__(self, deps: ReplicaManagerDeps) -> None:
+        self.deps = deps
+        self.me = deps.me
+        self.logs = deps.logs
+        self.room = DelayedOperationPurgatory(deps.world)
+        self.examinations = Examinations(deps.world)
+        self.brokers = BrokersSeen(deps.me, deps.broker_epoch)
+        self.by_key: dict[Key, Replica] = {}
+        self.by_partition: dict[TopicPartition, Replica] = {}
+        self.unreachable: dict[Key, TopicPartition] = {}
+        """Assigned here, but their log could not be opened or created: a directory is offline."""
+        self.undecided = Undecided()
+        self.led: list[Callable[[Replica, int], object]] = []
+        self.left: list[Callable[[Replica], object]] = []
+        self.traffic = TopicTraffic()
+        self.on_lost: Callable[[], object] = lambda: None
+        """Told when a replica was lost while its directory is not."""
+        self.isr_shrinks = self.isr_expands = self.failed_produces = self.failed_fetches = 0
+        """Counted since the start, for whoever asks."""
+        self._clock = deps.world.clock
+        self._configs = TopicConfigs(deps.me, deps.config)
+        self._isr = IsrUpdates(deps, self.act)
+        self.assignments = AssignmentsManager(deps)
+        self.throttles = Throttles(deps.me, deps.world.clock, deps.world.tasks)
+        self.fetchers = FetcherManager(self)
+        self.flushes = AwaitedFlushes(self)
+        self.recovery_points = RecoveryPoints(self)
+        slots = deps.config["max.incremental.fetch.session.cache.slots"]
+        self.sessions = FetchSessionCache(self, deps.world.clock, deps.world.random, slots)
+        self.producer_ids = ProducerIds(deps)
+        self.alter_log_dirs = AlterReplicaLogDirs(self)
+        self._started = self._stopped = False
+        self._sweep: Handle | None = None
+        self._deeds: dict[type, Callable[[Replica, Any], None]] = {
+            deeds.AssignEpoch: lambda r, e: r.log.assign_epoch(e.epoch, e.start_offset),
+            deeds.Truncate: self._truncate,
+            deeds.Restart: self._restart,
+            deeds.AdvanceLogStart: self._advance_log_start,
+            deeds.HighWatermark: self._high_watermark,
+            deeds.Follow: lambda r, e: self.fetchers.follow(r, e.leader),
+            deeds.StopFollowing: lambda r, e: self.fetchers.unfollow(r),
+            deeds.StartedLeading: self._started_leading,
+            deeds.StoppedLeading: self._stopped_leading,
+            deeds.AlterIsr: self._isr.ask,
+            deeds.IsrChanged: self._isr_changed,
+        }
+
+    @property
+    def image(self) -> Image:
+        return self.brokers.image
+
+    def config_of(self, partition: TopicPartition) -> LogConfig:
+        """What a log runs under; before the image is known, by the static settings."""
+        return self._configs.log_config(self.image, partition.topic)
+
+    # ---- finding
+
+    def find(self, topic: str, number: int) -> Replica | Code:
+        """The replica of a partition by its topic's name, or why there is none here."""
+        replica = self.by_partition.get(TopicPartition(topic, number))
+        if replica is not None:
+            return Code.NOT_LEADER_OR_FOLLOWER if self._stopped else replica
+        known = self.image.topic(topic)
+        if known is None or number not in known.partitions:
+            return Code.UNKNOWN_TOPIC_OR_PARTITION
+        return self._absent((known.id, number))
+
+    def find_by_id(self, topic_id: bytes, number: int) -> Replica | Code:
+        """The same by topic id."""
+        replica = self.by_key.get((topic_id, number))
+        if replica is not None:
+            return Code.NOT_LEADER_OR_FOLLOWER if self._stopped else replica
+        known = self.image.topics.get(topic_id)
+        if known is None:
+            return Code.UNKNOWN_TOPIC_ID
+        return Code.UNKNOWN_TOPIC_OR_PARTITION if number not in known.partitions else self._absent((topic_id, number))
+
+    def _absent(self, key: Key) -> Code:
+        return Code.KAFKA_STORAGE_ERROR if key in self.unreachable else Code.NOT_LEADER_OR_FOLLOWER
+
+    # ---- the image
+
+    def apply(self, image: Image, delta: Delta) -> None:
+        """Act on a change of the image, all at once."""
+        for _ in self.apply_in_turns(image, delta):
+            pass
+
+    def apply_in_turns(self, image: Image, delta: Delta) -> Iterator[None]:
+        """Act on a change of the image, and pause where the loop should turn. The first call removes logs that belong
+        to nobody (KAFKA-14616).
+
+        Whoever looks meanwhile finds replicas that have not yet heard, as they are on a broker that is a moment behind:
+        epochs tell. The next change is not begun before this one is through.
+        """
+        if self._stopped:
+            return
+        self.brokers.image = image
+        first = not self._started
+        if first:
+            yield from self._start()
+        if delta.configs:
+            self._reconfigure(set(delta.configs))
+        for broker, before in delta.brokers.items():
+            if before is not None and broker != self.me:
+                self._forget_lost_disks(broker, before.log_dirs)
+        changes: Iterable[PartitionDelta] = delta.changes(image)
+        if not first:
+            changes = self.undecided.without_kept(changes)
+            yield from self._remove_in_turns(changes)
+        pace = Pace(self.deps.world.step, self._clock)
+        much = max(pace.step // OPENED_AT_ONCE, 1)
+        for change in changes:
+            if self._stopped:
+                return
+            if change.after is not None and self.me in change.after.replicas:
+                spent = 1 if change.key in self.by_key else 1 + much // LOADED if first else much
+                # At the start every partition looks new, and its log may be in a directory that is offline.
+                is_new = not first and (change.before is None or self.me not in change.before.replicas)
+                self._assign(change.topic, change.after, is_new)
+                if pace.spent(spent):
+                    yield
+        if delta.brokers:
+            yield from self._brokers_changed(set(delta.brokers))
+
+    def _start(self) -> Generator[None, None, None]:
+        self._started = True
+        at_once, now_ms = STRAYS_AT_ONCE * self.deps.world.step, self._clock.wall_ms()
+        for sentence in (yield from sort_out(self.logs, self.image.topics, self._assigned_here, now_ms, at_once)):
+            log.warning("%s", sentence)
+        self.alter_log_dirs.wake()
+        self._schedule_sweep()
+
+    def _assigned_here(self, partition: TopicPartition) -> bytes | None:
+        """The topic id of a partition that has a replica on this broker."""
+        topic = self.image.topic(partition.topic)
+        assigned = None if topic is None else topic.partitions.get(partition.partition)
+        return None if assigned is None or self.me not in assigned.replicas else assigned.topic_id
+
+    def _reconfigure(self, resources: set[tuple[int, str]]) -> None:
+        self.throttles.changed(self.image, resources)
+        self.fetchers.reconfigure()
+        topics = self._configs.changed(self.image, resources)
+        for partition, replica in self.by_partition.items():
+            if topics is None or partition.topic in topics:
+                replica.log.reconfigure(self._configs.log_config(self.image, partition.topic))
+
+    def _assign(self, topic: str, assigned: Assigned, is_new: bool) -> None:
+        key = (assigned.topic_id, assigned.id)
+        replica = self.by_key.get(key)
+        if replica is None:
+            replica = self._open(TopicPartition(topic, assigned.id), assigned, is_new)
+        self._place(assigned, replica)
+        if replica is None:
+            return
+        said = Assignment(
+            assigned.leader,
+            assigned.leader_epoch,
+            assigned.partition_epoch,
+            assigned.isr,
+            assigned.replicas,
+            assigned.adding,
+            assigned.removing,
+            assigned.recovery != 0,
+        )
+        code, effects = replica.machine.assign(said, self._clock.monotonic_ms())
+        if code is Code.NONE:
+            self.act(replica, effects)
+
+    def _place(self, assigned: Assigned, replica: Replica | None) -> None:
+        """Have the controller know in which directory a replica lies; a log that cannot be had is in none (KIP-858)."""
+        registered = self.image.brokers.get(self.me)
+        if registered is None or not registered.log_dirs:
+            return
+        known = assigned.directory(self.me)
+        if replica is not None:
+            self.assignments.compare(assigned.key, known, replica.log.dir.id)
+        elif registered.has_online_dir(known):
+            self.assignments.compare(assigned.key, known, LOST)
+
+    def place(self, key: Key) -> None:
+        """The log of the replica lies in another directory now, or in none."""
+        assigned = self.image.partition(*key)
+        if assigned is not None:
+            self._place(assigned, self.by_key.get(key))
+
+    def _open(self, partition: TopicPartition, assigned: Assigned, is_new: bool) -> Replica | None:
+        """A replica around the partition's log, which is created if there is none yet; None when no disk has room."""
+        key = (assigned.topic_id, assigned.id)
+        now_ms = self._clock.wall_ms()
+        config = self._configs.log_config(self.image, partition.topic)
+        try:
+            found = self.logs.logs.get(partition)
+            if found is not None and found.topic_id not in (None, assigned.topic_id):
+                self.logs.set_aside((partition,), now_ms)
+                found = None
+            if found is None:
+                if partition in self.logs.left_alone:
+                    make_way(self.logs, partition)
+                found = self.logs.create(partition, assigned.topic_id, config, now_ms=now_ms, is_new=is_new)
+            elif found.config is not config:
+                found.reconfigure(config)
+        except LogError as error:
+            if isinstance(error, DirOffline):
+                self.failed(error)
+            if key not in self.unreachable:  # it is tried again with each change of the partition
+                log.error("%s cannot be opened: %s", partition, error)
+            self.unreachable[key] = partition
+            return None
+        self.unreachable.pop(key, None)
+        limits = self._configs.limits(self.image, partition.topic)
+        machine = Partition(self.me, found, self.brokers, limits, found.high_watermark)
+        found.high_watermark = machine.high_watermark
+        replica = Replica(partition, key, found, machine, self.traffic.of(partition.topic))
+        self.by_key[key] = self.by_partition[partition] = replica
+        if found.dir.offline is not None:
+            self.act(replica, machine.fail())
+        return replica
+
+    def _remove_in_turns(self, changes: Sequence[PartitionDelta]) -> Iterator[None]:
+        """Give up the replicas that are no longer to be here."""
+        pace = Pace(self.deps.world.step, self._clock)
+        much = max(pace.step // REMOVED_AT_ONCE, 1)
+        for change in changes:
+            if change.after is None or self.me not in change.after.replicas:
+                spent = much if change.key in self.by_key else 1
+                removed = self._remove(change.key, deleted=change.after is None)
+                if removed is not None:
+                    self._delete(removed)
+                if pace.spent(spent):
+                    yield
+                    if self._stopped:
+                        return
+
+    def _remove(self, key: Key, *, deleted: bool) -> TopicPartition | None:
+        """The partition whose log the caller deletes at once; None if no replica was here."""
+        self.unreachable.pop(key, None)
+        self.assignments.forget(key)
+        replica = self.by_key.pop(key, None)
+        if replica is None:
+            return None
+        partition = replica.partition
+        self.by_partition.pop(partition, None)
+        if deleted:
+            self._configs.forget(partition.topic)
+            self.traffic.forget(partition.topic)
+        self.act(replica, replica.machine.remove())
+        replica.changed()
+        return partition
+
+    def _delete(self, partition: TopicPartition) -> None:
+        try:
+            self.logs.delete_all((partition,), self._clock.wall_ms(), strays=self.undecided)
+        except LogError as error:
+            self.failed(error)
+
+    def _forget_lost_disks(self, broker: int, before: tuple[bytes, ...]) -> None:
+        """Directories of a follower failed: no leader here waits for what lay in them, or asks for it back."""
+        now = self.image.brokers.get(broker)
+        lost = set(before).difference(() if now is None else now.log_dirs)
+        for assigned in self.image.partitions_on_broker(broker) if lost else ():
+            replica = self.by_key.get(assigned.key)
+            if replica is not None and assigned.directory(broker) in lost:
+                replica.machine.lost_disk(broker)
+
+    def _brokers_changed(self, ids: set[int]) -> Iterator[None]:
+        """Registered, fenced or moved brokers: reach them where they are now, let who may join ISRs do so, and let no
+        watermark wait for who may not."""
+        self.fetchers.brokers_changed(ids)
+        image, now_ms = self.image, self._clock.monotonic_ms()
+        for id in sorted(ids - {self.me}):
+            led, there = image.index.led.get(self.me, {}), image.index.assigned.get(id, {})
+            keys = [key for key in led if key in there]
+            step = self.deps.world.step
+            for begin in range(0, len(keys), step):
+                if begin:
+                    yield
+                for key in keys[begin : begin + step]:
+                    replica = self.by_key.get(key)
+                    if replica is not None and id not in replica.machine.isr and not self._stopped:
+                        self.act(replica, replica.machine.brokers_changed(now_ms))
+
+    # ---- deeds
+
+    def act(self, replica: Replica, effects: Effects) -> None:
+        """Do what a machine asks, in order. A failing disk ends it: the replica is offline then."""
+        try:
+            for effect in effects:
+                self._deeds[type(effect)](replica, effect)
+        except LogError as error:
+            append_failed(self, replica, error)
+
+    def _truncate(self, replica: Replica, effect: deeds.Truncate) -> None:
+        end = replica.log.log_end_offset
+        if replica.log.truncate_to(effect.offset):
+            log.info("%s: truncated from %d to %d", replica.partition, end, effect.offset)
+
+    def _restart(self, replica: Replica, effect: deeds.Restart) -> None:
+        log.warning("%s: started over at %d, the leader's log start", replica.partition, effect.offset)
+        replica.log.truncate_fully_at(effect.offset)
+        replica.log.high_watermark = replica.machine.high_watermark
+
+    def _advance_log_start(self, replica: Replica, effect: deeds.AdvanceLogStart) -> None:
+        replica.log.advance_log_start(effect.offset)
+
+    def _high_watermark(self, replica: Replica, effect: deeds.HighWatermark) -> None:
+        replica.log.high_watermark = effect.offset
+        replica.committed()
+
+    def _started_leading(self, replica: Replica, effect: deeds.StartedLeading) -> None:
+        replica.changed()
+        for listener in self.led:
+            listener(replica, effect.leader_epoch)
+
+    def _stopped_leading(self, replica: Replica, effect: deeds.StoppedLeading) -> None:
+        replica.changed()
+        for listener in self.left:
+            listener(replica)
+
+    def _isr_changed(self, replica: Replica, effect: deeds.IsrChanged) -> None:
+        self.isr_shrinks += len(effect.after) < len(effect.before)
+        self.isr_expands += len(effect.after) > len(effect.before)
+        log.info("%s: ISR is now %s, was %s", replica.partition, list(effect.after), list(effect.before))
+        replica.left_isr(set(effect.before).difference(effect.after))
+        replica.settle()
+
+    def failed(self, error: LogError) -> None:
+        """Storage failed: replicas in directories that are offline now neither lead nor follow."""
+        if not isinstance(error, DirOffline):
+            log.error("%s", error)
+            return
+        for replica in list(self.by_key.values()):
+            if replica.log.dir.offline is not None and replica.machine.role not in (Role.OFFLINE, Role.REMOVED):
+                log.error("%s is offline: %s", replica.partition, error)
+                self.act(replica, replica.machine.fail())
+                replica.changed()
+
+    def is_offline(self, key: Key) -> bool:
+        """Whether a replica cannot be had here, for its directory has failed."""
+        replica = self.by_key.get(key)
+        return key in self.unreachable if replica is None else replica.log.dir.offline is not None
+
+    def offline_keys(self) -> list[Key]:
+        """All such replicas."""
+        return [*self.unreachable, *(key for key, one in self.by_key.items() if one.log.dir.offline is not None)]
+
+    # ---- appends
+
+    def append(self, replica: Replica, records: Given, acks: int, *, internal: bool = False) -> Appended:
+        """Append a client's batches as leader; ``internal`` for coordinators' own. Refusals are codes."""
+        machine = replica.machine
+        code = Code.NOT_LEADER_OR_FOLLOWER if self._stopped else machine.admit(acks)
+        if code is not Code.NONE:
+            return Appended(code)
+        try:
+            # Not a coordinator's log: what is rolled there is compacted soon, and worlds compare logs batch by batch.
+            if not internal and (rare := self.deps.world.rare) is not None and rare(EARLY_ROLL):
+                replica.log.roll(now_ms=self._clock.wall_ms())
+            appended = replica.log.append_leader(
+                records, machine.leader_epoch, self._clock.wall_ms(), internal=internal
+            )
+        except LogError as error:
+            if isinstance(error, DiskFull):  # as long as it led, no replica that has space could
+                error = replica.log.dir.fail(OSError(ENOSPC, str(error)))
+            append_failed(self, replica, error)
+            return Appended(error.code, message=str(error))
+        if appended.code is Code.NONE and not appended.duplicate:
+            replica.traffic.records_in += appended.last_offset - appended.first_offset + 1
+            replica.traffic.bytes_in += len(records.data if isinstance(records, Admitted) else records)
+            replica.data_arrived(appended.first_offset)
+            effects = machine.appended(self._clock.monotonic_ms())
+            if effects:
+                self.act(replica, effects)
+        return appended
+
+    # ---- time
+
+    def _schedule_sweep(self) -> None:
+        period_ms = self.deps.config["replica.lag.time.max.ms"] / 2
+        self._sweep = self.deps.world.tasks.call_later(period_ms, self._begin_sweep)
+
+    def _begin_sweep(self) -> None:
+        self._schedule_sweep()
+        self._sweep_some(iter([replica for replica in self.by_key.values() if replica.machine.role is Role.LEADER]))
+
+    def _sweep_some(self, rest: Iterable[Replica]) -> None:
+        """One slice of a sweep; ten thousand at once would hold up the loop."""
+        if self._stopped:
+            return
+        now_ms = self._clock.monotonic_ms()
+        swept = 0
+        for replica in islice(rest, SWEPT_AT_ONCE):
+            swept += 1
+            effects = replica.machine.sweep(now_ms)
+            if effects:
+                self.act(replica, effects)
+        if swept == SWEPT_AT_ONCE:
+            self.deps.world.tasks.call_soon(lambda: self._sweep_some(rest))
+
+    def stop(self) -> None:
+        """Stop leading, following and sweeping, answer everybody who waits. From now on no log is changed here: what
+        closes them, on another thread, vouches for all that was acknowledged."""
+        self._stopped = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._isr.close()
+        self.assignments.close()
+        self.alter_log_dirs.stop()
+        self.flushes.stop()
+        self.recovery_points.stop()
+        self.fetchers.stop()
+        self.examinations.stop()
+        self.room.close()
+        self.sessions.close()

@@ -1,0 +1,142 @@
+"""One replica on this broker: its log, its replication machine, and who waits for it.
+
+Decides nothing; it is what ``replicas/manager.py`` keeps by the thousand, so it owns no task, timer or file of its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Protocol
+
+from moldau.broker.network.traffic import Traffic
+from moldau.model import Code, TopicPartition
+from moldau.replication.partition import Partition
+from moldau.storage import Log
+
+if TYPE_CHECKING:
+    from moldau.broker.replicas.fetch.reader import FetchPartition
+    from moldau.broker.replicas.purgatory import DelayedResponse, Part
+
+    class Deleted(Part, Protocol):
+        """One partition of an answer to DeleteRecords."""
+
+        low_watermark: int
+
+
+Key = tuple[bytes, int]
+"""(topic id, partition number)."""
+
+
+class CommitWaiter(Protocol):
+    """Somebody who waits until the high watermark has passed an offset."""
+
+    @property
+    def done(self) -> bool:
+        """Whether it waits no longer: it is not told then."""
+
+    def settle(self, slot: Any, code: Code) -> None:  # Any: what the waiter gave with the offset
+        """The records are committed, or ``code`` says why they are not known to be."""
+
+
+class Replica:
+    """``key`` names the partition for good, ``partition`` by its topic's name."""
+
+    __slots__ = (
+        "consumers", "deletions", "followers", "key", "log", "machine", "partition", "promises", "traffic", "unflushed",
+    )  # fmt: skip
+
+    def __init__(self, partition: TopicPartition, key: Key, log: Log, machine: Partition, traffic: Traffic) -> None:
+        self.partition = partition
+        self.traffic = traffic
+        self.key = key
+        self.log = log
+        self.machine = machine
+        self.promises: deque[tuple[int, CommitWaiter, object]] = deque()
+        """Who waits for the high watermark, in offset order; see ``when_committed``."""
+        self.unflushed: deque[tuple[int, DelayedResponse, Part]] = deque()
+        """acks=1 produces that wait for a flush, in the same form."""
+        self.deletions: list[tuple[int, DelayedResponse, Deleted]] = []
+        """DeleteRecords that wait for followers: (new log start, promise, part of its response)."""
+        self.consumers: dict[FetchPartition, None] = {}
+        """Fetches that a higher watermark would interest. A dict for its order: a simulated run must repeat."""
+        self.followers: dict[FetchPartition, None] = {}
+        """Fetches of followers, which any new record interests."""
+
+    def when_committed(self, next_offset: int, waiter: CommitWaiter, slot: object = None) -> None:
+        """Have ``waiter.settle(slot, code)`` called once the high watermark reaches ``next_offset``, just above the
+        last record, or when this broker leads no more. For what ``machine.acknowledged`` does not tell yet."""
+        self.promises.append((next_offset, waiter, slot))
+
+    def settle(self) -> None:
+        """The watermark, the ISR or the leadership moved: answer the produces whose fate is known."""
+        promises, machine = self.promises, self.machine
+        if self.unflushed:
+            self._settle_unflushed()
+        while promises:
+            next_offset, promise, slot = promises[0]
+            if not promise.done:
+                code = machine.acknowledged(next_offset)
+                if code is None:
+                    return
+                promise.settle(slot, code)
+            promises.popleft()
+
+    def _settle_unflushed(self) -> None:
+        """Answer what was flushed; when this broker does not lead any more, everything."""
+        waiting, settled, code = self.unflushed, self.log.settled_end, self.machine.check_epoch(-1)
+        while waiting:
+            next_offset, promise, slot = waiting[0]
+            if code is Code.NONE and settled < next_offset and not promise.done:
+                return
+            promise.settle(slot, code)
+            waiting.popleft()
+
+    def refuse_unflushed(self, code: Code) -> None:
+        """The flush has failed: whoever waits for it hears that."""
+        while self.unflushed:
+            _, promise, slot = self.unflushed.popleft()
+            promise.settle(slot, code)
+
+    def settle_deletions(self) -> None:
+        """A follower told its log start: answer the deletions that all live replicas have done."""
+        low = self.machine.low_watermark
+        waiting = []
+        for offset, promise, slot in self.deletions:
+            if promise.done:
+                continue
+            code = self.machine.check_epoch(-1)
+            if code is Code.NONE and low < offset:
+                waiting.append((offset, promise, slot))
+                continue
+            slot.low_watermark = low if code is Code.NONE else -1
+            promise.settle(slot, code)
+        self.deletions = waiting
+
+    def data_arrived(self, first_offset: int) -> None:
+        """Records were appended from ``first_offset`` on: followers that wait here have something to fetch."""
+        for asked in self.followers:
+            asked.reader.arrived(asked, first_offset)
+
+    def committed(self) -> None:
+        """The watermark moved up: consumers may read further, produces may be acknowledged."""
+        self.settle()
+        for asked in self.consumers:
+            asked.reader.touch(asked)
+        for asked in self.followers:
+            asked.reader.note(asked)
+
+    def left_isr(self, brokers: Collection[int]) -> None:
+        """These were taken out of the ISR: their next fetch may bring them back, named or not. Not one that waits here
+        already, for it says nothing of who died since."""
+        for asked in self.followers:
+            if asked.reader.terms.replica_id in brokers:
+                asked.reader.unheeded[asked.key] = asked
+
+    def changed(self) -> None:
+        """Role, epoch or log start changed: everybody who waits here looks again."""
+        self.settle()
+        if self.deletions:
+            self.settle_deletions()
+        for asked in (*self.consumers, *self.followers):
+            asked.reader.touch(asked, urgent=True)

@@ -1,0 +1,365 @@
+"""The control plane on ZooKeeper: a node's session, its candidacy, and the active controller's hands while it is
+controller.
+
+``propose`` and ``resign`` are the verbs of ``moldau.ports.ControlPlane``; its events go to the listeners in order.
+Every broker of this plane is also a candidate for controller. A session begins with the broker's registration,
+then follows or stands; it ends with the controller role, and whatever was told in it is void (law Z6). Offsets are this
+node's own count. The parts are in ``broker/zookeeper/``; what stands in znodes is ``moldau.zookeeper``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from moldau.broker.loop import sleep
+from moldau.broker.zookeeper.candidate import Candidate, Held, Nobody, Ours
+from moldau.broker.zookeeper.channels import Channels
+from moldau.broker.zookeeper.host import ZooKeeperHost
+from moldau.broker.zookeeper.loading import keep, load
+from moldau.broker.zookeeper.presenting import Presenting
+from moldau.broker.zookeeper.publishing import MetadataPublisher
+from moldau.broker.zookeeper.receiving import Receiving
+from moldau.broker.zookeeper.registration import deregister
+from moldau.broker.zookeeper.settings import ZnodeSettings
+from moldau.broker.zookeeper.watching import Watching
+from moldau.broker.zookeeper.writer import Writer
+from moldau.controller import asks
+from moldau.model import Code
+from moldau.ports import Handle, PlaneEvents
+from moldau.ports.zookeeper import ConnectionLoss, Link, SessionExpired, ZooKeeper, ZooKeeperError
+from moldau.wire.schema import Message
+from moldau.zookeeper import paths
+from moldau.zookeeper.payload import BadZnode
+
+log = logging.getLogger("moldau.zookeeper")
+
+T = TypeVar("T")
+
+RETRY_MS = 100
+RETRY_MAX_MS = 2_000
+DENIED_REST_MS = 1_000
+
+
+class ZooKeeperPlane:
+    """One node's plane. ``claimed_epoch`` is the controller epoch while this node is active, None else."""
+
+    def __init__(self, node: ZooKeeperHost, zk: ZooKeeper, listeners: Sequence[PlaneEvents]) -> None:
+        self._node = node
+        self._world = node.world
+        self.telling = MetadataPublisher(listeners, node.world.tasks)
+        self.zk = zk
+        self.claimed_epoch: int | None = None
+        self._next = 0
+        self._link = Link.LOST
+        self._link_news = asyncio.Event()
+        self._news = asyncio.Event()
+        self._cut_ms: int | None = None
+        self._own_watched = False
+        self._retired = False
+        self._rest_ms = RETRY_MS
+        self._task: Handle | None = None
+        self.receiving = Receiving(node, self)
+        self.candidate = Candidate(node, zk, self._news.set, lambda: self.receiving.controller_epoch)
+        self.settings = ZnodeSettings(node, self)
+        self.channels = Channels(node)
+        self.channels.stale.append(self._not_heeded)
+        self.channels.answered.append(lambda broker_id, epoch, codes: self.candidate.heeded())
+        self.writer = Writer(node, self)
+        self.watching = Watching(node, self)
+        self.presenting = Presenting(node) if node.config.migrates else None
+        node.metadata.watch(self.channels.carry)
+
+    # ---- start and stop
+
+    async def start(self) -> None:
+        """Begin the first session, which the connection made; the rest happens by itself."""
+        self.zk.on_link(self._linked)
+        self._link = Link.CONNECTED
+        self._task = self._world.tasks.spawn(self._live(), "zookeeper plane")
+
+    async def stop(self) -> None:
+        """Leave: the session is closed, and registration and office go with it."""
+        self._retired = True
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._step_down()
+        self.settings.close()
+        if self.presenting is not None:
+            self.presenting.close()
+        try:
+            await asyncio.wait_for(self.zk.stop(), RETRY_MAX_MS / 1000)
+        except (TimeoutError, ZooKeeperError) as error:
+            log.warning("the session could not be closed: %r", error)
+
+    async def retire(self) -> None:
+        """The broker is about to stop: be registered no more, so that the next controller does not take it for alive,
+        and hand the controller role over if we hold it."""
+        self._retired = True
+        if self.presenting is not None:
+            self.presenting.close()
+        self._step_down()
+        try:
+            await asyncio.wait_for(self._deregister(), RETRY_MAX_MS / 1000)
+        except (TimeoutError, ZooKeeperError) as error:
+            log.warning("the session's end must say that this broker leaves: %r", error)
+
+    async def _deregister(self) -> None:
+        await deregister(self._node, self.zk)
+        await self.candidate.resign()
+
+    # ---- the session
+
+    def _linked(self, link: Link) -> None:
+        self._follow_link(link)
+        if link is Link.SUSPENDED:
+            log.warning("the connection to ZooKeeper broke; the session may still live")
+        elif link is Link.LOST and not self._retired:
+            log.warning("the session with ZooKeeper is lost")
+            self._step_down()
+            self.receiving.forget()
+            self._node.lifecycle.lost()
+            self._news.set()
+
+    def _follow_link(self, link: Link) -> None:
+        self._link = link
+        self._link_news.set()
+        if link is Link.CONNECTED:
+            self._cut_ms = None
+        elif self._cut_ms is None:
+            self._cut_ms = self._world.clock.monotonic_ms()
+
+    @property
+    def cut_off_ms(self) -> int:
+        """For how long there has been no connection with ZooKeeper."""
+        return 0 if self._cut_ms is None else self._world.clock.monotonic_ms() - self._cut_ms
+
+    async def connected(self) -> bool:
+        """Wait while the link is SUSPENDED; whether the session lives."""
+        while self._link is Link.SUSPENDED:
+            self._link_news.clear()
+            await self._link_news.wait()
+        if self._link is Link.CONNECTED:
+            await sleep(self._world.tasks, 1)  # a loss that the link has not told of yet shows now
+        return self._link is not Link.LOST
+
+    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Repeat what may be repeated until it is answered; SessionExpired when the session ended meanwhile."""
+        while True:
+            try:
+                return await call()
+            except ConnectionLoss as error:
+                if not await self.connected():
+                    raise SessionExpired(error.path) from error
+
+    async def _live(self) -> None:
+        while True:
+            try:
+                self._own_watched = False
+                await self.patiently(lambda: self._node.lifecycle.register(self.zk))
+                if self.presenting is not None:
+                    self.presenting.open()
+                await self.patiently(self.settings.open)
+                await self._follow()
+            except SessionExpired:
+                pass
+            await self._renew()
+
+    async def _renew(self) -> None:
+        """A new session, as long as it takes."""
+        wait_ms = RETRY_MS
+        while True:
+            try:
+                await self.zk.reopen()
+                self._follow_link(Link.CONNECTED)
+                return
+            except ZooKeeperError as error:
+                log.warning("no new session with ZooKeeper yet: %s", error)
+            await sleep(self._world.tasks, wait_ms)
+            wait_ms = min(2 * wait_ms, RETRY_MAX_MS)
+
+    async def _follow(self) -> None:
+        """Until the session is lost: look who is controller whenever that may have changed, and stand if nobody is."""
+        while True:
+            self._news.clear()
+            try:
+                await self.patiently(self._stay_registered)
+                await self._look()
+            except SessionExpired:
+                raise
+            except (BadZnode, ZooKeeperError) as error:
+                await self._unable(error)
+            await self._news.wait()
+            if self._link is Link.LOST:
+                return
+
+    async def _stay_registered(self) -> None:
+        """Register again if another hand has removed the registration: while the session lives nothing else would."""
+        if self._own_watched or self._retired:
+            return
+        self._own_watched = True
+        try:
+            found = await self.zk.exists(paths.broker(self._node.config.node_id), self._own_changed)
+            if found is None and not self._retired:
+                log.warning("the registration of this broker was removed by another hand; it registers again")
+                await self._node.lifecycle.register(self.zk)
+        except BaseException:
+            self._own_watched = False
+            raise
+
+    def _own_changed(self, happened: object, path: str) -> None:
+        self._own_watched = False
+        self._news.set()
+
+    async def _unable(self, error: Exception) -> None:
+        """A znode holds nonsense, or may not be read or written: nothing is done until somebody mends it."""
+        log.error("nobody can be controller until this is mended: %s", error)
+        await sleep(self._world.tasks, RETRY_MAX_MS)
+        self._news.set()
+
+    async def _look(self) -> None:
+        seen = await self.patiently(self.candidate.look)
+        if not isinstance(seen, Ours):
+            if self.claimed_epoch is not None:
+                self.deposed("/controller is not ours any more")  # resign first
+            if isinstance(seen, Nobody) and not self._retired:
+                won = await self._stand()
+                if won is not None:
+                    await self._claim(won)
+            return
+        if self.claimed_epoch is None:
+            if self._retired or seen.resigned:
+                await sleep(self._world.tasks, self._rest_ms)
+                await self.patiently(self.candidate.resign)
+                self._news.set()
+            else:
+                await self._claim(seen)  # the answer to our election was lost
+
+    async def _stand(self) -> Ours | None:
+        try:
+            return await self.candidate.stand()
+        except ConnectionLoss:
+            if not await self.connected():
+                raise SessionExpired("/controller") from None
+            self._news.set()
+        return None
+
+    # ---- the controller role
+
+    async def _claim(self, won: Ours) -> None:
+        """Read everything, tell the brokers everything, then decide."""
+        node = self._node
+        log.info("elected controller, epoch %d", won.epoch)
+        self.receiving.saw(won.epoch)
+        try:
+            found = await self.patiently(lambda: load(node, self.zk, won.epoch_version))
+        except SessionExpired:
+            raise
+        except (BadZnode, ZooKeeperError) as error:
+            await self._unable(error)
+            self.candidate.resigned = won.epoch  # another may be able to
+            return
+        if self._link is Link.LOST:
+            raise SessionExpired("/controller")
+        self._next += 1
+        keep(node, found)
+        self.telling.event(lambda listener: listener.load_snapshot(found.records, self._next - 1, won.epoch))
+        self.receiving.complete = True
+        self.claimed_epoch = won.epoch
+        self.writer.open(won.epoch, won.epoch_version, found.standing)
+        self.channels.open(won.epoch, self._next - 1)
+        self.telling.event(lambda listener: listener.became_active(won.epoch))
+        node.lifecycle.heard()
+        node.controller.tell(asks.TakeStock(dead=found.dead, back=found.back))
+        self.watching.open()
+
+    def _step_down(self) -> None:
+        """Leave office here, at once: nothing of it acts afterwards."""
+        if self.claimed_epoch is None:
+            return
+        self.claimed_epoch = None
+        self._node.replicas.undecided.kept = frozenset()
+        self.receiving.forget()  # what we read is no ground to serve on: we may not have decided on it
+        self.watching.close()
+        self.writer.close()
+        self.channels.close()
+        self.telling.event(lambda listener: listener.lost_active())
+        self.settings.read_again()
+
+    def denied(self, offset: int, why: str, code: Code = Code.CLUSTER_AUTHORIZATION_FAILED) -> None:
+        """What was proposed up to ``offset`` cannot be written. Whoever asked for it is told, and everything is read
+        anew, after a rest: a znode of a tool's, or a leader, may wish for it again."""
+        self._node.controller.denied(offset, why, code)
+        self.deposed(why, rest_ms=DENIED_REST_MS)
+
+    def _not_heeded(self, broker_id: int) -> None:
+        self.candidate.refused()
+        self.deposed(f"broker {broker_id} knows a newer controller epoch than {self.claimed_epoch}")
+
+    def deposed(self, why: str, *, rest_ms: int = RETRY_MS) -> None:
+        """This node may not, or must not, be controller any more: leave, give /controller up if it is still ours, and
+        see who is. ``rest_ms``: before it is given up, since what deposed us may do so again at once."""
+        self._rest_ms = rest_ms
+        if self.claimed_epoch is not None:
+            log.warning("giving up the controller role: %s", why)
+            self.candidate.resigned = self.claimed_epoch
+            self._step_down()
+        self._news.set()
+
+    # ---- what the controller asks
+
+    def propose(self, records: Sequence[Message], epoch: int) -> int | None:
+        """See ``ControlPlane.propose``."""
+        if self.claimed_epoch != epoch:
+            return None
+        self._next += len(records)
+        self.writer.propose(records, self._next - 1)
+        return self._next - 1
+
+    def resign(self) -> None:
+        """See ``ControlPlane.resign``."""
+        self.deposed("it resigns")
+
+    async def deliver(self, records: Sequence[Message], offset: int, epoch: int) -> None:
+        """The writer's word that records are in the znodes."""
+        await self.telling.free()
+        await self.telling.committed(records, offset, epoch)
+
+    # ---- what the node asks
+
+    async def feed(self, records: Sequence[Message]) -> None:
+        """What another controller decided, told by a request, or what stands in a znode of settings. Returns when it is
+        carried out; begins at once, so be ``telling.free`` before you look at the image."""
+        if records:
+            self._next += len(records)
+            await self.telling.committed(records, self._next - 1, self.receiving.controller_epoch)
+
+    @property
+    def leader(self) -> tuple[int | None, int]:
+        """The controller as known here, and the newest controller epoch seen."""
+        if self.claimed_epoch is not None:
+            return self._node.config.node_id, self.claimed_epoch
+        held = self.candidate.held
+        return (None if held is None else held.broker_id), self.receiving.controller_epoch
+
+    def voters(self) -> dict[int, tuple[str, int]]:
+        """The controller's address, where other brokers reach it."""
+        held: Held | None = self.candidate.held
+        return {} if held is None or held.address is None else {held.broker_id: held.address}
+
+    @property
+    def quorum(self) -> None:
+        """There is no quorum of controllers here."""
+        return None
+
+    @property
+    def next_offset(self) -> int:
+        """What the next record proposed is counted as."""
+        return self._next
+
+    def readers(self) -> dict[int, int]:
+        """If we are active: broker -> offset up to which it has been told everything."""
+        return self.channels.readers()

@@ -1,0 +1,194 @@
+"""The controller role of the active controller: the working image, soft state, and replies that wait for their records'
+commit.
+
+Decisions are made on what was *proposed* and told when it is *committed* (C4). A read that saw proposed state waits
+for it too. Leaving office forgets all of it: whoever waits is told NOT_CONTROLLER, and nothing of the old session acts
+afterwards (C10). Pure: the shell proposes the records to a plane and feeds back offsets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.controller.asks import Restate, Tick
+from moldau.controller.batched import Rest
+from moldau.controller.bounds import too_large, too_many
+from moldau.controller.facts import Decision, Facts, Session, Settings, SoftState
+from moldau.controller.features import bootstrap_records, is_empty
+from moldau.controller.ledger import decide
+from moldau.controller.replies import Done, Refused
+from moldau.image import Image
+from moldau.model import Code
+from moldau.model.named import NamedTuple
+from moldau.wire.schema import Message
+
+_DEPOSED = Refused(Code.NOT_CONTROLLER, "This node is not the active controller.")
+_LONGEST_TICK_MS = 1000
+"""Time between two ticks above which the controller role itself was asleep, and silence proves nothing (KAFKA-15019).
+"""
+
+
+class Outcome(NamedTuple):
+    """What came of an ask. ``token`` is None when ``reply`` holds already; otherwise ``committed`` returns it later.
+
+    ``then`` is to be asked in a later turn; with neither token nor reply, what comes of that is the answer.
+    """
+
+    records: Sequence[Message]
+    token: int | None
+    reply: Any = None
+    then: Any = None
+
+
+class _Waiting(NamedTuple):
+    offset: int
+    token: int
+    reply: Any
+    rest: Rest | None = None
+    """What it was the end of, when it was decided in parts."""
+
+
+class ActiveController:
+    """One node's seat as controller; holds something only while the node is active."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.epoch: int | None = None
+        self.working: Image | None = None
+        self.soft = SoftState(settings)
+        self.committed_offset = -1
+        self._waiting: deque[_Waiting] = deque()
+        self._parts: deque[tuple[int, Rest]] = deque()
+        """Where the parts end that are not committed yet, of asks that go on."""
+        self._denied: tuple[Rest, Refused] | None = None
+        self._tokens = 0
+        self._last_proposed = -1
+
+    @property
+    def active(self) -> bool:
+        return self.epoch is not None
+
+    def contact_ms(self, broker_id: int) -> int | None:
+        """When a broker was last heard of, or granted a session; None when it has none."""
+        session = self.soft.sessions.get(broker_id)
+        return None if session is None else session.contact_ms
+
+    def claim(self, epoch: int, image: Image, facts: Facts, bootstrap: Sequence[Message] | None = None) -> Outcome:
+        """Begin to decide under ``epoch`` on a copy of the committed image.
+
+        Every unfenced broker gets a fresh session: what they told the last controller is not known here. An empty log
+        gets its first records (``bootstrap``, or the usual ones), which the shell proposes.
+        """
+        assert self.epoch is None or epoch > self.epoch, f"epoch {epoch} after {self.epoch}"
+        self.renounce()
+        self.epoch = epoch
+        self.working = image.copy()
+        self.soft = SoftState(self.settings)
+        self.soft.last_tick_ms = facts.now_ms
+        self.committed_offset = self._last_proposed = facts.next_offset - 1
+        for broker in self.working.live_brokers():
+            self.soft.sessions[broker.id] = Session(facts.now_ms)
+        records: Sequence[Message] = []
+        if is_empty(self.working):
+            records = bootstrap_records(self.settings) if bootstrap is None else bootstrap
+        return self._take(Decision(records, Done()), facts)
+
+    def ask(self, ask: Any, facts: Facts) -> Outcome:
+        """Decide one ask. The shell proposes ``records`` (if any) at ``facts.next_offset``, at once, in this order."""
+        if self._denied is not None and self._denied[0] is ask:
+            return Outcome([], None, self._denied[1])
+        if self.working is None:
+            return Outcome([], None, _DEPOSED)
+        if isinstance(ask, Tick):
+            self._forgive_own_sleep(facts.now_ms)
+        if (refusal := too_many(ask, self.settings.max_records)) is not None:
+            return Outcome([], None, refusal)
+        decision = decide(self.working, self.soft, ask, facts)
+        if (refusal := too_large(decision.records)) is not None:
+            return Outcome([], None, refusal)
+        if isinstance(ask, Restate) and ask.is_through:
+            self.soft.going.difference_update(id for id, _ in ask.leaving)
+        if isinstance(decision.then, Restate):
+            self.soft.going.update(id for id, _ in decision.then.leaving)
+        return self._take(decision, facts, ask if isinstance(ask, Rest) else None)
+
+    def _take(self, decision: Decision, facts: Facts, rest: Rest | None = None) -> Outcome:
+        assert self.working is not None
+        for broker_id, session in decision.sessions.items():
+            if session is None:
+                self.soft.sessions.pop(broker_id, None)
+            else:
+                self.soft.sessions[broker_id] = session
+        if decision.records:
+            assert facts.next_offset > self._last_proposed, f"{facts.next_offset} is taken"
+            self._last_proposed = facts.next_offset + len(decision.records) - 1
+            self.working.apply_all(decision.records, self._last_proposed)
+            if isinstance(decision.then, Rest):
+                self._parts.append((self._last_proposed, decision.then))
+        elif self._last_proposed <= self.committed_offset and decision.reply is not None:
+            return Outcome([], None, decision.reply, decision.then)
+        if decision.reply is None:
+            assert decision.then is not None, "an ask without an answer"
+            return Outcome(decision.records, None, None, decision.then)
+        self._tokens += 1
+        self._waiting.append(_Waiting(self._last_proposed, self._tokens, decision.reply, rest))
+        return Outcome(decision.records, self._tokens, then=decision.then)
+
+    def committed(self, offset: int) -> list[tuple[int, Any]]:
+        """The log is committed up to ``offset``: (token, reply) of every ask that is now true, in order."""
+        self.committed_offset = max(self.committed_offset, offset)
+        ready = []
+        while self._parts and self._parts[0][0] <= self.committed_offset:
+            self._parts.popleft()
+        while self._waiting and self._waiting[0].offset <= self.committed_offset:
+            waiting = self._waiting.popleft()
+            ready.append((waiting.token, waiting.reply))
+        return ready
+
+    def deny(self, offset: int, reply: Refused) -> list[tuple[int, Any]]:
+        """The records that end at ``offset`` may not be written: (token, reply) of who asked for them. The controller
+        role must end after it, for its working image holds them. Who asked for more than that part is told so too, when
+        its rest is asked for."""
+        parted = next((rest for end, rest in self._parts if end == offset), None)
+        if parted is not None:
+            self._denied = parted, reply
+        for waiting in self._waiting:
+            # The first: those after it only wait until what they saw is true.
+            if waiting.offset == offset if parted is None else waiting.rest is parted:
+                self._waiting.remove(waiting)
+                return [(waiting.token, reply)]
+        return []
+
+    def renounce(self) -> list[tuple[int, Any]]:
+        """Stop deciding and forget: (token, NOT_CONTROLLER) for all who wait. Whether they happened, others know."""
+        lost = [(waiting.token, _DEPOSED) for waiting in self._waiting]
+        self._waiting.clear()
+        self._parts.clear()
+        self.epoch = None
+        self.working = None
+        self.soft = SoftState(self.settings)
+        return lost
+
+    def next_deadline_ms(self) -> int | None:
+        """When the oldest session runs out; None while nobody's can."""
+        if self.working is None:
+            return None
+        contacts = [
+            session.contact_ms
+            for broker_id, session in self.soft.sessions.items()
+            if (broker := self.working.brokers.get(broker_id)) is not None and not broker.fenced
+        ]
+        return min(contacts) + self.settings.session_timeout_ms + 1 if contacts else None
+
+    def _forgive_own_sleep(self, now_ms: int) -> None:
+        """Time in which this process did not run counts against nobody: heartbeats lay unread (KAFKA-15019)."""
+        before = self.soft.last_tick_ms
+        self.soft.last_tick_ms = now_ms
+        if before is None or now_ms - before <= _LONGEST_TICK_MS:
+            return
+        slept_ms = now_ms - before - _LONGEST_TICK_MS
+        for broker_id, session in self.soft.sessions.items():
+            renewed = min(now_ms, session.contact_ms + slept_ms)
+            self.soft.sessions[broker_id] = session._replace(contact_ms=renewed)

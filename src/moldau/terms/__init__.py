@@ -1,6 +1,0 @@
-"""Nouns that every room shares: partitions, ids, error codes. Imports nothing of Moldau."""
-
-from moldau.terms.codes import Code
-from moldau.terms.ids import NO_UUID, TopicPartition, uuid_bytes, uuid_text
-
-__all__ = ["NO_UUID", "Code", "TopicPartition", "uuid_bytes", "uuid_text"]

@@ -1,0 +1,76 @@
+"""Replicas over the wire, of brokers that are doubles: nothing is waited for in vain, nobody is asked for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from moldau.admin.replica_check.comparing import Verdict
+from moldau.admin.replica_check.folders import Pace
+from moldau.admin.replica_check.wire import Silent, verify
+from moldau.client.view import Partition, View
+from moldau.model import TopicPartition
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+
+Answer = Callable[[int, FetchRequest], FetchResponse]
+
+
+class Brokers:
+    """A cluster of which every fetch is answered by a function of (broker, request)."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.client, self.view, self._answer = self, View(), answer
+        self.asked: list[tuple[int, int]] = []
+
+    async def ask(self, request: FetchRequest, node: Any, **_: object) -> FetchResponse:
+        self.asked.append((node.node_id, request.max_wait_ms))
+        return self._answer(node.node_id, request)
+
+    def run(self, work: Coroutine[Any, Any, FetchResponse]) -> FetchResponse:
+        try:
+            work.send(None)
+        except StopIteration as done:
+            answer: FetchResponse = done.value
+            return answer
+        raise AssertionError("it waits")
+
+
+def empty() -> FetchResponse:
+    part = FetchResponse.PartitionData(partition_index=0, high_watermark=0, log_start_offset=0)
+    return FetchResponse(responses=[FetchResponse.FetchableTopicResponse(topic="t", partitions=[part])])
+
+
+def verdicts(brokers: Brokers, number: int, silent: Silent) -> list[Verdict]:
+    known = Partition(number, leader=1, leader_epoch=0, replicas=[1, 2], isr=[1, 2], offline=[])
+    found = verify(brokers, TopicPartition("t", number), known, Pace(None), compacted=False, silent=silent)
+    return [one.verdict for one in found]
+
+
+def test_nothing_is_waited_for_where_there_is_nothing() -> None:
+    brokers = Brokers(lambda broker, request: empty())
+    assert verdicts(brokers, 0, {}) == [Verdict.OK, Verdict.OK]
+    assert brokers.asked == [(1, 0), (2, 0)]
+
+
+def test_a_broker_that_does_not_answer_is_not_asked_for_every_partition_anew() -> None:
+    def answer(broker: int, request: FetchRequest) -> FetchResponse:
+        if broker == 2:
+            raise TimeoutError("no answer for 10 s")
+        return empty()
+
+    silent: Silent = {}
+    brokers = Brokers(answer)
+    for number in range(5):
+        assert verdicts(brokers, number, silent) == [Verdict.OK, Verdict.UNREACHABLE]
+    assert [broker for broker, _ in brokers.asked].count(2) == 1
+
+
+def test_what_a_quota_puts_off_is_asked_again_and_is_not_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("moldau.admin.replica_check.wire.time.sleep", waited.append)
+    answers = [FetchResponse(throttle_time_ms=700), FetchResponse(throttle_time_ms=300), empty(), empty()]
+    brokers = Brokers(lambda broker, request: answers.pop(0))
+    assert verdicts(brokers, 0, {}) == [Verdict.OK, Verdict.OK]
+    assert waited == [0.7, 0.3]

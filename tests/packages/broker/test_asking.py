@@ -1,0 +1,151 @@
+"""ControllerChannel the controller, patiently: while there is none, when another one comes, and until time is up."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.broker.api import ON_BROKER, forwarding
+from moldau.broker.controller.channel import ControllerChannel, LocalContext
+from moldau.broker.metadata.cache import MetadataCache
+from moldau.image.configs import Resource
+from moldau.model import Code
+from moldau.runtime.world import real_world
+from moldau.wire.apis import APIS
+from moldau.wire.frames import response_frame
+from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
+from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
+from moldau.wire.messages.k33_alter_configs import AlterConfigsRequest
+from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest
+from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
+from moldau.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest
+from tests.packages.broker.data_cluster import run, until
+
+FOREVER_MS = 3_600_000
+
+
+class Timers:
+    """Time that does not go by unless it is told to."""
+
+    def __init__(self) -> None:
+        self.set: list[tuple[float, Any]] = []
+
+    def call_later(self, delay_ms: float, call: Any) -> Any:
+        entry = (delay_ms, call)
+        self.set.append(entry)
+        return SimpleNamespace(cancel=lambda: self.set.remove(entry) if entry in self.set else None)
+
+
+class Seat:
+    """A node that asks; ``answers`` are what the controllers say in turn."""
+
+    def __init__(self, *answers: Any) -> None:
+        real = real_world(asyncio.get_running_loop(), lambda task, error: None)
+        self.timers = Timers()
+        self.world = SimpleNamespace(clock=real.clock, tasks=self.timers, rare=None, step=real.step)
+        self.plane = SimpleNamespace(leader=(2, 1), voters=lambda: {2: ("here", 2), 3: ("here", 3)})
+        self.cluster_id, self.metadata = "a cluster", MetadataCache()
+        self.config = SimpleNamespace(node_id=1, on_zookeeper=False)
+        self.answers = list(answers)
+        self.peers = SimpleNamespace(ask=self._answer, pass_on=self._answer)
+        self.asking = ControllerChannel(self)
+
+    async def _answer(self, host: str, port: int, message: Any, timeout_ms: int | None, who: Any = None) -> Any:
+        answer = self.answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def elects(self, leader: int) -> None:
+        self.plane.leader = (leader, self.plane.leader[1] + 1)
+        self.asking.controller_changed()
+
+
+def said(code: Code) -> Any:
+    return SimpleNamespace(error_code=code, fields=())
+
+
+def test_who_waits_for_a_controller_asks_when_there_is_another_one() -> None:
+    async def scenario() -> None:
+        seat = Seat(ConnectionRefusedError("dead"), said(Code.NOT_CONTROLLER), said(Code.NONE))
+        asked = asyncio.ensure_future(seat.asking.patiently(CreateTopicsRequest(), FOREVER_MS))
+        await until(lambda: len(seat.timers.set) == 1, "it waits")
+        seat.elects(3)
+        await until(lambda: len(seat.answers) == 1 and len(seat.timers.set) == 1, "it has asked, and waits again")
+        assert seat.timers.set[0][0] == 20, "not for long: the new one is about to become active"
+        seat.timers.set[0][1]()
+        assert (await asked).error_code is Code.NONE
+        assert not seat.timers.set
+        seat.elects(2)
+
+    run(scenario)
+
+
+def test_waiting_without_news_takes_longer_each_time_and_ends() -> None:
+    async def scenario() -> None:
+        seat = Seat(*[said(Code.NOT_CONTROLLER)] * 4)
+        asked = asyncio.ensure_future(seat.asking.patiently(CreateTopicsRequest(), FOREVER_MS))
+        waits = []
+        for _ in range(3):
+            await until(lambda: len(seat.timers.set) == 1, "it waits")
+            waits.append(seat.timers.set[0][0])
+            seat.timers.set[0][1]()
+            left = len(seat.answers)
+            await until(lambda left=left: len(seat.answers) < left, "it asks")
+        assert waits == [20, 40, 80]
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+
+    run(scenario)
+
+
+def requests() -> list[Any]:
+    """One of each that brokers pass on, with something in it to be refused where the answer has no code of its own."""
+    topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    more = CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=2)
+    setting = AlterConfigsRequest.AlterConfigsResource(resource_type=Resource.TOPIC, resource_name="t")
+    change = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=Resource.TOPIC, resource_name="t")
+    filled = [
+        CreateTopicsRequest(topics=[topic]),
+        DeleteTopicsRequest(topic_names=["t"]),
+        CreatePartitionsRequest(topics=[more]),
+        AlterConfigsRequest(resources=[setting]),
+        IncrementalAlterConfigsRequest(resources=[change]),
+        AlterClientQuotasRequest(entries=[AlterClientQuotasRequest.EntryData()]),
+    ]
+    have = {request.api_key for request in filled}
+    modules = {key: import_module(f"moldau.broker.api.{APIS[key].module}") for key in ON_BROKER}
+    return filled + [APIS[key].request() for key, m in modules.items() if hasattr(m, "forward") and key not in have]
+
+
+@pytest.mark.parametrize("request_", requests(), ids=lambda one: type(one).__name__)
+def test_a_request_that_no_controller_answers_is_told_so_in_its_own_answer(
+    request_: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forwarding, "PATIENCE_MS", 1)
+
+    async def scenario() -> None:
+        seat = Seat(ConnectionRefusedError("nobody listens"))
+        request_.timeout_ms = 1
+        context = LocalContext(request_)
+        answer = await forwarding.forward(seat, request_, context)
+        assert isinstance(answer, APIS[request_.api_key].response)
+        codes = [code for code, _ in problems(answer)]
+        assert codes == [Code.REQUEST_TIMED_OUT]
+        assert all(text is None or "nobody listens" in text for _, text in problems(answer))
+        response_frame(answer, context.api_version, 0)
+
+    run(scenario)
+
+
+def problems(answer: Any) -> list[tuple[int, str | None]]:
+    """Codes and words of an answer: at its top, or else of its items."""
+    if hasattr(answer, "error_code"):
+        return [(answer.error_code, getattr(answer, "error_message", None))]
+    items = [item for field in answer.fields if isinstance(one := getattr(answer, field.name), list) for item in one]
+    return [(item.error_code, getattr(item, "error_message", None)) for item in items]

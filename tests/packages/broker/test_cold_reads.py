@@ -1,0 +1,143 @@
+"""Consumers that lag: bytes that are on the disk only are read beside the loop, and one answer holds a bounded part."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.client.connection import connect
+from moldau.runtime.disk import RealDisk, RealFile
+from moldau.storage.uncached import Load
+from moldau.wire.batch import headers
+from tests.packages.broker.data_cluster import DataCluster, batch, run, until
+
+
+class Device:
+    """A disk whose pages are in no cache; reads of it wait until they are let go on."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.goes_on = threading.Event()
+        self.reads = 0
+        self.fails = False
+        whole = Load.run
+
+        def read(load: Load) -> None:
+            self.reads += 1
+            assert self.goes_on.wait(60)
+            if self.fails:
+                load.error = OSError(5, "Input/output error")
+            else:
+                whole(load)
+
+        patch.setattr(Load, "run", read)
+        patch.setattr(RealFile, "is_recent", lambda file, offset: False)
+        patch.setattr(RealFile, "is_cached", lambda file, size, offset: False)
+
+
+@pytest.mark.parametrize("max_wait_ms", [0, 60_000])
+def test_who_waits_for_the_disk_holds_up_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_wait_ms: int
+) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=2)
+            for _ in range(3):
+                await cluster.produce(0, batch(2))
+            device = Device(monkeypatch)
+            lagging = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=max_wait_ms))
+            await until(lambda: device.reads == 1, "the disk is asked")
+            other = await connect(cluster.world, "127.0.0.1", cluster.brokers[0].port)
+            for _ in range(3):
+                asked = cluster.fetch_request((1, 0), max_wait_ms=0)
+                assert (await other.ask(asked, version=17)).responses[0].partitions[0].error_code == 0
+            assert not lagging.done()
+            device.goes_on.set()
+            found = await lagging
+            assert [header.base_offset for _, header in headers(found.records)] == [0, 2, 4]
+            assert device.reads == 1
+            other.close()
+            assert not len(cluster.brokers[0].replicas.room)
+
+    run(work)
+
+
+def test_a_reader_has_one_such_read_under_way_and_comes_to_all_its_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=4)
+            for number in range(4):
+                await cluster.produce(0, batch(2), number=number)
+            device = Device(monkeypatch)
+            at = dict.fromkeys(range(4), 0)
+            while min(at.values()) < 2:
+                before = device.reads
+                device.goes_on.clear()
+                asked = cluster.fetch_request(*at.items(), max_wait_ms=60_000)
+                answer = asyncio.ensure_future(cluster.ask(0, asked, 17))
+                await until(lambda now=before: device.reads > now, "the disk is asked")  # type: ignore[misc]
+                assert cluster.brokers[0].replicas.sessions.cold_reads.under_way <= 2, (
+                    "one of this fetch, one left by the last"
+                )
+                device.goes_on.set()
+                for part in (await answer).responses[0].partitions:
+                    at[part.partition_index] += 2 if part.records else 0
+
+    run(work)
+
+
+def test_what_is_wrong_with_the_disk_is_said_by_the_read_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            await cluster.produce(0, batch(2))
+            device = Device(monkeypatch)
+            device.fails = True
+            device.goes_on.set()
+            found = await cluster.fetch(0, 0, max_wait_ms=0)
+            assert [header.base_offset for _, header in headers(found.records)] == [0], "this time it could be read"
+
+    run(work)
+
+
+def test_an_answer_from_before_a_restart_holds_a_bounded_part_of_what_was_asked_for(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=3)
+            for number in range(3):
+                for _ in range(8):
+                    await cluster.produce(0, batch(1, size=300_000), number=number)
+            cluster.brokers[0].replicas.deps.logs.close(1)
+            cluster.kill(0)
+            await cluster.boot(0)
+            asked: dict[str, Any] = {"max_wait_ms": 0, "max_bytes": 1 << 26, "each_bytes": 1 << 26}
+            at = dict.fromkeys(range(3), 0)
+            answers = 0
+            while min(at.values()) < 8:
+                answer = await cluster.ask(0, cluster.fetch_request(*at.items(), **asked), 17)
+                sizes = [len(part.records) for part in answer.responses[0].partitions]
+                assert 0 < sum(sizes) <= 2 << 20
+                for part in answer.responses[0].partitions:
+                    at[part.partition_index] += len(list(headers(part.records)))
+                answers += 1
+            assert answers >= 4
+
+    run(work)
+
+
+def test_a_file_says_what_is_in_the_page_cache(tmp_path: Path) -> None:
+    file = RealDisk().open(str(tmp_path / "log"), create=True)
+    file.pwrite((bytes(1 << 20),), 0)
+    assert file.is_recent(0)
+    file.close()
+    again = RealDisk().open(str(tmp_path / "log"))
+    assert not again.is_recent(0)
+    assert again.is_cached(1 << 20, 0), "it has just been written"
+    again.close()

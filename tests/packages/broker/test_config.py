@@ -1,0 +1,206 @@
+"""server.properties as people have it: listeners by name and protocol, what is told of them, what cannot be served."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.broker.config.node_config import NodeConfig
+from moldau.model.config_key import ConfigError
+from moldau.model.properties import read_properties
+
+FILES = Path(__file__).resolve().parents[2] / "golden" / "server_properties"
+SERVED = {
+    "apache-docker": ["PLAINTEXT_HOST://localhost:39092", "PLAINTEXT://kafka-2:19092", "CONTROLLER://kafka-2:29093"],
+    "bitnami": ["PLAINTEXT://kafka:9092", "EXTERNAL://localhost:9094", "CONTROLLER://kafka:9093"],
+    "confluent": ["PLAINTEXT://broker:29092", "PLAINTEXT_HOST://localhost:9092", "CONTROLLER://broker:29093"],
+    "debezium": ["PLAINTEXT://172.17.0.2:9092", "CONTROLLER://172.17.0.2:9093"],
+    "kafka-3.9-combined": ["PLAINTEXT://localhost:9092", "CONTROLLER://localhost:9093"],
+    "kafka-3.9-zookeeper": ["PLAINTEXT://localhost:9092"],
+    "kafka-4.3-broker": ["PLAINTEXT://localhost:9092"],
+    "kafka-4.3-combined": ["PLAINTEXT://localhost:9092", "CONTROLLER://localhost:9093"],
+    "kafka-4.3-controller": ["CONTROLLER://localhost:9093"],
+}
+"""File -> what others are told of the node that it starts; the same as Apache Kafka 4.3.1 tells of it."""
+
+
+def config(**changes: str | None) -> NodeConfig:
+    """A broker's settings with some changed, or left out (None); underscores stand for dots."""
+    settings: dict[str, str | None] = {
+        "node.id": "1", "process.roles": "broker", "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "100@localhost:1", "listeners": "PLAINTEXT://127.0.0.1:9092",
+        **{name.replace("_", "."): value for name, value in changes.items()},
+    }  # fmt: skip
+    return NodeConfig({k: v for k, v in settings.items() if v is not None}, lambda: "host.example")
+
+
+def shown(config: NodeConfig) -> list[str]:
+    return [f"{one.name}://{one.host}:{one.port}" for one in config.advertised]
+
+
+def of_file(name: str) -> NodeConfig:
+    return NodeConfig(read_properties((FILES / f"{name}.properties").read_text()), lambda: "host.example")
+
+
+# ---- files that people start from ------------------------------------------------------------------------------------
+
+
+def test_every_file_is_looked_at() -> None:
+    assert {path.stem for path in FILES.glob("*.properties")} == {*SERVED, "strimzi"}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_a_file_that_starts_kafka_starts_a_node_and_tells_the_same_addresses(name: str) -> None:
+    assert shown(of_file(name)) == SERVED[name]
+
+
+def test_a_file_with_tls_between_brokers_is_refused_with_the_listener_and_the_reason() -> None:
+    text = (FILES / "strimzi.properties").read_text()
+    with pytest.raises(ConfigError, match=r"broker\.rack: config\.providers are not run"):
+        of_file("strimzi")
+
+    written_out = read_properties(text.replace("${strimzienv:STRIMZI_RACK_ID}", "zone-1"))
+    with pytest.raises(ConfigError, match=r"CONTROLPLANE-9090 must be PLAINTEXT, the only protocol this version"):
+        NodeConfig(written_out)
+
+    in_the_clear = {**written_out, "listener.security.protocol.map": written_out[
+        "listener.security.protocol.map"].replace("SSL", "PLAINTEXT")}  # fmt: skip
+    assert shown(NodeConfig(in_the_clear)) == ["REPLICATION-9091://pod.svc:9091", "PLAIN-9092://pod.svc:9092"]
+
+
+def test_what_has_no_effect_and_what_nobody_knows_is_named() -> None:
+    found = of_file("bitnami")
+    assert found.without_effect == ["num.io.threads", "num.network.threads", "sasl.enabled.mechanisms"]
+    assert found.unknown == ["max.partition.fetch.bytes"]
+    assert (
+        "listener.name.controlplane-9090.ssl.keystore.type"
+        in config(**{"listener.name.controlplane-9090.ssl.keystore.type": "PEM"}).without_effect
+    )
+
+
+# ---- listeners -------------------------------------------------------------------------------------------------------
+
+
+def test_listeners_have_any_names_that_the_map_gives_a_protocol() -> None:
+    found = config(
+        listeners="internal://127.0.0.1:9092, EXTERNAL://127.0.0.1:9094",
+        listener_security_protocol_map=" INTERNAL:PLAINTEXT , external:plaintext,CONTROLLER:PLAINTEXT",
+        inter_broker_listener_name="internal",
+    )
+    assert [(one.name, one.protocol) for one in found.listeners] == [
+        ("INTERNAL", "PLAINTEXT"), ("EXTERNAL", "PLAINTEXT"),
+    ]  # fmt: skip
+    assert found.inter_broker_listener == "INTERNAL"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"listener_security_protocol_map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"}, "PLAINTEXT must be PLAINTEXT"),
+        ({"listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL"}, "listener CONTROLLER must be"),
+        ({"listener_security_protocol_map": "PLAINTEXT:PLAINTEXT"}, "does not name it"),
+        ({"listener_security_protocol_map": "CONTROLLER:PLAINTEXT"}, "does not name it"),
+        ({"listener_security_protocol_map": ""}, "does not name it"),
+        ({"listener_security_protocol_map": "PLAINTEXT"}, "NAME:PROTOCOL"),
+        ({"listener_security_protocol_map": "PLAINTEXT:PLAIN,CONTROLLER:PLAINTEXT"}, "NAME:PROTOCOL"),
+        ({"listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,plaintext:SSL"}, "another protocol"),
+        ({"listeners": "SSL://127.0.0.1:9092", "security_inter_broker_protocol": "SSL"}, "does not name it"),
+        ({"listeners": "SSL://127.0.0.1:9092", "controller_listener_names": "PLAINTEXT"}, "SSL must be PLAINTEXT"),
+        ({"listeners": "SASL_PLAINTEXT://127.0.0.1:9092", "controller_listener_names": "PLAINTEXT"}, "TLS and SASL"),
+        ({"security_inter_broker_protocol": "SASL_SSL"}, "only protocol this version serves"),
+        ({"security_inter_broker_protocol": "PLAINTEXT", "inter_broker_listener_name": "PLAINTEXT"}, "only one of"),
+        ({"inter_broker_listener_name": "INSIDE"}, "do not name it; one of PLAINTEXT is expected"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to it"),
+        ({"listeners": "PLAINTEXT://[::]:9092"}, "clients cannot connect to it"),
+        ({"advertised_listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to it"),
+        ({"advertised_listeners": "OTHER://here:9092"}, "does not name it"),
+    ],
+)  # fmt: skip
+def test_a_listener_that_cannot_be_served_as_it_says_is_refused(changes: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        config(**changes)
+
+
+@pytest.mark.parametrize(
+    ("listeners", "advertised", "told"),
+    [
+        ("PLAINTEXT://:9092", None, ["PLAINTEXT://localhost:9092"]),
+        ("PLAINTEXT://:9092", "PLAINTEXT://:9099", ["PLAINTEXT://localhost:9099"]),
+        ("PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://:9092", ["PLAINTEXT://host.example:9092"]),
+        ("PLAINTEXT://[::]:9092", "PLAINTEXT://:9092", ["PLAINTEXT://host.example:9092"]),
+        ("PLAINTEXT://10.0.0.1:9092", "PLAINTEXT://:9092", ["PLAINTEXT://10.0.0.1:9092"]),
+        ("PLAINTEXT://10.0.0.1:9092", None, ["PLAINTEXT://10.0.0.1:9092"]),
+    ],
+)
+def test_an_address_without_a_host_is_told_with_a_name_under_which_it_is_reached(
+    listeners: str, advertised: str | None, told: list[str]
+) -> None:
+    assert shown(config(listeners=listeners, advertised_listeners=advertised)) == told
+
+
+def test_a_controller_on_all_interfaces_is_told_as_the_voters_know_it_or_with_the_hosts_name() -> None:
+    everywhere = {"process_roles": "controller", "listeners": "CONTROLLER://0.0.0.0:9093"}
+    assert shown(config(**everywhere, controller_quorum_voters="1@c:9093")) == ["CONTROLLER://c:9093"]
+    dynamic = config(**everywhere, controller_quorum_voters=None, controller_quorum_bootstrap_servers="c:9093")
+    assert shown(dynamic) == ["CONTROLLER://host.example:9093"]
+
+
+def test_a_broker_that_the_voters_name_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"node\.id 1 is among the voters"):
+        config(controller_quorum_voters="1@localhost:1")
+
+
+def test_a_listener_that_advertised_listeners_leaves_out_is_told_nobody() -> None:
+    found = config(
+        listeners="PLAINTEXT://127.0.0.1:9092,HIDDEN://0.0.0.0:9094",
+        advertised_listeners="PLAINTEXT://here:9092",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,HIDDEN:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    )
+    assert shown(found) == ["PLAINTEXT://here:9092"]
+
+
+def test_loopback_under_another_machines_name_is_pointed_out() -> None:
+    told = config(listeners="PLAINTEXT://:9092", advertised_listeners="PLAINTEXT://broker.example:9092").unreachable()
+    assert [(one.name, where.host) for one, where in told] == [("PLAINTEXT", "broker.example")]
+    assert not config(listeners="PLAINTEXT://:9092", advertised_listeners="PLAINTEXT://localhost:9092").unreachable()
+    assert not config(listeners="PLAINTEXT://0.0.0.0:9092", advertised_listeners="PLAINTEXT://b:9092").unreachable()
+
+
+# ---- what cannot be served -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("create.topic.policy.class.name", "com.example.Policy"),
+        ("alter.config.policy.class.name", "com.example.Policy"),
+        ("client.quota.callback.class", "com.example.Quotas"),
+        ("remote.log.storage.system.enable", "true"),
+        ("zookeeper.set.acl", "true"),
+        ("zookeeper.ssl.client.enable", "true"),
+    ],
+)
+def test_what_would_be_unsafe_to_leave_out_is_refused_with_the_reason(key: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"Invalid value {text} for configuration {key}: .*remove the setting"):
+        config(**{key: text})
+    for off in ["false"] if text == "true" else ["", "  "]:
+        config(**{key: off})
+
+
+@given(text=st.text(max_size=40), digits=st.integers(1, 6000))
+def test_addresses_are_read_or_refused_whatever_they_are(text: str, digits: int) -> None:
+    long = "9" * digits
+    for key, value in (
+        ("listeners", text), ("listeners", f"PLAINTEXT://h:{long}"), ("advertised.listeners", text),
+        ("listener.security.protocol.map", text), ("controller.quorum.voters", f"{long}@h:{long}"),
+        ("controller.quorum.voters", text), ("controller.quorum.bootstrap.servers", f"h:{long}"),
+        ("http.listener", f"h:{long}"), ("http.listener", text), ("controller.listener.names", text),
+        ("inter.broker.listener.name", text), ("listeners", "PLAINTEXT://h:\N{ARABIC-INDIC DIGIT ONE}"),
+    ):  # fmt: skip
+        with suppress(ConfigError):
+            config(**{key: value})

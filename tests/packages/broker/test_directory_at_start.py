@@ -1,0 +1,81 @@
+"""A log directory that fails while a start reads it is noticed as one that fails later: without any, or without that
+of the metadata log, the node stops; with another left, it serves and tells."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+
+from moldau.runtime.disk import RealDisk
+from moldau.storage.names import HIGH_WATERMARKS
+from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.whole_node import WholeNode, whole_node
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Whether the file of high watermarks is there cannot be told in ``folder``, as on a disk that fails."""
+    exists = RealDisk.exists
+
+    def failing(disk: RealDisk, path: str) -> bool:
+        if path == f"{folder}/{HIGH_WATERMARKS}":
+            raise OSError(errno.EIO, "Input/output error", path)
+        return exists(disk, path)
+
+    monkeypatch.setattr(RealDisk, "exists", failing)
+
+
+def test_a_node_whose_only_directory_fails_while_it_is_read_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It went on as a broker that is registered and never serves."""
+
+    async def scene() -> None:
+        one = WholeNode(tmp_path, {}, standalone=False)
+        fail(monkeypatch, tmp_path / "data")
+        start = asyncio.ensure_future(one.node.start())
+        try:
+            await until(lambda: one.ended, "the node wants to go")
+        finally:
+            start.cancel()
+            await asyncio.wait([start])
+            await one.node.stop()
+
+    run(scene)
+
+
+def test_a_node_with_another_directory_serves_and_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        fail(monkeypatch, tmp_path / "more")
+        dirs = f"{tmp_path / 'data'},{tmp_path / 'more'}"
+        async with whole_node(tmp_path, log_dirs=dirs) as one:
+            assert not one.ended
+            data = one.node.data
+            assert data is not None
+            assert [dir.path for dir in data.log_dirs.offline] == [str(tmp_path / "more")]
+            told = one.node.metadata.image.brokers[1].log_dirs
+            assert list(told) == [dir.id for dir in data.log_dirs.online]
+
+    run(scene)
+
+
+def test_a_directory_that_is_replaced_while_the_node_runs_is_offline(tmp_path: Path) -> None:
+    """An empty folder in its place, as after `umount -l`: the node went on, and all seemed well."""
+
+    async def scene() -> None:
+        dirs = f"{tmp_path / 'data'},{tmp_path / 'more'}"
+        async with whole_node(tmp_path, log_dirs=dirs) as one:
+            more = tmp_path / "more"
+            more.rename(tmp_path / "away")
+            more.mkdir()
+            data = one.node.data
+            assert data is not None
+            await until(lambda: data.log_dirs.offline, "it is noticed")
+            assert [dir.path for dir in data.log_dirs.offline] == [str(more)]
+            assert "another folder" in str(data.log_dirs.offline[0].offline)
+            assert not one.ended
+            assert not list(more.iterdir())
+
+    run(scene)

@@ -1,0 +1,145 @@
+"""Requests of groups about many partitions: the loop turns between slices, and nothing gets lost at their edges."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.broker.api import k08_offset_commit, k09_offset_fetch, k15_describe_groups
+from moldau.image import Image
+from moldau.model import Code
+from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
+from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest
+from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest
+from moldau.wire.records.metadata import PartitionRecord, TopicRecord
+from tests.packages.broker.data_cluster import run
+from tests.packages.broker.test_group_writes import Coordinator
+
+STEP = 100
+TOPIC_ID = bytes([5] * 16)
+PARTITIONS = 10_050
+
+
+class Node:
+    """A node's handlers over one shard; ``most`` is how much was asked of it in one turn of the loop."""
+
+    def __init__(self) -> None:
+        self.groups = Coordinator()
+        self.coordinator = self
+        self.world = SimpleNamespace(step=STEP, tasks=self)
+        image = Image()
+        image.apply(TopicRecord(name="t", topic_id=TOPIC_ID))
+        for number in range(PARTITIONS):
+            image.apply(PartitionRecord(topic_id=TOPIC_ID, partition_id=number, replicas=[1], isr=[1], leader=1))
+        self.metadata = SimpleNamespace(image=image)
+        self.turns = self.asked = self.most = 0
+
+    def call_soon(self, call: Any) -> Any:
+        self.turns += 1
+        self.asked = 0
+        return asyncio.get_running_loop().call_soon(call)
+
+    def ask(self, asks: Any, finish: Any) -> Any:
+        replies = []
+        for ask in asks:
+            self.asked += len(getattr(ask, "items", None) or (ask,))
+            self.groups.ask(ask, "t")
+            self.groups.flush()
+            replies.append(self.groups.answers.pop("t"))
+        self.most = max(self.most, self.asked)
+        return finish(replies)
+
+    async def answer(self, module: Any, request: Any, version: int) -> Any:
+        request = type(request).decode(request.encode(version), version)
+        answer = module.handle(self, request, SimpleNamespace(api_version=version))
+        return await answer if inspect.isawaitable(answer) else answer
+
+
+def commits(count: int, unknown: int = 0) -> OffsetCommitRequest:
+    kind = OffsetCommitRequest
+    parts = [
+        kind.OffsetCommitRequestPartition(partition_index=number, committed_offset=number, committed_metadata="")
+        for number in (*range(count), *range(PARTITIONS, PARTITIONS + unknown))
+    ]
+    topic = kind.OffsetCommitRequestTopic(name="t", topic_id=TOPIC_ID, partitions=parts)
+    return kind(group_id="g", generation_id_or_member_epoch=-1, topics=[topic])
+
+
+def named(count: int) -> list[Any]:
+    return [OffsetFetchRequest.OffsetFetchRequestTopics(name="t", topic_id=TOPIC_ID, partition_indexes=[*range(count)])]
+
+
+@pytest.mark.parametrize("version", [8, 9, 10])
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_ten_thousand_offsets_are_committed_and_read_in_slices(version: int, all_of_them: bool) -> None:
+    async def scenario() -> None:
+        node = Node()
+        answer = await node.answer(k08_offset_commit, commits(PARTITIONS, unknown=3), version)
+        codes = [one.error_code for one in answer.topics[0].partitions]
+        assert codes == [Code.NONE] * PARTITIONS + [Code.UNKNOWN_TOPIC_OR_PARTITION] * 3
+        assert node.turns >= PARTITIONS // STEP
+        node.turns = 0
+        group = OffsetFetchRequest.OffsetFetchRequestGroup(
+            group_id="g", topics=None if all_of_them else named(PARTITIONS)
+        )
+        twice = OffsetFetchRequest(groups=[group, group])
+        answer = await node.answer(k09_offset_fetch, twice, version)
+        assert [one.group_id for one in answer.groups] == ["g"]
+        found = {one.partition_index: one.committed_offset for one in answer.groups[0].topics[0].partitions}
+        assert found == {number: number for number in range(PARTITIONS)}
+        assert node.turns >= PARTITIONS // STEP
+        assert node.most <= 2 * STEP
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [1, 2, 7])
+def test_one_groups_ten_thousand_offsets_are_read_in_slices_by_old_clients_too(version: int) -> None:
+    async def scenario() -> None:
+        node = Node()
+        await node.answer(k08_offset_commit, commits(150), 8)
+        answer = await node.answer(
+            k09_offset_fetch,
+            OffsetFetchRequest(
+                group_id="g",
+                topics=[OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[*range(PARTITIONS)])],
+            ),
+            version,
+        )
+        found = [one.committed_offset for one in answer.topics[0].partitions]
+        assert found == [*range(150), *[-1] * (PARTITIONS - 150)]
+        assert node.most <= 2 * STEP
+
+    run(scenario)
+
+
+def test_many_groups_are_described_in_slices_each_once() -> None:
+    async def scenario() -> None:
+        node = Node()
+        await node.answer(k08_offset_commit, commits(1), 8)
+        names = [f"group-{number}" for number in range(1_000)]
+        answer = await node.answer(k15_describe_groups, DescribeGroupsRequest(groups=["g", *names, "g"]), 5)
+        assert [one.group_id for one in answer.groups] == ["g", *names]
+        assert answer.groups[0].group_state == "Empty"
+        assert node.turns >= 1_000 // STEP
+        assert node.most <= 2 * STEP
+
+    run(scenario)
+
+
+def test_a_request_about_a_few_is_answered_at_once() -> None:
+    async def scenario() -> None:
+        node = Node()
+        answer = k08_offset_commit.handle(node, commits(20), SimpleNamespace(api_version=8))
+        assert not inspect.isawaitable(answer)
+        answer = k09_offset_fetch.handle(
+            node, OffsetFetchRequest(group_id="g", topics=named(20)), SimpleNamespace(api_version=7)
+        )
+        assert not inspect.isawaitable(answer)
+        assert node.turns == 0
+
+    run(scenario)

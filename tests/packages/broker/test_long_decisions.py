@@ -1,0 +1,329 @@
+"""Requests that name thousands of things: the loop turns while a controller's handler makes asks and answers of them,
+and while a broker looks what it has of them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.broker.api import (
+    k03_metadata,
+    k13_leave_group,
+    k19_create_topics,
+    k33_alter_configs,
+    k34_alter_replica_log_dirs,
+    k35_describe_log_dirs,
+    k37_create_partitions,
+    k43_elect_leaders,
+    k44_incremental_alter_configs,
+    k45_alter_partition_reassignments,
+    k46_list_partition_reassignments,
+)
+from moldau.broker.controller.topic_creation import create_automatically
+from moldau.controller import asks, replies
+from moldau.controller.facts import FINE
+from moldau.groups.facts import LeaveReply
+from moldau.image.partition import Partition
+from moldau.model import Code, TopicPartition
+from moldau.wire.messages.k03_metadata import MetadataRequest
+from moldau.wire.messages.k13_leave_group import LeaveGroupRequest
+from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
+from moldau.wire.messages.k33_alter_configs import AlterConfigsRequest
+from moldau.wire.messages.k34_alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsRequest
+from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest
+from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest
+from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
+from moldau.wire.messages.k45_alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from moldau.wire.messages.k46_list_partition_reassignments import ListPartitionReassignmentsRequest
+from tests.packages.broker.test_metadata import full
+
+STEP, MANY = 50, 1_000
+NAMES = [f"topic-{number}" for number in range(MANY)]
+NUMBERS = list(range(MANY))
+
+
+class Turns:
+    """Counts the turns of the loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def call_soon(self, act: Any) -> Any:
+        self.count += 1
+        return asyncio.get_running_loop().call_soon(act)
+
+
+class Office:
+    """A controller to which everything is fine."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
+        self.turns_before = 0
+
+    async def ask(self, ask: Any) -> Any:
+        self.turns_before = self.turns.count
+        match ask:
+            case asks.CreateTopics():
+                return replies.TopicsCreated(topics=tuple(replies.TopicResult(name=one.name) for one in ask.topics))
+            case asks.CreatePartitions():
+                return replies.PartitionsCreated(topics=tuple((one.name, FINE) for one in ask.topics))
+            case asks.ElectLeaders():
+                return replies.LeadersElected(partitions=tuple((*one, FINE) for one in ask.partitions or ()))
+            case asks.AlterPartitionReassignments():
+                moved = tuple((move.topic, move.partition, FINE) for move in ask.moves)
+                return replies.ReassignmentsAltered(partitions=moved)
+            case asks.ListPartitionReassignments():
+                moving = tuple(
+                    (topic, Partition(b"x" * 16, number, (1,), (1,), leader=1))
+                    for topic, number in ask.partitions or ()
+                )
+                return replies.ReassignmentsListed(partitions=moving)
+            case asks.AlterConfigs() | asks.IncrementalAlterConfigs():
+                done = tuple((one.resource_type, one.resource_name, FINE) for one in ask.resources)
+                return replies.ConfigsAltered(resources=done)
+        raise AssertionError(ask)
+
+
+def node(turns: Turns) -> Any:
+    made = full(1, 3)
+    made.world = SimpleNamespace(step=STEP, tasks=turns, rare=None, clock=made.world.clock)
+    made.controller = Office(turns)
+    made.creating = Counter()
+    made.quotas = None
+    made.plane = SimpleNamespace(next_offset=1, readers=lambda: {0: 1, 1: 1, 2: 1})
+    return made
+
+
+MOVE = AlterPartitionReassignmentsRequest.ReassignablePartition
+CONTROL: dict[Any, Any] = {
+    k19_create_topics: CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name=name) for name in NAMES]),
+    k33_alter_configs: AlterConfigsRequest(
+        resources=[AlterConfigsRequest.AlterConfigsResource(resource_type=2, resource_name=name) for name in NAMES]
+    ),
+    k37_create_partitions: CreatePartitionsRequest(
+        topics=[CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=2) for name in NAMES]
+    ),
+    k43_elect_leaders: ElectLeadersRequest(
+        topic_partitions=[ElectLeadersRequest.TopicPartitions(topic="a", partitions=NUMBERS)]
+    ),
+    k44_incremental_alter_configs: IncrementalAlterConfigsRequest(
+        resources=[
+            IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=2, resource_name=name) for name in NAMES
+        ]
+    ),
+    k45_alter_partition_reassignments: AlterPartitionReassignmentsRequest(
+        topics=[
+            AlterPartitionReassignmentsRequest.ReassignableTopic(
+                name="a", partitions=[MOVE(partition_index=number, replicas=[1]) for number in NUMBERS]
+            )
+        ]
+    ),
+    k46_list_partition_reassignments: ListPartitionReassignmentsRequest(
+        topics=[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics(name="a", partition_indexes=NUMBERS)]
+    ),
+}
+
+
+def items(answer: Any) -> int:
+    """How many things an answer tells of: items of its lists, and of theirs."""
+    lists = [found for field in answer.fields if isinstance(found := getattr(answer, field.name), list)]
+    below = [items(one) for found in lists for one in found if hasattr(one, "fields")]
+    return max(sum(below), sum(map(len, lists)))
+
+
+@pytest.mark.parametrize("module", CONTROL, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_the_loop_turns_while_asks_are_made_and_while_their_answers_are(module: Any) -> None:
+    async def scenario() -> None:
+        turns = Turns()
+        made = node(turns)
+        answer = await module.control(made, CONTROL[module], SimpleNamespace(api_version=1, client_id="client"))
+        assert items(answer) >= MANY
+        assert made.controller.turns_before >= MANY // STEP
+        assert turns.count - made.controller.turns_before >= MANY // STEP
+
+    asyncio.run(scenario())
+
+
+async def waited(answer: Any) -> Any:
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+class Dirs:
+    """Directories with a log for each of a topic's partitions."""
+
+    def __init__(self) -> None:
+        self.dirs = [SimpleNamespace(path="/one", offline=None), SimpleNamespace(path="/lost", offline="gone")]
+        log = SimpleNamespace(dir=self.dirs[0], size=7, high_watermark=9, log_end_offset=4)
+        self.logs = {TopicPartition("a", number): log for number in NUMBERS}
+        self.futures = SimpleNamespace(logs={})
+
+    def free_bytes(self) -> dict[str, int]:
+        return {"/one": 100}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_loop_turns_while_directories_are_described(named: bool) -> None:
+    async def scenario() -> None:
+        turns = Turns()
+        made = node(turns)
+        made.log_dirs = Dirs()
+        topics = [DescribeLogDirsRequest.DescribableLogDirTopic(topic="a", partitions=NUMBERS[:900])] if named else None
+        answer = await waited(k35_describe_log_dirs.handle(made, DescribeLogDirsRequest(topics=topics), None))
+        one, lost = answer.results
+        assert len(one.topics[0].partitions) == (900 if named else MANY)
+        assert {part.offset_lag for part in one.topics[0].partitions} == {5}
+        assert one.total_bytes == 7 * MANY + 100
+        assert lost.error_code == Code.KAFKA_STORAGE_ERROR
+        assert turns.count >= MANY // STEP
+
+    asyncio.run(scenario())
+
+
+def test_the_loop_turns_while_moves_between_directories_begin() -> None:
+    async def scenario() -> None:
+        turns = Turns()
+        made = node(turns)
+        made.replicas = SimpleNamespace(alter_log_dirs=SimpleNamespace(ask=lambda partition, path: Code.NONE))
+        request = AlterReplicaLogDirsRequest(
+            dirs=[
+                AlterReplicaLogDirsRequest.AlterReplicaLogDir(
+                    path="/one",
+                    topics=[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name="a", partitions=NUMBERS)],
+                )
+            ]
+        )
+        answer = await waited(k34_alter_replica_log_dirs.handle(made, request, None))
+        assert {part.error_code for part in answer.results[0].partitions} == {Code.NONE}
+        assert items(answer) == MANY
+        assert turns.count >= 3 * MANY // STEP
+
+    asyncio.run(scenario())
+
+
+def test_the_loop_turns_while_it_is_found_out_which_topics_are_to_be_created() -> None:
+    async def scenario() -> None:
+        turns = Turns()
+        made = node(turns)
+        made.config["auto.create.topics.enable"] = True
+        asked: list[int] = []
+
+        async def create(request: CreateTopicsRequest, client: object) -> CreateTopicsResponse:
+            asked.append(turns.count)
+            result = CreateTopicsResponse.CreatableTopicResult
+            return CreateTopicsResponse(
+                topics=[result(name=topic.name, error_code=Code.POLICY_VIOLATION) for topic in request.topics]
+            )
+
+        made.asking = SimpleNamespace(patiently=create)
+        topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in ("topic-0", *NAMES[1:], *NAMES[1:])]
+        context = SimpleNamespace(
+            api_version=12, client_id="client", listener="PLAINTEXT", connection=SimpleNamespace(since_ms=1 << 60)
+        )
+        answer = await waited(
+            k03_metadata.handle(made, MetadataRequest(topics=topics, allow_auto_topic_creation=True), context)
+        )
+        assert len(answer.topics) == MANY
+        assert asked[0] >= 2 * MANY // STEP - 1
+
+    asyncio.run(scenario())
+
+
+def test_topics_that_are_refused_for_one_reason_are_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        made = node(Turns())
+
+        async def refuse(request: CreateTopicsRequest, client: object) -> CreateTopicsResponse:
+            result = CreateTopicsResponse.CreatableTopicResult
+            return CreateTopicsResponse(
+                topics=[result(name=topic.name, error_code=Code.POLICY_VIOLATION) for topic in request.topics]
+            )
+
+        made.asking = SimpleNamespace(patiently=refuse)
+        assert len(await create_automatically(made, NAMES)) == MANY
+        assert not made.creating, "nothing is remembered of names that clients made up"
+
+    asyncio.run(scenario())
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "moldau.topics"]
+    assert "topic-0 and 999 others" in line
+
+
+def leaving(*ids: str) -> LeaveGroupRequest:
+    identity = LeaveGroupRequest.MemberIdentity
+    return LeaveGroupRequest(group_id="g", members=[identity(member_id=id, reason="over") for id in ids])
+
+
+class Groups:
+    """A coordinator of a group that every second member is in; ``refuses`` from so many asks on."""
+
+    def __init__(self, refuses: int = MANY) -> None:
+        self.refuses = refuses
+        self.most = self.asked = 0
+
+    def ask(self, asks: Any, finish: Any) -> Any:
+        (leave,) = asks
+        self.asked += 1
+        self.most = max(self.most, len(leave.leavers))
+        if self.asked >= self.refuses:
+            return finish([LeaveReply(Code.NOT_COORDINATOR)])
+        codes = (Code.NONE, Code.UNKNOWN_MEMBER_ID)
+        answer = finish([LeaveReply(Code.NONE, tuple((one, codes[len(one.member_id) % 2]) for one in leave.leavers))])
+        if self.asked % 2:
+            return answer
+        later = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(later.set_result, answer)
+        return later
+
+
+@pytest.mark.parametrize("refuses", [MANY, 4])
+def test_many_members_leave_in_parts_with_one_line_of_the_log(refuses: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "moldau.groups")
+
+    async def scenario() -> None:
+        turns = Turns()
+        made = node(turns)
+        made.coordinator = groups = Groups(refuses)
+        answer = await waited(k13_leave_group.handle(made, leaving(*NAMES), SimpleNamespace(api_version=5)))
+        assert groups.most == STEP
+        if refuses < MANY:
+            assert (answer.error_code, answer.members) == (Code.NOT_COORDINATOR, [])
+            return
+        assert [member.member_id for member in answer.members] == NAMES
+        assert {member.error_code for member in answer.members} == {Code.NONE, Code.UNKNOWN_MEMBER_ID}
+        assert turns.count >= MANY // STEP
+
+    asyncio.run(scenario())
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "moldau.groups"]
+    assert "999 others" in line
+
+
+def test_no_more_assignments_are_put_to_the_controller_than_it_needs_to_refuse_them() -> None:
+    async def scenario() -> None:
+        made = node(Turns())
+        seen: list[Any] = []
+
+        async def ask(one: Any) -> Any:
+            seen.append(one.topics[0])
+            return replies.Refused(Code.NOT_CONTROLLER)
+
+        made.controller.ask = ask
+        by_hand = CreateTopicsRequest.CreatableReplicaAssignment
+        assignments = [by_hand(partition_index=number, broker_ids=[1]) for number in range(20_000)]
+        topics = [CreateTopicsRequest.CreatableTopic(name="a", assignments=assignments)]
+        await k19_create_topics.control(
+            made, CreateTopicsRequest(topics=topics), SimpleNamespace(api_version=7, client_id="client")
+        )
+        more = [CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=[1]) for _ in range(20_000)]
+        grown = [CreatePartitionsRequest.CreatePartitionsTopic(name="a", count=20_001, assignments=more)]
+        await k37_create_partitions.control(
+            made, CreatePartitionsRequest(topics=grown), SimpleNamespace(api_version=3, client_id="client")
+        )
+        assert [len(one.assignments) for one in seen] == [10_001, 10_001]
+
+    asyncio.run(scenario())

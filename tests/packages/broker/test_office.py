@@ -1,0 +1,212 @@
+"""Fast death: what the controller's seat makes of a closed connection. Real loop and timers, a scripted front door."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.broker.config.node_config import NodeConfig
+from moldau.broker.controller import service as controller
+from moldau.broker.controller.failure_detector import is_refused
+from moldau.broker.controller.service import ControllerService
+from moldau.controller.asks import Heartbeat, RebalanceLeaders
+from moldau.controller.replies import Moved
+from moldau.image import Endpoint, Image
+from moldau.runtime.world import real_world
+from moldau.wire.records import metadata as records
+from tests.packages.broker.data_cluster import run, until
+
+
+class Seat:
+    """An active controller with broker 7 registered and unfenced; ``answers`` are what knocks at its door find."""
+
+    def __init__(self, knock: Callable[[], bool]) -> None:
+        self.failures: list[BaseException] = []
+        self.proposed: list[Any] = []
+        self.probes = 0
+        self.knock = knock
+        self.world = real_world(asyncio.get_running_loop(), lambda task, error: self.failures.append(error))
+        self.config = NodeConfig(
+            {
+                "node.id": "1", "process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:0",
+                "controller.listener.names": "CONTROLLER", "controller.quorum.voters": "1@localhost:1",
+            }
+        )  # fmt: skip
+        self.cluster_id = "mini"
+        image = Image()
+        door = records.RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=9092)
+        image.apply(records.RegisterBrokerRecord(broker_id=7, broker_epoch=1, end_points=[door], fenced=False), 1)
+        self.metadata = SimpleNamespace(image=image)
+        self.plane = SimpleNamespace(next_offset=2, propose=self._propose)
+        self.peers = SimpleNamespace(refuses=self._refuses)
+        self.controller = ControllerService(self)
+        self.controller.start()
+
+    def _propose(self, batch: Sequence[Any], epoch: int) -> int:
+        self.proposed += batch
+        self.plane.next_offset += len(batch)
+        return int(self.plane.next_offset) - 1
+
+    async def _refuses(self, host: str, port: int) -> bool:
+        self.probes += 1
+        return self.knock()
+
+    @property
+    def fenced(self) -> list[int]:
+        changes = [r for r in self.proposed if isinstance(r, records.BrokerRegistrationChangeRecord)]
+        return [change.broker_id for change in changes if change.fenced == 1]
+
+    def settle(self) -> None:
+        """Take office and forget that it knocked at every door then."""
+        self.controller.stands_for("first connection", 7)
+        self.controller.became_active(1)
+
+
+def test_a_door_that_still_opens_while_its_process_dies_is_knocked_at_again() -> None:
+    """A killed process closes its connections before its listeners: the first knock may come between the two."""
+
+    async def scenario() -> None:
+        seat = Seat(lambda: seat.probes > 2)
+        seat.settle()
+        seat.controller.connection_closed("first connection")
+        await until(lambda: seat.fenced == [7], "the broker is fenced")
+        seat.controller.stop()
+        assert not seat.failures
+
+    run(scenario)
+
+
+def test_a_broker_that_connects_again_is_not_knocked_at_any_more() -> None:
+    async def scenario() -> None:
+        def knock() -> bool:
+            seat.controller.stands_for("second connection", 7)
+            return False
+
+        seat = Seat(knock)
+        seat.settle()
+        seat.controller.connection_closed("first connection")
+        await until(lambda: seat.probes == 1 and not seat.controller.is_probing, "the probe is over")
+        seat.controller.stop()
+        assert (seat.fenced, seat.probes, seat.failures) == ([], 1, [])
+
+    run(scenario)
+
+
+def test_a_door_that_stays_open_is_left_to_the_session_timeout() -> None:
+    async def scenario() -> None:
+        seat = Seat(lambda: False)
+        seat.settle()
+        seat.controller.connection_closed("first connection")
+        await until(lambda: not seat.controller.is_probing, "the probe is over")
+        seat.controller.stop()
+        assert (seat.fenced, seat.failures) == ([], [])
+        assert seat.probes > 2
+
+    run(scenario)
+
+
+def test_leads_are_given_back_pass_after_pass_until_none_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass is bounded, and the next one is not minutes away."""
+    passes: list[Any] = []
+
+    async def ask(self: ControllerService, ask: Any) -> Any:
+        passes.append(ask)
+        return Moved(count=1000, more=len(passes) < 4)
+
+    async def scenario() -> None:
+        seat = Seat(lambda: False)
+        seat.settle()
+        await until(lambda: len(passes) == 4, "four passes")
+        await asyncio.sleep(0.05)
+        assert passes == [RebalanceLeaders()] * 4
+        seat.controller.stop()
+        assert not seat.failures
+
+    monkeypatch.setattr(controller, "FIRST_REBALANCE_MS", 1)
+    monkeypatch.setattr(ControllerService, "ask", ask)
+    run(scenario)
+
+
+# ---- another process under the id of a broker
+
+
+class Claimed(Seat):
+    """Broker 7 is registered as incarnation 0; another process claims its id."""
+
+    def __init__(self, *, refuses: bool) -> None:
+        super().__init__(lambda: refuses)
+        self.lifecycle = None
+
+    async def is_gone(self) -> bool:
+        return await self.controller.predecessor_is_gone(7)
+
+    def beats(self, connection: str) -> None:
+        self.controller.tell(Heartbeat(broker_id=7, broker_epoch=1, metadata_offset=1))
+        self.controller.stands_for(connection, 7)
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_broker_that_is_heard_is_never_replaced_whatever_its_address_does(refuses: bool) -> None:
+    async def scenario() -> None:
+        seat = Claimed(refuses=refuses)
+        seat.controller.became_active(1)
+        seat.beats("a")
+        assert not await seat.is_gone()
+        seat.controller.stop()
+
+    run(scenario)
+
+
+def test_a_broker_whose_connection_broke_is_replaced_at_once_when_its_address_refuses() -> None:
+    async def scenario() -> None:
+        seat = Claimed(refuses=True)
+        seat.controller.became_active(1)
+        seat.beats("a")
+        seat.controller.connection_closed("a")
+        assert await seat.is_gone()
+        seat.controller.stop()
+
+    run(scenario)
+
+
+def test_a_broker_whose_address_still_answers_has_the_time_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection broke and another was made; or it is dead, and a proxy answers for it."""
+
+    async def scenario() -> None:
+        seat = Claimed(refuses=False)
+        seat.controller.became_active(1)
+        assert not await seat.is_gone(), "nobody has seen anything of it yet"
+        seat.beats("a")
+        seat.controller.connection_closed("a")
+        assert not await seat.is_gone()
+        seat.beats("b")
+        monkeypatch.setattr(controller, "RECONNECT_MS", -10_000_000)
+        assert not await seat.is_gone(), "it came back"
+        seat.controller.connection_closed("b")
+        assert await seat.is_gone(), "it has been away for longer than a living one"
+        seat.controller.stop()
+
+    run(scenario)
+
+
+def test_a_refused_listener_for_clients_is_no_death_where_the_one_for_brokers_answers() -> None:
+    asked: list[str] = []
+
+    class Peers:
+        async def refuses(self, host: str, port: int) -> bool:
+            asked.append(host)
+            return host == "outside"
+
+    async def scenario() -> None:
+        endpoints = [Endpoint("EXTERNAL", "outside", 9094), Endpoint("INTERNAL", "inside", 9092)]
+        assert not await is_refused(Peers(), endpoints, "INTERNAL")
+        assert asked == ["inside"]
+        assert not await is_refused(Peers(), endpoints, "UNKNOWN"), "one of them answers"
+        assert await is_refused(Peers(), endpoints[:1], "UNKNOWN")
+        assert not await is_refused(Peers(), (), "INTERNAL")
+
+    run(scenario)

@@ -1,0 +1,224 @@
+"""Produce: what is taken, what is refused and in which words, and what retries of idempotent producers get."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from moldau.model import Code
+from moldau.wire.batch import build, headers, read_header
+from moldau.wire.compression import Codec
+from moldau.wire.messages.k00_produce import ProduceRequest
+from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest
+from tests.packages.broker.data_cluster import TOPIC, DataCluster, batch, run, until
+
+NOW = 1_700_000_000_000
+
+
+def test_a_retried_batch_gets_its_first_offsets_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            first = batch(3, producer_id=4, producer_epoch=0, base_sequence=0)
+            second = batch(2, producer_id=4, producer_epoch=0, base_sequence=3)
+            assert (await cluster.produce(0, first)).base_offset == 0
+            assert (await cluster.produce(0, second)).base_offset == 3
+            assert (await cluster.produce(0, first)).base_offset == 0
+            assert (await cluster.produce(0, second)).base_offset == 3
+            gap = batch(1, producer_id=4, producer_epoch=0, base_sequence=9)
+            assert (await cluster.produce(0, gap)).error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+            old = batch(1, producer_id=4, producer_epoch=1, base_sequence=0)
+            assert (await cluster.produce(0, old)).base_offset == 5
+            assert (await cluster.produce(0, second)).error_code == Code.INVALID_PRODUCER_EPOCH
+            assert cluster.brokers[0].replica().log.log_end_offset == 6
+            cluster.elect(1, (0, 1))
+            assert (await cluster.produce(1, old)).base_offset == 5, "the new leader knows it too"
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", Code.INVALID_RECORD),
+        (batch() + batch(), Code.INVALID_RECORD),
+        (batch(transactional=True, producer_id=1, producer_epoch=0, base_sequence=0), Code.INVALID_TXN_STATE),
+        (batch()[:-1], Code.INVALID_RECORD),  # to Apache Kafka there is no batch then
+        (batch()[:70] + b"?" + batch()[71:], Code.CORRUPT_MESSAGE),
+        (batch(1, 2000), Code.MESSAGE_TOO_LARGE),
+    ],
+    ids=["nothing", "two batches", "transactional", "cut short", "flipped", "too large"],
+)
+def test_what_is_not_one_sound_batch_is_refused_and_leaves_nothing(tmp_path: Path, data: bytes, code: Code) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            cluster.configure(max_message_bytes="1500")
+            slot = await cluster.produce(0, data)
+            assert (slot.error_code, slot.base_offset) == (code, -1)
+            assert cluster.brokers[0].replica().log.log_end_offset == 0
+
+    run(work)
+
+
+def test_a_follower_refuses_and_names_the_leader(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            slot = await cluster.produce(1, batch(), version=10)
+            assert slot.error_code == Code.NOT_LEADER_OR_FOLLOWER
+            assert (slot.current_leader.leader_id, slot.current_leader.leader_epoch) == (0, 0)
+
+    run(work)
+
+
+def test_too_few_in_sync_replicas_refuse_before_the_append(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            cluster.configure(min_insync_replicas="2")
+            cluster.kill(1)
+            cluster.commit(cluster.dead(1))
+            cluster.change(isr=[0])
+            assert (await cluster.produce(0, batch())).error_code == Code.NOT_ENOUGH_REPLICAS
+            assert (await cluster.produce(0, batch(), acks=1)).error_code == 0
+
+    run(work)
+
+
+def test_losing_the_lead_answers_who_waits_for_acknowledgement(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 3) as cluster:
+            cluster.create(0, 1, 2)
+            cluster.kill(2)
+            waiting = asyncio.ensure_future(cluster.produce(0, batch(), timeout_ms=30_000))
+            await until(lambda: cluster.brokers[0].replica().promises)
+            cluster.elect(1, (0, 1))
+            assert (await waiting).error_code == Code.NOT_LEADER_OR_FOLLOWER
+
+    run(work)
+
+
+def test_append_time_is_stamped_and_told(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            cluster.configure(message_timestamp_type="LogAppendTime")
+            slot = await cluster.produce(0, batch())
+            data = await cluster.fetch(0, 0)
+            ((_, header),) = headers(data.records)
+            assert header.is_log_append_time
+            assert header.max_timestamp == slot.log_append_time_ms > 1_700_000_001_000
+
+    run(work)
+
+
+def test_an_unheard_producer_is_told_of_failure_by_a_closed_connection(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            line = await cluster.line(0)
+            part = ProduceRequest.PartitionProduceData(index=0, records=batch())
+            topic = ProduceRequest.TopicProduceData(name=TOPIC, partition_data=[part])
+            line.tell(ProduceRequest(acks=0, topic_data=[topic]), version=9)
+            await until(lambda: cluster.brokers[0].replica().log.log_end_offset == 1)
+            part.index = 5
+            line.tell(ProduceRequest(acks=0, topic_data=[topic]), version=9)
+            await until(lambda: line.closed)
+
+    run(work)
+
+
+def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+            lines = [await cluster.line(id) for id in (0, 1)]
+            answers = await asyncio.gather(*(lines[n % 2].ask(request) for n in range(2500)))
+            ids = [answer.producer_id for answer in answers]
+            assert len(set(ids)) == 2500
+            assert {answer.producer_epoch for answer in answers} == {0}
+            refused = await lines[0].ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000))
+            assert refused.error_code == Code.UNSUPPORTED_VERSION
+
+    run(work)
+
+
+def packed(count: int, codec: Codec = Codec.GZIP) -> bytes:
+    """A batch of the smallest records there are, without keys, which packs to next to nothing."""
+    return build(((NOW, None, None, ()) for _ in range(count)), codec=codec)
+
+
+def uneven(count: int) -> bytes:
+    return build((NOW, None, b"v" * (number % 7), ()) for number in range(count))
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("first", [packed(200_000), uneven(20_000), packed(200_000, Codec.ZSTD)])
+def test_batches_of_a_partition_keep_their_order_while_one_is_examined(tmp_path: Path, first: bytes, acks: int) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            examinations = cluster.brokers[0].replicas.examinations
+            count = read_header(first).count
+            one = asyncio.ensure_future(cluster.produce(0, first, acks=acks))
+            await until(lambda: len(examinations) == 1, "the first batch is examined in parts")
+            two = asyncio.ensure_future(cluster.produce(0, batch(2), acks=acks))
+            assert (await one).base_offset == 0
+            assert (await two).base_offset == count
+            assert len(examinations) == 0
+            assert cluster.brokers[0].replica().log.log_end_offset == count + 2
+
+    run(work)
+
+
+def test_a_long_batch_is_refused_after_it_was_examined_and_names_its_records(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            cluster.configure(cleanup_policy="compact")
+            slot = await cluster.produce(0, uneven(20_000), version=9)
+            assert slot.error_code == Code.INVALID_RECORD
+            assert [error.batch_index for error in slot.record_errors] == list(range(1000))
+            keyed = build([(NOW, b"k", b"", ()), (NOW, None, b"", ())])
+            slot = await cluster.produce(0, keyed, version=9)
+            assert [error.batch_index for error in slot.record_errors] == [1]
+            assert "without key" in slot.record_errors[0].batch_index_error_message
+
+    run(work)
+
+
+def test_a_replica_that_no_longer_leads_takes_nothing_that_was_examined_meanwhile(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            examinations = cluster.brokers[0].replicas.examinations
+            one = asyncio.ensure_future(cluster.produce(0, uneven(60_000)))
+            await until(lambda: len(examinations) == 1, "the batch is examined in parts")
+            cluster.elect(1, (0, 1))
+            assert (await one).error_code == Code.NOT_LEADER_OR_FOLLOWER
+            assert cluster.brokers[0].replica().log.log_end_offset == 0
+
+    run(work)
+
+
+def test_nobody_else_waits_while_a_bomb_is_taken_apart(tmp_path: Path) -> None:
+    """Another client's requests are answered between the parts of a batch that is examined."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=2)
+            one = asyncio.ensure_future(cluster.produce(0, uneven(60_000)))
+            await until(lambda: len(cluster.brokers[0].replicas.examinations) == 1, "the first batch is examined")
+            first_line = cluster.lines.pop(0)  # answers of one connection keep their order: another one asks
+            answered = 0
+            while not one.done():
+                assert (await cluster.produce(0, batch(), number=1)).error_code == Code.NONE
+                answered += 1
+            assert (await one).error_code == Code.NONE
+            assert answered > 10
+            first_line.close()
+
+    run(work)

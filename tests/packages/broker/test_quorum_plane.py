@@ -1,0 +1,336 @@
+"""The quorum plane over real files: elections, commits, restarts, snapshots, and what a dead leader costs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from moldau.broker.kraft.batches import decided, is_whole
+from moldau.broker.kraft.files import BrokenQuorumState, format_election, parse_election
+from moldau.model import Code
+from moldau.ports import Pool, pools
+from moldau.quorum import ElectionState, ReplicaKey
+from moldau.wire.batch import build
+from moldau.wire.codec import Malformed
+from moldau.wire.messages.k01_fetch import FetchRequest
+from moldau.wire.messages.k52_vote import VoteRequest
+from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
+from moldau.wire.records.metadata import TopicRecord
+from tests.packages.broker.quorum_seats import Seat, SeatedQuorum, on_loop
+
+
+async def names_everywhere(quorum: SeatedQuorum, names: list[str]) -> None:
+    await quorum.until(
+        lambda: all(seat.listener.names == names for seat in quorum.seats.values()), f"{', '.join(names)} everywhere"
+    )
+
+
+@on_loop
+async def test_three_voters_and_an_observer_agree(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3, 4)
+    await quorum.write("a", "b")
+    await quorum.write("c")
+    await names_everywhere(quorum, ["a", "b", "c"])
+    leaders = {seat.plane.leader for seat in quorum.seats.values()}
+    assert len(leaders) == 1
+    await quorum.stop()
+
+
+@on_loop
+async def test_one_voter_alone_decides_alone(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1,))
+    await quorum.start(1)
+    await quorum.write("a")
+    await quorum.stop()
+    await quorum.start(1)
+    await quorum.leader()
+    assert quorum.seats[1].listener.names == ["a"]
+    await quorum.stop()
+
+
+@on_loop
+async def test_a_killed_leader_is_replaced_and_what_was_committed_stays(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3, 4)
+    await quorum.write("a")
+    observer = quorum.seats[4]
+    await quorum.until(lambda: observer.leaders_heard_of, "the observer to hear of the first leader")
+    leader = await quorum.leader()
+    epoch = leader.listener.active or 0
+    quorum.kill(leader.config.node_id)
+    began = time.monotonic()
+    successor = await quorum.leader()
+    print(f"failover took {1000 * (time.monotonic() - began):.0f} ms")
+    assert (successor.listener.active or 0) > epoch
+    await quorum.write("b")
+    # An observer too is told of who leads next: it beats at once.
+    await quorum.until(lambda: observer.leaders_heard_of[-1][1] > epoch, "the observer to hear of the next leader")
+    await quorum.start(leader.config.node_id)
+    await names_everywhere(quorum, ["a", "b"])
+    await quorum.stop()
+
+
+@on_loop
+async def test_all_restart_with_what_they_knew(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3)
+    await quorum.write("a")
+    for id in (1, 2, 3):
+        quorum.kill(id)
+    await quorum.start(1, 2, 3)
+    await quorum.write("b")
+    await names_everywhere(quorum, ["a", "b"])
+    await quorum.stop()
+
+
+@on_loop
+async def test_leadership_is_handed_over_at_shutdown(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3)
+    await quorum.write("a")
+    leader = await quorum.leader()
+    del quorum.seats[leader.config.node_id]
+    await leader.plane.stop()
+    assert leader.listener.told[-1] == "lost"
+    successor = await quorum.leader()
+    assert successor is not leader
+    await quorum.write("b")
+    await quorum.stop()
+
+
+@on_loop
+async def test_a_proposal_under_an_old_epoch_is_refused(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3)
+    leader = await quorum.leader()
+    epoch = leader.listener.active
+    assert epoch is not None
+    leader.plane.resign()
+    await quorum.until(lambda: leader.listener.active != epoch, "the leader to resign")
+    assert leader.plane.propose([TopicRecord(name="late", topic_id=bytes([1]) * 16)], epoch) is None
+    await quorum.until(
+        lambda: (seat := quorum.active()) is not None and (seat.listener.active or 0) > epoch, "the next leader"
+    )
+    await quorum.stop()
+
+
+@pytest.mark.parametrize("limit", [{"metadata_max_retention_bytes": 4000}, {"metadata_max_retention_ms": 0}])
+@on_loop
+async def test_a_late_starter_loads_a_snapshot_and_the_log_is_bounded(tmp_path: Path, limit: dict[str, int]) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3), metadata_log_max_record_bytes_between_snapshots=2000, **limit)
+    await quorum.start(1, 2)
+    names = [f"topic-{number}" for number in range(200)]
+    for name in names:
+        await quorum.write(name)
+
+    def trimmed() -> bool:
+        return all(seat.plane._driver.quorum.log.start > 0 for seat in quorum.seats.values() if seat.plane._driver)
+
+    def known(wanted: list[str]) -> bool:
+        return all(sorted(seat.listener.names) == sorted(wanted) for seat in quorum.seats.values())
+
+    await quorum.until(trimmed, "logs that were cut")
+    await quorum.start(3, 4)
+    await quorum.until(lambda: known(names), "all names everywhere")
+    for id in (3, 4):
+        assert quorum.seats[id].listener.told[0].startswith("snapshot")
+    checkpoints = list((tmp_path / "1" / "__cluster_metadata-0").glob("*.checkpoint"))
+    assert 1 <= len(checkpoints) <= 3
+    assert all(is_whole(path.read_bytes()) for path in checkpoints)
+    await quorum.write("after")
+    for id in (1, 2, 3, 4):
+        quorum.kill(id)
+    await quorum.start(1, 2, 3, 4)
+    await quorum.write("again")
+    await quorum.until(lambda: known([*names, "after", "again"]), "all names everywhere")
+    await quorum.stop()
+
+
+@on_loop
+async def test_within_its_retention_the_log_stays_and_a_late_starter_reads_it_all(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3), metadata_log_max_record_bytes_between_snapshots=2000)
+    await quorum.start(1, 2)
+    names = [f"topic-{number}" for number in range(120)]
+    for name in names:
+        await quorum.write(name)
+    folder = tmp_path / "1" / "__cluster_metadata-0"
+    await quorum.until(lambda: len(list(folder.glob("*.checkpoint"))) > 2, "snapshots that stay")
+    assert all(seat.plane._driver.quorum.log.start == 0 for seat in quorum.seats.values() if seat.plane._driver)
+    await quorum.start(3)
+    await names_everywhere(quorum, names)
+    assert not any(told.startswith("snapshot") for told in quorum.seats[3].listener.told)
+    await quorum.stop()
+
+
+@pytest.mark.parametrize("versions", [{1: 12, 53: 0, 54: 0, 59: 0}, {1: 17}])
+@on_loop
+async def test_older_versions_of_the_requests_do_as_well(tmp_path: Path, versions: dict[int, int]) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum.versions = versions
+    await quorum.start(1, 2, 3, 4)
+    await quorum.write("a")
+    await names_everywhere(quorum, ["a"])
+    await quorum.stop()
+
+
+@on_loop
+async def test_another_cluster_is_refused(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3)
+    leader = await quorum.leader()
+    epoch = leader.plane.leader[1]
+    answer = leader.plane.handle(VoteRequest(cluster_id="another", topics=[]), 2)
+    assert answer.error_code == Code.INCONSISTENT_CLUSTER_ID
+    answer = leader.plane.handle(FetchRequest(cluster_id=None, topics=[]), 17)
+    assert answer.error_code == Code.INVALID_REQUEST
+    assert leader.plane.leader[1] == epoch
+    await quorum.stop()
+
+
+@on_loop
+async def test_the_leader_describes_the_quorum(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3, 4)
+    await quorum.write("a")
+    topic = DescribeQuorumRequest.TopicData(
+        topic_name="__cluster_metadata", partitions=[DescribeQuorumRequest.PartitionData()]
+    )
+    request = DescribeQuorumRequest(topics=[topic])
+
+    def caught_up() -> Any:
+        leader = quorum.active()
+        if leader is None:
+            return None
+        part = leader.plane.handle(request, 2).topics[0].partitions[0]
+        ends = [one.log_end_offset for one in (*part.current_voters, *part.observers)]
+        return (leader, part) if ends == [leader.plane.next_offset] * 4 else None
+
+    leader, part = await quorum.until(caught_up, "all to be at the leader's end")
+    assert [one.replica_id for one in part.current_voters] == [1, 2, 3]
+    assert [one.replica_id for one in part.observers] == [4]
+    assert part.high_watermark == leader.plane.next_offset
+    assert all(abs(one.last_caught_up_timestamp - time.time() * 1000) < 60_000 for one in part.current_voters)
+    unknown = DescribeQuorumRequest(
+        topics=[DescribeQuorumRequest.TopicData(topic_name="x", partitions=[DescribeQuorumRequest.PartitionData()])]
+    )
+    answer = leader.plane.handle(unknown, 2)
+    assert (answer.error_code, answer.topics[0].topic_name) == (Code.NONE, "x")
+    assert answer.topics[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    other = next(seat for seat in quorum.seats.values() if seat is not leader)
+    refused = other.plane.handle(request, 2).topics[0].partitions[0]
+    assert refused.error_code == Code.NOT_LEADER_OR_FOLLOWER
+    await quorum.stop()
+
+
+@on_loop
+async def test_an_observer_finds_the_voters_by_asking(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3)
+    await quorum.write("a")
+    seat = quorum.seats[4] = Seat(quorum, 4)
+    seat.config.voters = {}
+    seat.config.bootstrap_controllers = (("host", 9), ("host", 1), ("host", 2), ("host", 3))
+    await seat.plane.start()
+    await quorum.until(
+        lambda: seat.listener.names == ["a"] and seat.plane.leader[0] is not None, "the observer to learn of a"
+    )
+    leader, _ = seat.plane.leader
+    assert seat.plane.voters() == {leader: ("host", leader)}, "voters set by hand stand in no log: the leader is known"
+    await quorum.stop()
+
+
+@on_loop
+async def test_a_damaged_vote_on_record_keeps_the_node_out(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3)
+    await quorum.leader()
+    quorum.kill(2)
+    (tmp_path / "2" / "__cluster_metadata-0" / "quorum-state").write_bytes(b"{")
+    with pytest.raises(BrokenQuorumState, match="quorum-state"):
+        await quorum.start(2)
+    del quorum.seats[2]
+    await quorum.stop()
+
+
+@on_loop
+async def test_commits_share_their_flushes(tmp_path: Path) -> None:
+    """Group commit: a hundred proposals of one turn of the loop are not a hundred fdatasyncs."""
+    quorum = SeatedQuorum(tmp_path, (1,))
+    await quorum.start(1)
+    seat = await quorum.leader()
+    driver = seat.plane._driver
+    assert driver is not None
+    flushes = 0
+    real = driver._tasks.off_loop
+
+    def counted(call: Any, pool: Pool) -> Any:
+        nonlocal flushes
+        flushes += 1
+        return real(call, pool)
+
+    object.__setattr__(driver._tasks, "off_loop", counted)
+    for number in range(100):
+        last = seat.plane.propose(
+            [TopicRecord(name=f"t{number}", topic_id=bytes([1, number]) * 8)], seat.listener.active or 0
+        )
+    await quorum.until(lambda: seat.listener.offset == last, "the hundredth commit")
+    assert flushes < 5
+    await quorum.stop()
+
+
+@on_loop
+async def test_a_vote_is_durable_while_every_data_disk_hangs(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1,))
+    await quorum.start(1)
+    tasks = quorum.seats[1].world.tasks
+    answers = Event()
+    hanging = [pools.log_directory("/data"), pools.removals("/data"), pools.probe("/data"), pools.cleaner(0)] * 4
+    waiting = [tasks.off_loop(answers.wait, pool) for pool in hanging]
+    try:
+        seat = await quorum.leader()
+        last = seat.plane.propose([TopicRecord(name="t", topic_id=bytes(range(16)))], seat.listener.active or 0)
+        await quorum.until(lambda: seat.listener.offset == last, "a commit")
+    finally:
+        answers.set()
+    await asyncio.gather(*waiting)
+    await quorum.stop()
+
+
+def test_the_election_state_is_kafkas_json_and_both_versions_are_read() -> None:
+    state = ElectionState(7, 2, ReplicaKey(2, bytes(range(16))))
+    data = format_election(state)
+    assert json.loads(data) == {
+        "leaderId": 2,
+        "leaderEpoch": 7,
+        "votedId": 2,
+        "votedDirectoryId": "AAECAwQFBgcICQoLDA0ODw",
+        "data_version": 1,
+    }
+    assert parse_election(data, "x") == state
+    old = (
+        b'{"clusterId":"","leaderId":-1,"leaderEpoch":3,"votedId":1,"appliedOffset":0,'
+        b'"currentVoters":[{"voterId":1}],"data_version":0}'
+    )
+    assert parse_election(old, "x") == ElectionState(3, None, ReplicaKey(1))
+    with pytest.raises(BrokenQuorumState, match="data_version 2"):
+        parse_election(b'{"data_version":2}', "x")
+
+
+def test_an_unknown_record_is_never_skipped() -> None:
+    with pytest.raises(Malformed, match="not known"):
+        list(decided(build([(0, None, b"\x01\x7f\x00", ())], base_offset=0, leader_epoch=1)))
+
+
+@pytest.mark.parametrize("epoch", ["2147483647", "2147483646", "99999999999", "-1", "1e400", "[" * 100_000])
+def test_an_epoch_that_no_election_can_follow_is_no_quorum_state(epoch: str) -> None:
+    """The replica started, and was refused by all others for as long as it lived."""
+    data = f'{{"leaderId": -1, "leaderEpoch": {epoch}, "votedId": -1, "data_version": 0}}'.encode()
+    with pytest.raises(BrokenQuorumState, match="quorum-state"):
+        parse_election(data, "quorum-state")

@@ -1,0 +1,93 @@
+"""A disk whose every call takes long: a step of the loop makes or removes few folders, however many come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from moldau.broker.loop import TURN_MS
+from moldau.image import Delta
+from moldau.model.value import replace
+from moldau.ports import Clock
+from moldau.runtime.disk import RealDisk
+from moldau.wire.records import metadata as records
+from tests.packages.broker.data_cluster import DataCluster, run
+
+MANY = 40
+CALL_MS = 4 * TURN_MS
+ID = bytes([9] * 16)
+
+
+class SlowDisk:
+    """A real disk, and the clock on which each folder that it makes or renames takes ``CALL_MS``."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._disk, self._clock = RealDisk(), clock
+        self._spent_ms = 0
+        self.calls = 0
+
+    def monotonic_ms(self) -> int:
+        return self._clock.monotonic_ms() + self._spent_ms
+
+    def monotonic_ns(self) -> int:
+        return self._clock.monotonic_ns() + self._spent_ms * 1_000_000
+
+    def wall_ms(self) -> int:
+        return self._clock.wall_ms()
+
+    def make_dirs(self, path: str) -> None:
+        self._take_long()
+        self._disk.make_dirs(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._take_long()
+        self._disk.rename(source, target)
+
+    def _take_long(self) -> None:
+        self._spent_ms += CALL_MS
+        self.calls += 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
+
+
+def most_in_a_step(cluster: DataCluster, disk: SlowDisk, *batch: Any) -> int:
+    """Have the broker carry out the records in turns; the most calls to the disk in one of them."""
+    delta = Delta()
+    for record in batch:
+        cluster.offset += 1
+        cluster.image.apply(record, cluster.offset, delta)
+    most = before = 0
+    disk.calls = 0
+    for _ in cluster.brokers[0].replicas.apply_in_turns(cluster.image, delta):
+        most, before = max(most, disk.calls - before), disk.calls
+    assert disk.calls >= MANY, "one for each partition"
+    return max(most, disk.calls - before)
+
+
+def on_slow_disk(folder: Path, act: Callable[[DataCluster, SlowDisk], None]) -> None:
+    async def scene() -> None:
+        cluster = DataCluster(folder, 1)
+        disk = SlowDisk(cluster.world.clock)
+        cluster.world = replace(cluster.world, disk=disk, clock=disk)
+        async with cluster:
+            act(cluster, disk)
+
+    run(scene)
+
+
+def test_a_step_makes_and_removes_few_folders_when_each_takes_long(tmp_path: Path) -> None:
+    def act(cluster: DataCluster, disk: SlowDisk) -> None:
+        made = (
+            records.PartitionRecord(
+                topic_id=ID, partition_id=number, replicas=[0], isr=[0], leader=0, leader_epoch=0, partition_epoch=0
+            )
+            for number in range(MANY)
+        )
+        assert most_in_a_step(cluster, disk, records.TopicRecord(name="many", topic_id=ID), *made) <= 2
+        assert len(cluster.brokers[0].replicas.by_key) == MANY
+        assert most_in_a_step(cluster, disk, records.RemoveTopicRecord(topic_id=ID)) <= 2
+        assert not cluster.brokers[0].replicas.by_key
+
+    on_slow_disk(tmp_path, act)

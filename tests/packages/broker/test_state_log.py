@@ -1,0 +1,255 @@
+"""The state-change log of a node: every event once and in order, however many a batch has, a few in each turn."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.broker.metadata import state_change_log as state_change_log
+from moldau.broker.metadata.state_change_log import AT_ONCE, TEXT, TWIN, StateChangeLog
+from moldau.client.admin import NewTopic, create_topics
+from moldau.controller.asks import BrokerRefused, DeleteTopics
+from moldau.controller.state_change import StateChange
+from moldau.image import Delta, Image
+from moldau.model import uuid_text
+from moldau.simulator.machines.controller_desk import Desk
+from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.zookeeper_nodes import Nodes
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+PARTITIONS = 2 * AT_ONCE + 50
+
+
+class Lines(logging.Handler):
+    """Keeps what is said: one entry for each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[list[str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.writes.append(record.getMessage().split("\n"))
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for write in self.writes for line in write]
+
+
+@pytest.fixture
+def heard() -> Iterator[dict[str, Lines]]:
+    """What goes to the log and to its twin."""
+    logs = {"text": (TEXT, Lines()), "twin": (TWIN, Lines())}
+    before = {name: (log.level, log.propagate) for name, (log, _) in logs.items()}
+    for log, handler in logs.values():
+        log.setLevel(logging.INFO)
+        log.propagate = False
+        log.addHandler(handler)
+    yield {name: handler for name, (_, handler) in logs.items()}
+    for name, (log, handler) in logs.items():
+        log.removeHandler(handler)
+        log.level, log.propagate = before[name]
+
+
+def node(turns: list[Callable[[], Any]]) -> Any:
+    world = SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 5), tasks=SimpleNamespace(call_soon=turns.append))
+    return SimpleNamespace(
+        config=SimpleNamespace(node_id=3, is_controller=True),
+        controller=SimpleNamespace(active=True, epoch=7),
+        world=world,
+    )
+
+
+def test_a_large_batch_is_written_over_several_turns_and_what_follows_waits_for_it(heard: dict[str, Lines]) -> None:
+    turns: list[Callable[[], Any]] = []
+    log = StateChangeLog(node(turns))
+    desk = Desk(2, watch=False, partitions_at_once=PARTITIONS)
+    desk.create("foo", *[(0, 1)] * PARTITIONS)
+    desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
+    log.decided(desk.image, desk.delta)
+    assert len(heard["twin"].lines) == AT_ONCE
+    desk.ask(DeleteTopics(topics=("foo",)))
+    log.decided(desk.image, desk.delta)
+    most = 0
+    while turns:
+        before = len(heard["twin"].lines)
+        turns.pop(0)()
+        most = max(most, len(heard["twin"].lines) - before)
+    assert most == AT_ONCE
+    events = [json.loads(line) for line in heard["twin"].lines]
+    moved = [e["partition"] for e in events[1 : PARTITIONS + 1]]
+    assert moved == list(range(PARTITIONS)), "each partition once, in order"
+    assert {e["why"] for e in events[1 : PARTITIONS + 1]} == {"broker 0 was fenced"}
+    assert {e["why"] for e in events[PARTITIONS + 1 :]} == {"topic deleted"}, "the later batch comes after it"
+    assert len(heard["text"].lines) == len(events)
+
+
+def test_a_small_batch_is_written_at_once_in_one_write(heard: dict[str, Lines]) -> None:
+    turns: list[Callable[[], Any]] = []
+    desk = Desk(2, watch=False, partitions_at_once=PARTITIONS)
+    desk.create("foo", (0, 1), (1, 0))
+    StateChangeLog(node(turns)).decided(desk.image, desk.delta)
+    assert not turns
+    assert [len(write) for write in heard["text"].writes] == [4]
+
+
+def test_a_step_that_must_not_be_stops_the_node_in_whatever_turn_it_is_found(
+    heard: dict[str, Lines], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law X7: the loop alone would only log it."""
+    turns: list[Callable[[], Any]] = []
+    failures: list[tuple[str, BaseException]] = []
+    here = node(turns)
+    here.failed = lambda task, error: failures.append((task, error))
+
+    def impossible(*_: Any) -> Iterator[StateChange]:
+        yield from [StateChange("fine", {})] * (AT_ONCE + 1)
+        raise AssertionError("from nowhere to nowhere")
+
+    monkeypatch.setattr(state_change_log, "state_changes", impossible)
+    StateChangeLog(here).decided(Image(), Delta())
+    assert not failures
+    while turns:
+        turns.pop(0)()
+    assert [(task, str(error)) for task, error in failures] == [("state-change log", "from nowhere to nowhere")]
+
+
+def test_what_nobody_keeps_is_not_put_into_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> Iterator[StateChange]:
+        raise AssertionError("worked for nothing")
+
+    monkeypatch.setattr(state_change_log, "state_changes", never)
+    for log in (TEXT, TWIN):
+        monkeypatch.setattr(log, "level", logging.CRITICAL)
+        log.manager._clear_cache()  # type: ignore[attr-defined]
+    states = StateChangeLog(node([]))
+    states.decided(Image(), Delta())
+    assert not list(states.carried_out(Image(), Delta()))
+    for log_ in (TEXT, TWIN):
+        log_.manager._clear_cache()  # type: ignore[attr-defined]
+
+
+def shape(line: str, topic: str) -> str:
+    """A line without its names, numbers and ids."""
+    line = line.replace(topic, "T")
+    line = re.sub(r"[\w-]{22}(?=[.)])", "ID", line)
+    return re.sub(r"\[\d(,\d)*\]", "[N]", re.sub(r"-?\b\d+", "N", re.sub(r"\[\d(,\d)*\]", "[N]", line)))
+
+
+def recorded_shapes() -> set[str]:
+    """The shapes of what brokers of Kafka 4.3.1 wrote (tests/golden/record_state_changes.py)."""
+    files = sorted((GOLDEN / "state_changes" / "kafka-4.3.1").rglob("*.gz"))
+    lines = [line for file in files for line in gzip.decompress(file.read_bytes()).decode().splitlines()]
+    texts = [line[31:].removesuffix(" (state.change.logger)") for line in lines]
+    return {shape(text, topic) for text in texts for topic in ("orders", "two.words-2")}
+
+
+def test_a_broker_tells_in_kafkas_words_what_it_leads_and_follows_and_says_the_same_in_json(
+    heard: dict[str, Lines],
+) -> None:
+    """Golden lines: the texts of Apache Kafka 4.3.1, written here from what its classes hold."""
+    desk = Desk(3)
+    desk.create("foo", (1, 0), (0, 1), (2, 1))
+    replicas = {
+        desk.partition("foo", number).key: SimpleNamespace(
+            machine=SimpleNamespace(epoch_start=40 + number, high_watermark=30 + number),
+            log=SimpleNamespace(log_end_offset=50 + number),
+        )
+        for number in (0, 1)
+    }
+    one = node([])
+    one.config.node_id, one.replicas = 1, SimpleNamespace(by_key=replicas)
+    log = StateChangeLog(one)
+    assert not list(log.carried_out(desk.image, desk.delta)), "few need no turns"
+    id = uuid_text(desk.image.topic("foo").id)
+    assert heard["text"].lines == [
+        "[Broker id=1] Transitioning 1 partition(s) to local leaders.",
+        f"[Broker id=1] Creating new partition foo-0 with topic id {id}.",
+        f"[Broker id=1] Leader foo-0 with topic id Some({id}) starts at leader epoch 0 from offset 40 with partition"
+        " epoch 0, high watermark 30, ISR [1,0], adding replicas [] and removing replicas [] . Previous leader None and"
+        " previous leader epoch was -1.",
+        "[Broker id=1] Transitioning 2 partition(s) to local followers.",
+        f"[Broker id=1] Creating new partition foo-1 with topic id {id}.",
+        "[Broker id=1] Follower foo-1 starts at leader epoch 0 from offset 51 with partition epoch 0 and high watermark"
+        " 31. Current leader is 0. Previous leader None and previous leader epoch was -1.",
+        f"[Broker id=1] Creating new partition foo-2 with topic id {id}.",
+        "[Broker id=1] Follower foo-2 starts at leader epoch 0 from offset -1 with partition epoch 0 and high watermark"
+        " -1. Current leader is 2. Previous leader None and previous leader epoch was -1.",
+        "[Broker id=1] Stopped fetchers as part of become-follower for 2 partitions",
+        "[Broker id=1] Started fetchers as part of become-follower for 2 partitions",
+    ]
+    assert {shape(line, "foo") for line in heard["text"].lines} <= recorded_shapes()
+    told = [json.loads(line) for line in heard["twin"].lines]
+    assert [(each["event"], each["role"], each["partition"], each["offset"]) for each in told] == [
+        ("replica", "leader", 0, 40),
+        ("replica", "follower", 1, 51),
+        ("replica", "follower", 2, -1),
+    ]
+    assert {(each["node"], each["time_ms"], each["topicId"]) for each in told} == {(1, 5, id)}
+    desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
+    assert not list(log.carried_out(desk.image, desk.delta))
+    assert heard["text"].lines[-1].endswith("Previous leader Some(0) and previous leader epoch was 0.")
+    assert "Leader foo-1 with" in heard["text"].lines[-1]
+    assert shape(heard["text"].lines[-1], "foo") in recorded_shapes()
+    assert json.loads(heard["twin"].lines[-1])["previousLeader"] == 0
+
+
+def test_on_the_zookeeper_plane_controller_and_brokers_write_the_same_lines(
+    heard: dict[str, Lines], tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            client = nodes.client()
+            made = await create_topics(client, [NewTopic(name="t", partitions=1, replication_factor=2)])
+            assert made["t"].code == 0
+            await until(nodes.agree, "both brokers know the topic")
+            await until(lambda: sum(" t-0 " in line for line in heard["text"].lines) >= 4, "all have told")
+            leader = nodes.controller.metadata.image.at((nodes.controller.metadata.image.topic("t").id, 0)).leader
+            client.close()
+            lines = [line for line in heard["text"].lines if " t-0 " in line]
+            by = f"[Controller id={nodes.controller.config.node_id} epoch=1] Changed partition t-0"
+            decided = [line for line in lines if line.startswith("[Controller")]
+            assert decided[0].startswith(
+                f"{by} state from NonExistentPartition to NewPartition with assigned replicas "
+            )
+            assert decided[1].startswith(f"{by} from NewPartition to OnlinePartition with state LeaderAndIsr(leader=")
+            follower = 3 - leader
+            assert any(line.startswith(f"[Broker id={leader}] Leader t-0 with topic id ") for line in lines)
+            assert any(
+                line.startswith(f"[Broker id={follower}] Follower t-0 starts at leader epoch 0") for line in lines
+            )
+            told = [json.loads(line) for line in heard["twin"].lines]
+            of_replicas = {(one["node"], one["role"]) for one in told if one["event"] == "replica"}
+            assert {(leader, "leader"), (follower, "follower")} <= of_replicas
+
+    run(scenario)
+
+
+def test_a_broker_tells_what_it_is_asked_and_does_for_a_controller_on_zookeeper(
+    heard: dict[str, Lines], tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            client = nodes.client()
+            await create_topics(client, [NewTopic(name="t", partitions=1, replication_factor=2)])
+            await until(nodes.agree, "both brokers know the topic")
+            client.close()
+            controller = nodes.controller.config.node_id
+            other = 3 - controller
+            words = (
+                f"[Controller id={controller} epoch=1] Sending LeaderAndIsr request to broker {other} with ",
+                f"[Broker id={other}] Handling LeaderAndIsr request correlationId ",
+                f"[Broker id={other}] Finished LeaderAndIsr request in ",
+                f"[Broker id={other}] Add 1 partitions and deleted 0 partitions from metadata cache in response to ",
+            )
+            for begin in words:
+                await until(lambda begin=begin: any(line.startswith(begin) for line in heard["text"].lines), begin)
+
+    run(scenario)

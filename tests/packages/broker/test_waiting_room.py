@@ -1,0 +1,140 @@
+"""The waiting room: time, one look per turn, and no memory of who has left."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from moldau.broker.replicas.fetch.reader import DelayedFetch
+from moldau.broker.replicas.purgatory import STALE_MAX, DelayedOperationPurgatory, DelayedResponse
+from moldau.client.connection import connect
+from moldau.model import Code
+from moldau.runtime.world import real_world
+from moldau.wire.messages.k00_produce import ProduceResponse
+from tests.packages.broker.data_cluster import DataCluster, batch, run, until
+
+Slot = ProduceResponse.PartitionProduceResponse
+
+
+def room() -> DelayedOperationPurgatory:
+    return DelayedOperationPurgatory(real_world(asyncio.get_running_loop(), lambda task, error: None))
+
+
+def test_a_promise_is_kept_when_all_its_parts_are_and_late_parts_time_out() -> None:
+    async def work() -> None:
+        waiting = room()
+        response = ProduceResponse()
+        kept, late = DelayedResponse(waiting, response), DelayedResponse(waiting, response)
+        slots = [Slot(index=n) for n in range(4)]
+        for promise, slot in ((kept, slots[0]), (kept, slots[1]), (late, slots[2]), (late, slots[3])):
+            promise.expect(slot)
+        waiting.park(kept, 60_000)
+        waiting.park(late, 20)
+        kept.settle(slots[0], Code.NONE)
+        late.settle(slots[2], Code.NONE)
+        assert not kept.answer.done()
+        kept.settle(slots[1], Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        assert kept.answer.done()
+        assert await late.answer is response
+        late.settle(slots[3], Code.NONE)
+        assert [slot.error_code for slot in slots] == [0, 20, 0, 7]
+        assert len(waiting) == 0
+
+    run(work)
+
+
+def test_who_was_answered_is_forgotten_long_before_its_time() -> None:
+    async def work() -> None:
+        waiting = room()
+        for _ in range(20 * STALE_MAX):
+            promise, slot = DelayedResponse(waiting, ProduceResponse()), Slot()
+            promise.expect(slot)
+            waiting.park(promise, 3_600_000)
+            promise.settle(slot, Code.NONE)
+        assert len(waiting._heap) <= STALE_MAX + 1
+        waiting.close()
+
+    run(work)
+
+
+def test_a_waiter_called_often_in_a_turn_looks_once() -> None:
+    class Once:
+        done = False
+        looks = 0
+
+        def look(self) -> None:
+            self.looks += 1
+
+        def expire(self) -> None:
+            self.done = True
+
+    async def work() -> None:
+        waiting, waiter = room(), Once()
+        waiting.park(waiter, 60_000)
+        for _ in range(50):
+            waiting.call(waiter)
+        await until(lambda: waiter.looks)
+        assert waiter.looks == 1
+        waiting.close()
+        assert waiter.done
+
+    run(work)
+
+
+def test_a_waiter_that_cannot_be_looked_at_fails_alone_and_the_others_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=2)
+            await cluster.produce(0, batch())
+            await cluster.produce(0, batch(), number=1)
+            broker = cluster.brokers[0]
+            lines = [await connect(cluster.world, "127.0.0.1", broker.port) for _ in range(2)]
+            asks = [
+                asyncio.ensure_future(line.ask(cluster.fetch_request((number, 1), max_wait_ms=600_000), version=17))
+                for number, line in enumerate(lines)
+            ]
+            await until(lambda: len(broker.replicas.room) == 2, "both wait")
+
+            whole, first = DelayedFetch.look, broker.replicas.room._heap[0][2]
+
+            def look(self: DelayedFetch) -> None:
+                if self is first:
+                    raise OSError("the disk does not answer")
+                whole(self)
+
+            monkeypatch.setattr(DelayedFetch, "look", look)
+            for number in range(2):
+                await cluster.produce(0, batch(), number=number)
+            done = await asyncio.gather(*asks, return_exceptions=True)
+            assert sorted(isinstance(one, Exception) for one in done) == [False, True]
+            assert [type(error) for error in broker.failures] == [OSError]
+            broker.failures.clear()
+            for line in lines:
+                line.close()
+
+    run(work)
+
+
+@pytest.mark.parametrize("what", ["fetch", "produce"])
+def test_who_waits_on_a_connection_waits_no_longer_than_it_lasts(tmp_path: Path, what: str) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            await cluster.produce(0, batch())
+            cluster.kill(1)
+            room = cluster.brokers[0].replicas.room
+            await until(lambda: not len(room), "the follower is gone, and so is its wait")
+            if what == "fetch":
+                asked = asyncio.ensure_future(cluster.fetch(0, 1, max_wait_ms=600_000))
+            else:
+                asked = asyncio.ensure_future(cluster.produce(0, batch(), timeout_ms=600_000))  # type: ignore[arg-type]
+            await until(lambda: len(room) == 1, "it waits")
+            cluster.lines.pop(0).close()
+            await until(lambda: not len(room), "its wait ended with the connection")
+            assert isinstance((await asyncio.gather(asked, return_exceptions=True))[0], OSError)
+
+    run(work)

@@ -1,0 +1,327 @@
+"""Znodes with foreign data in them, and ACLs that deny: each is told by its path, and mended is mended.
+
+Nobody half registered, nobody dead who can live: a node ends only when it cannot register at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.broker.lifecycle import RegistrationRefused
+from moldau.broker.node import Node, StartRefused
+from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType, alter_configs, create_topics, delete_topics
+from moldau.model import Code
+from moldau.ports.zookeeper import Delete
+from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.test_zookeeper_plane import settled, topic
+from tests.packages.broker.zookeeper_nodes import Nodes
+
+NONSENSE = b"\xff not ours"
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tried again every two seconds is tried again at once: nothing else depends on it."""
+    monkeypatch.setattr("moldau.broker.zookeeper.plane.RETRY_MAX_MS", 20)
+    monkeypatch.setattr("moldau.broker.zookeeper.plane.DENIED_REST_MS", 20)
+    monkeypatch.setattr("moldau.broker.zookeeper.watching.REFUSED_AGAIN_MS", 20)
+
+
+def depose(nodes: Nodes) -> None:
+    """/controller is removed, so that somebody has to become active anew."""
+    nodes.server.apply(0, [Delete(path="/controller")])
+
+
+async def made(nodes: Nodes, name: str) -> Code:
+    """The code of an attempt to make a topic, while not every node can know the same."""
+    client = nodes.client()
+    outcome = (await create_topics(client, [NewTopic(name=name, partitions=1, replication_factor=1)]))[name]
+    client.close()
+    return outcome.code
+
+
+async def refused(nodes: Nodes, id: int) -> BaseException:
+    """Start a node that cannot: why its plane ended."""
+    failures: list[Any] = []
+    nodes.failures = failures
+    nodes._world = None
+    starting = asyncio.ensure_future(nodes.boot(id))
+    await until(lambda: failures, "it is refused")
+    starting.cancel()
+    await nodes.nodes.pop(id).stop()
+    ((_, error),) = failures
+    failures.clear()
+    assert isinstance(error, BaseException)
+    return error
+
+
+@pytest.mark.parametrize("nonsense", [NONSENSE, b"2147483647", b"99999999999999999999"])
+def test_a_controller_epoch_that_nobody_understands_is_named_until_it_is_mended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, nonsense: bytes
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "mine")
+            nodes.write("/controller_epoch", nonsense)
+            depose(nodes)
+            told = "nobody can be controller until this is mended: znode /controller_epoch"
+            await until(lambda: caplog.text.count(told) > 2, "it is said again and again")
+            assert not nodes.controllers
+            nodes.write("/controller_epoch", b"7")
+            await until(lambda: len(nodes.controllers) == 1 and settled(nodes), "somebody is controller")
+            await topic(nodes, "another")
+
+    run(scenario)
+
+
+def test_a_foreign_topic_that_appears_under_a_controller_is_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            nodes.write("/brokers/topics/foreign", NONSENSE)
+            await until(lambda: "/brokers/topics/foreign" in caplog.text, "it is named")
+            await topic(nodes, "mine")
+            assert nodes.server.znodes["/brokers/topics/foreign"].data == NONSENSE
+            nodes.server.apply(0, [Delete(path="/brokers/topics/foreign")])
+
+    run(scenario)
+
+
+def test_foreign_data_in_the_office_s_znode_is_waited_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            nodes.server.apply(0, [Delete(path="/controller")])
+            nodes.write("/controller", NONSENSE)
+            await until(lambda: not nodes.controllers and "nobody can be controller" in caplog.text, "it is named")
+            depose(nodes)
+            await until(lambda: len(nodes.controllers) == 1 and settled(nodes), "somebody is controller")
+
+    run(scenario)
+
+
+def test_a_registration_that_is_nonsense_is_no_broker_and_its_owner_does_not_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            nodes.write("/brokers/ids/3", NONSENSE)
+            await until(lambda: "broker 3 does not count: znode /brokers/ids/3" in caplog.text, "it is named")
+            await topic(nodes, "t", factor=2)
+            error = await refused(nodes, 3)
+            assert isinstance(error, RegistrationRefused)
+            assert "remove that znode if no broker 3 runs" in str(error)
+            nodes.server.apply(0, [Delete(path="/brokers/ids/3")])
+            await nodes.boot(3)
+            await until(lambda: settled(nodes), "it is taken in")
+
+    run(scenario)
+
+
+def test_settings_that_are_nonsense_are_told_of_and_the_others_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", retention_ms="70000")
+            await topic(nodes, "u", retention_ms="70000")
+            good = nodes.server.znodes["/config/topics/t"].data
+            nodes.write("/config/topics/t", NONSENSE)
+            note = b'{"version":2,"entity_path":"topics/t"}'
+            nodes.write("/config/changes/config_change_", note, sequential=True)
+            await until(lambda: "settings stay as they are: znode /config/topics/t" in caplog.text, "it is named")
+            depose(nodes)
+            await until(lambda: nodes.controllers == [2], "somebody is controller")
+            client = nodes.client()
+            change = {Resource(ResourceType.TOPIC, "u"): [("retention.ms", AlterOp.SET, "80000")]}
+            (outcome,) = (await alter_configs(client, change)).values()
+            assert outcome.code is Code.NONE
+            client.close()
+            nodes.write("/config/topics/t", good)
+            nodes.write("/config/changes/config_change_", note, sequential=True)
+            await until(lambda: settled(nodes), "everybody has the same settings")
+            assert nodes.controller.metadata.image.config(2, "t") == {"retention.ms": "70000"}
+
+    run(scenario)
+
+
+async def not_started(nodes: Nodes, id: int, why: str) -> None:
+    """Start a node that cannot, and is not even seen by ZooKeeper afterwards."""
+    with pytest.raises(StartRefused, match=why):
+        await nodes.boot(id)
+    nodes.nodes.pop(id)
+    assert not any(path.startswith("/brokers/ids/") for path in nodes.server.znodes)
+
+
+def test_a_cluster_id_that_is_nonsense_or_another_s_stops_the_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            cluster = nodes.json("/cluster/id")["id"]
+            await nodes.nodes.pop(1).stop()
+            good = nodes.server.znodes["/cluster/id"].data
+            nodes.write("/cluster/id", NONSENSE)
+            await not_started(nodes, 1, "znode /cluster/id")
+            nodes.write("/cluster/id", b'{"version":"1","id":"another"}')  # a wrong chroot, or a wrong ensemble
+            await not_started(nodes, 1, f"belongs to node 1 of cluster {cluster}, not to node 1 of cluster another")
+            nodes.write("/cluster/id", good)
+            await nodes.boot(1)
+
+    run(scenario)
+
+
+# ---- ACLs
+
+
+def test_a_broker_that_may_not_register_does_not_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            nodes.server.acls["/brokers/ids"] = "r"
+            error = await refused(nodes, 3)
+            assert isinstance(error, RegistrationRefused)
+            assert "/brokers/ids/3: not allowed, by the ACL" in str(error)
+            nodes.server.acls.clear()
+            await nodes.boot(3)
+            await until(lambda: settled(nodes), "it is taken in")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("path", "left"), [("/", "r"), ("/controller_epoch", "r")])
+def test_an_office_that_may_not_be_taken_is_tried_again_and_brokers_live_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, left: str
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "mine")
+            nodes.server.acls[path] = left
+            depose(nodes)
+            told = "nobody can be controller until this is mended: "
+            await until(lambda: caplog.text.count(told) > 2, "it is said again and again")
+            assert f"{'/controller' if path == '/' else path}: not allowed, by the ACL" in caplog.text
+            assert not nodes.controllers
+            assert len(nodes.server.ensemble.sessions) == 3
+            nodes.server.acls.clear()
+            await until(lambda: len(nodes.controllers) == 1 and settled(nodes), "somebody is controller")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/brokers/topics/mine",
+        "/brokers/topics/mine/partitions/0/state",
+        "/config/topics/mine",
+        "/config/brokers/1",
+        "/latest_producer_id_block",
+    ],
+)
+def test_a_znode_that_no_controller_may_read_costs_what_it_holds_and_is_read_when_it_may_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "mine", retention_ms="70000")
+            nodes.write("/config/brokers/1", b'{"version":1,"config":{"num.io.threads":"9"}}')
+            note = b'{"version":2,"entity_path":"brokers/1"}'
+            nodes.write("/config/changes/config_change_", note, sequential=True)
+            await until(lambda: all(_io_threads(node) == "9" for node in nodes.nodes.values()), "all know of it")
+            if path not in nodes.server.znodes:
+                nodes.write(path, b'{"version":1,"broker":1,"block_start":"0","block_end":"999"}')
+            nodes.server.acls[path] = ""
+            for epoch in (2, 3):
+                depose(nodes)
+                await until(lambda epoch=epoch: nodes.controllers == [epoch], "somebody is controller")
+                assert await made(nodes, f"new{epoch}") is Code.NONE
+            assert f"left out: znode {path}: not allowed, by the ACL" in caplog.text
+            for node in nodes.nodes.values():
+                assert (tmp_path / f"node-{node.config.node_id}" / "mine-0").is_dir()
+            assert nodes.controller.metadata.image.config(2, "mine") == {"retention.ms": "70000"}
+            nodes.server.acls.clear()
+            await until(lambda: len(nodes.controllers) == 1 and nodes.controllers[0] > 3, "it is read anew")
+            await until(lambda: settled(nodes), "everybody knows all of it")
+            image = nodes.controller.metadata.image
+            assert len(image.topics[image.names["mine"]].partitions) == 3
+
+    run(scenario)
+
+
+def test_a_topic_of_a_tool_that_cannot_be_read_does_not_keep_others_from_their_leaders(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            nodes.write("/brokers/topics/aaa", NONSENSE)
+            nodes.server.acls["/brokers/topics/bbb"] = ""
+            for name in ("bbb", "ccc"):
+                nodes.write(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2]}}')
+            await until(lambda: "ccc" in nodes.controller.metadata.image.names, "it has a leader")
+            assert "topic aaa is left as it is" in caplog.text
+            nodes.server.acls.clear()
+            await until(lambda: "bbb" in nodes.controller.metadata.image.names, "it may be read")
+            nodes.server.apply(0, [Delete(path="/brokers/topics/aaa")])
+
+    run(scenario)
+
+
+def test_a_decision_that_may_not_be_written_ends_the_office_and_no_other_suffers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "locked")
+            nodes.server.acls["/brokers/topics/locked/partitions/0"] = "r"  # its state cannot be deleted
+            client = nodes.client()
+            outcome = (await delete_topics(client, ["locked"]))["locked"]
+            assert outcome.code is Code.CLUSTER_AUTHORIZATION_FAILED
+            assert "/brokers/topics/locked/partitions/0/state: not allowed" in (outcome.message or "")
+            assert "giving up the controller role: ZooKeeper refuses a write" in caplog.text
+            client.close()
+            await until(lambda: len(nodes.controllers) == 1 and settled(nodes), "somebody is controller")
+            await topic(nodes, "open")
+            nodes.server.acls.clear()
+
+    run(scenario)
+
+
+def test_settings_that_may_not_be_read_stay_as_they_are(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", retention_ms="70000")
+            nodes.server.acls["/config/topics/t"] = ""
+            for entity in ("topics/t", "brokers/1"):
+                note = b'{"version":2,"entity_path":"%s"}' % entity.encode()
+                nodes.write("/config/changes/config_change_", note, sequential=True)
+            nodes.write("/config/brokers/1", b'{"version":1,"config":{"num.io.threads":"9"}}')
+            nodes.write("/config/changes/config_change_", note, sequential=True)
+            await until(lambda: "settings stay as they are: /config/topics/t: not allowed" in caplog.text, "it is said")
+            await until(lambda: all(_io_threads(node) == "9" for node in nodes.nodes.values()), "the other counts")
+            nodes.server.acls.clear()
+
+    run(scenario)
+
+
+def _io_threads(node: Node) -> str | None:
+    found: str | None = node.metadata.image.config(4, "1").get("num.io.threads")
+    return found
+
+
+def test_a_broker_of_a_cluster_makes_no_new_one_in_a_zookeeper_that_lost_its_data(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            known = nodes.nodes[1].cluster_id
+            await nodes.nodes.pop(1).stop()
+            nodes.ended.clear()
+            inner = sorted((path for path in nodes.server.znodes if path.count("/") > 1), reverse=True)
+            nodes.server.apply(0, [Delete(path=path) for path in inner])
+            with pytest.raises(StartRefused, match=f"no cluster stands in ZooKeeper at .*belongs to cluster {known}"):
+                await nodes.boot(1)
+            await nodes.nodes.pop(1).stop()
+            nodes.ended.clear()
+            assert "/cluster/id" not in nodes.server.znodes
+
+    run(scenario)

@@ -1,0 +1,322 @@
+"""What a controller decides reaches every broker whole: batches carried by requests rebuild its image.
+
+Any run of asks, each committed batch sent as requests through the wire's codecs, every request twice: what live brokers
+then hold is what the controller decided, whatever they missed while they were away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moldau.broker.zookeeper import batch, translation
+from moldau.controller.asks import BrokerRefused
+from moldau.image import Delta, Image
+from moldau.model import Code
+from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_play import BROKERS, DEEDS, Play, Step
+from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
+from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
+from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
+from moldau.wire.records import metadata as records
+
+SENDER = batch.Sender(controller_id=99, controller_epoch=3, listener="PLAINTEXT")
+VERSIONS: dict[type, int] = {LeaderAndIsrRequest: 7, StopReplicaRequest: 4, UpdateMetadataRequest: 8}
+
+
+class Ear:
+    """A broker that does nothing but listen."""
+
+    def __init__(self, me: int) -> None:
+        self.me = me
+        self.image = Image()
+
+    def hear(self, message: Any, truth: Image) -> Any:
+        kind = type(message)
+        request = kind.decode(message.encode(VERSIONS[kind]), VERSIONS[kind])
+        codes: Any = None
+        if kind is LeaderAndIsrRequest:
+            found, codes = translation.leader_and_isr(self.image, self.me, request)
+        elif kind is StopReplicaRequest:
+            found, codes = translation.stop_replica(self.image, self.me, request)
+        else:
+            epochs = {id: truth.brokers[id].epoch for id in translation.newly_live(self.image, request)}
+            gone = translation.unnamed(self.image, request)
+            found = translation.update_metadata(self.image, self.me, request, epochs, gone)
+        self.image.apply_all(found)
+        return found, codes
+
+
+class CarryingDesk(Desk):
+    """A desk whose commits are carried to five brokers. ``deaf`` ones miss them, until they are told everything."""
+
+    def __init__(self, brokers: int) -> None:
+        self.ears = {id: Ear(id) for id in range(BROKERS)}
+        self.told: set[int] = set()
+        self.deaf: set[int] = set()
+        super().__init__(brokers, elr=False)
+
+    def commit(self, records: Any, ask: Any = None) -> Any:
+        ready = super().commit(records, ask)
+        live = {broker.id: broker for broker in batch.reachable(self.image, SENDER)}
+        self.told &= live.keys()
+        told = batch.requests(self.image, self.delta, SENDER)
+        for id, broker in live.items():
+            messages = told.get(id, []) if id in self.told else batch.full(self.image, broker, SENDER)
+            self.told.add(id)
+            if id not in self.deaf:
+                self.say(id, messages)
+        return ready
+
+    def say(self, id: int, messages: list[Any]) -> None:
+        for message in messages:
+            self.ears[id].hear(message, self.image)
+            again, _ = self.ears[id].hear(message, self.image)
+            assert not again, f"a request that is repeated changed something: {again}"
+
+    def tell_all(self) -> None:
+        """A new controller becomes active."""
+        self.deaf.clear()
+        for broker in batch.reachable(self.image, SENDER):
+            self.say(broker.id, batch.full(self.image, broker, SENDER))
+
+    def check(self) -> None:
+        for broker in batch.reachable(self.image, SENDER):
+            if broker.id not in self.deaf:
+                assert essence(self.ears[broker.id].image, broker.id) == essence(self.image, broker.id)
+
+
+def essence(image: Image, me: int) -> Any:
+    """What a broker must know: live brokers, topics, partitions, and of its own all of it."""
+    return (
+        {b.id: (b.epoch, b.endpoints, b.rack) for b in image.live_brokers()},
+        {
+            (topic.name, p.id): (topic.id, p.replicas, p.isr, p.leader, p.leader_epoch, p.partition_epoch)
+            + ((p.adding, p.removing, p.recovery) if me in p.replicas else ())
+            for topic in image.topics.values()
+            for p in topic.partitions.values()
+        },
+    )
+
+
+class CarriedPlay(Play):
+    def __init__(self) -> None:
+        self.desk: CarryingDesk = CarryingDesk(4)
+        self.incarnations = dict.fromkeys(range(BROKERS), 0)
+        self.desk.create("t0", (0, 1, 2), (1, 2, 3), (2, 3, 0))
+
+    def run(self, steps: Any) -> None:
+        for step in steps:
+            what, a, *_ = step
+            if what >= 250:
+                self.desk.deaf.add(a % BROKERS)
+            elif what >= 244:
+                self.desk.tell_all()
+            elif DEEDS[what % len(DEEDS)] is not Play.feature:  # no eligible leader replicas on this plane
+                super().run([step])
+            self.desk.check()
+        self.desk.tell_all()
+        self.desk.check()
+
+
+numbers = st.integers(0, 255)
+
+
+@settings(max_examples=80, deadline=None)
+@given(steps=st.lists(st.tuples(numbers, numbers, numbers, numbers), max_size=40))
+def test_whatever_is_decided_every_live_broker_comes_to_hold(steps: list[Step]) -> None:
+    CarriedPlay().run(steps)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_long_runs_are_carried_whole(seed: int) -> None:
+    import random
+
+    rng = random.Random(seed)
+    CarriedPlay().run([tuple(rng.randrange(256) for _ in range(4)) for _ in range(120)])
+
+
+def topic(name: str = "t", replicas: tuple[int, ...] = (1, 2), **fields: Any) -> list[Any]:
+    id = name.encode().ljust(16, b"-")
+    state = {"leader": replicas[0], "leader_epoch": 5, "partition_epoch": 7, **fields}
+    return [
+        records.TopicRecord(name=name, topic_id=id),
+        records.PartitionRecord(topic_id=id, partition_id=0, replicas=list(replicas), isr=list(replicas), **state),
+    ]
+
+
+def image_with(*batch: Any) -> Image:
+    image = Image()
+    image.apply_all(batch)
+    return image
+
+
+def role(name: str = "t", **fields: Any) -> LeaderAndIsrRequest:
+    state = LeaderAndIsrRequest.LeaderAndIsrPartitionState(
+        **{"replicas": [1, 2], "isr": [1, 2], "leader": 2, "leader_epoch": 6, "partition_epoch": 8, **fields}
+    )
+    named = LeaderAndIsrRequest.LeaderAndIsrTopicState(
+        topic_name=name, topic_id=name.encode().ljust(16, b"-"), partition_states=[state]
+    )
+    return LeaderAndIsrRequest(topic_states=[named])
+
+
+def test_a_leader_hears_who_is_dead_before_it_hears_of_a_smaller_isr() -> None:
+    """Else its watermark waits for a follower that was caught up a moment ago: seen as writes that stood for 12 s."""
+    desk = CarryingDesk(3)
+    desk.create("t", (0, 1, 2))
+    ear, broker = desk.ears[0], desk.image.brokers[2]
+    desk.deaf.add(0)
+    desk.ask(BrokerRefused(broker_id=2, broker_epoch=broker.epoch))
+    for message in batch.requests(desk.image, desk.delta, SENDER)[0]:
+        ear.hear(message, desk.image)
+        (partition,) = ear.image.partitions_on_broker(0)
+        assert ear.image.brokers[2].fenced or 2 in partition.isr
+    assert partition.isr == (0, 1)
+
+
+def test_an_older_leader_epoch_is_ignored_and_said_to_be_stale() -> None:
+    image = image_with(*topic())
+    found, codes = translation.leader_and_isr(image, 1, role(leader_epoch=4, partition_epoch=9))
+    assert not found
+    assert codes[0][3] is Code.STALE_CONTROLLER_EPOCH
+
+
+def test_a_role_for_a_broker_that_is_no_replica_is_refused() -> None:
+    found, codes = translation.leader_and_isr(image_with(*topic()), 3, role())
+    assert not found
+    assert codes[0][3] is Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_first_versions_speak_of_topics_without_ids() -> None:
+    request = role()
+    state = request.topic_states[0].partition_states[0]
+    state.topic_name = "old"
+    old = LeaderAndIsrRequest(ungrouped_partition_states=[state])
+    heard = LeaderAndIsrRequest.decode(old.encode(1), 1)
+    image = Image()
+    found, codes = translation.leader_and_isr(image, 1, heard)
+    image.apply_all(found)
+    known = image.topic("old")
+    assert known is not None
+    assert known.partitions[0].leader == 2
+    assert codes[0][:1] == ("old",)
+
+
+def test_metadata_alone_gives_a_broker_no_part_in_a_partition() -> None:
+    """A role comes by LeaderAndIsr only: what a broker holds is not led on hearsay."""
+    truth = image_with(*topic())
+    truth.apply(
+        records.RegisterBrokerRecord(
+            broker_id=1,
+            broker_epoch=9,
+            fenced=False,
+            end_points=[records.RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="h", port=1)],
+        )
+    )
+    whole, roles = batch.full(truth, truth.brokers[1], SENDER)
+    ear = Ear(1)
+    ear.hear(whole, truth)
+    assert ear.image.topic("t") is None
+    ear.hear(roles, truth)
+    assert ear.image.topic("t") is not None
+
+
+def test_a_topic_made_again_under_its_name_replaces_the_old_one() -> None:
+    image = image_with(*topic())
+    request = role(leader_epoch=0, partition_epoch=0)
+    request.topic_states[0].topic_id = b"another".ljust(16, b"-")
+    found, _ = translation.leader_and_isr(image, 1, request)
+    assert isinstance(found[0], records.RemoveTopicRecord)
+    image.apply_all(found)
+    known = image.topic("t")
+    assert known is not None
+    assert known.id == b"another".ljust(16, b"-")
+
+
+def test_deleting_a_topic_deletes_it_where_replicas_are_by_stop_replica_only() -> None:
+    truth = image_with(*topic())
+    for id in (1, 3):
+        truth.apply(
+            records.RegisterBrokerRecord(
+                broker_id=id,
+                broker_epoch=9 + id,
+                fenced=False,
+                end_points=[records.RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="h", port=id)],
+            )
+        )
+    ears = {id: Ear(id) for id in (1, 3)}
+    for id, ear in ears.items():
+        for message in batch.full(truth, truth.brokers[id], SENDER):
+            ear.hear(message, truth)
+    delta = Delta()
+    truth.apply(records.RemoveTopicRecord(topic_id=b"t".ljust(16, b"-")), delta=delta)
+    told = batch.requests(truth, delta, SENDER)
+    assert [type(message) for message in told[1]] == [UpdateMetadataRequest, StopReplicaRequest]
+    assert [type(message) for message in told[3]] == [UpdateMetadataRequest]
+    ears[1].hear(told[1][0], truth)
+    assert ears[1].image.topic("t") is not None
+    ears[1].hear(told[1][1], truth)
+    ears[3].hear(told[3][0], truth)
+    assert not ears[1].image.names
+    assert not ears[3].image.names
+
+
+def test_a_stop_under_an_older_leader_epoch_deletes_nothing() -> None:
+    state = StopReplicaRequest.StopReplicaPartitionState(leader_epoch=4, delete_partition=True)
+    named = StopReplicaRequest.StopReplicaTopicState(topic_name="t", partition_states=[state])
+    found, codes = translation.stop_replica(image_with(*topic()), 1, StopReplicaRequest(topic_states=[named]))
+    assert not found
+    assert codes[0][2] is Code.FENCED_LEADER_EPOCH
+
+
+SMALL = st.sampled_from([-2, -1, 0, 1, 2, 2**31 - 1])
+NAMES, IDS = st.sampled_from(["a", "b", "c"]), st.sampled_from([bytes(16), bytes([1]) * 16, bytes([2]) * 16])
+
+
+def _told(kind: Any) -> st.SearchStrategy[Any]:
+    """A request as no controller would send it: any of three ids under any of three names."""
+    fields = {"partition_index": SMALL, "leader": SMALL, "leader_epoch": SMALL}
+    lists = {"isr": st.lists(SMALL, max_size=2), "replicas": st.lists(SMALL, max_size=2, unique=True)}
+    if kind is LeaderAndIsrRequest:
+        part: Any = st.builds(kind.LeaderAndIsrPartitionState, partition_epoch=SMALL, **fields, **lists)
+        topic: Any = kind.LeaderAndIsrTopicState
+    else:
+        part = st.builds(kind.UpdateMetadataPartitionState, zk_version=SMALL, **fields, **lists)
+        topic = kind.UpdateMetadataTopicState
+    topics = st.builds(topic, topic_name=NAMES, topic_id=IDS, partition_states=st.lists(part, max_size=2))
+    return st.builds(kind, type=st.integers(0, 2), topic_states=st.lists(topics, max_size=3))
+
+
+def _stopped() -> st.SearchStrategy[Any]:
+    kind = StopReplicaRequest
+    part: Any = st.builds(
+        kind.StopReplicaPartitionState, partition_index=SMALL, leader_epoch=SMALL, delete_partition=st.booleans()
+    )
+    topics: Any = st.builds(kind.StopReplicaTopicState, topic_name=NAMES, partition_states=st.lists(part, max_size=2))
+    return st.builds(kind, topic_states=st.lists(topics, max_size=2))
+
+
+@given(st.lists(_told(LeaderAndIsrRequest) | _told(UpdateMetadataRequest) | _stopped(), max_size=6))
+def test_what_no_controller_would_say_breaks_no_image(requests: list[Any]) -> None:
+    ear = Ear(1)
+    for request in requests:
+        ear.hear(request, ear.image)
+    for id, topic in ear.image.topics.items():
+        assert ear.image.names[topic.name] == id
+        assert all(number >= 0 and part.leader_epoch >= 0 for number, part in topic.partitions.items())
+
+
+def test_the_id_of_another_topic_is_refused() -> None:
+    ear = Ear(1)
+    state = LeaderAndIsrRequest.LeaderAndIsrPartitionState(leader=1, isr=[1], replicas=[1])
+    for name, code in (("a", Code.NONE), ("b", Code.INCONSISTENT_TOPIC_ID)):
+        topic = LeaderAndIsrRequest.LeaderAndIsrTopicState(
+            topic_name=name, topic_id=bytes([1]) * 16, partition_states=[state]
+        )
+        _, codes = ear.hear(LeaderAndIsrRequest(topic_states=[topic]), ear.image)
+        assert codes == [(name, bytes([1]) * 16, 0, code)]
+    assert list(ear.image.names) == ["a"]

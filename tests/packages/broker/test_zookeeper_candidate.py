@@ -1,0 +1,91 @@
+"""Which controller epoch a candidate stands for: the next one, unless brokers know epochs that no znode tells of."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+
+from moldau.broker.zookeeper.candidate import Candidate
+from moldau.ports.zookeeper import Delete
+from tests.packages.broker.data_cluster import run
+from tests.packages.broker.zookeeper_server import Server
+
+
+def candidates(count: int, scenario: Callable[..., Awaitable[None]]) -> None:
+    """Run a scenario with a server and candidates, each in a session of its own."""
+
+    async def with_sessions() -> None:
+        before = asyncio.all_tasks()
+        server = Server()
+        made, sessions = [], []
+        for id in range(1, count + 1):
+            session = server.open()
+            await session.start()
+            sessions.append(session)
+            node = SimpleNamespace(
+                config=SimpleNamespace(node_id=id),
+                world=SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 0)),
+                lifecycle=SimpleNamespace(incarnation_id=uuid.UUID(int=id).bytes),
+            )
+            made.append(Candidate(node, session, lambda: None))
+        await sessions[0].create("/controller_epoch", b"0")
+        await scenario(server, *made)
+        for session in sessions:
+            await session.stop()
+        others = asyncio.all_tasks() - before
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    run(with_sessions)
+
+
+async def stands(candidate: Candidate) -> int:
+    won = await candidate.stand()
+    assert won is not None
+    return won.epoch
+
+
+def test_who_was_refused_since_another_was_elected_stands_for_the_next_epoch() -> None:
+    async def scenario(server: Server, first: Candidate, second: Candidate) -> None:
+        assert await stands(first) == 1
+        server.apply(0, [Delete(path="/controller")])
+        assert await stands(second) == 2
+        first.refused()
+        await first.resign()
+        await second.resign()
+        assert await stands(first) == 3
+
+    candidates(2, scenario)
+
+
+def test_who_was_refused_and_is_asked_to_stand_again_before_it_has_resigned_stands_for_the_next_epoch() -> None:
+    async def scenario(server: Server, first: Candidate, second: Candidate) -> None:
+        assert await stands(first) == 1
+        server.apply(0, [Delete(path="/controller")])
+        assert await stands(second) == 2
+        first.refused()
+        await second.resign()
+        assert await stands(first) == 3
+        await first.resign()
+        assert await stands(second) == 4
+
+    candidates(2, scenario)
+
+
+def test_who_was_refused_and_holds_the_office_passes_over_more_and_more_epochs_until_it_is_heeded() -> None:
+    async def scenario(server: Server, first: Candidate) -> None:
+        stood = []
+        for _ in range(4):
+            stood.append(await stands(first))
+            first.refused()
+            await first.resign()
+        assert stood == [1, 3, 6, 11]
+        assert await stands(first) == 20
+        first.heeded()
+        await first.resign()
+        assert await stands(first) == 21
+
+    candidates(1, scenario)

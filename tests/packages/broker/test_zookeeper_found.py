@@ -1,0 +1,113 @@
+"""What simulated seeds of the ZooKeeper plane once found, each in its smallest form."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.broker.lifecycle import Stage
+from moldau.broker.zookeeper import batch
+from moldau.broker.zookeeper.channels import Channels
+from moldau.broker.zookeeper.receiving import Receiving
+from moldau.broker.zookeeper.settings import ZnodeSettings
+from moldau.ports.zookeeper import ConnectionLoss, Stat
+from moldau.wire.records.metadata import ConfigRecord
+from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.zookeeper_nodes import Nodes
+
+
+class Lagging:
+    """A server that shows broker 2's earlier registration until it has caught up; ``away``: it cannot."""
+
+    def __init__(self, *, away: bool = False) -> None:
+        self.away = away
+        self.czxid = 10
+
+    async def sync(self) -> None:
+        if self.away:
+            raise ConnectionLoss("/")
+        self.czxid = 20
+
+    async def exists(self, path: str) -> Stat:
+        assert path == "/brokers/ids/2"
+        return Stat(self.czxid, self.czxid, 0, 7)
+
+
+def told(zk: Lagging) -> tuple[dict[int, int], bool]:
+    """Epochs as broker 1 looks them up, and whether it knows that it has to look again."""
+    node: Any = SimpleNamespace(config=SimpleNamespace(node_id=1), lifecycle=SimpleNamespace(epoch=5))
+    receiving = Receiving(node, SimpleNamespace(zk=zk))
+    return asyncio.run(receiving._epochs([1, 2])), receiving._blind
+
+
+@pytest.mark.parametrize(("away", "epoch"), [(False, 20), (True, 10)])
+def test_the_epoch_of_a_broker_is_not_taken_from_a_server_that_lags(away: bool, epoch: int) -> None:
+    """Seed 29: with the epoch of an earlier life the broker joined no ISR any more (KIP-903)."""
+    assert told(Lagging(away=away)) == ({1: 5, 2: epoch}, away)
+
+
+def test_settings_of_a_new_topic_are_not_asked_of_a_server_that_lags() -> None:
+    """Seed 700031: it had not made their znode yet, and no note tells of settings that a topic is made with."""
+    zk: Any = Lagging()
+
+    async def get_many(wanted: list[str]) -> list[Any]:
+        assert wanted == ["/config/topics/t"]
+        stands = (b'{"version":1,"config":{"retention.ms":"7"}}', Stat(20, 20, 0, 0))
+        return [stands if zk.czxid == 20 else None]
+
+    async def patiently(call: Any) -> Any:
+        return await call()
+
+    zk.get_many = get_many
+    settings = ZnodeSettings(SimpleNamespace(), SimpleNamespace(zk=zk, patiently=patiently, claimed_epoch=None))
+    (record,) = asyncio.run(settings.of_topics(["t"]))
+    assert isinstance(record, ConfigRecord)
+    assert (record.resource_name, record.name, record.value) == ("t", "retention.ms", "7")
+
+
+@pytest.mark.parametrize("alive", [[], [SimpleNamespace(id=1, epoch=8)]])
+def test_who_waits_for_a_broker_s_word_hears_that_it_is_gone(alive: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 800000: a tool's wish to delete stayed, as its last StopReplica was owed by a broker that died (Z7)."""
+    node: Any = SimpleNamespace(
+        config=SimpleNamespace(node_id=1, inter_broker_listener="IN"), metadata=SimpleNamespace()
+    )
+    node.metadata.image = image = SimpleNamespace(offset=3)
+    node.state_change_log = SimpleNamespace(say=lambda *about: None)
+    channels = Channels(node)
+    closed: list[str] = []
+    fresh = SimpleNamespace(broker=SimpleNamespace(id=1, epoch=8), say=lambda messages, offset: None)
+    monkeypatch.setattr(batch, "reachable", lambda image, sender: alive)
+    monkeypatch.setattr(batch, "requests", lambda image, delta, sender: {})
+    monkeypatch.setattr(batch, "full", lambda image, broker, sender: [])
+    monkeypatch.setattr("moldau.broker.zookeeper.channels.Channel", lambda *about: fresh)
+    channels._sender = batch.Sender(controller_id=1, controller_epoch=1, listener="IN")
+    channels._open = {1: SimpleNamespace(broker=SimpleNamespace(id=1, epoch=7), close=lambda: closed.append("7"))}  # type: ignore[dict-item]
+    channels.settled.append(lambda: closed.append("told"))
+    channels.carry(image, SimpleNamespace())  # type: ignore[arg-type]
+    assert closed == ["7", "told"]
+    channels.carry(image, SimpleNamespace())  # type: ignore[arg-type]
+    assert closed == ["7", "told"]
+
+
+def test_who_leaves_the_office_serves_by_nothing_that_it_read_there(tmp_path: Path) -> None:
+    """Seed 37: elected and deposed before it had decided anything, it took what it had read for what it was told."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            node = nodes.controller
+            assert node.lifecycle is not None
+            plane: Any = node.plane
+            assert plane.receiving.complete
+            plane.deposed("of a test")
+            assert not plane.receiving.complete
+            node.lifecycle.stage = Stage.FENCED  # as one is that has just registered
+            node.lifecycle.heard()
+            assert node.lifecycle.stage is Stage.FENCED
+            await until(lambda: nodes.controllers == [2], "it is elected again")
+            await until(lambda: node.lifecycle.stage is Stage.RUNNING, "and serves")  # type: ignore[union-attr]
+
+    run(scenario)

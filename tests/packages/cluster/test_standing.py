@@ -1,0 +1,76 @@
+"""A cluster is up when each of its brokers, asked itself, knows all of them and a controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import CoroutineType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.client.admin import Resource, ResourceType
+from moldau.client.view import Outcome
+from moldau.cluster.nodes import ClusterSpec
+from moldau.cluster.standing import foreign_zookeeper, is_told
+from moldau.model import Code
+
+
+class Asked:
+    """A client to whom brokers answer, by id: (controller, brokers that it shows).
+
+    Each is then asked whether it has that id: ``named`` says for which id one answers in truth, ``cluster`` of which
+    cluster.
+    """
+
+    client = None
+
+    def __init__(
+        self, answers: dict[int, tuple[int, list[int]]], named: dict[int, int] | None = None, cluster: str = "ours"
+    ) -> None:
+        self._answers, self._named, self._cluster = answers, named or {}, cluster
+        self._asked = iter(answers)
+        self._now = -1
+
+    def run(self, work: CoroutineType[Any, Any, Any]) -> Any:
+        name = work.cr_code.co_name
+        work.close()
+        if name == "describe_configs":
+            right = self._named.get(self._now, self._now) == self._now
+            code = Code.NONE if right else Code.INVALID_REQUEST
+            return {Resource(ResourceType.BROKER, str(self._now)): (Outcome(code), {})}
+        self._now = next(self._asked)
+        controller, brokers = self._answers[self._now]
+        return SimpleNamespace(
+            controller_id=controller,
+            brokers=[SimpleNamespace(broker_id=id) for id in brokers],
+            cluster_id=self._cluster,
+        )
+
+
+@pytest.mark.parametrize(
+    ("answers", "up"),
+    [
+        ({1: (2, [1, 2]), 2: (2, [1, 2])}, True),
+        ({1: (2, [1, 2]), 2: (-1, [1, 2])}, False),
+        ({1: (2, [1, 2]), 2: (2, [1])}, False),
+        ({1: (2, [1, 2]), 2: (-1, [])}, False),
+    ],
+)
+def test_a_broker_that_has_been_told_nothing_keeps_its_cluster_from_being_up(
+    answers: dict[int, tuple[int, list[int]]], up: bool
+) -> None:
+    asked: Any = Asked(answers)
+    assert is_told(asked, list(answers), ["ours"]) is up
+
+
+def test_who_answers_for_another_cluster_or_another_node_keeps_a_cluster_from_being_up() -> None:
+    """While a node starts, a broker of another cluster may have its port, with the same ids and a controller."""
+    answers = {1: (1, [1, 2]), 2: (1, [1, 2])}
+    of_another: Any = Asked(answers, cluster="another")
+    assert not is_told(of_another, [1, 2], ["ours"])
+    another_node: Any = Asked(answers, named={2: 1})
+    assert not is_told(another_node, [1, 2], ["ours"])
+
+
+def test_a_cluster_that_never_ran_has_no_zookeeper_to_doubt(tmp_path: Path) -> None:
+    assert foreign_zookeeper(ClusterSpec("", zookeeper="127.0.0.1:1", embedded=True)) is None

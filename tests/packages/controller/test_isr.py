@@ -1,0 +1,136 @@
+"""AlterPartition: every fence, in its order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.controller.asks import AlterPartition, AssignReplicasToDirs, BrokerRefused, IsrChange
+from moldau.model import Code
+from moldau.simulator.machines.controller_desk import Desk
+
+
+def ask(desk: Desk, *changes: IsrChange, broker_id: int = 0, version: int = 3) -> Any:
+    epoch = desk.broker(broker_id).epoch
+    return desk.ask(AlterPartition(broker_id=broker_id, broker_epoch=epoch, changes=changes, version=version))
+
+
+def change(desk: Desk, **fields: Any) -> IsrChange:
+    partition = desk.partition("t")
+    wish = {
+        "key": partition.key,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "isr": ((0, -1),),
+        **fields,
+    }
+    return IsrChange(**wish)
+
+
+def desk() -> Desk:
+    desk = Desk(4)
+    desk.create("t", (0, 1, 2))
+    return desk
+
+
+def test_a_leader_shrinks_and_grows_its_isr() -> None:
+    d = desk()
+    assert d.set_isr("t", 0, 0, 1) == Code.NONE
+    after = d.partition("t")
+    assert (after.isr, after.leader_epoch, after.partition_epoch) == ((0, 1), 0, 1), "a shrink starts no epoch"
+    assert d.set_isr("t", 0, 0, 1, 2) == Code.NONE
+    assert d.partition("t").isr == (0, 1, 2)
+
+
+def test_the_answer_tells_the_state_that_now_holds_also_when_nothing_changed() -> None:
+    d = desk()
+    (result,) = ask(d, change(d, isr=((0, -1), (1, -1)))).partitions
+    assert result.partition == d.partition("t")
+    (result,) = ask(d, change(d, isr=((0, -1), (1, -1)))).partitions
+    assert result.partition == d.partition("t")
+    assert d.records == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"leader_epoch": 1}, Code.NOT_CONTROLLER),  # it knows more than we: we are deposed (KAFKA-14154)
+        ({"partition_epoch": 2}, Code.NOT_CONTROLLER),
+        ({"leader_epoch": -1}, Code.FENCED_LEADER_EPOCH),
+        ({"leader_epoch": -1, "partition_epoch": 9}, Code.NOT_CONTROLLER),
+        ({"partition_epoch": 0}, Code.INVALID_UPDATE_VERSION),
+        ({"isr": ()}, Code.INVALID_REQUEST),
+        ({"isr": ((1, -1), (2, -1))}, Code.INVALID_REQUEST),
+        ({"isr": ((0, -1), (0, -1))}, Code.INVALID_REQUEST),
+        ({"isr": ((0, -1), (3, -1))}, Code.INVALID_REQUEST),
+        ({"recovery": 1}, Code.INVALID_REQUEST),
+        ({"recovery": 7}, Code.INVALID_REQUEST),
+        ({"key": (b"?" * 16, 0)}, Code.UNKNOWN_TOPIC_ID),
+        ({"isr": ((0, -1), (1, 12345))}, Code.INELIGIBLE_REPLICA),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_and_leaves_the_partition_alone(fields: dict[str, Any], code: Code) -> None:
+    d = desk()
+    d.set_isr("t", 0, 0, 1)
+    before = d.partition("t")
+    (result,) = ask(d, change(d, **fields)).partitions
+    assert result.code == code
+    assert d.records == []
+    assert d.partition("t") == before
+
+
+def test_codes_of_old_versions_differ() -> None:
+    d = desk()
+    (result,) = ask(d, change(d, isr=((0, -1), (1, 12345))), version=1).partitions
+    assert result.code == Code.OPERATION_NOT_ATTEMPTED
+    (result,) = ask(d, change(d, key=(b"?" * 16, 0)), version=1).partitions
+    assert result.code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_only_the_leader_may_ask_and_only_once_for_each_partition() -> None:
+    d = desk()
+    (result,) = ask(d, change(d), broker_id=1).partitions
+    assert result.code == Code.INVALID_REQUEST
+    results = ask(d, change(d), change(d, isr=((0, -1), (1, -1)))).partitions
+    assert [r.code for r in results] == [Code.NONE, Code.INVALID_REQUEST]
+    (result,) = ask(d, change(d, key=(d.partition("t").topic_id, 9))).partitions
+    assert result.code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_leader_under_an_old_broker_epoch_is_refused_as_a_whole() -> None:
+    d = desk()
+    reply = d.ask(AlterPartition(broker_id=0, broker_epoch=0, changes=(change(d),)))
+    assert reply.code == Code.STALE_BROKER_EPOCH
+
+
+def test_fenced_leaving_and_earlier_incarnations_cannot_be_brought_back_in() -> None:
+    """KIP-841, KIP-903: the leader may not know yet that the follower it saw is gone or has another disk."""
+    d = desk()
+    old = d.broker(1).epoch
+    d.ask(BrokerRefused(broker_id=1, broker_epoch=old))
+    assert d.set_isr("t", 0, 0, 1, 2) == Code.INELIGIBLE_REPLICA
+    d.register(1, 1)
+    assert d.set_isr("t", 0, 0, 1, 2) == Code.INELIGIBLE_REPLICA
+    d.beat(1)
+    assert d.set_isr("t", 0, 0, 1, isr=((0, -1), (2, -1), (1, old))) == Code.INELIGIBLE_REPLICA
+    assert d.set_isr("t", 0, 0, 2, 1) == Code.NONE
+    d.create("led", (2, 0))
+    d.beat(2, want_shut_down=True)
+    assert d.broker(2).in_controlled_shutdown
+    assert d.set_isr("t", 0, 0, 1, 2) == Code.INELIGIBLE_REPLICA
+
+
+def test_a_replica_whose_directory_failed_cannot_be_brought_back_in() -> None:
+    """KIP-858: its leader may still remember a fetch of before the failure."""
+    d = Desk(1)
+    a, b = b"a" * 16, b"b" * 16
+    d.add_broker(1, log_dirs=(a, b))
+    d.create("t", (0, 1))
+    key = d.partition("t").key
+    d.ask(AssignReplicasToDirs(broker_id=1, broker_epoch=d.broker(1).epoch, directories={a: (key,)}))
+    d.beat(1, offline_log_dirs=(a,))
+    assert d.partition("t").isr == (0,)
+    assert d.set_isr("t", 0, 0, 1) == Code.INELIGIBLE_REPLICA
+    d.ask(AssignReplicasToDirs(broker_id=1, broker_epoch=d.broker(1).epoch, directories={b: (key,)}))
+    assert d.set_isr("t", 0, 0, 1) == Code.NONE

@@ -1,0 +1,32 @@
+"""Any run of asks keeps the laws. That each law can fail is shown by the bug zoo (tests/packages/simulator)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moldau.simulator.machines.controller_play import Play
+from tests.examples import examples
+
+numbers = st.integers(0, 255)
+runs = st.lists(st.tuples(numbers, numbers, numbers, numbers), max_size=60)
+
+
+@settings(max_examples=examples(120))
+@given(steps=runs, elr=st.booleans())
+def test_any_run_of_asks_keeps_the_laws(steps: list[tuple[int, int, int, int]], elr: bool) -> None:
+    Play(elr=elr).run(steps)
+
+
+def seeded(seed: int, elr: bool) -> None:
+    rng = random.Random(seed)
+    steps = [(rng.randrange(256), rng.randrange(256), rng.randrange(256), rng.randrange(256)) for _ in range(80)]
+    Play(elr=elr).run(steps)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_long_runs_keep_the_laws(seed: int) -> None:
+    seeded(seed, elr=seed % 3 != 0)

@@ -1,0 +1,231 @@
+"""Creating, deleting and growing topics: items stand for themselves, bounds and names are Kafka's, ids never return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.controller.asks import BrokerRefused, CreatePartitions, CreateTopics, DeleteTopics, MorePartitions, NewTopic
+from moldau.image import image_hash
+from moldau.image.configs import Source
+from moldau.model import NO_UUID, Code
+from moldau.simulator.machines.controller_desk import Desk
+from moldau.wire.records import metadata as records
+
+
+def codes(desk: Desk, *topics: NewTopic, **fields: Any) -> list[Code]:
+    return [result.problem.code for result in desk.ask(CreateTopics(topics=topics, **fields)).topics]
+
+
+def test_three_partitions_on_three_brokers_get_three_leaders_and_full_isrs() -> None:
+    """Topic test on brokers 0, 1, 2."""
+    desk = Desk(3)
+    id = desk.create("test", (0, 1, 2), (1, 2, 0), (2, 0, 1))
+    assert [type(record) for record in desk.records] == [records.TopicRecord] + [records.PartitionRecord] * 3
+    for number, leader in enumerate((0, 1, 2)):
+        partition = desk.partition("test", number)
+        assert partition.leader == leader
+        assert partition.isr == partition.replicas
+        assert (partition.leader_epoch, partition.partition_epoch) == (0, 0)
+        assert partition.topic_id == id
+        assert partition.directories == tuple(bytes([100 + r]) * 16 for r in partition.replicas)
+
+
+def test_defaults_come_from_the_settings() -> None:
+    desk = Desk(3, static={"num.partitions": "4", "default.replication.factor": "2"})
+    (result,) = desk.ask(CreateTopics(topics=(NewTopic(name="t"),))).topics
+    assert (result.partitions, result.replication_factor) == (4, 2)
+    assert [len(p.replicas) for p in desk.image.topics[result.topic_id].partitions.values()] == [2] * 4
+
+
+def test_nobody_creates_a_topic_over_the_metadata_log() -> None:
+    desk = Desk(1)
+    assert codes(desk, NewTopic(name="__cluster_metadata", partitions=1, replication_factor=1)) == [
+        Code.INVALID_REQUEST
+    ]
+    assert desk.records == []
+
+
+def test_a_bad_item_harms_no_other() -> None:
+    desk = Desk(1)
+    desk.create("there", (0,))
+    result = codes(
+        desk,
+        NewTopic(name="good"),
+        NewTopic(name="there"),
+        NewTopic(name="bad/name"),
+        NewTopic(name="twice"),
+        NewTopic(name="twice"),
+        NewTopic(name="too.many", replication_factor=2),
+        NewTopic(name="fine", partitions=3, replication_factor=1),
+    )
+    assert result == [
+        Code.NONE,
+        Code.TOPIC_ALREADY_EXISTS,
+        Code.INVALID_TOPIC_EXCEPTION,
+        Code.INVALID_REQUEST,
+        Code.INVALID_REQUEST,
+        Code.INVALID_REPLICATION_FACTOR,
+        Code.NONE,
+    ]
+    assert sorted(desk.image.names) == ["fine", "good", "there"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        ({"partitions": 0}, Code.INVALID_PARTITIONS),
+        ({"partitions": -2}, Code.INVALID_PARTITIONS),
+        ({"replication_factor": 0}, Code.INVALID_REPLICATION_FACTOR),
+        ({"replication_factor": -2}, Code.INVALID_REPLICATION_FACTOR),
+        ({"replication_factor": 4}, Code.INVALID_REPLICATION_FACTOR),
+        ({"partitions": 10_001}, Code.POLICY_VIOLATION),
+        ({"partitions": 10_000}, Code.POLICY_VIOLATION),  # with its topic record one too many
+        ({"assignments": ((0, (0, 1)),), "partitions": 1}, Code.INVALID_REQUEST),
+        ({"assignments": ((0, (0, 1)),), "replication_factor": 2}, Code.INVALID_REQUEST),
+        ({"assignments": ((0, (0, 1)), (0, (1, 2)))}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": ((0, (0, 1)), (2, (1, 2)))}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": ((0, (0, 1)), (1, (1,)))}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": ((0, (0, 0)),)}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": ((0, (0, 9)),)}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": ((0, ()),)}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({"configs": (("retention.ms", None),)}, Code.INVALID_CONFIG),
+        ({"configs": (("retention.ms", "soon"),)}, Code.INVALID_CONFIG),
+        ({"configs": (("retention.sm", "1"),)}, Code.INVALID_CONFIG),
+        ({"configs": (("min.compaction.lag.ms", "2"), ("max.compaction.lag.ms", "1"))}, Code.INVALID_CONFIG),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused(topic: dict[str, Any], code: Code) -> None:
+    desk = Desk(3)
+    assert codes(desk, NewTopic(name="t", **topic)) == [code]
+    assert desk.records == []
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a" * 250, "a b", "ä", "a\n", "a:b"])
+def test_a_name_that_cannot_be_is_refused(name: str) -> None:
+    assert codes(Desk(1), NewTopic(name=name)) == [Code.INVALID_TOPIC_EXCEPTION]
+
+
+def test_names_that_metrics_could_not_tell_apart_are_refused() -> None:
+    desk = Desk(1)
+    assert codes(desk, NewTopic(name="a.b"), NewTopic(name="a_b")) == [Code.NONE, Code.INVALID_TOPIC_EXCEPTION]
+    assert codes(desk, NewTopic(name="a_b")) == [Code.INVALID_TOPIC_EXCEPTION]
+    assert codes(desk, NewTopic(name="a-b"), NewTopic(name="a.c")) == [Code.NONE, Code.NONE]
+
+
+def test_a_topic_needs_brokers_that_are_not_fenced() -> None:
+    desk = Desk()
+    assert codes(desk, NewTopic(name="t")) == [Code.INVALID_REPLICATION_FACTOR]
+    desk.register(0)
+    assert codes(desk, NewTopic(name="t")) == [Code.INVALID_REPLICATION_FACTOR]
+    assert codes(desk, NewTopic(name="t", assignments=((0, (0,)),))) == [Code.INVALID_REPLICA_ASSIGNMENT]
+    desk.beat(0)
+    assert codes(desk, NewTopic(name="t")) == [Code.NONE]
+
+
+def test_a_replica_on_a_fenced_broker_is_assigned_but_not_in_sync() -> None:
+    desk = Desk(2)
+    desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
+    desk.create("t", (0, 1))
+    assert (desk.partition("t").leader, desk.partition("t").isr) == (1, (1,))
+
+
+def test_validate_only_says_what_would_be_and_does_nothing() -> None:
+    desk = Desk(1)
+    before = image_hash(desk.image)
+    assert codes(desk, NewTopic(name="t"), NewTopic(name="?"), validate_only=True) == [
+        Code.NONE,
+        Code.INVALID_TOPIC_EXCEPTION,
+    ]
+    assert image_hash(desk.image) == before
+
+
+def test_settings_are_kept_with_the_topic_and_told_with_their_sources() -> None:
+    desk = Desk(1, static={"log.retention.hours": "2"})
+    topic = NewTopic(name="t", configs=(("cleanup.policy", "compact"),))
+    (result,) = desk.ask(CreateTopics(topics=(topic,))).topics
+    assert desk.image.config(2, "t") == {"cleanup.policy": "compact"}
+    told = dict(result.configs)
+    assert (told["cleanup.policy"].value, told["cleanup.policy"].source) == ("compact", Source.DYNAMIC_TOPIC)
+    assert (told["retention.ms"].value, told["retention.ms"].source) == ("7200000", Source.STATIC_BROKER)
+    assert (told["segment.bytes"].value, told["segment.bytes"].source) == ("1073741824", Source.DEFAULT)
+    assert "internal.segment.bytes" not in told
+
+
+def test_topics_go_by_name_and_by_id_and_their_ids_never_come_back() -> None:
+    desk = Desk(1)
+    first = desk.create("a", (0,))
+    desk.create("b", (0,))
+    results = desk.ask(DeleteTopics(topics=("a", desk.image.names["b"], "c", b"?" * 16))).topics
+    assert [(r.name, r.problem.code) for r in results] == [
+        ("a", Code.NONE),
+        ("b", Code.NONE),
+        ("c", Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (None, Code.UNKNOWN_TOPIC_ID),
+    ]
+    assert results[2].topic_id == NO_UUID
+    assert desk.image.topics == {}
+    assert desk.create("a", (0,)) != first
+
+
+def test_deleting_the_same_topic_twice_in_one_ask_is_refused_twice() -> None:
+    desk = Desk(1)
+    id = desk.create("a", (0,))
+    results = desk.ask(DeleteTopics(topics=("a", id))).topics
+    assert [r.problem.code for r in results] == [Code.INVALID_REQUEST] * 2
+    assert "a" in desk.image.names
+
+
+def test_deletion_can_be_turned_off() -> None:
+    desk = Desk(1, delete_topic_enable=False)
+    desk.create("a", (0,))
+    assert desk.ask(DeleteTopics(topics=("a",))).topics[0].problem.code == Code.TOPIC_DELETION_DISABLED
+
+
+def grow(desk: Desk, *topics: MorePartitions, **fields: Any) -> list[Code]:
+    return [problem.code for _, problem in desk.ask(CreatePartitions(topics=topics, **fields)).topics]
+
+
+def test_partitions_are_added_behind_those_there_are() -> None:
+    desk = Desk(3)
+    desk.create("t", (0, 1))
+    assert grow(desk, MorePartitions(name="t", count=3)) == [Code.NONE]
+    assert sorted(desk.image.topics[desk.image.names["t"]].partitions) == [0, 1, 2]
+    assert all(len(desk.partition("t", n).replicas) == 2 for n in (1, 2))
+    assert grow(desk, MorePartitions(name="t", count=5, assignments=((2, 1), (1, 0)))) == [Code.NONE]
+    assert [desk.partition("t", n).replicas for n in (3, 4)] == [(2, 1), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("item", "code"),
+    [
+        ({"count": 2}, Code.INVALID_PARTITIONS),
+        ({"count": 1}, Code.INVALID_PARTITIONS),
+        ({"count": 3, "assignments": ((0, 1), (1, 0))}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({"count": 3, "assignments": ((0,),)}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({"count": 3, "assignments": ((0, 7),)}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({"count": 20_000}, Code.POLICY_VIOLATION),
+        ({"count": 3, "name": "unknown"}, Code.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_partitions_that_cannot_be_are_refused(item: dict[str, Any], code: Code) -> None:
+    desk = Desk(2)
+    desk.create("t", (0, 1), (1, 0))
+    assert grow(desk, MorePartitions(**{"name": "t", **item})) == [code]
+    assert desk.records == []
+
+
+def test_growing_one_topic_twice_in_one_ask_is_refused_and_validation_does_nothing() -> None:
+    desk = Desk(1)
+    desk.create("t", (0,))
+    desk.create("u", (0,))
+    result = grow(
+        desk,
+        MorePartitions(name="t", count=2),
+        MorePartitions(name="t", count=3),
+        MorePartitions(name="u", count=2),
+    )
+    assert result == [Code.INVALID_REQUEST, Code.INVALID_REQUEST, Code.NONE]
+    assert grow(desk, MorePartitions(name="t", count=2), validate_only=True) == [Code.NONE]
+    assert desk.records == []

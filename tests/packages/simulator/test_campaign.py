@@ -1,0 +1,54 @@
+"""A campaign covers the seeds it is asked for, counts what happened, and names the command that repeats a failure."""
+
+from __future__ import annotations
+
+from click.testing import CliRunner
+
+from moldau.simulator import campaign
+from moldau.simulator.campaign import NODES, PLANES, ZNODES, Chunk, Sum, chunks, missed, run_chunk, table
+from moldau.simulator.machines.replication_world import World
+from moldau.simulator.machines.seeds import MACHINES
+from moldau.simulator.marks import MARKS
+from moldau.simulator.marks_zookeeper import ZOOKEEPER_MARKS
+from moldau.simulator.zoo.mutant import Patches
+from moldau.simulator.zoo.replication import TruncatesToWatermark
+
+
+def test_every_seed_is_in_one_chunk() -> None:
+    seeds = [
+        (chunk.what, seed) for chunk in chunks(1000, 5, 70) for seed in range(chunk.first, chunk.first + chunk.seeds)
+    ]
+    assert len(seeds) == len(set(seeds)) == 1005
+    assert {what for what, _ in seeds} == {*MACHINES, *PLANES}
+    assert min(seed for _, seed in seeds) == 70
+
+
+def test_what_a_chunk_came_to_is_told() -> None:
+    done = run_chunk(Chunk("active_controller", 5, 3))
+    assert (done.seeds, done.broken) == (3, [])
+    assert done.checks >= done.events > 30
+    assert "active_controller" in table({"active_controller": done})
+    assert missed({"active_controller": run_chunk(Chunk("active_controller", 5, 0))})["active_controller"]
+
+
+def test_marks_that_whole_clusters_never_hit_are_named() -> None:
+    assert missed({NODES: Sum(marks=set(MARKS))}) == {}
+    assert missed({NODES: Sum(marks=MARKS - {"a replica was cut"})}) == {NODES: ["a replica was cut"]}
+    assert missed({ZNODES: Sum(marks=set(ZOOKEEPER_MARKS))}) == {}
+    assert missed({ZNODES: Sum()}) == {ZNODES: sorted(ZOOKEEPER_MARKS)}
+
+
+def test_a_broken_law_ends_in_the_command_that_repeats_it() -> None:
+    with Patches() as patches:
+        patches.set(World, "machine", TruncatesToWatermark)
+        done = run_chunk(Chunk("replication", 0, 12))
+    assert done.broken
+    assert all(
+        reproduce.startswith("moldau sim --tier a --machine replication --seed ") for _, reproduce in done.broken
+    )
+
+
+def test_a_small_campaign_of_machines_is_clean() -> None:
+    said = CliRunner().invoke(campaign.campaign, ["--machines", "50", "--nodes", "0", "--first", "900"])
+    assert said.exit_code == 0, said.output
+    assert "0 laws broken" in said.output

@@ -1,0 +1,145 @@
+"""The laws that are judged in whole clusters see what is wrong there: mistakes of the zoo, put into real nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.controller.active import ActiveController
+from moldau.image import Partition, Recovery
+from moldau.model import Code, TopicPartition
+from moldau.simulator import decay
+from moldau.simulator.laws import rest
+from moldau.simulator.laws.data import DataLaws, Past
+from moldau.simulator.laws.quorum import QuorumLaws
+from moldau.simulator.run import simulate
+from moldau.simulator.zoo import controller, quorum, voters
+from moldau.simulator.zoo.mutant import Patches
+from moldau.storage import checked_reads, recovery, segment
+from moldau.wire.batch import headers
+
+
+def any_commit_answers_all_who_wait(patches: Patches) -> None:
+    real = ActiveController.committed
+
+    def committed(self: Any, offset: int) -> Any:
+        return real(self, offset) + [(one.token, one.reply) for one in self._waiting]
+
+    patches.set(ActiveController, "committed", committed)
+
+
+def no_checksum_is_looked_at(patches: Patches) -> None:
+    patches.set(checked_reads, "check", lambda *_: Code.NONE)
+    patches.set(segment, "check", lambda *_: Code.NONE)
+    patches.set(recovery, "check", lambda *_: Code.NONE)
+
+
+def checksums_rot(patches: Patches) -> None:
+    """S4 compares the checksums that stand in headers while a cluster runs: the rot is aimed at them."""
+    somewhere, tell = decay._somewhere, decay._bytes_that_tell
+
+    def in_a_log(chaos: Any, seat: Any) -> str | None:
+        drawn = (somewhere(chaos, seat) for _ in range(50))
+        return next((path for path in drawn if path is not None and path.endswith(decay.LOG)), None)
+
+    def of_a_checksum(path: str, data: bytes) -> Any:
+        return [position + 17 + i for position, _ in headers(data) for i in range(4)] or tell(path, data)
+
+    patches.set(decay, "_somewhere", in_a_log)
+    patches.set(decay, "_bytes_that_tell", of_a_checksum)
+
+
+@pytest.mark.parametrize(
+    ("seed", "scene", "mutants", "laws"),
+    [
+        (5, "isolate", (quorum.keeps_leading_alone, quorum.trims_without_a_snapshot), ("R10:", "R7:")),
+        (6, "stop", (controller.a_broker_may_always_go,), ("may go",)),
+        (
+            1,
+            "kill",
+            (any_commit_answers_all_who_wait, controller.a_crash_is_forgiven, quorum.exposes_before_its_own_record),
+            ("C4:", "back from a crash", "R6:"),
+        ),
+        (301, "rot", (no_checksum_is_looked_at, checksums_rot), ("S4:",)),
+        (45, "moves", (voters.leads_on_though_removed,), ("R9:",)),
+        (1, "kill", (controller.unclean_elections_are_not_told,), ("is not told",)),
+    ],
+    ids=["R7 R10", "C12", "C4 S11 R6", "rot", "R9", "C11"],
+)
+def test_a_mistake_in_real_nodes_breaks_the_law_that_is_about_it(
+    seed: int, scene: str, mutants: tuple[Callable[[Patches], None], ...], laws: tuple[str, ...]
+) -> None:
+    """Within ten seeds from the first: which one meets the mistake changes with everything that is drawn."""
+    missing, broken = set(laws), list[str]()
+    with Patches() as patches:
+        for mutant in mutants:
+            mutant(patches)
+        for one in range(seed, seed + 10):
+            broken += simulate(one, scene, rare=False).broken
+            missing = {law for law in laws if not any(law in text for text in broken)}
+            if not missing:
+                break
+    assert not missing, broken
+
+
+def test_a_record_of_a_deposed_controller_after_one_of_its_successor_is_seen() -> None:
+    told: list[str] = []
+    eyes: Any = SimpleNamespace(cluster=SimpleNamespace(plan=SimpleNamespace(voters=[1, 2, 3]), breaks=told.append))
+    laws = QuorumLaws(eyes)
+    laws._history.committed += [(1, "a"), (1, "b"), (3, "c")]
+    laws._epochs_rise()
+    assert told == []
+    laws._history.committed.append((2, "d"))
+    laws._epochs_rise()
+    assert told == ["C5: epoch 2 is committed at 3, after epoch 3"]
+
+
+def data_laws() -> tuple[DataLaws, Callable[[str, Partition, Partition], None], set[TopicPartition]]:
+    """The laws of data over a cluster without nodes; how to tell them of a change; what they take for unclean."""
+    unclean: set[TopicPartition] = set()
+    plan = SimpleNamespace(
+        topics=[
+            SimpleNamespace(name="risky", unclean=True, keys=0),
+            SimpleNamespace(name="safe", unclean=False, keys=0),
+        ],
+        group_log={},
+    )
+    cluster = SimpleNamespace(breaks=None, plan=plan, unclean=unclean)
+    eyes: Any = SimpleNamespace(cluster=cluster, listeners=[], replicas=dict, image=None)
+    laws = DataLaws(eyes)
+
+    def change(topic: str, before: Partition, after: Partition) -> None:
+        changes = [(topic, before.key, before, after)]
+        delta: Any = SimpleNamespace(partitions=True, partition_changes=lambda image: changes)
+        laws.heard(1, None, delta, True)  # type: ignore[arg-type]
+
+    return laws, change, unclean
+
+
+def test_only_an_unclean_election_that_is_marked_and_allowed_makes_forget_what_was_committed() -> None:
+    laws, change, unclean = data_laws()
+    before = Partition(b"t" * 16, 0, (1, 2, 3), (1,), 1, 4)
+    led = before._replace(leader=3, isr=(3,), leader_epoch=5, recovery=Recovery.RECOVERING)
+    kept = laws.past[before.key] = Past()
+    change("safe", before, led)
+    change("risky", before, led._replace(recovery=Recovery.RECOVERED))
+    change("risky", before._replace(elr=(3,)), led)
+    change("risky", before._replace(isr=(), leader=-1, last_known_elr=(3,)), led)
+    assert laws.past[before.key] is kept
+    assert not unclean
+    change("risky", before, led)
+    assert laws.past[before.key].anew == 5
+    assert unclean == {TopicPartition("risky", 0)}
+
+
+def test_records_that_no_member_of_the_group_was_given_are_seen() -> None:
+    replica = SimpleNamespace(machine=SimpleNamespace(high_watermark=9))
+    eyes: Any = SimpleNamespace(replicas=lambda topic: {(b"id", 0): {1: replica}})
+    members: Any = [SimpleNamespace(topic=SimpleNamespace(name="safe"), given={0: {6, 7}})]
+    assert rest.unread(members, eyes) == "partition 0 ends at 9, the group was given it up to 7"
+    members[0].given[0].add(8)
+    assert rest.unread(members, eyes) == ""
+    assert rest.unread([], eyes) == ""

@@ -1,0 +1,120 @@
+"""``moldau spark``: what a table knows is shown; adopt, rewind and reset say what they cost before they change it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from moldau.admin.cli import cli
+from moldau.spark.tables import LedgerError, Table
+from moldau.spark.tables.delta import DeltaFormat
+from moldau.spark.tables.files import read_footers
+from moldau.spark.tables.iceberg import IcebergFormat
+from moldau.spark.tables.manifest import ParquetFormat
+from moldau.spark.tables.stores import open_store
+from tests.packages.spark.table_batches import key
+
+
+class Filled:
+    """A table of three batches of three rows, opened anew each time, and what the commands say of it."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind, self.folder = kind, folder
+        self.words = [str(folder / "t"), "--format", kind]
+        if kind == "iceberg":
+            self.words = ["db.t", "--format", kind, "--catalog", "here"]
+        for batch in range(3):
+            self.add(batch)
+
+    def table(self) -> Table:
+        store = open_store(self.folder / "t")
+        if self.kind == "iceberg":
+            from pyiceberg.catalog import load_catalog
+
+            return Table(IcebergFormat(load_catalog("here"), "db.t", location=str(self.folder / "t")))
+        return Table(DeltaFormat(store) if self.kind == "delta" else ParquetFormat(store))
+
+    def add(self, batch: int, query: str = "q") -> None:
+        rows = pa.table({"n": pa.array([batch * 3 + at for at in range(3)], pa.int64())})
+        table, folder = self.table(), f"batch-{batch}-{query}"
+        table.format.prepare(rows.schema, evolve=False)
+        table.store.write(f"{folder}/_SUCCESS", b"")
+        pq.write_table(rows, self.folder / "t" / folder / "part-0.parquet")
+        table.add(read_footers(table.store, folder), key(batch, query))
+
+    def run(self, verb: str, *words: str) -> Result:
+        return CliRunner().invoke(cli, ["spark", verb, *self.words, *words])
+
+
+@pytest.fixture(params=["delta", "parquet", "iceberg"])
+def filled(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Filled:
+    if request.param == "iceberg":
+        monkeypatch.setenv("PYICEBERG_CATALOG__HERE__TYPE", "sql")
+        monkeypatch.setenv("PYICEBERG_CATALOG__HERE__URI", f"sqlite:///{tmp_path}/catalog.db")
+        monkeypatch.setenv("PYICEBERG_CATALOG__HERE__WAREHOUSE", str(tmp_path))
+    return Filled(str(request.param), tmp_path)
+
+
+def test_the_newest_batch_is_shown_and_each_change_tells_its_cost_before_it_is_made(filled: Filled) -> None:
+    shown = json.loads(filled.run("table", "-o", "json").stdout)
+    assert (shown["batch"], shown["query"], shown["rows"]) == (2, "q", 9)
+    assert json.loads(shown["ends_at"]) == {"t": {"0": 30}}
+
+    for words, cost in (
+        (["rewind", "0"], "of 9 rows 3 stay, 6 go"),
+        (["adopt"], "not only q"),
+        (["reset"], "rows may then be missing, or be there twice"),
+    ):
+        only = filled.run(*words, "--dry-run")
+        assert (only.exit_code, cost in only.stderr, "nothing was changed" in only.stderr) == (0, True, True)
+        unanswered = filled.run(*words)
+        assert (unanswered.exit_code, "--yes says yes" in unanswered.stderr) == (2, True)
+    last = filled.table().last()
+    assert last is not None
+    assert (filled.table().count(), last.query_id) == (9, "q")
+
+    done = filled.run("rewind", "0", "--yes")
+    assert json.loads(done.stdout) == {"t": {"0": 10}}
+    assert filled.table().count() == 3
+    filled.add(1, "another")
+    assert json.loads(filled.run("adopt", "--yes").stdout) == {"t": {"0": 20}}
+    with pytest.raises(LedgerError, match="leaves a gap"):
+        filled.add(3, "third")
+    assert filled.run("reset", "--yes").exit_code == 0
+    filled.add(3, "third")
+    assert filled.table().count() == 9
+
+
+def test_what_a_table_cannot_do_is_said_in_its_own_words(tmp_path: Path) -> None:
+    filled = Filled("delta", tmp_path)
+    for words, said in (
+        (("rewind", "9"), "batch 9 of pipeline 'default' is not in the table's log any more"),
+        (("adopt", "--positions", "here"), "are not where a table can end"),
+        (("adopt", "--pipeline", "other"), "pipeline 'other' has written nothing here"),
+        (("reset", "--pipeline", "other", "--yes"), "pipeline 'other' has written nothing here"),
+    ):
+        done = filled.run(*words)
+        assert (done.exit_code, said in done.stderr) == (1, True), done.output
+    assert filled.run("table", "--catalog", "here").exit_code == 2
+    assert CliRunner().invoke(cli, ["spark", "table", str(tmp_path / "nothing")]).exit_code == 1
+
+
+@pytest.mark.parametrize(("lacking", "extra"), [("deltalake", "spark"), ("pyarrow", "spark"), ("pyiceberg", "iceberg")])
+def test_where_a_package_is_missing_the_command_names_what_installs_it(lacking: str, extra: str) -> None:
+    words = ["moldau", "spark", "table", "db.t"]
+    if extra == "iceberg":
+        words += ["--format", "iceberg", "--catalog", "c"]
+    program = (
+        f"import sys; sys.modules[{lacking!r}] = None; sys.argv = {words!r}\nfrom moldau.admin.main import main\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"pip install 'moldau[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,194 @@
+"""What others do to a table while a stream fills it is noticed, and maintenance changes no row; no JVM is needed."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table as IcebergTable
+
+from moldau.spark.tables import BatchKey, DeltaFormat, LedgerError, Table, TableError, file_stats
+from moldau.spark.tables.files import DataFile, read_footers
+from moldau.spark.tables.iceberg import IcebergFormat
+from moldau.spark.tables.manifest import ParquetFormat
+from moldau.spark.tables.stores import open_store
+from tests.packages.spark.table_batches import at, key
+
+ROWS = pa.table({"id": pa.array([3, 1, 2], pa.int64())})
+Make = Callable[..., Table]
+KINDS = ["delta", "parquet", "iceberg"]
+
+
+@pytest.fixture(params=KINDS)
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """A table in each format, opened anew: as another driver would have it."""
+    return lambda **how: opened(request.param, tmp_path, **how)
+
+
+def opened(kind: str, folder: Path, **how: object) -> Table:
+    store = open_store(folder / "t")
+    if kind == "iceberg":
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+        return Table(IcebergFormat(catalog, "n.t", location=str(folder / "t")), **how)
+    return Table({"delta": DeltaFormat, "parquet": ParquetFormat}[kind](store), **how)
+
+
+def iceberg(folder: Path) -> IcebergTable:
+    """The table as another program sees it."""
+    found = opened("iceberg", folder).format
+    assert isinstance(found, IcebergFormat)
+    return found.catalog.load_table("n.t")
+
+
+def add(table: Table, batch: BatchKey, rows: pa.Table = ROWS) -> bool:
+    table.format.prepare(rows.schema, evolve=table.evolve)
+    name = f"batch-{batch.batch_id}-{os.urandom(4).hex()}"
+    table.store.make_folder(name)
+    pq.write_table(rows, table.store.at(f"{name}/part-0.parquet"))
+    return not table.add(read_footers(table.store, name), batch).skipped
+
+
+def filled(make: Make, batches: int) -> None:
+    for number in range(batches):
+        add(make(), key(number))
+
+
+def test_a_restore_to_a_moment_is_noticed_as_one_to_a_version_is(tmp_path):
+    table = opened("delta", tmp_path)
+    filled(lambda: table, 2)
+    an_hour_ago = time.time() - 3600
+    for log in (tmp_path / "t" / "_delta_log").iterdir():
+        os.utime(log, (an_hour_ago, an_hour_ago))  # by which delta-rs tells when a version was made
+    add(table, key(2))
+    DeltaTable(str(tmp_path / "t")).restore(datetime.datetime.fromtimestamp(an_hour_ago + 60, datetime.UTC))
+    assert table.count() == 6
+    for driver in (table, opened("delta", tmp_path)):
+        assert json.loads(driver.positions()) == {"t": {"0": 20}}
+        with pytest.raises(LedgerError, match="leaves a gap"):
+            add(driver, key(3))
+
+
+def test_an_iceberg_table_rolled_back_before_a_pipelines_first_batch_is_noticed(tmp_path):
+    add(opened("iceberg", tmp_path, pipeline="a"), key(0))
+    snapshot = iceberg(tmp_path).current_snapshot()
+    assert snapshot is not None
+    add(opened("iceberg", tmp_path, pipeline="b"), key(0, "r"))
+    iceberg(tmp_path).manage_snapshots().rollback_to_snapshot(snapshot.snapshot_id).commit()
+    with pytest.raises(LedgerError, match="holds none of its batches any more"):
+        add(opened("iceberg", tmp_path, pipeline="b"), key(1, "r"))
+    assert add(opened("iceberg", tmp_path, pipeline="a"), key(1))
+    opened("iceberg", tmp_path, pipeline="b").adopt(at(0)[0])
+    assert add(opened("iceberg", tmp_path, pipeline="b"), BatchKey("s", 0, at(0), at(20)))
+
+
+def test_an_iceberg_table_whose_snapshots_were_expired_goes_on(tmp_path):
+    filled(lambda: opened("iceberg", tmp_path), 2)
+    add(opened("iceberg", tmp_path, pipeline="b"), key(0, "r"))
+    opened("iceberg", tmp_path, pipeline="b").maintain(retention_hours=0)
+    assert add(opened("iceberg", tmp_path), key(2))
+
+
+def test_a_table_is_not_taken_back_over_batches_of_another_pipeline(make):
+    filled(lambda: make(pipeline="a"), 2)
+    add(make(pipeline="b"), key(0, "r"))
+    with pytest.raises(LedgerError, match="pipeline 'b' has written since"):
+        make(pipeline="a").rewind(0)
+    assert make().count() == 9
+    assert add(make(pipeline="b"), key(1, "r"))
+
+
+def test_a_table_that_vanished_under_its_query_is_not_begun_again_in_its_middle(make, tmp_path):
+    running = make()
+    for number in range(3):
+        add(running, key(number))
+    shutil.rmtree(tmp_path / "t")
+    (tmp_path / "catalog.db").unlink(missing_ok=True)
+    with pytest.raises(LedgerError, match="batch 3 of query q is not the query's first.*begins_late=True"):
+        add(make(), key(3))
+    assert add(make(begins_late=True), key(3))
+    assert add(make(), key(4))
+
+
+def test_a_batch_that_ends_before_the_tables_end_is_an_overlap_wherever_it_began(make):
+    filled(make, 3)
+    make().adopt()
+    for end in (10, 29):
+        with pytest.raises(LedgerError, match="overlaps what is there"):
+            add(make(), BatchKey("new", 0, None, at(end)))
+    assert add(make(), BatchKey("new", 0, None, at(40)))
+
+
+def test_maintenance_goes_on_beside_a_batch_that_was_committed_meanwhile(make):
+    filled(make, 4)
+    keeper = make()
+    look, batches = keeper.format.last, iter([4])
+
+    def last(pipeline: str, query_id: str) -> object:
+        found = look(pipeline, query_id)
+        for number in batches:
+            add(make(), key(number))
+        return found
+
+    keeper.format.last = last
+    keeper.maintain()
+    assert make().count() == 15
+    assert add(make(), key(5))
+
+
+def test_two_that_merge_the_same_files_double_no_row(tmp_path, monkeypatch):
+    filled(lambda: opened("parquet", tmp_path), 4)
+    one, other = opened("parquet", tmp_path), opened("parquet", tmp_path)
+    assert isinstance(one.format, ParquetFormat)
+    merge, turns = one.format._merge, iter([0])
+
+    def merged(part: Sequence[DataFile]) -> bool:
+        for _ in turns:
+            other.maintain()
+        return merge(part)
+
+    monkeypatch.setattr(one.format, "_merge", merged)
+    assert one.maintain()["merged"] == 0
+    assert opened("parquet", tmp_path).count() == 12
+    assert opened("parquet", tmp_path).read().num_rows == 12
+
+
+def test_files_that_were_taken_away_and_given_back_are_in_the_sum_of_versions(tmp_path):
+    filled(lambda: opened("parquet", tmp_path), 5)
+    opened("parquet", tmp_path).maintain()
+    opened("parquet", tmp_path).rewind(2)
+    running = opened("parquet", tmp_path)
+    for number in range(3, 110):
+        running.add([], key(number, "n"))
+    assert opened("parquet", tmp_path).count() == 9
+    assert opened("parquet", tmp_path).read().num_rows == 9
+
+
+def test_bounds_that_python_has_no_value_for_are_left_out(tmp_path):
+    """Any producer may write such a timestamp, and Spark's dates go beyond the year 9999."""
+    far = pa.array([10**18, -(10**18)], pa.timestamp("us", tz="UTC"))
+    days = pa.array([10**7, 0], pa.int32()).cast(pa.date32())
+    pq.write_table(pa.table({"id": [1, 2], "at": far, "day": days}), tmp_path / "a.parquet")
+    stats = file_stats(pq.read_metadata(tmp_path / "a.parquet"))
+    assert stats["numRecords"] == 2
+    assert (stats["minValues"], stats["maxValues"]) == ({"id": 1}, {"id": 2})
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.list_(pa.int16())], ids=str)
+def test_a_type_that_iceberg_lacks_is_refused_before_there_is_a_table(kind, tmp_path):
+    rows = pa.table({"id": pa.array([None], kind)})
+    with pytest.raises(TableError, match="Iceberg has no such type.*id"):
+        add(opened("iceberg", tmp_path), key(0), rows)
+    with pytest.raises(NoSuchTableError):
+        iceberg(tmp_path)

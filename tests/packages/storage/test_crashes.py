@@ -1,0 +1,186 @@
+"""A life of a log, ended at every single step of the disk, by a kill and by power cuts: what the next start finds.
+
+The promise: a log is always a prefix of what was appended (no gap, no repeat, no torn batch), never shorter than the
+last flush that returned, and everything derived from it (epochs, producers, indexes) agrees with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from dataclasses import dataclass, field
+
+import pytest
+
+from moldau.model import Code, TopicPartition
+from moldau.storage import DirOffline, DiskFull, Log, LogConfig, LogDirs
+from moldau.storage.producer_state import load_producers
+from moldau.storage.reader import epochs_of
+from moldau.wire.batch import headers
+from tests.packages.storage.faulty_disk import Crash, FaultyDisk
+from tests.packages.storage.test_log import TOPIC_ID, P, batch, check_files
+
+CONFIG = LogConfig(internal_segment_bytes=1500, index_interval_bytes=300, file_delete_delay_ms=10)
+Q = TopicPartition("other", 3)
+
+
+@dataclass
+class Life:
+    """What a log has been through: every version of its content since the last time everything was durable."""
+
+    written: list[tuple[int, bytes]] = field(default_factory=list)
+    older: list[list[tuple[int, bytes]]] = field(default_factory=list)
+    """Versions that a truncation replaced, and that a power cut may bring back."""
+    flushed: int = 0
+    sequence: int = 0
+
+    def append(self, log: Log, epoch: int, count: int = 2) -> None:
+        data = batch(count, producer_id=9, producer_epoch=0, base_sequence=self.sequence, size=150)
+        result = log.append_leader(data, epoch, 0)
+        assert result.code is Code.NONE
+        self.sequence += count
+        self.written.append((result.first_offset, bytes(data)))
+
+    def flush(self, log: Log) -> None:
+        log.flush()
+        self.flushed = log.log_end_offset
+        self.older.clear()
+
+    def truncate(self, log: Log, offset: int) -> None:
+        """The model goes first: a crash anywhere inside may leave the log before or after."""
+        self.older.append(list(self.written))
+        self.flushed = min(self.flushed, offset)
+        self.written = [entry for entry in self.written if entry[0] < offset]
+        self.sequence = 2 * len(self.written)
+        log.truncate_to(offset)
+
+
+def live(disk: FaultyDisk, life: Life) -> None:
+    """Two starts with appends, rolls, flushes, truncations, checkpoints, deletions between them."""
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: CONFIG)
+    log = dirs.create(P, TOPIC_ID, CONFIG)
+    other = dirs.create(Q, TOPIC_ID, CONFIG)
+    for number in range(7):
+        life.append(log, number // 3)
+    dirs.checkpoint()
+    life.flush(log)
+    dirs.checkpoint()
+    for _ in range(3):
+        life.append(log, 3)
+    life.truncate(log, 10)
+    for _ in range(4):
+        life.append(log, 5)
+    other.append_leader(batch(), 1, 0)
+    dirs.flush_pass(0)
+    dirs.delete(Q, 0)
+    dirs.deletion_pass(100)
+    dirs.checkpoint()
+    life.flush(log)
+    life.append(log, 6)
+    dirs.close(broker_epoch=4)
+    life.flushed = log.log_end_offset
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: CONFIG)
+    log = dirs.logs[P]
+    for _ in range(3):
+        life.append(log, 7)
+
+
+def check(disk: FaultyDisk, life: Life, *, whole: bool = False) -> None:
+    """Start on what is left, and hold it against the life; ``whole``: nothing that was written may be missing."""
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: CONFIG)
+    log = dirs.logs.get(P)
+    if log is None:
+        assert not life.flushed
+        return
+    found: list[tuple[int, bytes]] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, 1000)
+        assert data, f"nothing at {offset} though the log ends at {log.log_end_offset}"
+        for position, header in headers(data):
+            assert header.base_offset == offset
+            found.append((offset, data[position : position + header.size]))
+            offset = header.next_offset
+    versions = [life.written, *life.older]
+    assert any(found == version[: len(found)] for version in versions), "the log is no prefix of what was written"
+    assert not whole or any(found[: len(version)] == version for version in versions), "written batches are missing"
+    assert log.log_end_offset >= life.flushed, f"{life.flushed} was flushed, {log.log_end_offset} is left"
+    epochs: dict[int, int] = {}
+    for base, data in found:
+        epochs.setdefault(next(headers(data))[1].leader_epoch, base)
+    assert log.epochs.entries() == sorted(epochs.items())
+    again = load_producers(log.folder, log.segments, log.log_end_offset)
+    known = again.get(9)
+    assert (known.last_sequence + 1 if known else 0) == 2 * len(found)
+    assert Q not in dirs.logs or dirs.logs[Q].log_end_offset in (0, 3)
+    check_files(log)
+    next_one = log.append_leader(batch(2, size=10), 9, 0)
+    assert next_one.first_offset == offset
+    assert log.read(next_one.first_offset, 1 << 20)
+
+
+def steps() -> int:
+    disk = FaultyDisk()
+    live(disk, Life())
+    return disk.steps
+
+
+STEPS = steps()
+
+
+def test_the_whole_life_is_found_again_when_nothing_goes_wrong() -> None:
+    disk, life = FaultyDisk(), Life()
+    live(disk, life)
+    check(disk.process_killed(), life, whole=True)
+
+
+def test_a_kill_at_any_step_loses_nothing_that_was_written() -> None:
+    for step in range(STEPS):
+        disk, life = FaultyDisk(crash_at=step), Life()
+        with contextlib.suppress(Crash):
+            live(disk, life)
+        check(disk.process_killed(), life, whole=True)
+
+
+def test_epochs_that_were_read_from_the_log_again_are_written_to_their_file() -> None:
+    disk = FaultyDisk()
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: CONFIG)
+    log, life = dirs.create(P, TOPIC_ID, CONFIG), Life()
+    for epoch in (0, 2):
+        life.append(log, epoch)
+    left = disk.process_killed()  # before any flush: the file of the epochs was never written
+    dirs = LogDirs(left, ["/d"])
+    dirs.load(lambda _: CONFIG)
+    assert dirs.logs[P].epochs.entries() == [(0, 0), (2, 2)]
+    dirs.close(broker_epoch=4)
+
+    assert epochs_of(left, dirs.logs[P].folder.path) == [(0, 0), (2, 2)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_power_cut_at_any_step_leaves_a_prefix_that_holds_every_flush(seed: int) -> None:
+    for step in range(STEPS):
+        disk, life = FaultyDisk(crash_at=step), Life()
+        with contextlib.suppress(Crash):
+            live(disk, life)
+        check(disk.power_cut(seed * 10_000 + step), life)
+
+
+def test_an_io_error_at_any_step_takes_the_directory_offline_and_a_restart_finds_a_prefix() -> None:
+    for step in range(STEPS):
+        disk, life = FaultyDisk(fail_at=step, error=errno.EIO), Life()
+        with contextlib.suppress(DirOffline, KeyError):
+            live(disk, life)
+        check(disk.process_killed(), life)
+
+
+def test_a_full_disk_at_any_step_leaves_no_partial_batch() -> None:
+    for step in range(STEPS):
+        disk, life = FaultyDisk(fail_at=step, error=errno.ENOSPC, once=False), Life()
+        with contextlib.suppress(DirOffline, DiskFull, KeyError):
+            live(disk, life)
+        check(disk.process_killed(), life)
