@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -140,6 +141,12 @@ def test_every_record_is_written_left_out_or_dead_and_the_books_say_which(orders
     state = folder.state()
     assert state is not None
     assert state.state == "done"
+    shutil.rmtree(orders.folder / "dead")
+    assert [one["there"] for one in verified(pipeline, totals)] == [50, None, 0]
+    orders.write(b"garbage")
+    with pytest.raises(Exception, match="dead"):
+        orders.run()
+    assert orders.runner().folder.books.newest(1)[0].totals == totals, "the batch is not in the books"
 
 
 def test_what_is_cut_off_between_any_two_steps_is_gone_on_with(orders: Orders) -> None:
@@ -255,6 +262,8 @@ def test_a_table_for_each_topic_can_be_added_later_and_is_reset_with_the_others(
     orders.run()
     assert sorted(routed.read()["id"].to_pylist()) == sorted([*range(5, 9), *range(9)])
     assert orders.ids() == sorted([*range(9), *range(9)])
+    found = verified(pipeline, orders.runner().folder.books.newest(1)[0].totals)
+    assert [(one["rows"], one["there"]) for one in found] == [(18, 18), (18, None), (13, 13), (0, 0)]
 
 
 def test_a_run_that_is_killed_goes_on_without_loss_or_doubles(orders: Orders) -> None:

@@ -73,11 +73,13 @@ class Batches:
         letters = pipeline.dead_letters
         self._dead = None
         if letters.table is not None or letters.topic is not None:
-            self._dead = Dead(letters, pipeline.name, cluster, begins_late=last is not None)
+            known_dead = last is not None and letters.table in last.totals.dead and kind == books.BATCH
+            self._dead = Dead(letters, pipeline.name, cluster, begins_late=last is not None and not known_dead)
         self.refused: Refused | None = None
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
         key = key_of(records, batch_id, checkpoint=self._checkpoint)
+        self._books.follows(key.query_id, key.batch_id)
         again = self._books.find(key.query_id, key.batch_id)  # Spark had not committed it: same dead letters, same name
         self.take(records, key, str(self._books.next() if again is None else again.sequence))
 
@@ -103,7 +105,8 @@ class Batches:
         line = Line(
             sequence=-1, kind=self._kind, batch=key.batch_id, query=key.query_id, at_ms=round(began * 1000),
             took_ms=round((time.time() - began) * 1000), start=key.start, end=key.end, counts=counts, drift=drift,
-            rows_out=rows_out, late=late, sinks=sinks, dead=dead, totals=Totals(),
+            rows_out=rows_out, late=late, sinks=sinks, dead=dead, dead_in=pipeline.dead_letters.table,
+            totals=Totals(),
         )  # fmt: skip
         books.check(line, [sink.name for sink in self._sinks if sink.exact])
         line = self._books.add(line, newest_ms)

@@ -24,6 +24,10 @@ class NotBalanced(AssertionError):
     """A line whose sides differ: a fault of the pipeline itself, so nothing is committed."""
 
 
+class BrokenLine(RuntimeError):
+    """A file of the books that holds no whole line; the message names it."""
+
+
 class AnotherRun(RuntimeError):
     """Two runs of one pipeline write its books."""
 
@@ -77,6 +81,10 @@ class Totals:
     """Where the newest batch of the stream ended."""
     newest_ms: int | None = None
     """The newest event time seen, where the pipeline counts late rows."""
+    newest: tuple[str, int] | None = None
+    """Query and number of the newest batch of the stream; None in books of before this was kept."""
+    dead: Mapping[str, int] = field(default_factory=dict)
+    """Rows that each place of dead letters took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +109,8 @@ class Line:
     sinks: Mapping[str, Wrote]
     dead: int
     """Rows that the dead letters took."""
+    dead_in: str | None = None
+    """The table of dead letters, None where there is none."""
     totals: Totals
 
     @property
@@ -113,6 +123,8 @@ class Line:
     @classmethod
     def from_json(cls, text: bytes) -> Line:
         found = json.loads(text)
+        newest = found["totals"].get("newest")
+        found["totals"]["newest"] = None if newest is None else (str(newest[0]), int(newest[1]))
         found["counts"] = [Count(**one) for one in found["counts"]]
         found["drift"] = [Drift(**one) for one in found["drift"]]
         found["sinks"] = {name: Wrote(**one) for name, one in found["sinks"].items()}
@@ -145,7 +157,11 @@ def added(before: Totals, line: Line, newest_ms: int | None) -> Totals:
         sinks=sinks,
         end=before.end if replays else line.end,
         newest_ms=max(times, default=None),
-    )
+        newest=before.newest if replays else (line.query, line.batch),
+        dead=before.dead if line.dead_in is None else {
+            **before.dead, line.dead_in: before.dead.get(line.dead_in, 0) + line.dead
+        },
+    )  # fmt: skip
 
 
 def outcomes(totals: Totals, outcome: str) -> int:
@@ -195,15 +211,24 @@ class Books:
         self._last: Line | None = None
 
     def line(self, sequence: int) -> Line | None:
-        """A line by its number, None where there is none."""
-        found = self._files.read(_name(sequence))
-        return None if found is None else Line.from_json(found)
+        """A line by its number, None where there is none; BrokenLine when its file holds something else."""
+        return self._read(_name(sequence))
+
+    def _read(self, name: str) -> Line | None:
+        found = self._files.read(name)
+        try:
+            return None if found is None else Line.from_json(found)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise BrokenLine(
+                f"{name}: not a line of the books ({type(error).__name__}: {error}); restore the file, or set the "
+                "folder `books` aside and begin anew with `moldau pipeline reset`"
+            ) from None
 
     def last(self) -> Line | None:
         """The newest line, None in a new pipeline."""
         if self._last is None:
             found = sorted(self._files.names(FOLDER, ".json"))
-            self._last = None if not found else Line.from_json(self._files.read(found[-1]) or b"")
+            self._last = None if not found else self._read(found[-1])
         while self._last is not None and (following := self.line(self._last.sequence + 1)) is not None:
             self._last = following
         return self._last
@@ -225,6 +250,19 @@ class Books:
         """The line of a batch that ran before: only the newest batch of a query can be run again."""
         last = self.last()
         return last if last is not None and (last.query, last.batch) == (query, batch) else None
+
+    def follows(self, query: str, batch: int) -> None:
+        """NotBalanced when lines are missing between the newest one and this batch of the stream: totals would say
+        that they balance, and lack what those batches wrote."""
+        last = self.last()
+        newest = None if last is None else last.totals.newest
+        if last is None and batch > 0:
+            what = f"the books are gone, and batch {batch} of a checkpoint comes next"
+        elif newest is not None and newest[0] == query and batch not in (newest[1], newest[1] + 1):
+            what = f"the books end with batch {newest[1]}, and batch {batch} of the same checkpoint comes next"
+        else:
+            return
+        raise NotBalanced(f"{what}: restore them, or begin anew with `moldau pipeline reset`")
 
     def add(self, line: Line, newest_ms: int | None = None) -> Line:
         """Write a batch's line after the newest one, with the totals that follow from it; or the line that it has.

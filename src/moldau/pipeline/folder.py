@@ -29,6 +29,10 @@ class IsRunning(RuntimeError):
     """Another process runs the pipeline; the message names it."""
 
 
+class BrokenFile(RuntimeError):
+    """A file of the folder that holds something else than it should; the message names it."""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What the pipeline's process was doing when it last said so: ``running``, ``paused``, ``failed``, ``stopped``."""
@@ -50,13 +54,23 @@ class Folder:
     def checkpoint(self) -> str:
         return f"{self.store.uri}/{CHECKPOINT}"
 
+    def say_if_possible(self, state: str, message: str) -> None:
+        """Note why this process ends, unless the folder itself is what cannot be written."""
+        with contextlib.suppress(OSError):
+            self.say(state, message)
+
     def has_checkpoint(self) -> bool:
         return bool(self.store.names(f"{CHECKPOINT}/offsets"))
 
     def start(self) -> str | None:
         """Where a new checkpoint begins, when a reset has said so."""
         found = self.store.read(START)
-        return None if found is None else str(json.loads(found)["start"])
+        try:
+            return None if found is None else str(json.loads(found)["start"])
+        except (ValueError, TypeError, KeyError):
+            raise BrokenFile(
+                f"{self.store.uri}/{START} does not say where to begin; reset the pipeline again"
+            ) from None
 
     def begin_at(self, start: str) -> None:
         self.store.write(START, json.dumps({"start": start}).encode())
@@ -74,7 +88,10 @@ class Folder:
         found = self.store.read(STATE)
         if found is None:
             return None
-        state = State(**json.loads(found))
+        try:
+            state = State(**json.loads(found))
+        except (ValueError, TypeError):
+            return State("unknown", 0, 0, f"{self.store.uri}/{STATE} cannot be read; the next run writes it anew")
         if state.state == "running" and self.store.local and not self.is_locked():
             return State("lost", state.pid, state.at_ms, "its process ended without a word; `run` goes on")
         return state

@@ -246,6 +246,8 @@ class _Linter:
             self.demand(named, columns, path, f"table {sink.table}")
             if "{topic}" in sink.table and not {"topic", "_topic"} & columns.keys():
                 self.say(path, f"table {sink.table}: the transformation must keep the column _topic for {{topic}}")
+        if sink.delete_when is not None:
+            self.condition(sink.delete_when, None, path, f"table {sink.table}: delete_when")
         if "{topic}" in sink.table and sink.keys:
             self.say(path, f"table {sink.table}: {{topic}} is for tables without keys")
         if sink.format == "iceberg" and "catalog" not in sink.options:

@@ -46,6 +46,8 @@ class Value:
     data: str | int | float | bool | None | tuple[Value, ...] | Mapping[str, Value]
     keys: Mapping[str, Place]
     """Where the names of a mapping stand."""
+    written: str = ""
+    """A value as it stands in the file: ``1.10`` is the number 1.1, and may be meant as a text."""
 
     def plain(self) -> object:
         """The value without places."""
@@ -108,7 +110,8 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             return Value(place, tuple(self.read(one, (*above, id(node))) for one in node.value), {})
         assert isinstance(node, yaml.ScalarNode), "YAML has three kinds of nodes"
-        return Value(place, self._scalar(node, place), {})
+        data, written = self._scalar(node, place)
+        return Value(place, data, {}, written)
 
     def _mapping(self, node: yaml.MappingNode, place: Place, above: tuple[int, ...]) -> Value:
         found: dict[str, Value] = {}
@@ -125,7 +128,8 @@ class _Reader:
             keys[key.value], found[key.value] = at, self.read(value, above)
         return Value(place, found, keys)
 
-    def _scalar(self, node: yaml.ScalarNode, place: Place) -> str | int | float | bool | None:
+    def _scalar(self, node: yaml.ScalarNode, place: Place) -> tuple[str | int | float | bool | None, str]:
+        """The value, and its text with variables filled in."""
         if "${" in node.value or "$$" in node.value:
             filled = self._filled(node.value, place)
             tag = node.tag if node.style else self._loader.resolve(yaml.ScalarNode, filled, (True, False))  # type: ignore[no-untyped-call]
@@ -134,8 +138,9 @@ class _Reader:
             found = self._loader.construct_object(node)
         except (yaml.YAMLError, ValueError):
             self._problems.append(Problem(place, f"{node.value!r} is not a value of the kind {node.tag}"))
-            return None
-        return found if isinstance(found, (str, int, float, bool)) or found is None else str(node.value)
+            return None, node.value
+        kept = found if isinstance(found, (str, int, float, bool)) or found is None else str(node.value)
+        return kept, node.value
 
     def _filled(self, text: str, place: Place) -> str:
         def fill(found: re.Match[str]) -> str:

@@ -32,7 +32,7 @@ from moldau.pipeline.spec import (
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
+DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)")
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 TABLE_FORMATS = ("delta", "parquet", "iceberg")
 
@@ -57,10 +57,15 @@ class PipelineError(Exception):
 
 def seconds(duration: str) -> float:
     """How long ``10s`` or ``5m`` is, in seconds; ValueError for other text."""
-    found = DURATION.fullmatch(duration)
-    if found is None:
+    if not is_duration(duration):
         raise ValueError(f"{duration!r} is not a duration: 500ms, 10s, 5m, 1h, 1d")
-    return int(found[1]) * _UNIT_S[found[2]]
+    number, unit = DURATION.fullmatch(duration).groups()  # type: ignore[union-attr]  # it matches
+    return int(number) * _UNIT_S[unit]
+
+
+def is_duration(text: str) -> bool:
+    """Whether the text is a duration, of at most 999,999,999 of its unit."""
+    return DURATION.fullmatch(text) is not None
 
 
 def load(path: str | Path, variables: Mapping[str, str] | None = None) -> Pipeline:
@@ -301,7 +306,11 @@ class _Reader:
             self.wrong(value.place, f"{what} is a text")
             return None
         self.places.setdefault(what, value.place)
-        return str(value.data).lower() if isinstance(value.data, bool) else str(value.data)
+        found = str(value.data).lower() if isinstance(value.data, bool) else value.written
+        if "\0" in found:
+            self.wrong(value.place, f"{what}: a zero byte is in no name and no text")
+            return None
+        return found
 
     def needed(self, parent: Value, found: Mapping[str, Value], name: str, path: str) -> str:
         if name not in found:
@@ -314,6 +323,7 @@ class _Reader:
         found = self.text(value, what)
         if value is None or found is None:
             return None
+        found = value.written
         if not pattern.fullmatch(found) or found in (".", ".."):
             self.wrong(value.place, f"{what}: {found!r} is no name: {allowed}")
             return None

@@ -86,7 +86,7 @@ class Runner:
             try:
                 found = self._rounds()
             except BaseException as error:
-                self.folder.say("failed", _first_line(error))
+                self.folder.say_if_possible("failed", _first_line(error))
                 raise
             self.folder.say(found.value, "" if found is not Ended.PAUSED else self._why)
             return found

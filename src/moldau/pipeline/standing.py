@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from moldau.model import TopicPartition
@@ -21,6 +21,7 @@ from moldau.spark.start import EARLIEST, LATEST
 if TYPE_CHECKING:
     from moldau.pipeline.books import Totals
     from moldau.spark.planner import Planner
+    from moldau.spark.tables import Table
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -130,19 +131,32 @@ def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
 def verified(pipeline: Pipeline, totals: Totals) -> list[dict[str, object]]:
     """The sinks with the rows that the books say and the rows that the tables hold (None: not to be counted).
 
-    A table with keys keeps the latest row of each, and a topic keeps doubles of a batch that ran twice: neither is
-    counted. One that others write to as well holds more.
+    A place with ``{topic}`` is the sum of its topics' tables; dead letters are counted too. A table with keys keeps
+    the latest row of each, and a topic keeps doubles of a batch that ran twice: neither is counted. One that others
+    write to as well holds more.
     """
     from moldau.pipeline.sinks import open_table
+    from moldau.spark.tables import Table
 
     found: list[dict[str, object]] = []
     for sink in pipeline.sinks:
         there = None
-        if isinstance(sink, TableSink) and not sink.keys and "{topic}" not in sink.table:
-            table = open_table(sink, pipeline.name)
-            there = 0 if table.last() is None else table.count()
+        if isinstance(sink, TableSink) and not sink.keys:
+            topics = sorted(totals.topics) if "{topic}" in sink.table else [""]
+            places = [replace(sink, table=sink.table.replace("{topic}", topic)) for topic in topics]
+            there = sum(_count(open_table(one, pipeline.name)) for one in places)
         found.append({"sink": sink.name, "rows": totals.sinks.get(sink.name, 0), "there": there})
+    letters = pipeline.dead_letters.table
+    if letters is not None and letters in totals.dead:
+        found.append(
+            {"sink": letters, "rows": totals.dead[letters], "there": _count(Table(letters, pipeline=pipeline.name))}
+        )
     return found
+
+
+def _count(table: Table) -> int:
+    """The rows of a table, none where there is no table."""
+    return 0 if table.last() is None else table.count()
 
 
 def reset_cost(pipeline: Pipeline, folder: Folder, start: str) -> tuple[Offsets, int, int]:

@@ -13,6 +13,7 @@ from moldau.pipeline.books import (
     REPLAY,
     AnotherRun,
     Books,
+    BrokenLine,
     Count,
     Line,
     NotBalanced,
@@ -132,3 +133,33 @@ def test_a_table_that_took_other_rows_than_the_transformation_gave_is_refused() 
     with pytest.raises(NotBalanced, match="gave 2 rows, table has 1"):
         check(wrong, ["table"])
     check(wrong, [])
+
+
+def test_lines_that_are_gone_are_noticed_before_the_next_batch_is_written() -> None:
+    files = Memory()
+    kept = Books(files)
+    for batch in range(4):
+        kept.add(line(batch, [count("ok", 5)]))
+        kept.follows("q", batch + 1)
+    assert max(files.files).endswith("3.json")
+    del files.files[max(files.files)]
+    cut = Books(files)
+    cut.follows("q", 3)
+    with pytest.raises(NotBalanced, match=r"end with batch 2.*batch 4.*moldau pipeline reset"):
+        cut.follows("q", 4)
+    cut.follows("after a reset", 0)
+    cut.add(line(0, [count("ok", 5)], kind=REPLAY, query="replay"))
+    with pytest.raises(NotBalanced):
+        Books(files).follows("q", 4)
+    with pytest.raises(NotBalanced, match=r"are gone"):
+        Books(Memory()).follows("q", 7)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"sequence": 0', b"[]", b"{}", b"null", b"\xff", b'{"counts": [{}]}'])
+def test_a_line_that_was_cut_is_named_and_never_taken_for_an_empty_one(content: bytes) -> None:
+    files = Memory()
+    Books(files).add(line(0, [count("ok", 5)]))
+    name = next(iter(files.files))
+    files.files[name] = content
+    with pytest.raises(BrokenLine, match=name):
+        Books(files).last()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.pipeline.folder import Folder, IsRunning
+from moldau.pipeline.folder import BrokenFile, Folder, IsRunning
 from moldau.pipeline.reading import read_text
 
 
@@ -57,3 +57,19 @@ def test_a_checkpoint_that_is_set_aside_is_kept_and_a_start_is_remembered(tmp_pa
     assert found.store.read(f"{name}/offsets/0") == b"v1"
     assert not found.has_checkpoint()
     assert folder(tmp_path).start() == "latest"
+
+
+def test_a_state_that_was_cut_is_no_state_that_hides_the_pipeline(tmp_path: Path) -> None:
+    found = folder(tmp_path)
+    for content in (b"", b'{"state": "runn', b"{}", b"[]"):
+        found.store.write("state.json", content)
+        state = found.state()
+        assert state is not None
+        assert (state.state, "state.json" in state.message) == ("unknown", True)
+
+
+def test_a_start_that_was_cut_is_named(tmp_path: Path) -> None:
+    found = folder(tmp_path)
+    found.store.write("start.json", b'{"sta')
+    with pytest.raises(BrokenFile, match=r"start\.json"):
+        found.start()

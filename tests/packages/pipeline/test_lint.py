@@ -66,6 +66,7 @@ def test_a_sound_pipeline_has_no_problem(tmp_path: Path) -> None:
         ({"sinks": "{table: t, format: iceberg}"}, "needs options.catalog"),
         ({"sinks": "{table: 'a/{topic}'}", "transform": "{sql: SELECT id FROM records}"}, "must keep the column"),
         ({"sinks": "{table: t, keys: id, order_by: when}"}, "there is no column 'when'"),
+        ({"sinks": "{table: t, keys: id, order_by: at, delete_when: 'id IS (('}"}, "delete_when: "),
         ({"on_error": "dlq"}, "on_error: dlq of decode needs the section 'dlq'"),
         ({"more": "dlq: {table: d}"}, "warning dlq: no stage has on_error: dlq"),
         ({"more": "late: {column: when, after: 1m}"}, "late: there is no column 'when'"),

@@ -85,6 +85,8 @@ def test_what_is_not_said_has_defaults_and_relative_folders_are_beside_the_file(
         (LEAST + "sources: 1", "4:1 'sources' is not known here. Did you mean 'source'?"),
         (LEAST + "pipeline: c", "4:1 'pipeline' stands here a second time (first in line 1)"),
         (LEAST + "every: soon", "4:8 every: 'soon' is not a duration"),
+        (LEAST + "every: 99999999999999999999d", "4:8 every: '99999999999999999999d' is not a duration"),
+        (LEAST + 'folder: "a\\0b"', "4:9 folder: a zero byte is in no name"),
         (LEAST + "dlq: {}", "4:6 dlq: a 'table', a 'topic', or both"),
         (LEAST + "check: {rule: a}", "4:8 check is a list"),
         (LEAST + "check: [{name: x}]", "4:9 'rule' is missing"),
@@ -151,3 +153,13 @@ def test_durations_have_a_unit() -> None:
     assert [seconds(one) for one in ("500ms", "10s", "5m", "1h", "1d")] == [0.5, 10, 300, 3600, 86400]
     with pytest.raises(ValueError, match="not a duration"):
         seconds("10")
+
+
+def test_a_name_that_yaml_takes_for_a_number_stays_as_it_is_written() -> None:
+    pipeline = read_text(
+        "pipeline: 007\nsource:\n  topics:\n    - 1.10\n    - 0x1F\n    - ${T}\n    - Yes\nsinks: [{table: /t}]\n",
+        {"T": "2.50"},
+    )
+    assert pipeline.pipeline is not None, pipeline.problems
+    assert pipeline.pipeline.name == "007"
+    assert pipeline.pipeline.source.topics == ("1.10", "0x1F", "2.50", "Yes")

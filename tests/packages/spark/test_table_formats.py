@@ -260,3 +260,20 @@ def test_a_batch_of_a_parquet_table_reads_and_writes_as_much_after_many_versions
     Table(ParquetFormat(store)).add(file, key(220))
     assert len(reads) <= 4
     assert pq.read_table(store.at(file[0].path)).num_rows == 3
+
+
+def test_a_delta_table_is_read_without_python_in_the_threads_of_arrow(tmp_path, monkeypatch):
+    """Such a thread that lets go of a file while the interpreter ends aborts the process."""
+    from deltalake import write_deltalake
+    from deltalake.fs import DeltaStorageHandler
+
+    names = ["a b", "50%", "x:y", "ü", "a/b", "a%20b", ""]
+    write_deltalake(str(tmp_path / "t"), pa.table({"p": names, "n": range(len(names))}), partition_by=["p"])
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("Arrow calls Python")
+
+    for name in ("open_input_file", "open_input_stream", "get_file_info"):
+        monkeypatch.setattr(DeltaStorageHandler, name, refuse)
+    found = Table(tmp_path / "t").read().to_pylist()
+    assert sorted((row["n"], row["p"] or "") for row in found) == list(enumerate(names))

@@ -48,8 +48,10 @@ def check(messages: Sequence[Message], acks: Acks, bootstrap_servers: str, topic
     """Read the log with a foreign client and the tables with delta-rs, and compare flight by flight."""
     from deltalake import DeltaTable
 
+    from moldau.spark.tables import Table
+
     table = DeltaTable(str(folder / "flights"))
-    ids = table.to_pyarrow_table(columns=["id"])["id"].to_numpy()
+    ids = Table(folder / "flights").read()["id"].to_numpy()
     marked = [entry["moldau.batch"] for entry in table.history() if "moldau.batch" in entry]
     return Books(
         np.frombuffer(bytes(acks.seen), np.uint8).astype(np.int64),
@@ -96,9 +98,9 @@ def mean_delays(folder: Path) -> dict[tuple[str, int], float]:
 
 
 def _totals(folder: Path) -> dict[tuple[str, int], tuple[int, int, float]]:
-    from deltalake import DeltaTable
+    from moldau.spark.tables import Table
 
-    rows = DeltaTable(str(folder / "delays")).to_pyarrow_table().to_pylist()
+    rows = Table(folder / "delays").read().to_pylist()
     return {(row["carrier"], row["hour"]): (row["flights"], row["departures"], row["delay_minutes"]) for row in rows}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction, write_deltalake
@@ -21,6 +22,9 @@ from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.files import DataFile, Layout, now_ms
 from moldau.spark.tables.ledger import UNNAMED, Entry, LedgerError, TableError, refuse_rewind
 from moldau.spark.tables.stores import Store
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 LINE = "moldau.ledger"
 _OLD_COMMITS = 500
@@ -256,7 +260,14 @@ class DeltaFormat:
         table = self._open()
         if table is None:
             raise TableError(f"{self.store} is no table")
-        return table.to_pyarrow_table()
+        return table.to_pyarrow_table(filesystem=self._files())
+
+    def _files(self) -> fs.FileSystem:
+        """The table's folder for pyarrow. delta-rs's own way to it is a filesystem in Python: pyarrow's threads then
+        still let go of files while the interpreter ends, and the process aborts after all its work was done."""
+        from pyarrow import fs
+
+        return fs.SubTreeFileSystem(self.store.base, self.store.filesystem)
 
     def _open(self) -> DeltaTable | None:
         """The table as it is now, None when there is none or it was removed since it was opened."""
