@@ -19,8 +19,9 @@ from typing import Protocol
 from moldau.broker.config.dynamic import DynamicConfig
 from moldau.broker.config.storage_format import METADATA_FOLDER, FormatRefused
 from moldau.broker.groups.coordinator import Coordinator
-from moldau.broker.host import Host, WithChannel, WithClusterId
+from moldau.broker.host import Host, WithClusterId
 from moldau.broker.loop import run_in_slices, sleep
+from moldau.broker.node_parts import WithChannel
 from moldau.broker.replicas.cleaner import LogCleaner
 from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.broker.replicas.lost import flush_failed

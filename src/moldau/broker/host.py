@@ -11,12 +11,7 @@ from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.metadata.applied import WithMetadata
 
 if TYPE_CHECKING:
-    from moldau.broker.controller.channel import ControllerChannel
-    from moldau.broker.controller.service import ControllerService
-    from moldau.broker.metadata.state_change_log import StateChangeLog
     from moldau.broker.network.peers import Peers
-    from moldau.broker.replicas.manager import ReplicaManager
-    from moldau.client.connection import ConnectionOptions
     from moldau.image import Endpoint
 
 
@@ -39,37 +34,6 @@ class WithPeers(Protocol):
 
     @property
     def peers(self) -> Peers: ...
-
-
-class WithChannel(Protocol):
-    """A node that asks the active controller."""
-
-    @property
-    def asking(self) -> ControllerChannel: ...
-
-
-class WithController(Protocol):
-    """A node that may be the active controller."""
-
-    @property
-    def controller(self) -> ControllerService: ...
-
-
-class WithReplicas(Protocol):
-    """A broker whose logs are loaded."""
-
-    @property
-    def replicas(self) -> ReplicaManager: ...
-
-
-class WithChannels(WithController, Protocol):
-    """A controller that tells brokers in ZooKeeper mode what it decided."""
-
-    @property
-    def connection_options(self) -> ConnectionOptions: ...
-
-    @property
-    def state_change_log(self) -> StateChangeLog: ...
 
 
 class WithOwnEndpoints(Protocol):

@@ -14,7 +14,8 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from moldau.broker.host import Host, WithChannel, WithClusterId, WithOwnEndpoints, WithPeers
+from moldau.broker.host import Host, WithClusterId, WithOwnEndpoints, WithPeers
+from moldau.broker.node_parts import WithChannel
 from moldau.controller.features import SUPPORTED
 from moldau.image import Endpoint
 from moldau.model import Code

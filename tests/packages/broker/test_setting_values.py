@@ -16,11 +16,11 @@ import pytest
 
 from moldau.broker.config.dynamic import DynamicConfig
 from moldau.broker.config.node_config import NodeConfig
-from moldau.broker.config.topic_log_configs import TopicConfigs
 from moldau.broker.network.connection_quotas import KEYS as LIMITS
 from moldau.broker.network.connection_quotas import ConnectionQuotas
 from moldau.broker.replicas.cleaner import LogCleaner
 from moldau.broker.replicas.throttles import Throttles
+from moldau.broker.replicas.topic_log_configs import TopicConfigs
 from moldau.controller.active import ActiveController
 from moldau.controller.asks import AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation, Tick
 from moldau.controller.facts import Settings

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from moldau.broker.purgatory import STALE_MAX, DelayedOperationPurgatory, DelayedResponse
 from moldau.broker.replicas.fetch.reader import DelayedFetch
-from moldau.broker.replicas.purgatory import STALE_MAX, DelayedOperationPurgatory, DelayedResponse
 from moldau.client.connection import connect
 from moldau.model import Code
 from moldau.runtime.world import real_world

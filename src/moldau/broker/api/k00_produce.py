@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from moldau.broker.loop import InWorld, Pace
 from moldau.broker.metadata.leader_hint import leader_of
 from moldau.broker.network.requests import Slices
-from moldau.broker.replicas.purgatory import DelayedResponse
+from moldau.broker.purgatory import DelayedResponse
 from moldau.broker.replicas.replica import Replica
 from moldau.image import Image
 from moldau.model import Code

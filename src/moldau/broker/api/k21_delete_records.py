@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Generator
 from moldau.broker.api.k00_produce import INTERNAL
 from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.broker.network.context import Context
+from moldau.broker.purgatory import DelayedResponse
 from moldau.broker.replicas.manager import ReplicaManager
-from moldau.broker.replicas.purgatory import DelayedResponse
 from moldau.broker.replicas.replica import Replica
 from moldau.broker.services import BrokerServices
 from moldau.model import Code

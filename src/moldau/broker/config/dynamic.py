@@ -3,7 +3,7 @@
 Watches the committed metadata, has ``NodeConfig`` take the values over, and wakes whoever asked to hear of a key. Most
 readers look a value up each time they need it and ask for nothing. Decides nothing: who may set what is decided in
 ``moldau.controller.configs``, which value wins in ``moldau.image.configs``. Defaults of topics:
-``config/topic_log_configs.py``.
+``replicas/topic_log_configs.py``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from moldau.broker.host import Host, WithChannel
+from moldau.broker.controller.channel import ControllerChannel
+from moldau.broker.host import Host
 from moldau.controller.features import SUPPORTED
 from moldau.image.registration import Controller, Endpoint
 from moldau.model import Code
@@ -25,8 +26,11 @@ RETRY_MS = 50
 RETRY_MAX_MS = 2_000
 
 
-class Presented(Host, WithChannel, Protocol):
+class Presented(Host, Protocol):
     """A controller that has listeners."""
+
+    @property
+    def asking(self) -> ControllerChannel: ...
 
     def controller_endpoints(self) -> Sequence[Endpoint]: ...
 

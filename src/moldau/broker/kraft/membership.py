@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from moldau.broker.config.node_config import NodeConfig
-from moldau.broker.host import WithChannel, WithClusterId
+from moldau.broker.host import WithClusterId
 from moldau.broker.loop import sleep
+from moldau.broker.node_parts import WithChannel
 from moldau.model import Code
 from moldau.ports import Handle, World
 from moldau.quorum import Endpoint, Quorum, ReplicaKey

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
@@ -25,8 +25,6 @@ from moldau.runtime.levels import LEVELS
 
 if TYPE_CHECKING:
     from moldau.broker.config.node_config import NodeConfig
-    from moldau.broker.controller.service import ControllerService
-    from moldau.broker.replicas.manager import ReplicaManager
 
 TEXT = logging.getLogger("state.change.logger")
 TWIN = logging.getLogger("state.change.json")
@@ -53,6 +51,50 @@ class _Entry(NamedTuple):
     facts: dict[str, object] | None = None
 
 
+class DecidingController(Protocol):
+    """This node's part as controller."""
+
+    @property
+    def active(self) -> bool: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+
+class OffsetsOfLog(Protocol):
+    """A log: where it ends."""
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+
+class OffsetsOfReplica(Protocol):
+    """What replication knows of a replica: where its leader's epoch begins, and what is committed."""
+
+    @property
+    def epoch_start(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+
+class LoggedReplica(Protocol):
+    """A replica of this broker, as its lines show it."""
+
+    @property
+    def log(self) -> OffsetsOfLog: ...
+
+    @property
+    def machine(self) -> OffsetsOfReplica: ...
+
+
+class LoggedReplicas(Protocol):
+    """The replicas of this broker, by topic id and partition."""
+
+    @property
+    def by_key(self) -> Mapping[tuple[bytes, int], LoggedReplica]: ...
+
+
 class Host(Protocol):
     """What the log needs of its node."""
 
@@ -60,10 +102,10 @@ class Host(Protocol):
     world: World
 
     @property
-    def controller(self) -> ControllerService: ...
+    def controller(self) -> DecidingController: ...
 
     @property
-    def replicas(self) -> ReplicaManager: ...
+    def replicas(self) -> LoggedReplicas: ...
 
     def failed(self, task: str, error: BaseException) -> None: ...
 
@@ -77,7 +119,7 @@ class StateChangeLog:
         self._unwritten: deque[tuple[int, Iterator[_Entry]]] = deque()
 
     def decided(self, image: Image, delta: Delta) -> None:
-        """A committed batch; written by the node whose office decided it."""
+        """A committed batch; written by the active controller, which decided it."""
         if not self._node.config.is_controller:
             return
         controller = self._node.controller

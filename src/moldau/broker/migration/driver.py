@@ -12,13 +12,14 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from moldau.broker.host import Host, WithChannels, WithClusterId, WithPeers, WithReplicas
+from moldau.broker.host import Host, WithClusterId, WithPeers
 from moldau.broker.lifecycle import RegistrationRefused
 from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.migration import stages
 from moldau.broker.migration.claiming import Claim, NotOurs, claim, mark
 from moldau.broker.migration.mode import ZooKeeperMode, controllers_missing
 from moldau.broker.migration.stages import Deed, Event, Stage, State, step
+from moldau.broker.node_parts import WithChannels, WithReplicas
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.directories import Directories
 from moldau.broker.zookeeper.loading import read_all

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-from moldau.broker.host import Host, WithClusterId, WithController, WithPeers
+from moldau.broker.host import Host, WithClusterId, WithPeers
+from moldau.broker.node_parts import WithController
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks

@@ -14,11 +14,10 @@ from errno import ENOSPC
 from itertools import islice
 from typing import Any
 
-from moldau.broker.config.topic_log_configs import TopicConfigs
-from moldau.broker.controller.producer_ids import ProducerIds
 from moldau.broker.loop import Pace
 from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.network.traffic import TopicTraffic
+from moldau.broker.purgatory import DelayedOperationPurgatory
 from moldau.broker.replicas.alter_log_dirs import AlterReplicaLogDirs
 from moldau.broker.replicas.assignments import AssignmentsManager
 from moldau.broker.replicas.awaited_flushes import AwaitedFlushes
@@ -28,10 +27,11 @@ from moldau.broker.replicas.fetch.sessions import FetchSessionCache
 from moldau.broker.replicas.follow.fetcher_manager import FetcherManager
 from moldau.broker.replicas.isr_updates import IsrUpdates
 from moldau.broker.replicas.lost import append_failed
-from moldau.broker.replicas.purgatory import DelayedOperationPurgatory
+from moldau.broker.replicas.producer_ids import ProducerIds
 from moldau.broker.replicas.recovery_points import RecoveryPoints
 from moldau.broker.replicas.replica import Key, Replica
 from moldau.broker.replicas.throttles import Throttles
+from moldau.broker.replicas.topic_log_configs import TopicConfigs
 from moldau.image import Delta, Image, PartitionDelta
 from moldau.image import Partition as Assigned
 from moldau.image.partition import LOST

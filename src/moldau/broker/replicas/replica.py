@@ -15,8 +15,8 @@ from moldau.replication.partition import Partition
 from moldau.storage import Log
 
 if TYPE_CHECKING:
+    from moldau.broker.purgatory import DelayedResponse, Part
     from moldau.broker.replicas.fetch.reader import FetchPartition
-    from moldau.broker.replicas.purgatory import DelayedResponse, Part
 
     class Deleted(Part, Protocol):
         """One partition of an answer to DeleteRecords."""

@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from moldau.broker.host import Host, WithChannels
+from moldau.broker.host import Host
 from moldau.broker.loop import sleep
 from moldau.broker.network.peers import Link
+from moldau.broker.node_parts import WithChannels
 from moldau.broker.zookeeper import batch, request_lines
 from moldau.broker.zookeeper.directories import said
 from moldau.controller.state_change import Author

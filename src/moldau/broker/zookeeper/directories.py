@@ -13,7 +13,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
 
-from moldau.broker.host import Host, WithController, WithReplicas
+from moldau.broker.host import Host
+from moldau.broker.node_parts import WithController, WithReplicas
 from moldau.broker.zookeeper.host import Plane
 from moldau.controller import asks
 from moldau.image.partition import LOST, UNASSIGNED, Key

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from moldau.broker.host import Host, WithChannel, WithChannels, WithOwnEndpoints, WithPeers, WithReplicas
+from moldau.broker.host import Host, WithOwnEndpoints, WithPeers
+from moldau.broker.node_parts import WithChannel, WithChannels, WithReplicas
 from moldau.model import Code
 from moldau.ports.zookeeper import ZooKeeper
 from moldau.wire.schema import Message
