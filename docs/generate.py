@@ -1,11 +1,11 @@
-"""Makes docs/configuration.md from the tables in the code, the states in docs/controller.md, and the reference pages of
-``reference.py``. Run by `make docs`; tests hold the pages to the code."""
+"""Makes docs/configuration.md from the tables in the code, the states in docs/controller.md, the reference pages of
+``reference.py`` and the pictures of ``pictures.py``. Run by `make docs`; tests hold the pages to the code."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from docs import reference, states
+from docs import pictures, reference, states
 
 from moldau.model.broker_config import SECTIONS
 from moldau.model.config_key import ConfigKey
@@ -88,6 +88,6 @@ def page() -> str:
 if __name__ == "__main__":
     PAGE.write_text(page())
     states.PAGE.write_text(states.page(states.PAGE.read_text()))
-    for path, made in reference.PAGES.items():
+    for path, made in (*reference.PAGES.items(), *pictures.PICTURES.items()):
         path.write_text(made())
-    print(f"wrote {', '.join(path.name for path in (PAGE, states.PAGE, *reference.PAGES))}")
+    print(f"wrote {', '.join(path.name for path in (PAGE, states.PAGE, *reference.PAGES, *pictures.PICTURES))}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from docs.generate import PAGE, page
+from docs.pictures import PICTURES
 from docs.reference import PAGES as REFERENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,9 +20,16 @@ def test_the_configuration_page_is_what_the_tables_say() -> None:
     assert PAGE.read_text() == page(), "run `make docs`"
 
 
-@pytest.mark.parametrize("path", REFERENCE, ids=lambda path: path.stem)
-def test_a_reference_page_is_what_the_code_says(path: Path) -> None:
-    assert path.read_text() == REFERENCE[path](), "run `make docs`, and commit what it wrote"
+@pytest.mark.parametrize("path", [*REFERENCE, *PICTURES], ids=lambda path: path.stem)
+def test_a_reference_page_or_picture_is_what_the_code_says(path: Path) -> None:
+    assert path.read_text() == {**REFERENCE, **PICTURES}[path](), "run `make docs`, and commit what it wrote"
+
+
+@pytest.mark.parametrize("name", ["architecture.md", "walks.md", "glossary.md"])
+def test_every_file_that_a_page_sends_its_reader_to_is_there(name: str) -> None:
+    named = re.findall(r"`([a-z_]+/[a-z0-9_/]+\.py)`", (ROOT / "docs" / name).read_text())
+    assert named
+    assert not [path for path in named if not (ROOT / "src" / "moldau" / path).exists()]
 
 
 def test_every_public_member_says_what_it_does() -> None:
@@ -29,11 +37,19 @@ def test_every_public_member_says_what_it_does() -> None:
     assert not undone, "a docstring is missing"
 
 
+def anchors(path: Path) -> set[str]:
+    """What a link into a page may name: its headings, as GitHub writes them."""
+    titles = re.findall(r"^#+ (.*)$", path.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def test_every_link_of_the_docs_leads_somewhere() -> None:
     for found in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)\)", found.read_text()):
+        for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", found.read_text()):
             if "://" not in target:
-                assert (found.parent / target).exists(), f"{found.name} points to {target}"
+                there = found.parent / target if target else found
+                assert there.exists(), f"{found.name} points to {target}"
+                assert not anchor or anchor in anchors(there), f"{found.name} points to {target}#{anchor}"
 
 
 def test_every_law_that_is_cited_is_told_on_the_page_of_laws() -> None:

@@ -62,7 +62,7 @@ async def rot(chaos: Chaos) -> bool:
 
 
 def _somewhere(chaos: Chaos, seat: Seat) -> str | None:
-    """A file of a replica or a checkpoint; the metadata log is not among them (docs/trust.md)."""
+    """A file of a replica or a checkpoint; the metadata log is not among them (docs/testing-method.md)."""
     disk = seat.disk
     found = [
         path

@@ -1,7 +1,7 @@
 """What breaks: each trouble begins, lasts a while and ends, and several may overlap. By seed.
 
-The atlas: what no configuration survives is not done (docs/trust.md). A power cut takes what was not synced; at most
-min.insync.replicas - 1 machines may have lost data and not have caught up since; and while one has, every partition
+The atlas: what no configuration survives is not done (docs/testing-method.md). A power cut takes what was not synced;
+at most min.insync.replicas - 1 machines may have lost data and not have caught up since; while one has, every partition
 keeps somebody in ISR or ELR who has not crashed since it was in sync: when all have, nobody knows who lost its tail.
 With flush.messages=1 any may, but for rot, which takes what was synced (seed 600310). Disks fail for one machine at a
 time, and only while nobody has lost data. Read next: decay.py (rot, blackouts, stalled writes), run.py.

@@ -4,7 +4,7 @@ The node is killed, its metadata's folder (or all of its folders) formatted anew
 voters stand in the log (kraft.version 1) the operator removes the voter that is gone and adds the new one, or the node
 does by itself (KIP-853); where they are set by hand it comes back empty, and nobody knows. The atlas: one at a time,
 while all other controllers follow one leader and hold all that it holds, so that what it had said and flushed is not
-needed any more (docs/trust.md). Read next: faults.py, laws/quorum.py.
+needed any more (docs/testing-method.md). Read next: faults.py, laws/quorum.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The zoo on the page of trust: what ``make zoo`` printed, written between the page's marks, and into its laws' rows.
+"""The zoo on the page of results: what ``make zoo`` printed, written between the page's marks, and into its laws' rows.
 
-``make zoo > zoo.txt; python -m moldau.simulator.zoo.page docs/trust.md zoo.txt [MORE]``; of a mutant that was hunted
-again, the last word counts. Hunts nothing. Read next: ``table.py``.
+``make zoo > zoo.txt; python -m moldau.simulator.zoo.page docs/testing-results.md zoo.txt [MORE]``; of a mutant that was
+hunted again, the last word counts. Hunts nothing. Read next: ``table.py``.
 """
 
 from __future__ import annotations
