@@ -7,6 +7,7 @@ their partitions from each other (the leader assigns): the coordinator only keep
 from moldau.groups.admin import STATES, TYPES
 from moldau.groups.config import GroupsConfig
 from moldau.groups.partition import java_hash, partition_for, weight
-from moldau.groups.shard import Phase, Shard
+from moldau.groups.shard import Shard
+from moldau.groups.state import Phase
 
 __all__ = ["STATES", "TYPES", "GroupsConfig", "Phase", "Shard", "java_hash", "partition_for", "weight"]

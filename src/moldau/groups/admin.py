@@ -7,8 +7,6 @@ Read next: shard.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from moldau.groups import offsets
 from moldau.groups.facts import (
     DeleteGroup,
@@ -27,10 +25,8 @@ from moldau.groups.facts import (
 from moldau.groups.group import CONSUMER, Group, State
 from moldau.groups.pending import DeletedGroup, Pending, Waiting
 from moldau.groups.records import GroupRecord, OffsetRecord, Record, StoredOffset
+from moldau.groups.state import ShardState
 from moldau.model import Code, TopicPartition
-
-if TYPE_CHECKING:
-    from moldau.groups.shard import Shard
 
 STATES = frozenset(state.value.lower() for state in State)
 TYPES = frozenset({"classic"})
@@ -39,7 +35,7 @@ SWEEP_GROUPS = 100
 """Groups looked at in one step of the expiry: a step must not hold the loop (architecture, "Speed")."""
 
 
-def describe(shard: Shard, ask: Describe, token: Token) -> None:
+def describe(shard: ShardState, ask: Describe, token: Token) -> None:
     """State and members; their metadata only while stable, when it says what the protocol is made from."""
     group = shard.groups.get(ask.group_id)
     if group is None or group.state is State.DEAD:
@@ -62,7 +58,7 @@ def describe(shard: Shard, ask: Describe, token: Token) -> None:
     shard.reply(token, DescribeReply(Code.NONE, group.state.value, protocol_type, protocol_name, members, found=True))
 
 
-def list_groups(shard: Shard, ask: ListGroups, token: Token) -> None:
+def list_groups(shard: ShardState, ask: ListGroups, token: Token) -> None:
     """Every group that passes the filters."""
     states = {state.lower() for state in ask.states}
     if ask.types and TYPES.isdisjoint(type.lower() for type in ask.types):
@@ -76,7 +72,7 @@ def list_groups(shard: Shard, ask: ListGroups, token: Token) -> None:
     shard.reply(token, ListReply(Code.NONE, listed))
 
 
-def delete(shard: Shard, ask: DeleteGroup, token: Token) -> None:
+def delete(shard: ShardState, ask: DeleteGroup, token: Token) -> None:
     """Delete a group without members, and all its offsets."""
     group = shard.groups.get(ask.group_id)
     if group is None or group.state is State.DEAD:
@@ -87,7 +83,7 @@ def delete(shard: Shard, ask: DeleteGroup, token: Token) -> None:
         _delete(shard, group, Waiting(token, ask, DeleteGroupReply(Code.NONE)))
 
 
-def _delete(shard: Shard, group: Group, waiting: Waiting | None) -> None:
+def _delete(shard: ShardState, group: Group, waiting: Waiting | None) -> None:
     # offsets still on their way need a tombstone too, or they would stand in the log after the group's own
     gone = group.offsets.keys() | group.in_flight.keys()
     records: list[Record] = [OffsetRecord(group.group_id, where.topic, where.partition, None) for where in sorted(gone)]
@@ -102,7 +98,7 @@ def _delete(shard: Shard, group: Group, waiting: Waiting | None) -> None:
     shard.append(records, lambda seq: Pending(seq, DeletedGroup(group.group_id), waiting))
 
 
-def group_deleted(shard: Shard, change: DeletedGroup, code: Code) -> None:
+def group_deleted(shard: ShardState, change: DeletedGroup, code: Code) -> None:
     """The tombstones are committed; or (``code``) refused, and the group is there as before."""
     group = shard.groups[change.group_id]
     if code is Code.NONE:
@@ -111,13 +107,13 @@ def group_deleted(shard: Shard, change: DeletedGroup, code: Code) -> None:
         group.move(State.EMPTY, group.since_ms)
 
 
-def _forget(shard: Shard, group: Group) -> None:
+def _forget(shard: ShardState, group: Group) -> None:
     for member_id in group.pending_joins:
         shard.cancel(shard.session(group, member_id))
     del shard.groups[group.group_id]
 
 
-def expire_some(shard: Shard) -> None:
+def expire_some(shard: ShardState) -> None:
     """One step of the sweep for offsets past their retention, and groups that have nothing left (KIP-211)."""
     if not shard.sweep:
         shard.sweep = list(shard.groups)
@@ -129,7 +125,7 @@ def expire_some(shard: Shard) -> None:
     shard.schedule(TimerKey(Timer.EXPIRY), delay_ms)
 
 
-def _expire(shard: Shard, group: Group) -> None:
+def _expire(shard: ShardState, group: Group) -> None:
     gone = [where for where, stored in group.offsets.items() if _is_expired(shard, group, where, stored)]
     nothing_left = len(gone) == len(group.offsets) and not group.in_flight and not group.pending_joins
     if nothing_left and group.state is State.EMPTY:
@@ -138,7 +134,7 @@ def _expire(shard: Shard, group: Group) -> None:
         offsets.tombstone(shard, group, gone)
 
 
-def _is_expired(shard: Shard, group: Group, where: TopicPartition, stored: StoredOffset) -> bool:
+def _is_expired(shard: ShardState, group: Group, where: TopicPartition, stored: StoredOffset) -> bool:
     if where in group.in_flight:
         return False
     base_ms = stored.commit_ms

@@ -14,7 +14,8 @@ from moldau.groups.facts import Append, Commit, Effect, Reply, Timer, TimerKey, 
 from moldau.groups.group import Group, State
 from moldau.groups.pending import StaticMember, StoredAssignment
 from moldau.groups.records import GroupRecord, OffsetRecord, StoredOffset
-from moldau.groups.shard import Phase, Shard
+from moldau.groups.shard import Shard
+from moldau.groups.state import Phase
 from moldau.model import TopicPartition
 
 

@@ -8,7 +8,6 @@ KIP-848 (GROUP_ID_NOT_FOUND). Read next: shard.py, admin.py (expiry).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from moldau.groups.facts import (
     Commit,
@@ -24,11 +23,9 @@ from moldau.groups.facts import (
 from moldau.groups.group import CONSUMER, Group, State
 from moldau.groups.pending import Pending, SettledOffsets, Waiting
 from moldau.groups.records import OffsetRecord, StoredOffset
+from moldau.groups.state import ShardState
 from moldau.groups.staying import keep_alive
 from moldau.model import Code, TopicPartition
-
-if TYPE_CHECKING:
-    from moldau.groups.shard import Shard
 
 LONG_MAX = 2**63 - 1
 """The latest moment that a record can name: whoever asks for a longer retention asks for ever."""
@@ -36,7 +33,7 @@ LONG_MAX = 2**63 - 1
 Offsets = tuple[tuple[TopicPartition, StoredOffset | None], ...]
 
 
-def commit(shard: Shard, ask: Commit, token: Token) -> None:
+def commit(shard: ShardState, ask: Commit, token: Token) -> None:
     """Store offsets; answered when they are committed. Items whose metadata is too long are refused one by one."""
     group = shard.groups.get(ask.group_id)
     code = _check_commit(group, ask)
@@ -85,7 +82,7 @@ def _check_commit(group: Group | None, ask: Commit) -> Code:
     return Code.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else Code.NONE
 
 
-def fetch(shard: Shard, ask: FetchOffsets, token: Token) -> None:
+def fetch(shard: ShardState, ask: FetchOffsets, token: Token) -> None:
     """Committed offsets, asked by name or all; where none is, ``stored`` is None. An unknown group has none."""
     group = shard.groups.get(ask.group_id)
     if group is None:
@@ -104,7 +101,7 @@ def fetch(shard: Shard, ask: FetchOffsets, token: Token) -> None:
     shard.reply(token, FetchReply(Code.NONE, items, rest))
 
 
-def delete(shard: Shard, ask: DeleteOffsets, token: Token) -> None:
+def delete(shard: ShardState, ask: DeleteOffsets, token: Token) -> None:
     """Forget offsets of topics that no member reads (KIP-496)."""
     group = shard.groups.get(ask.group_id)
     if group is None or group.state is State.DEAD:
@@ -128,12 +125,12 @@ def delete(shard: Shard, ask: DeleteOffsets, token: Token) -> None:
         shard.reply(token, answer)
 
 
-def tombstone(shard: Shard, group: Group, gone: Iterable[TopicPartition], waiting: Waiting | None = None) -> None:
+def tombstone(shard: ShardState, group: Group, gone: Iterable[TopicPartition], waiting: Waiting | None = None) -> None:
     """Remove offsets from the log, and from memory when that is committed."""
     _change(shard, group, tuple((where, None) for where in gone), waiting)
 
 
-def _change(shard: Shard, group: Group, changes: Offsets, waiting: Waiting | None) -> None:
+def _change(shard: ShardState, group: Group, changes: Offsets, waiting: Waiting | None) -> None:
     records = [OffsetRecord(group.group_id, where.topic, where.partition, stored) for where, stored in changes]
     change = SettledOffsets(group.group_id, changes)
     shard.append(records, lambda seq: Pending(seq, change, waiting))
@@ -141,7 +138,7 @@ def _change(shard: Shard, group: Group, changes: Offsets, waiting: Waiting | Non
         group.in_flight[where] = group.in_flight.get(where, 0) + 1
 
 
-def settle(shard: Shard, change: SettledOffsets) -> None:
+def settle(shard: ShardState, change: SettledOffsets) -> None:
     """The log has them: let them be read."""
     group = shard.groups[change.group_id]
     group.is_stored = True
@@ -153,7 +150,7 @@ def settle(shard: Shard, change: SettledOffsets) -> None:
     _landed(group, change)
 
 
-def unsettle(shard: Shard, change: SettledOffsets) -> None:
+def unsettle(shard: ShardState, change: SettledOffsets) -> None:
     """The log will never have them. A group that was made only for them goes too."""
     group = shard.groups[change.group_id]
     _landed(group, change)

@@ -8,8 +8,6 @@ staying.py (heartbeats, leaving), shard.py (outcomes of appends), laws.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from moldau.groups.facts import (
     Join,
     JoinedMember,
@@ -24,11 +22,9 @@ from moldau.groups.facts import (
 from moldau.groups.group import Group, InitialDelay, Member, State
 from moldau.groups.pending import EmptyGroup, Pending, StaticMember, StoredAssignment
 from moldau.groups.records import GroupRecord
+from moldau.groups.state import ShardState
 from moldau.model import Code
 from moldau.model.value import replace
-
-if TYPE_CHECKING:
-    from moldau.groups.shard import Shard
 
 NAME_LENGTH = 8_000
 """Characters of a client's name in its member id: with the rest they fit into a string of 32,767 bytes."""
@@ -36,7 +32,7 @@ NAME_LENGTH = 8_000
 # --- JoinGroup --------------------------------------------------------------------------------------------------------
 
 
-def join(shard: Shard, ask: Join, token: Token) -> None:
+def join(shard: ShardState, ask: Join, token: Token) -> None:
     """Admit a member, or a new incarnation of one; most answers come when the rebalance is over."""
     code, group = _admit(shard, ask)
     if group is None or code is not Code.NONE:
@@ -50,7 +46,7 @@ def join(shard: Shard, ask: Join, token: Token) -> None:
         _join_again(shard, group, ask, token)
 
 
-def _admit(shard: Shard, ask: Join) -> tuple[Code, Group | None]:
+def _admit(shard: ShardState, ask: Join) -> tuple[Code, Group | None]:
     config = shard.config
     group = shard.groups.get(ask.group_id)
     if not ask.group_id:
@@ -91,7 +87,7 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
             return True
 
 
-def _join_as_new(shard: Shard, group: Group, ask: Join, token: Token) -> None:
+def _join_as_new(shard: ShardState, group: Group, ask: Join, token: Token) -> None:
     name = ask.client_id if ask.instance_id is None else ask.instance_id
     member_id = f"{name[:NAME_LENGTH]}-{ask.fresh_id}"
     old_id = None if ask.instance_id is None else group.statics.get(ask.instance_id)
@@ -105,7 +101,7 @@ def _join_as_new(shard: Shard, group: Group, ask: Join, token: Token) -> None:
         _add_member(shard, group, ask, member_id, token)
 
 
-def _join_again(shard: Shard, group: Group, ask: Join, token: Token) -> None:
+def _join_again(shard: ShardState, group: Group, ask: Join, token: Token) -> None:
     member = group.members[ask.member_id]
     unchanged = member.protocols == ask.protocols
     leads = group.leader_id == member.member_id
@@ -121,7 +117,7 @@ def _join_again(shard: Shard, group: Group, ask: Join, token: Token) -> None:
         _rebalance_or_complete(shard, group)
 
 
-def _add_member(shard: Shard, group: Group, ask: Join, member_id: str, token: Token) -> None:
+def _add_member(shard: ShardState, group: Group, ask: Join, member_id: str, token: Token) -> None:
     member = Member(
         member_id,
         ask.instance_id,
@@ -141,7 +137,7 @@ def _add_member(shard: Shard, group: Group, ask: Join, member_id: str, token: To
     _rebalance_or_complete(shard, group)
 
 
-def _replace_static(shard: Shard, group: Group, ask: Join, ids: tuple[str, str], token: Token) -> None:
+def _replace_static(shard: ShardState, group: Group, ask: Join, ids: tuple[str, str], token: Token) -> None:
     """A static member restarted: a stable group goes on without a rebalance if its protocol stays (KIP-345)."""
     old_id, new_id = ids
     leader_before = group.leader_id or ""
@@ -168,7 +164,7 @@ def _replace_static(shard: Shard, group: Group, ask: Join, ids: tuple[str, str],
         complete_if_ready(shard, group)
 
 
-def static_member_stored(shard: Shard, change: StaticMember, code: Code) -> None:
+def static_member_stored(shard: ShardState, change: StaticMember, code: Code) -> None:
     """The new member id is in the log, or (``code``) never will be and the old one is put back."""
     group = shard.groups.get(change.group_id)
     if group is None or change.member_id not in group.members:
@@ -193,7 +189,7 @@ def static_member_stored(shard: Shard, change: StaticMember, code: Code) -> None
         shard.schedule(shard.session(group, change.member_id), member.session_timeout_ms)
 
 
-def static_member_late(shard: Shard, change: StaticMember, code: Code) -> None:
+def static_member_late(shard: ShardState, change: StaticMember, code: Code) -> None:
     """Tell the static member that its join failed; unless a rebalance has begun, which will answer it."""
     group = shard.groups.get(change.group_id)
     if group is not None and group.state is State.STABLE and change.member_id in group.joins:
@@ -227,19 +223,19 @@ def _joined(group: Group, member: Member, *, with_members: bool) -> JoinReply:
     )
 
 
-def _park_join(shard: Shard, group: Group, member_id: str, token: Token) -> None:
+def _park_join(shard: ShardState, group: Group, member_id: str, token: Token) -> None:
     answer_join(shard, group, member_id, Code.REBALANCE_IN_PROGRESS)  # an earlier try, whose client has given it up
     group.joins[member_id] = token
 
 
-def answer_join(shard: Shard, group: Group, member_id: str, code: Code) -> None:
+def answer_join(shard: ShardState, group: Group, member_id: str, code: Code) -> None:
     """Refuse a parked JoinGroup, if there is one."""
     if member_id in group.joins:
         known = "" if code is Code.UNKNOWN_MEMBER_ID else member_id
         shard.reply(group.joins.pop(member_id), JoinReply(code, member_id=known))
 
 
-def answer_sync(shard: Shard, group: Group, member_id: str, code: Code) -> None:
+def answer_sync(shard: ShardState, group: Group, member_id: str, code: Code) -> None:
     """Refuse a parked SyncGroup, if there is one."""
     if member_id in group.syncs:
         shard.reply(group.syncs.pop(member_id), SyncReply(code))
@@ -248,7 +244,7 @@ def answer_sync(shard: Shard, group: Group, member_id: str, code: Code) -> None:
 # --- the rebalance ----------------------------------------------------------------------------------------------------
 
 
-def prepare(shard: Shard, group: Group) -> int | None:
+def prepare(shard: ShardState, group: Group) -> int | None:
     """Begin a rebalance: everybody must join again. The append's number when it ended at once in an empty group."""
     if group.state is State.COMPLETING_REBALANCE:
         _reset_assignments(shard, group, Code.REBALANCE_IN_PROGRESS)
@@ -268,18 +264,18 @@ def prepare(shard: Shard, group: Group) -> int | None:
     return None
 
 
-def _rebalance_or_complete(shard: Shard, group: Group) -> int | None:
+def _rebalance_or_complete(shard: ShardState, group: Group) -> int | None:
     return prepare(shard, group) if group.can_rebalance else complete_if_ready(shard, group)
 
 
-def complete_if_ready(shard: Shard, group: Group) -> int | None:
+def complete_if_ready(shard: ShardState, group: Group) -> int | None:
     """Complete the join phase as soon as everybody is here; the first rebalance of a group waits its delay out."""
     if group.state is State.PREPARING_REBALANCE and group.initial is None and group.all_joined:
         return complete_join(shard, group)
     return None
 
 
-def join_time_over(shard: Shard, group: Group) -> None:
+def join_time_over(shard: ShardState, group: Group) -> None:
     """The rebalance timeout, or the delay of a first rebalance, is over."""
     if group.state is not State.PREPARING_REBALANCE:
         return
@@ -293,7 +289,7 @@ def join_time_over(shard: Shard, group: Group) -> None:
         complete_join(shard, group)
 
 
-def complete_join(shard: Shard, group: Group) -> int | None:
+def complete_join(shard: ShardState, group: Group) -> int | None:
     """Close the doors: drop who did not come, start the generation, tell the members. Static members may be absent."""
     shard.cancel(TimerKey(Timer.JOIN, group.group_id))
     for member in [m for m in group.members.values() if m.instance_id is None and m.member_id not in group.joins]:
@@ -323,7 +319,7 @@ def complete_join(shard: Shard, group: Group) -> int | None:
 # --- SyncGroup --------------------------------------------------------------------------------------------------------
 
 
-def sync(shard: Shard, ask: Sync, token: Token) -> None:
+def sync(shard: ShardState, ask: Sync, token: Token) -> None:
     """Hand in (the leader) or wait for (everybody) the assignment of the current generation."""
     group = shard.groups.get(ask.group_id)
     code = _check_sync(group, ask)
@@ -366,13 +362,13 @@ def _check_sync(group: Group | None, ask: Sync) -> Code:
     return Code.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else Code.NONE
 
 
-def _has_synced(shard: Shard, group: Group, member_id: str) -> None:
+def _has_synced(shard: ShardState, group: Group, member_id: str) -> None:
     group.pending_syncs.discard(member_id)
     if not group.pending_syncs:
         shard.cancel(TimerKey(Timer.SYNC, group.group_id))
 
 
-def assignment_stored(shard: Shard, change: StoredAssignment) -> None:
+def assignment_stored(shard: ShardState, change: StoredAssignment) -> None:
     """The leader's assignment is committed: the group is stable, unless it has moved on meanwhile."""
     group = _still_storing(shard, change)
     if group is None:
@@ -388,7 +384,7 @@ def assignment_stored(shard: Shard, change: StoredAssignment) -> None:
         shard.schedule(shard.session(group, member_id), member.session_timeout_ms)
 
 
-def assignment_refused(shard: Shard, change: StoredAssignment, code: Code) -> None:
+def assignment_refused(shard: ShardState, change: StoredAssignment, code: Code) -> None:
     """The assignment was not stored in time: nobody may use it, and the members start over."""
     group = _still_storing(shard, change)
     if group is not None:
@@ -396,14 +392,14 @@ def assignment_refused(shard: Shard, change: StoredAssignment, code: Code) -> No
         prepare(shard, group)
 
 
-def _still_storing(shard: Shard, change: StoredAssignment) -> Group | None:
+def _still_storing(shard: ShardState, change: StoredAssignment) -> Group | None:
     group = shard.groups.get(change.group_id)
     if group is None or group.state is not State.COMPLETING_REBALANCE or group.storing != change.generation:
         return None
     return group
 
 
-def _reset_assignments(shard: Shard, group: Group, code: Code) -> None:
+def _reset_assignments(shard: ShardState, group: Group, code: Code) -> None:
     for member in list(group.members.values()):
         group.put(replace(member, assignment=b""))
         if member.member_id in group.syncs:
@@ -411,7 +407,7 @@ def _reset_assignments(shard: Shard, group: Group, code: Code) -> None:
             shard.schedule(shard.session(group, member.member_id), member.session_timeout_ms)
 
 
-def sync_time_over(shard: Shard, group: Group) -> None:
+def sync_time_over(shard: ShardState, group: Group) -> None:
     """Members that joined but never synced are out (KAFKA-12890): their partitions would have no reader."""
     if group.pending_syncs and group.state in (State.COMPLETING_REBALANCE, State.STABLE):
         for member_id in list(group.pending_syncs):
@@ -419,7 +415,7 @@ def sync_time_over(shard: Shard, group: Group) -> None:
         prepare(shard, group)
 
 
-def drop(shard: Shard, group: Group, member_id: str) -> None:
+def drop(shard: ShardState, group: Group, member_id: str) -> None:
     """Remove a member, pending or real; what it waits for ends with UNKNOWN_MEMBER_ID, so that it starts anew."""
     answer_join(shard, group, member_id, Code.UNKNOWN_MEMBER_ID)
     answer_sync(shard, group, member_id, Code.UNKNOWN_MEMBER_ID)

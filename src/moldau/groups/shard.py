@@ -8,15 +8,12 @@ Does not decide who coordinates, nor how a log is read or written. Read next: re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from enum import Enum
+from collections.abc import Callable
 from typing import Any
 
 from moldau.groups import admin, offsets, rebalance, staying
-from moldau.groups.config import GroupsConfig
 from moldau.groups.facts import (
     Answer,
-    Append,
     Ask,
     Commit,
     Committed,
@@ -34,8 +31,6 @@ from moldau.groups.facts import (
     ListGroups,
     Now,
     Refused,
-    Reply,
-    Schedule,
     Sync,
     Timer,
     TimerKey,
@@ -46,31 +41,14 @@ from moldau.groups.facts import (
 from moldau.groups.group import Group, State
 from moldau.groups.pending import DeletedGroup, EmptyGroup, Pending, SettledOffsets, StaticMember, StoredAssignment
 from moldau.groups.records import GroupRecord, OffsetRecord, Record
+from moldau.groups.state import Phase, ShardState
 from moldau.model import Code, TopicPartition
 
 
-class Phase(Enum):
-    LOADING = "loading"
-    ACTIVE = "active"
-    UNLOADED = "unloaded"
-
-
-class Shard:
+class Shard(ShardState):
     """All groups of one partition. One mutator: ``apply`` while loading, ``step`` afterwards."""
 
-    __slots__ = ("_armed", "_effects", "_seq", "config", "deadlines", "groups", "now", "pending", "phase", "sweep")
-
-    def __init__(self, config: GroupsConfig) -> None:
-        self.config = config
-        self.phase = Phase.LOADING
-        self.groups: dict[str, Group] = {}
-        self.pending: dict[int, Pending] = {}
-        self.deadlines: dict[TimerKey, int] = {}
-        self.sweep: list[str] = []
-        self.now = Now(0, 0)
-        self._armed: dict[TimerKey, int] = {}
-        self._effects: list[Effect] = []
-        self._seq = 0
+    __slots__ = ()
 
     # --- the life of a shard
 
@@ -97,18 +75,18 @@ class Shard:
         """Everything committed has been applied: start answering, and give each member a session from now."""
         assert self.phase is Phase.LOADING
         self.phase = Phase.ACTIVE
-        self._begin(now)
+        self.begin(now)
         for group in list(self.groups.values()):
             for member in group.members.values():
                 self.schedule(self.session(group, member.member_id), member.session_timeout_ms)
             if len(group.members) > self.config.max_size:
                 rebalance.prepare(self, group)
         self.schedule(TimerKey(Timer.EXPIRY), self.config.offsets_retention_check_interval_ms)
-        return self._end()
+        return self.end()
 
     def unload(self) -> list[Effect]:
         """This broker no longer coordinates: everybody who waits hears NOT_COORDINATOR, and everything is forgotten."""
-        self._begin(self.now)
+        self.begin(self.now)
         for group in self.groups.values():
             for member_id in list(group.joins):
                 rebalance.answer_join(self, group, member_id, Code.NOT_COORDINATOR)
@@ -121,16 +99,16 @@ class Shard:
         self.pending.clear()
         self.deadlines.clear()
         self._armed.clear()
-        return self._end()
+        return self.end()
 
     def step(self, event: Ask | Event, now: Now, token: Token = None) -> list[Effect]:
         """Take one ask (with the token of who waits for it) or one event; the effects, to be carried out in order."""
-        self._begin(now)
+        self.begin(now)
         if self.phase is Phase.ACTIVE:
             _STEPS[type(event)](self, event, token)
         elif token is not None:
             self.reply(token, self._not_active(event))
-        return self._end()
+        return self.end()
 
     def _not_active(self, ask: Any) -> Answer:
         if self.phase is Phase.UNLOADED:
@@ -138,49 +116,6 @@ class Shard:
         if isinstance(ask, Heartbeat):
             return HeartbeatReply(Code.NONE)  # a member must not give up its partitions because we are still reading
         return refuse(ask, Code.COORDINATOR_LOAD_IN_PROGRESS)
-
-    def _begin(self, now: Now) -> None:
-        assert not self._effects
-        self.now = now
-
-    def _end(self) -> list[Effect]:
-        effects, self._effects = self._effects, []
-        return effects
-
-    # --- what the parts of the machine use
-
-    def reply(self, token: Token, answer: Answer) -> None:
-        self._effects.append(Reply(token, answer))
-
-    def append(self, records: Iterable[Record], pending: Callable[[int], Pending]) -> int:
-        """Write records; ``pending`` makes the change that waits for them, under a deadline."""
-        self._seq += 1
-        self.pending[self._seq] = pending(self._seq)
-        self._effects.append(Append(self._seq, tuple(records)))
-        self.schedule(TimerKey(Timer.APPEND, seq=self._seq), self.config.offset_commit_timeout_ms)
-        return self._seq
-
-    def schedule(self, key: TimerKey, delay_ms: int) -> None:
-        """Set or move a deadline. Later than one already armed costs nothing: the armed one re-arms when it fires."""
-        deadline = self.now.monotonic_ms + delay_ms
-        self.deadlines[key] = deadline
-        armed = self._armed.get(key)
-        if armed is None or deadline < armed:
-            self._armed[key] = deadline
-            self._effects.append(Schedule(deadline, key))
-
-    def cancel(self, key: TimerKey) -> None:
-        self.deadlines.pop(key, None)
-
-    def session(self, group: Group, member_id: str) -> TimerKey:
-        return TimerKey(Timer.SESSION, group.group_id, member_id)
-
-    def answer_pending(self, pending: Pending, code: Code) -> None:
-        """Answer whoever waits for an append: its own value when ``code`` is NONE, else a refusal. At most once."""
-        waiting, pending.waiting = pending.waiting, None
-        if waiting is not None:
-            token, ask, answer = waiting
-            self.reply(token, answer if code is Code.NONE else refuse(ask, code))
 
     # --- events
 

@@ -6,24 +6,20 @@ rebalance.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from moldau.groups.facts import Heartbeat, HeartbeatReply, Leave, Leaver, LeaveReply, Token
 from moldau.groups.group import Group, State
 from moldau.groups.pending import Waiting
 from moldau.groups.rebalance import complete_if_ready, complete_join, drop, prepare
+from moldau.groups.state import ShardState
 from moldau.model import Code
 
-if TYPE_CHECKING:
-    from moldau.groups.shard import Shard
 
-
-def heartbeat(shard: Shard, ask: Heartbeat, token: Token) -> None:
+def heartbeat(shard: ShardState, ask: Heartbeat, token: Token) -> None:
     """Keep a member alive, and tell it when it must rejoin."""
     shard.reply(token, HeartbeatReply(_heartbeat(shard, ask)))
 
 
-def _heartbeat(shard: Shard, ask: Heartbeat) -> Code:
+def _heartbeat(shard: ShardState, ask: Heartbeat) -> Code:
     if not ask.group_id:
         return Code.INVALID_GROUP_ID
     group = shard.groups.get(ask.group_id)
@@ -40,12 +36,12 @@ def _heartbeat(shard: Shard, ask: Heartbeat) -> Code:
     return Code.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else Code.NONE
 
 
-def keep_alive(shard: Shard, group: Group, member_id: str) -> None:
+def keep_alive(shard: ShardState, group: Group, member_id: str) -> None:
     """Give a member a whole session from now."""
     shard.schedule(shard.session(group, member_id), group.members[member_id].session_timeout_ms)
 
 
-def session_expired(shard: Shard, group: Group, member_id: str) -> None:
+def session_expired(shard: ShardState, group: Group, member_id: str) -> None:
     """Nothing was heard of a member for its session. Who waits for us is not silent, unless it is new."""
     if member_id in group.pending_joins:
         group.remove(member_id)
@@ -61,7 +57,7 @@ def session_expired(shard: Shard, group: Group, member_id: str) -> None:
         complete_join(shard, group)
 
 
-def leave(shard: Shard, ask: Leave, token: Token) -> None:
+def leave(shard: ShardState, ask: Leave, token: Token) -> None:
     """Remove members at once instead of waiting for their sessions to end; answered when the log knows."""
     group = shard.groups.get(ask.group_id)
     if not ask.group_id:
@@ -87,7 +83,7 @@ def leave(shard: Shard, ask: Leave, token: Token) -> None:
         shard.pending[seq].waiting = Waiting(token, ask, LeaveReply(Code.NONE, codes))
 
 
-def _leave(shard: Shard, group: Group, leaver: Leaver) -> Code:
+def _leave(shard: ShardState, group: Group, leaver: Leaver) -> Code:
     member_id = leaver.member_id
     if not member_id:  # an administrator removes a static member by its instance id alone
         owner = group.statics.get(leaver.instance_id or "")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.api import ON_BROKER
-from moldau.groups.shard import Phase
+from moldau.groups.state import Phase
 from moldau.model import Code
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest

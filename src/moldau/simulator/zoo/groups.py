@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.groups import admin, group, offsets, rebalance, shard, staying
+from moldau.groups import Phase, admin, group, offsets, rebalance, shard, staying
 from moldau.groups.facts import Timer
 from moldau.groups.pending import StoredAssignment
 from moldau.model import Code
@@ -208,7 +208,7 @@ def a_generation_is_stable_before_it_is_stored(patches: Patches) -> None:
 
 def unloading_forgets_who_waits(patches: Patches) -> None:
     def unload(self: Any) -> list[Any]:
-        self.phase = shard.Phase.UNLOADED
+        self.phase = Phase.UNLOADED
         for table in (self.groups, self.pending, self.deadlines, self._armed):
             table.clear()
         return []

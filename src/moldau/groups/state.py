@@ -1,0 +1,84 @@
+"""The state of a shard, and what its rules may do with it: answer, write records, set deadlines.
+
+The rules are functions over it: rebalance.py, staying.py, offsets.py, admin.py. Which of them takes a request
+or an event is decided in shard.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+from moldau.groups.config import GroupsConfig
+from moldau.groups.facts import Answer, Append, Effect, Now, Reply, Schedule, Timer, TimerKey, Token, refuse
+from moldau.groups.group import Group
+from moldau.groups.pending import Pending
+from moldau.groups.records import Record
+from moldau.model import Code
+
+
+class Phase(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    UNLOADED = "unloaded"
+
+
+class ShardState:
+    """The groups of one partition, the changes that wait for a commit, and the deadlines."""
+
+    __slots__ = ("_armed", "_effects", "_seq", "config", "deadlines", "groups", "now", "pending", "phase", "sweep")
+
+    def __init__(self, config: GroupsConfig) -> None:
+        self.config = config
+        self.phase = Phase.LOADING
+        self.groups: dict[str, Group] = {}
+        self.pending: dict[int, Pending] = {}
+        self.deadlines: dict[TimerKey, int] = {}
+        self.sweep: list[str] = []
+        self.now = Now(0, 0)
+        self._armed: dict[TimerKey, int] = {}
+        self._effects: list[Effect] = []
+        self._seq = 0
+
+    def begin(self, now: Now) -> None:
+        """Begin a step at this time."""
+        assert not self._effects
+        self.now = now
+
+    def end(self) -> list[Effect]:
+        """The effects of the step, in order."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def reply(self, token: Token, answer: Answer) -> None:
+        self._effects.append(Reply(token, answer))
+
+    def append(self, records: Iterable[Record], pending: Callable[[int], Pending]) -> int:
+        """Write records; ``pending`` makes the change that waits for them, under a deadline."""
+        self._seq += 1
+        self.pending[self._seq] = pending(self._seq)
+        self._effects.append(Append(self._seq, tuple(records)))
+        self.schedule(TimerKey(Timer.APPEND, seq=self._seq), self.config.offset_commit_timeout_ms)
+        return self._seq
+
+    def schedule(self, key: TimerKey, delay_ms: int) -> None:
+        """Set or move a deadline. Later than one already armed costs nothing: the armed one re-arms when it fires."""
+        deadline = self.now.monotonic_ms + delay_ms
+        self.deadlines[key] = deadline
+        armed = self._armed.get(key)
+        if armed is None or deadline < armed:
+            self._armed[key] = deadline
+            self._effects.append(Schedule(deadline, key))
+
+    def cancel(self, key: TimerKey) -> None:
+        self.deadlines.pop(key, None)
+
+    def session(self, group: Group, member_id: str) -> TimerKey:
+        return TimerKey(Timer.SESSION, group.group_id, member_id)
+
+    def answer_pending(self, pending: Pending, code: Code) -> None:
+        """Answer whoever waits for an append: its own value when ``code`` is NONE, else a refusal. At most once."""
+        waiting, pending.waiting = pending.waiting, None
+        if waiting is not None:
+            token, ask, answer = waiting
+            self.reply(token, answer if code is Code.NONE else refuse(ask, code))
