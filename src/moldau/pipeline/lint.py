@@ -95,17 +95,21 @@ class _Linter:
     def decode(self, decode: Decode) -> Columns | None:
         """The decoded fields with their types, None where they are not known."""
         kind = decode.format
+        has_schema = kind in (Format.AVRO, Format.PROTOBUF)
         if decode.fields is not None and kind is not Format.JSON:
-            what = "come from its schema" if kind is Format.AVRO else "are one, value"
+            what = "come from its schema" if has_schema else "are one, value"
             self.say("decode", f"fields: the columns of {kind.value} {what}")
-        for name in ("registry", "schema_file"):
-            if getattr(decode, name) is not None and kind is not Format.AVRO:
-                self.say("decode", f"{name}: only avro has a schema")
+        if decode.registry is not None and not has_schema and kind is not Format.JSON:
+            self.say("decode", "registry: only avro, protobuf and json have schemas there")
+        if decode.schema_file is not None and not has_schema:
+            self.say("decode", "schema_file: only avro and protobuf have one")
+        if decode.message is not None and kind is not Format.PROTOBUF:
+            self.say("decode", "message: only protobuf has messages")
         for name in ("subject", "version"):
             if getattr(decode, name) is not None and decode.registry is None:
                 self.say("decode", f"{name}: only a 'registry' has subjects and versions")
-        if kind is Format.AVRO:
-            return self.avro(decode)
+        if has_schema or decode.registry is not None:
+            return self.schema(decode)
         if kind is not Format.JSON:
             return {"value": "string" if kind is Format.TEXT else "binary"}
         if not decode.fields:
@@ -113,16 +117,17 @@ class _Linter:
             return None
         return self.fields(decode.fields)
 
-    def avro(self, decode: Decode) -> Columns | None:
+    def schema(self, decode: Decode) -> Columns | None:
         """The columns of a schema file; those of a registry are not known without asking it."""
         if (decode.registry is None) == (decode.schema_file is None):
-            self.say("decode", "decode: avro needs a 'registry' or a 'schema_file' (one of them)")
+            needs = f"decode: {decode.format.value} needs a 'registry' or a 'schema_file' (one of them)"
+            self.say("decode", needs)
             return None
         topics = self.pipeline.source.topics
         if decode.registry is not None:
             if decode.subject is None and len(topics) != 1:
                 self.say("decode", "decode: which 'subject' gives the columns? There is not one topic alone")
-            return None
+            return None if decode.fields is None else self.fields(decode.fields)
         from moldau.pipeline.decode import DecodeError
         from moldau.pipeline.decode.plan import plan_decode
 

@@ -170,7 +170,7 @@ class _Reader:
     def decode(self, value: Value | None) -> Decode:
         if value is not None:
             self.places["decode"] = value.place
-        names = ("format", "fields", "registry", "subject", "version", "schema_file", "on_error")
+        names = ("format", "fields", "registry", "subject", "version", "schema_file", "message", "on_error")
         found = self.mapping(value, "decode", names) or {}
         format = self.one_of(found.get("format"), "format", tuple(one.value for one in Format)) or "json"
         file = self.text(found.get("schema_file"), "schema_file")
@@ -181,6 +181,7 @@ class _Reader:
             subject=self.text(found.get("subject"), "subject"),
             version=self.count(found.get("version"), "version"),
             schema_file=None if file is None else self.beside(file),
+            message=self.text(found.get("message"), "message"),
             on_error=self.policy(found.get("on_error")),
         )
 

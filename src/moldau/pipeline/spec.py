@@ -33,6 +33,7 @@ class Format(Enum):
 
     JSON = "json"
     AVRO = "avro"
+    PROTOBUF = "protobuf"
     TEXT = "text"
     RAW = "raw"
 
@@ -59,9 +60,10 @@ class Source:
 class Decode:
     """How values become columns.
 
-    JSON has ``fields``, which maps names to types ("long", "array<string>"). Avro has a schema: that of ``subject``
-    (TOPIC-value, unless it is said) in the schema registry at the URL ``registry``, its newest or the ``version``; or
-    a ``schema_file`` (.avsc) for values without a registry's prefix.
+    JSON has ``fields``, which maps names to types ("long", "array<string>"), or a JSON Schema in a registry. Avro and
+    Protobuf have a schema: that of ``subject`` (TOPIC-value, unless it is said) in the schema registry at the URL
+    ``registry``, its newest or the ``version``; or a ``schema_file`` (.avsc; .proto or a descriptor set) for values
+    without a registry's prefix. ``message`` names the message of a Protobuf schema, the first unless it is said.
     """
 
     format: Format = Format.JSON
@@ -70,6 +72,7 @@ class Decode:
     subject: str | None = None
     version: int | None = None
     schema_file: str | None = None
+    message: str | None = None
     on_error: OnError = OnError.PAUSE
 
 

@@ -177,7 +177,7 @@ def test_a_registry_that_goes_away_fails_the_task_and_not_the_values(double: Reg
         ("long", "no record"),
         ({"type": "recrd"}, "'recrd' is not known"),
         ({"type": "record"}, "not an Avro schema"),
-        (record(("a", ["int", "string"])), "union of several types"),
+        (record(("a", ["int", {"type": "long", "logicalType": "timestamp-millis"}])), "they look the same"),
         (record(("a", ["null", "R"])), "R is within itself"),
         (record(("a", {"type": "array", "items": "null"})), "can claim any length"),
         (record(("a", {"type": "array", "items": record(name="E")})), "can claim any length"),
@@ -248,3 +248,42 @@ def test_without_fastavro_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "fastavro", None)
     with pytest.raises(DecodeError, match="pip install"):
         plan_avro_file(tmp_path / "a.avsc")
+
+
+def test_a_union_of_several_types_is_a_struct_of_which_one_member_is_set() -> None:
+    state = {"type": "enum", "name": "State", "symbols": ["NEW"]}
+    line = record(("n", "int"), name="Line")
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}
+    union = ["null", "int", "string", line, state, "double", price, {"type": "array", "items": "Line"},
+             {"type": "map", "values": ["null", "State"]}]  # fmt: skip
+    schema = record(("u", union), ("one", ["null", record(("x", "State"), name="One")]))
+    values = [None, 5, "s", {"n": 1}, ("State", "NEW"), 0.1, Decimal("1.20"), [{"n": 2}], {"k": "NEW", "l": None}]
+    raw = [written(schema, {"u": value, "one": {"x": "NEW"}}) for value in values]
+    found = decoded(planned(schema), *raw, None, b"\x63")
+    assert found.errors.to_pylist()[:-1] == [None] * 10
+    rows = found.rows.to_pylist()
+    assert {json.dumps(row["one"]) for row in rows[:9]} == {'{"x": "NEW"}'}
+    assert rows[0]["u"] is None
+    members = [next((at, one) for at, one in enumerate(row["u"].values()) if one is not None) for row in rows[1:9]]
+    assert members == [
+        (0, 5), (1, "s"), (2, {"n": 1}), (3, "NEW"), (4, 0.1), (5, Decimal("1.20")), (6, [{"n": 2}]),
+        (7, [("k", "NEW"), ("l", None)]),
+    ]  # fmt: skip
+
+
+def test_a_union_is_read_from_a_writer_who_had_one_type_and_never_in_another_unit(double: RegistryDouble) -> None:
+    later = record(("a", ["string", "long"]), ("b", ["int", "long"]))
+    texts = [record(("a", "int"), ("b", "int")), record(("a", "string"), ("b", "long")),
+             record(("a", {"type": "long", "logicalType": "timestamp-millis"}), ("b", "int"))]  # fmt: skip
+    ids = [double.register("t-value", json.dumps(one)) for one in [*texts, later]]
+    values = [{"a": 7, "b": 1}, {"a": "s", "b": 1 << 40}, {"a": 0, "b": 0}]
+    raw = [written(text, value, number) for text, value, number in zip(texts, values, ids, strict=False)]
+    found = decoded(plan_avro_registry(double.url, "t-value"), *raw)
+    assert found.rows.to_pylist() == [
+        {"a": {"member0": None, "member1": 7}, "b": {"member0": 1, "member1": None}},
+        {"a": {"member0": "s", "member1": None}, "b": {"member0": None, "member1": 1 << 40}},
+        None,
+    ]
+    assert found.errors.to_pylist()[2] == (
+        f"schema id {ids[2]}: a: written as timestamp-millis, and the column is long"
+    )

@@ -87,13 +87,16 @@ def test_what_does_not_fit_together_is_named(tmp_path: Path, parts: dict[str, st
         ("{format: json, fields: {id: lng}}", "id: "),
         ("{format: json, fields: {_topic: string}}", "'_topic' is a name of the pipeline's own"),
         ("{format: text, fields: {id: long}}", "fields: the columns of text are one, value"),
-        ("{format: json, fields: {id: long}, registry: 'http://r'}", "registry: only avro has a schema"),
+        ("{format: text, registry: 'http://r'}", "registry: only avro, protobuf and json have schemas there"),
+        ("{format: json, fields: {id: long}, schema_file: a}", "schema_file: only avro and protobuf have one"),
+        ("{format: avro, schema_file: a, message: M}", "message: only protobuf has messages"),
+        ("{format: protobuf, schema_file: none.proto}", "none.proto cannot be read"),
         ("{format: json, fields: {id: long}, subject: s}", "subject: only a 'registry' has subjects and versions"),
         ("{format: avro}", "avro needs a 'registry' or a 'schema_file'"),
         ("{format: avro, registry: 'http://r', schema_file: a.avsc}", "avro needs a 'registry' or a 'schema_file'"),
         ("{format: avro, registry: 'http://r', fields: {id: long}}", "the columns of avro come from its schema"),
         ("{format: avro, schema_file: none.avsc}", "none.avsc cannot be read"),
-        ("{format: protobuf}", "format: 'protobuf' is not known"),
+        ("{format: protobuf}", "protobuf needs a 'registry' or a 'schema_file'"),
     ],
 )
 def test_what_a_format_needs_is_asked_for(tmp_path: Path, decode: str, problem: str) -> None:

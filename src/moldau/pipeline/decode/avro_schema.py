@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -19,16 +19,17 @@ _SCALARS = {
 }  # fmt: skip
 _TIMES = {("int", "date"): pa.date32(), ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
           ("long", "timestamp-micros"): pa.timestamp("us", "UTC")}  # fmt: skip
+_NUMBERS = ("int", "long", "float", "double")
 _DEEPEST = 50
 _MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroType:
-    """A type of a schema: a union of null and one other type is that type, every other union is refused.
+    """A type of a schema: a union of null and one other type is that type, any other has ``members`` (without null).
 
-    ``logical`` is the logical type where it counts here: dates, timestamps and decimals. ``inner`` is a list's or a
-    map's; ``fields`` are a record's.
+    ``name`` is that of a record, an enum or a fixed. ``logical`` is the logical type where it counts here: dates,
+    timestamps and decimals. ``inner`` is a list's or a map's; ``fields`` are a record's.
     """
 
     kind: str
@@ -37,6 +38,8 @@ class AvroType:
     scale: int = 0
     inner: AvroType | None = None
     fields: tuple[AvroField, ...] = ()
+    members: tuple[AvroType, ...] = ()
+    name: str = ""
 
     @property
     def takes_no_bytes(self) -> bool:
@@ -56,6 +59,8 @@ class AvroType:
             return pa.decimal128(self.precision, self.scale)
         if self.kind == "record":
             return pa.struct([(one.name, of(one.type)) for one in self.fields])
+        if self.members:
+            return pa.struct([(f"member{at}", of(one)) for at, one in enumerate(self.members)])
         if self.inner is not None:
             return pa.list_(of(self.inner)) if self.kind == "array" else pa.map_(pa.string(), of(self.inner))
         if self.kind == "null":
@@ -115,7 +120,7 @@ class _Reader:
                 self._names[name] = schema
                 inside = name.rpartition(".")[0]
                 fields = tuple(self._field(one, inside, (*within, name)) for one in schema["fields"])
-                return AvroType(kind="record", fields=fields)
+                return AvroType(kind="record", fields=fields, name=name)
             case "array" | "map":
                 inner = self.type(schema["items" if kind == "array" else "values"], space, (*within, ""))
                 if kind == "array" and inner.takes_no_bytes:
@@ -125,7 +130,7 @@ class _Reader:
                 self._names[_full(schema, space)] = schema
                 if kind == "fixed" and not int(schema["size"]) > 0:
                     raise DecodeError("avro: a fixed of no bytes is refused")
-                return _scalar(kind, schema)
+                return replace(_scalar(kind, schema), name=_full(schema, space))
         return _scalar(kind, schema) if kind in _SCALARS or kind == "null" else self._named(kind, space, within)
 
     def _field(self, field: Mapping[str, object], space: str, within: tuple[str, ...]) -> AvroField:
@@ -135,11 +140,15 @@ class _Reader:
 
     def _union(self, branches: list[object], space: str, within: tuple[str, ...]) -> AvroType:
         others = [one for one in branches if one != "null" and one != {"type": "null"}]
-        if len(others) > 1:
-            raise DecodeError("avro: a union of several types besides null is not decoded")
         if not others:
             return AvroType(kind="null")
-        return self.type(others[0], space, within)
+        if len(others) == 1:
+            return self.type(others[0], space, within)
+        members = tuple(self.type(one, space, (*within, "")) for one in others)
+        numbers = [one for one in members if one.kind in _NUMBERS]
+        if len(numbers) > 1 and any(one.logical for one in numbers):
+            raise DecodeError("avro: a union of times or dates and other numbers is not decoded: they look the same")
+        return AvroType(kind="union", members=members)
 
     def _named(self, name: str, space: str, within: tuple[str, ...]) -> AvroType:
         if name in _SCALARS or name == "null":
@@ -182,6 +191,10 @@ def for_fastavro(schema: object) -> object:
 
 def more_fields(writer: AvroType, reader: AvroType, path: str = "") -> Iterator[str]:
     """Paths of fields that the writer's schema has and the reader's has not."""
+    if writer.members or reader.members:
+        for ours, theirs in _pairs(writer, reader):
+            yield from more_fields(ours, theirs, path)
+        return
     if writer.inner is not None and reader.inner is not None:
         yield from more_fields(writer.inner, reader.inner, path)
     known = {name: one for one in reader.fields for name in (one.name, *one.aliases)}
@@ -195,6 +208,9 @@ def more_fields(writer: AvroType, reader: AvroType, path: str = "") -> Iterator[
 
 def other_unit(writer: AvroType, reader: AvroType, path: str = "") -> str | None:
     """The first field whose logical types differ, in words: its numbers would be taken for something else."""
+    if writer.members or reader.members:
+        problems = (other_unit(ours, theirs, path) for ours, theirs in _pairs(writer, reader))
+        return next((one for one in problems if one is not None), None)
     if writer.inner is not None and reader.inner is not None:
         return other_unit(writer.inner, reader.inner, path)
     if reader.kind == "record":
@@ -205,6 +221,19 @@ def other_unit(writer: AvroType, reader: AvroType, path: str = "") -> str | None
     if same or "null" in (writer.kind, reader.kind):
         return None
     return f"{path.lstrip('.')}: written as {_words(writer)}, and the column is {_words(reader)}"
+
+
+def _pairs(writer: AvroType, reader: AvroType) -> list[tuple[AvroType, AvroType]]:
+    """The members of unions that a value may be resolved from and to."""
+    ours, theirs = writer.members or (writer,), reader.members or (reader,)
+    if [(one.kind, one.name) for one in ours] == [(one.kind, one.name) for one in theirs]:
+        return list(zip(ours, theirs, strict=True))
+    return [
+        (one, other)
+        for one in ours
+        for other in theirs
+        if (one.kind, one.name) == (other.kind, other.name) or {one.kind, other.kind} <= set(_NUMBERS)
+    ]
 
 
 def _words(one: AvroType) -> str:

@@ -12,21 +12,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from moldau.pipeline.decode import Decoded, DecodeError
 from moldau.pipeline.decode.avro_schema import for_fastavro, more_fields, other_unit, read_schema
-from moldau.pipeline.registry.client import Registry, RegistryError, UnknownSchema
+from moldau.pipeline.decode.avro_unions import members
+from moldau.pipeline.decode.prefixed import PREFIX_BYTES, Taken, Writer, Writers, decoded, drift_of
+from moldau.pipeline.registry.client import RegisteredSchema, Registry, RegistryError
 
-PREFIX_BYTES = 5
 _SINGLE_OBJECT = b"\xc3\x01"
-_ASK_AGAIN_SECONDS = 10.0
-_SHOWN = 10
-_Taken = tuple[object, str | None, int | None, str | None]
-"""A record, or its error; the schema's id; drift."""
-_TOMBSTONE: _Taken = ({}, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +69,6 @@ def _planned(decoding: AvroDecoding) -> AvroDecoding:
     return decoding
 
 
-class _Writer(NamedTuple):
-    """How values of one writer's schema are read, or why they cannot be; ``drift`` is what the columns lack."""
-
-    schema: object
-    error: str | None
-    drift: str | None
-    until: float = float("inf")
-
-
 class AvroDecoder:
     """Decodes batches in one process, and keeps the writers' schemas."""
 
@@ -97,96 +83,52 @@ class AvroDecoder:
         self._tree = read_schema(list(decoding.texts))
         self._raw, self._arrow = self._tree.raw_arrow(), self._tree.arrow()
         self._reader = _parsed(decoding.texts)
-        self._registry, self._clock = registry, clock
-        self._writers: dict[int, _Writer] = {}
+        self._registry = registry
+        self._writers = None if registry is None else Writers(registry, "AVRO", self._writer, clock)
+        self._convert = members(self._tree)
+        self._options = {} if self._convert is None else {"return_record_name": True, "return_named_type": True}
         canonical = fastavro.schema.to_parsing_canonical_form(self._reader)  # type: ignore[arg-type]  # parsed
         code = fastavro.schema.fingerprint(canonical, "CRC-64-AVRO")
         self._single = _SINGLE_OBJECT + bytes.fromhex(code)
-        self._own = _Writer(self._reader, None, None)
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """The rows of the values; RegistryError when an id is not known here and the registry cannot be asked."""
-        records: list[object] = []
-        errors: list[str | None] = []
-        ids: list[int | None] = []
-        drifts: list[str | None] = []
-        take = self._plain if self._registry is None else self._prefixed
-        for value in values.to_pylist():
-            record, error, number, drift = _TOMBSTONE if value is None else take(value)
-            records.append(record)
-            errors.append(error)
-            ids.append(number)
-            drifts.append(drift)
-        return Decoded(
-            rows=self._rows(records, errors),
-            errors=pa.array(errors, pa.string()),
-            schema_ids=pa.array(ids, pa.int32()),
-            drift=pa.array([None if e else d for d, e in zip(drifts, errors, strict=True)], pa.string()),
-        )
+        return decoded(values, self._plain if self._writers is None else self._prefixed, self._column)
 
-    def _prefixed(self, value: bytes) -> _Taken:
-        if len(value) < PREFIX_BYTES:
-            return None, f"{len(value)} bytes are too short for a schema id", None, None
-        if value[0] != 0:
-            return None, f"the first byte is {value[0]}, not 0: there is no schema id", None, None
-        number = int.from_bytes(value[1:PREFIX_BYTES], "big", signed=True)
-        writer = self._writers.get(number)
-        if writer is None or self._clock() >= writer.until:
-            writer = self._writers[number] = self._ask(number)
+    def _prefixed(self, value: bytes) -> Taken:
+        assert self._writers is not None
+        number, writer = self._writers.of(value)
         if writer.error is not None:
-            return None, writer.error, number, None
-        record, error = self._record(value, PREFIX_BYTES, writer)
-        return record, error, number, writer.drift
+            return Taken(None, writer.error, number)
+        record, error = self._record(value, PREFIX_BYTES, writer.schema)
+        return Taken(record, error, number, writer.drift)
 
-    def _plain(self, value: bytes) -> _Taken:
+    def _plain(self, value: bytes) -> Taken:
         start = len(self._single) if value.startswith(self._single) else 0
-        record, error = self._record(value, start, self._own)
+        record, error = self._record(value, start, self._reader)
         if error is not None and start == 0 and value.startswith(_SINGLE_OBJECT):
             error = "the single-object encoding names another schema than the file's"
-        return record, error, None, None
+        return Taken(record, error)
 
-    def _record(self, value: bytes, start: int, writer: _Writer) -> tuple[object, str | None]:
+    def _record(self, value: bytes, start: int, writer: object) -> tuple[object, str | None]:
         stream = io.BytesIO(value)
         stream.seek(start)
         try:
-            record = self._read(stream, writer.schema, self._reader)  # type: ignore[arg-type]  # parsed by fastavro
+            record = self._read(stream, writer, self._reader, **self._options)  # type: ignore[arg-type]  # parsed
         except Exception as error:  # garbage raises whatever a reader of bytes can raise: it costs this value alone
             return None, f"not Avro of this schema: {type(error).__name__}: {str(error)[:200]}".rstrip(": ")
         if stream.tell() != len(value):
             return None, f"not Avro of this schema: {len(value) - stream.tell()} bytes are left over"
-        return record, None
+        return (record if self._convert is None else self._convert(record)), None
 
-    def _ask(self, number: int) -> _Writer:
-        """The writer's schema of an id. An unknown id is asked again after a while, and not for every value."""
+    def _writer(self, found: RegisteredSchema) -> Writer[object]:
         assert self._registry is not None
-        try:
-            found = self._registry.by_id(number)
-            if found.kind != "AVRO":
-                return _Writer(None, f"schema id {number} is {found.kind}, not AVRO", None)
-            texts = self._registry.with_references(found)
-        except UnknownSchema as error:
-            return _Writer(None, str(error), None, self._clock() + _ASK_AGAIN_SECONDS)
-        try:
-            tree = read_schema(texts)
-            problem = other_unit(tree, self._tree)
-            parsed = _parsed(texts)
-        except DecodeError as error:
-            return _Writer(None, f"schema id {number}: {error}", None)
+        texts = self._registry.with_references(found)
+        tree = read_schema(texts)
+        problem, parsed = other_unit(tree, self._tree), _parsed(texts)
         if problem is not None:
-            return _Writer(None, f"schema id {number}: {problem}", None)
-        return _Writer(parsed, None, _drift(list(more_fields(tree, self._tree))))
-
-    def _rows(self, records: list[object], errors: list[str | None]) -> pa.StructArray:
-        try:
-            return self._column(records)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            pass  # one of them does not fit: find which
-        for at, record in enumerate(records):
-            try:
-                self._column([record])
-            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-                records[at], errors[at] = None, f"does not fit the columns: {str(error)[:200]}"
-        return self._column(records)
+            raise DecodeError(problem)
+        return Writer(parsed, None, drift_of(list(more_fields(tree, self._tree))))
 
     def _column(self, records: Sequence[object]) -> pa.StructArray:
         return pa.array(records, self._raw).cast(self._arrow).cast(_final(self._arrow))
@@ -216,10 +158,3 @@ def _final(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(_final(kind.value_type))
     return pa.map_(kind.key_type, _final(kind.item_type)) if pa.types.is_map(kind) else kind
-
-
-def _drift(names: list[str]) -> str | None:
-    if not names:
-        return None
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"fields that are no columns: {', '.join(sorted(names)[:_SHOWN])}{more}"

@@ -57,7 +57,8 @@ class JsonDecoder:
     """Decodes batches of values with the same columns."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._type = pa.struct(list(schema))
+        self._type = pa.struct([field.with_nullable(True) for field in schema])  # a row that has an error is null
+        self._required = tuple(field.name for field in schema if not field.nullable)
         self._names = frozenset(schema.names)
         self._converters = [(field.name, converter(field.type)) for field in schema]
         number = _Number if any(map(_has_decimals, schema.types)) else None
@@ -96,6 +97,7 @@ class JsonDecoder:
                 name: None if (field := found.get(name)) is None else convert(field, name)
                 for name, convert in self._converters
             }
+            _demand(fields, self._required, "")
         except _Wrong as error:
             return _Row(None, str(error), None)
         more = found.keys() - self._names
@@ -137,7 +139,8 @@ def _nested(kind: pa.DataType) -> Convert | None:
     if pa.types.is_map(kind):
         return _map(_key(kind.key_type), converter(kind.item_type))
     if pa.types.is_struct(kind):
-        return _struct({field.name: converter(field.type) for field in kind})
+        required = tuple(field.name for field in kind if not field.nullable)
+        return _struct({field.name: converter(field.type) for field in kind}, required)
     return None
 
 
@@ -162,14 +165,22 @@ def _map(key: Convert, inner: Convert) -> Convert:
     return convert
 
 
-def _struct(fields: Mapping[str, Convert]) -> Convert:
+def _demand(found: Mapping[str, object], required: tuple[str, ...], path: str) -> None:
+    for name in required:
+        if found[name] is None:
+            raise _Wrong(f"{path}{name}: it is required, and missing or null")
+
+
+def _struct(fields: Mapping[str, Convert], required: tuple[str, ...] = ()) -> Convert:
     def convert(value: object, path: str) -> object:
         if not isinstance(value, dict):
             raise _Wrong(f"{path}: an object is expected, not {_shown(value)}")
-        return {
+        found = {
             name: None if (field := value.get(name)) is None else inner(field, f"{path}.{name}")
             for name, inner in fields.items()
         }
+        _demand(found, required, f"{path}.")
+        return found
 
     return convert
 

@@ -23,6 +23,13 @@ def plan_decode(decode: Decode, topics: Sequence[str]) -> Decoding:
         return PlainDecoding(decode.format is Format.TEXT)
     if decode.format is Format.AVRO:
         return _avro(decode, topics)
+    if decode.format is Format.PROTOBUF:
+        return _protobuf(decode, topics)
+    if decode.registry is not None:
+        from moldau.pipeline.decode.json_registry import plan_json_registry
+
+        fields = None if decode.fields is None else schema_of(decode)
+        return plan_json_registry(decode.registry, _subject(decode, topics), decode.version, fields)
     from moldau.pipeline.decode.json_values import JsonDecoding
 
     return JsonDecoding(schema_of(decode))
@@ -35,9 +42,24 @@ def _avro(decode: Decode, topics: Sequence[str]) -> Decoding:
         return plan_avro_file(Path(decode.schema_file))
     if decode.registry is None:
         raise DecodeError("decode: avro needs a 'registry' or a 'schema_file'")
+    return plan_avro_registry(decode.registry, _subject(decode, topics), decode.version)
+
+
+def _protobuf(decode: Decode, topics: Sequence[str]) -> Decoding:
+    from moldau.pipeline.decode.protobuf_values import plan_protobuf_file, plan_protobuf_registry
+
+    if decode.schema_file is not None and decode.registry is None:
+        return plan_protobuf_file(Path(decode.schema_file), decode.message)
+    if decode.registry is None:
+        raise DecodeError("decode: protobuf needs a 'registry' or a 'schema_file'")
+    return plan_protobuf_registry(decode.registry, _subject(decode, topics), decode.version, decode.message)
+
+
+def _subject(decode: Decode, topics: Sequence[str]) -> str:
+    """The registry's subject, that of the values of the one topic unless it is said."""
     if decode.subject is None and len(topics) != 1:
         raise DecodeError("decode: which 'subject' gives the columns? There is not one topic alone")
-    return plan_avro_registry(decode.registry, decode.subject or f"{topics[0]}-value", decode.version)
+    return decode.subject or f"{topics[0]}-value"
 
 
 def schema_of(decode: Decode) -> pa.Schema:

@@ -130,15 +130,20 @@ class Registry:
 
     def with_references(self, schema: RegisteredSchema) -> list[str]:
         """The texts of what a schema uses, each after those that it uses itself, and then its own text."""
-        texts: list[str] = []
+        return [*self.named_references(schema).values(), schema.text]
+
+    def named_references(self, schema: RegisteredSchema) -> dict[str, str]:
+        """The texts of what a schema uses, by the names that it has for them, each after those that it uses itself."""
+        texts: dict[str, str] = {}
         seen: set[tuple[str, int]] = set()
 
         def add(one: RegisteredSchema) -> None:
             for reference in one.references:
                 if (reference.subject, reference.version) not in seen:
                     seen.add((reference.subject, reference.version))
-                    add(self.by_subject(reference.subject, reference.version))
-            texts.append(one.text)
+                    used = self.by_subject(reference.subject, reference.version)
+                    add(used)
+                    texts[reference.name] = used.text
 
         add(schema)
         return texts
