@@ -17,6 +17,8 @@ FOLDER = Path(__file__).parent / "pictures"
 FONT = 'font-family="DejaVu Sans, Helvetica, Arial, sans-serif"'
 PURE, IMPURE, LINE, NOTE = "#dcebd9", "#dde6f2", "#4a5560", "#f7f0d4"
 """Fills of packages without and with I/O, strokes, and notes."""
+WIDTH = 760
+RULE = "a package imports from rows below its own"
 
 
 class Message(NamedTuple):
@@ -46,26 +48,46 @@ def drawing(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     return "\n".join([head, f"<title>{escape(title)}</title>", arrow, ground, *parts, "</svg>", ""])
 
 
-def layers() -> str:
-    """One row for each layer of the import contract, the highest first."""
-    config = ConfigParser()
-    config.read(ROOT / ".importlinter")
-    contracts = {section.get("type", ""): section for section in reversed(list(config.values()))}  # the first of a type
-    listed = contracts["layers"]["layers"].split("\n")
-    rows = [[name.strip().removeprefix("moldau.") for name in row.split("|")] for row in listed if row.strip()]
-    whole = {name.strip() for name in contracts["forbidden"]["source_modules"].split("\n")}
-    width, step, parts = 760, 54, []
-    for number, row in enumerate(rows):
-        each = (width - 40 - 12 * (len(row) - 1)) // len(row)
-        for place, name in enumerate(row):
-            x, y = 20 + place * (each + 12), 20 + number * step
-            parts.append(rectangle(x, y, each, 40, PURE if f"moldau.{name}" in whole else IMPURE))
-            parts.append(words(x + each // 2, y + 25, name))
-    below = 20 + len(rows) * step
+def packages() -> str:
+    """The layers of all packages; those without I/O in another colour."""
+    whole = {name.removeprefix("moldau.") for name in _listed("forbidden", "source_modules")}
+    parts = layers(_listed("layers", "layers"), whole, step=54)
+    below = 20 + len(_listed("layers", "layers")) * 54
     parts += [rectangle(20, below, 18, 18, PURE), words(46, below + 14, "without I/O", anchor="start", size=12)]
     parts += [rectangle(160, below, 18, 18, IMPURE), words(186, below + 14, "with I/O", anchor="start", size=12)]
-    parts.append(words(width - 20, below + 14, "a package imports from rows below its own", anchor="end", size=12))
-    return drawing(width, below + 38, "The packages of moldau in layers", parts)
+    parts.append(words(WIDTH - 20, below + 14, RULE, anchor="end", size=12))
+    return drawing(WIDTH, below + 38, "The packages of moldau in layers", parts)
+
+
+def broker() -> str:
+    """The layers inside the broker."""
+    rows = _listed("layers", "layers", container="moldau.broker")
+    below = 20 + len(rows) * 40
+    parts = [*layers(rows, set(), step=40), words(WIDTH - 20, below + 14, RULE, anchor="end", size=12)]
+    return drawing(WIDTH, below + 38, "The packages of moldau.broker in layers", parts)
+
+
+def layers(rows: Sequence[str], pure: set[str], step: int) -> list[str]:
+    """One row for each layer of an import contract, the highest first; ``step`` is a row's height with its gap."""
+    parts = []
+    for number, row in enumerate(rows):
+        names = [name.strip().removeprefix("moldau.") for name in row.split("|")]
+        each = (WIDTH - 40 - 12 * (len(names) - 1)) // len(names)
+        for place, name in enumerate(names):
+            x, y = 20 + place * (each + 12), 20 + number * step
+            parts.append(rectangle(x, y, each, step - 14, PURE if name in pure else IMPURE))
+            parts.append(words(x + each // 2, y + step // 2 - 2, name))
+    return parts
+
+
+def _listed(kind: str, what: str, container: str = "") -> list[str]:
+    """The lines of an import contract's list."""
+    config = ConfigParser()
+    config.read(ROOT / ".importlinter")
+    for section in config.values():
+        if section.get("type") == kind and section.get("containers", "") == container:
+            return [line.strip() for line in section[what].split("\n") if line.strip()]
+    raise LookupError(f"no contract of type {kind}")
 
 
 def sequence(title: str, actors: Sequence[str], messages: Sequence[Message]) -> str:
@@ -130,7 +152,8 @@ def failover() -> str:
 
 
 PICTURES: dict[Path, Callable[[], str]] = {
-    FOLDER / "layers.svg": layers,
+    FOLDER / "layers.svg": packages,
+    FOLDER / "broker.svg": broker,
     FOLDER / "produce.svg": produce,
     FOLDER / "failover.svg": failover,
 }

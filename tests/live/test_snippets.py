@@ -1,4 +1,4 @@
-"""What README.md and docs/testing.md show is run as printed: whoever types it sees it work."""
+"""What README.md, docs/testing.md and docs/tutorial.md show is run as printed: whoever types it sees it work."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def named(language: str) -> list[object]:
     ]
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def run(*command: str | Path, cwd: Path, patience_s: int = 240) -> str:
     """Run a command to its end; what it said on standard output."""
     environment = {**os.environ, "TMPDIR": str(cwd)}
     # A make within `make test` says where it is working, which nobody sees who types the command.
     for name in ("PYTEST_XDIST_WORKER", "MOLDAU_BOOTSTRAP", "MOLDAU_PLANE", "MAKELEVEL", "MAKEFLAGS", "MFLAGS"):
         environment.pop(name, None)
     done = subprocess.run(
-        command, cwd=cwd, env=environment, input="", capture_output=True, text=True, timeout=240, check=False
+        command, cwd=cwd, env=environment, input="", capture_output=True, text=True, timeout=patience_s, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -87,6 +87,26 @@ def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path) -> None:
     assert "b'hello'" in said
     assert said.rstrip().endswith("stopped.")
     assert (tmp_path / "plan.json").stat().st_size > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
+    """Its commands one after the other, in one shell, in an empty folder."""
+    script = "\n".join(text for kind, text in blocks("docs/tutorial.md") if kind == "sh")
+    path = f'export PATH="{Path(sys.executable).parent}:$PATH"\n'
+    try:
+        said = run("bash", "-ec", f"set -o pipefail\n{path}{script}", cwd=tmp_path, patience_s=600)
+    finally:
+        subprocess.run([sys.executable, "-m", "moldau", "down"], cwd=tmp_path, capture_output=True, check=False)
+    assert "4 nodes are up after" in said
+    assert said.count('{"id": 2, "amount": 99.00}') == 2, "read by the group, and after the kill"
+    assert '{"id": 3, "amount": 7.25}' in said
+    assert "was fenced" in said
+    assert "the plan is done" in said
+    assert "4 read + 0 replayed = 3 ok + 0 left out + 1 dead letters" in said
+    assert "[1, 2, 3]" in said
+    assert said.rstrip().endswith("stopped.")
 
 
 def test_every_method_of_a_cluster_is_on_the_page() -> None:
