@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test unit quick test-zookeeper test-classic check up down kills migration chaos suites sim fuzz zoo bench bench-controller bench-scale bench-spark parity docs jars clean
+.PHONY: help setup java demo test unit quick test-zookeeper test-classic check up down kills migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -98,8 +98,10 @@ sim: setup  ## simulate 2,000 seeds of the machines and 200 of whole clusters (A
 fuzz: setup  ## random frames, batches, settings and damaged files on real nodes for 30 minutes (ARGS="--minutes 5 --seed 7")
 	$(PY) -m tests.fuzz $(ARGS)
 
-zoo: setup  ## hunt the known mistakes: which law catches each, after how many seeds (ARGS="--only KAFKA-7128"; ARGS=--laws)
-	$(PY) -m moldau.simulator.zoo.table $(ARGS)
+mutants: setup  ## hunt the known mistakes: which law catches each, after how many seeds (ARGS="--only KAFKA-7128"; ARGS=--laws)
+	$(PY) -m moldau.simulator.mutants.table $(ARGS)
+
+zoo: mutants  ## mutants, under its former name
 
 bench: setup jars  ## Moldau against Apache Kafka on this machine
 	$(PY) -m bench.run

@@ -37,7 +37,7 @@ class Watch:
     """While it watches, adds up the processor time of the nodes' callbacks, and keeps the longest one."""
 
     def __init__(self, hosts: set[str]) -> None:
-        self._hosts = hosts
+        self._hostnames = hosts
         self._real: Any = events.Handle._run
         self.begin()
 
@@ -51,7 +51,7 @@ class Watch:
 
         def timed(handle: Any) -> None:
             owner = handle._context.get(OWNER)
-            if owner is None or owner.name not in self._hosts:
+            if owner is None or owner.name not in self._hostnames:
                 real(handle)
                 return
             what = named(handle)
@@ -75,7 +75,7 @@ def simulated(partitions: int, in_a_topic: int, tell: Callable[[Deed], None]) ->
     """Measure in this process, which does nothing else and ends after it."""
     collect_seldom()  # as a node does
     many = ManyPartitions(partitions, in_a_topic)
-    with Watch({seat.host for seat in many.cluster.seats.values()}) as watch:
+    with Watch({host.hostname for host in many.cluster.hosts.values()}) as watch:
         for deed in measure(many, watch):
             tell(deed)
 

@@ -1,4 +1,4 @@
-"""``moldau sim``: tell the story of simulated runs, and how to repeat one that broke a law."""
+"""``moldau sim``: print the traces of simulated runs, and how to repeat one that broke a law."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moldau.simulator.scenes import QUORUM, SCENES, UPKEEP, ZOOKEEPER, ZOOKEEPER
 @click.option("--seed", default=1, show_default=True, help="The first seed.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many seeds, counting up.")
 @click.option(
-    "--scene", type=click.Choice((*SCENES, *ZOOKEEPER_SCENES)), help="One kind of trouble only; any mix otherwise."
+    "--scene", type=click.Choice((*SCENES, *ZOOKEEPER_SCENES)), help="One kind of fault only; any mix otherwise."
 )
 @click.option("--plane", type=click.Choice([QUORUM, ZOOKEEPER]), default=QUORUM, show_default=True, help="Of tier b.")
 @click.option("--tier", type=click.Choice(["a", "b"]), default="b", show_default=True, help="a: one machine alone.")
@@ -23,9 +23,9 @@ def sim(*, seed: int, seeds: int, scene: str | None, plane: str, tier: str, mach
         _machine(machine, seed, seeds)
         return
     if scene in UPKEEP and plane == ZOOKEEPER:
-        raise click.UsageError(f"--scene {scene} is a trouble of the quorum plane: controllers there have a log")
+        raise click.UsageError(f"--scene {scene} is a fault of the quorum plane: controllers there have a log")
     if scene is not None and plane == QUORUM and scene not in SCENES:
-        raise click.UsageError(f"--scene {scene} is a trouble of the ZooKeeper plane: add --plane {ZOOKEEPER}")
+        raise click.UsageError(f"--scene {scene} is a fault of the ZooKeeper plane: add --plane {ZOOKEEPER}")
     _nodes(seed, seeds, scene, plane)
 
 
@@ -36,7 +36,7 @@ def _machine(machine: str, seed: int, seeds: int) -> None:
     for one in range(seed, seed + seeds):
         outcome = run_seed(machine, one)
         if seeds == 1 or outcome.broken is not None:
-            print("\n".join(outcome.story))
+            print("\n".join(outcome.trace))
         did = (
             f"{outcome.events} events, {outcome.checks} laws checked in {outcome.virtual_ms / 1000:.1f} virtual seconds"
         )
@@ -58,7 +58,7 @@ def _nodes(seed: int, seeds: int, scene: str | None, plane: str) -> None:
     for one in range(seed, seed + seeds):
         outcome = simulate(one, scene, plane)
         if seeds == 1 or outcome.broken:
-            print("\n".join((outcome.plan, "", *outcome.story, "", *outcome.timeline, "")))
+            print("\n".join((outcome.plan, "", *outcome.trace, "", *outcome.timeline, "")))
         print(
             f"seed {one}: {outcome.verdict}, {outcome.acked} records acknowledged in {outcome.virtual_s:.0f} virtual"
             f" seconds, trace {outcome.digest}",

@@ -28,7 +28,7 @@ from moldau.broker.replicas.lost import flush_failed
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.client.connection import ConnectionOptions, connect
 from moldau.ports import pools
-from moldau.ports.rare import LATE_CHECKPOINT, LATE_FLUSH
+from moldau.ports.buggify import LATE_CHECKPOINT, LATE_FLUSH
 from moldau.runtime.repeated import UNLIMITED
 from moldau.storage.errors import DirOffline, LogError
 from moldau.storage.flush import Flush
@@ -296,7 +296,7 @@ class DataSide:
         await run_in_slices(self._world.tasks, self.log_dirs.removal_in_turns(now_ms, at_once))
 
     async def _flush(self) -> None:
-        if (rare := self._world.rare) is not None and rare(LATE_FLUSH):
+        if (buggify := self._world.buggify) is not None and buggify(LATE_FLUSH):
             return
         while some := self.log_dirs.flushes_due(self._world.clock.wall_ms()):
             due: dict[str, list[tuple[Log, Flush]]] = {}
@@ -318,7 +318,7 @@ class DataSide:
                 self.replicas.failed(error)
 
     async def _checkpoint(self) -> None:
-        if (rare := self._world.rare) is not None and rare(LATE_CHECKPOINT):
+        if (buggify := self._world.buggify) is not None and buggify(LATE_CHECKPOINT):
             return
         due = await run_in_slices(self._world.tasks, self.log_dirs.checkpoints_in_turns())
         await together(map(self._write_checkpoint, due))

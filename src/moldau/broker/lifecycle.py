@@ -21,7 +21,7 @@ from moldau.image import Endpoint
 from moldau.model import Code
 from moldau.model.ids import uuid_text
 from moldau.ports import Handle
-from moldau.ports.rare import LATE_BEAT, UNHEARD_REGISTRATION
+from moldau.ports.buggify import LATE_BEAT, UNHEARD_REGISTRATION
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
@@ -148,7 +148,7 @@ class Lifecycle:
             else:
                 wait_ms = self._node.config["broker.heartbeat.interval.ms"] if self._settled(answer) else 2 * RETRY_MS
             await self._pause(wait_ms)
-            if (rare := self._world.rare) is not None and rare(LATE_BEAT):
+            if (buggify := self._world.buggify) is not None and buggify(LATE_BEAT):
                 await self._pause(self._node.config["broker.heartbeat.interval.ms"])
         self.stage = Stage.GONE
 
@@ -216,7 +216,7 @@ class Lifecycle:
         while True:
             try:
                 answer: BrokerRegistrationResponse = await self._node.asking.once(self._request())
-                if (rare := self._world.rare) is not None and rare(UNHEARD_REGISTRATION):
+                if (buggify := self._world.buggify) is not None and buggify(UNHEARD_REGISTRATION):
                     raise ConnectionError("the answer is lost")
                 if answer.error_code == Code.NONE:
                     self.epoch = answer.broker_epoch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from moldau.model.value import value
 from moldau.ports.apart import Apart
+from moldau.ports.buggify import Buggify
 from moldau.ports.disk import Disk
 from moldau.ports.net import Net
-from moldau.ports.rare import Rare
 from moldau.ports.time import Clock, Random, Tasks
 from moldau.ports.zookeeper import OpenZooKeeper
 
@@ -24,7 +24,7 @@ class World:
     """Makes a session's port, not yet started; None where there is no ZooKeeper to be had."""
     apart: Apart | None = None
     """Runs long computations in a process of their own; None where all stays in this one."""
-    rare: Rare | None = None
+    buggify: Buggify | None = None
     """Says now and then that a rare way is taken; None in production: never."""
     step: int = 100
     """How many partitions, or records of the metadata log, one step of the loop should hold: under 5 ms of work."""

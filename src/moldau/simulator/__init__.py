@@ -1,6 +1,5 @@
-"""Several real nodes in one process on virtual time: chance, clocks, disks and net are drawn by a seed.
-seed.
+"""The simulator runs several real nodes in one process on virtual time; a seed draws all that is random.
 
-Read loop.py (time and order), ports.py (clock, chance, tasks), net.py, disk.py, then cluster.py (nodes and what befalls
-them) and run.py (a whole run: load, disturbances, healing, checks). The same seed gives the same history.
+Read loop.py (time and order), ports.py (clock, random numbers, tasks), net.py, disk.py, then cluster.py (the nodes) and
+run.py (a whole run: load, faults, healing, checks). The same seed gives the same history.
 """

@@ -1,8 +1,8 @@
-"""``make sim``: thousands of seeds of both tiers over a few processes, and a table of what they came to.
+"""``make sim``: runs thousands of seeds of both tiers over a few processes, and prints a table of the results.
 
 ``python -m moldau.simulator.campaign --machines 2000 --nodes 200 --first 0``. Tier A is the machines alone
-(``simulator.machines``), tier B real nodes (run.py). Fails on a broken law, with the command that repeats it; and,
-where at least 2,000 machine seeds or 200 of nodes ran, on a coverage mark that no seed hit.
+(``simulator.machines``), tier B real nodes (run.py). The campaign fails on a broken law, with the command that repeats
+it; and, where at least 2,000 machine seeds or 200 of nodes ran, on a coverage point that no seed reached.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from typing import NamedTuple
 
 import click
 
-from moldau.simulator.machines.seeds import MACHINES, marks_of, run_seed
-from moldau.simulator.marks import MARKS
-from moldau.simulator.marks_zookeeper import ZOOKEEPER_MARKS
-from moldau.simulator.rare import MARKS as RARE
+from moldau.simulator.buggify import COVERAGE_POINTS as BUGGIFY
+from moldau.simulator.coverage_points import COVERAGE_POINTS
+from moldau.simulator.coverage_points_zookeeper import ZOOKEEPER_COVERAGE_POINTS
+from moldau.simulator.machines.seeds import MACHINES, coverage_points_of, run_seed
 from moldau.simulator.scenes import QUORUM, ZOOKEEPER
 
 SHARES = {"quorum": 17, "voters": 6, "replication": 35, "controller": 11, "active_controller": 15, "groups": 16}
-"""Of every hundred machine seeds. The cheap worlds, and those whose rare mutants hide well, get more."""
+"""Of every hundred machine seeds. The cheap machines, and those whose mutants are rarely caught, get more."""
 NODES, ZNODES = "nodes", "nodes on ZooKeeper"
 PLANES = {NODES: QUORUM, ZNODES: ZOOKEEPER}
-OF_CLUSTERS = {NODES: MARKS, ZNODES: ZOOKEEPER_MARKS}
+OF_CLUSTERS = {NODES: COVERAGE_POINTS, ZNODES: ZOOKEEPER_COVERAGE_POINTS}
 ZOOKEEPER_SHARE = 0.3
 """Of the seeds of whole clusters, those that run on the ZooKeeper plane."""
 CHUNK = 2
 WHOLE, WHOLE_NODES = 2000, 200
-"""Machine seeds, and seeds of whole clusters, from which on every coverage mark must be hit."""
+"""Machine seeds, and seeds of whole clusters, from which on every coverage point must be reached."""
 
 
 class Chunk(NamedTuple):
@@ -52,7 +52,7 @@ class Sum:
     checks: int = 0
     virtual_ms: int = 0
     unknown: int = 0
-    marks: set[str] = field(default_factory=set)
+    coverage: set[str] = field(default_factory=set)
     broken: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, other: Sum) -> None:
@@ -61,7 +61,7 @@ class Sum:
         self.checks += other.checks
         self.virtual_ms += other.virtual_ms
         self.unknown += other.unknown
-        self.marks |= other.marks
+        self.coverage |= other.coverage
         self.broken += other.broken
 
 
@@ -88,7 +88,7 @@ def run_chunk(chunk: Chunk) -> Sum:
 def _machine(machine: str, seed: int) -> Sum:
     outcome = run_seed(machine, seed)
     broken = [] if outcome.broken is None else [(str(outcome.broken)[:300], outcome.reproduce)]
-    return Sum(1, outcome.events, outcome.checks, outcome.virtual_ms, 0, set(outcome.marks), broken)
+    return Sum(1, outcome.events, outcome.checks, outcome.virtual_ms, 0, set(outcome.coverage), broken)
 
 
 def _nodes(seed: int, plane: str) -> Sum:
@@ -101,7 +101,7 @@ def _nodes(seed: int, plane: str) -> Sum:
     virtual_ms = round(outcome.virtual_s * 1000)
     # A run in which too little happened proves nothing: unknown, never a pass.
     unknown = int(outcome.verdict == "unknown")
-    return Sum(1, outcome.steps, 0, virtual_ms, unknown, outcome.marks, broken)
+    return Sum(1, outcome.steps, 0, virtual_ms, unknown, outcome.coverage, broken)
 
 
 def run(work: list[Chunk], processes: int) -> dict[str, Sum]:
@@ -136,12 +136,12 @@ def table(rows: dict[str, Sum]) -> str:
 
 
 def missed(rows: dict[str, Sum]) -> dict[str, list[str]]:
-    """Coverage marks that nothing hit, by row; the rare ways of production code are wanted of both planes together."""
-    wanted = {what: OF_CLUSTERS[what] if what in PLANES else marks_of(what) for what in rows}
-    every = {what: sorted(marks - rows[what].marks) for what, marks in wanted.items()}
+    """Return the coverage points that no seed reached, by row; buggify points count for both planes together."""
+    wanted = {what: OF_CLUSTERS[what] if what in PLANES else coverage_points_of(what) for what in rows}
+    every = {what: sorted(coverage - rows[what].coverage) for what, coverage in wanted.items()}
     if all(plane in rows for plane in PLANES):
-        every["both planes"] = sorted(RARE.difference(*(rows[plane].marks for plane in PLANES)))
-    return {what: marks for what, marks in every.items() if marks}
+        every["both planes"] = sorted(BUGGIFY.difference(*(rows[plane].coverage for plane in PLANES)))
+    return {what: coverage for what, coverage in every.items() if coverage}
 
 
 @click.command()
@@ -156,8 +156,8 @@ def campaign(machines: int, nodes: int, first: int, processes: int) -> None:
     print(table(rows))
     enough = {what: nodes >= WHOLE_NODES if what in PLANES else machines >= WHOLE for what in rows}
     gone = missed({what: one for what, one in rows.items() if enough[what]})
-    for machine, marks in gone.items():
-        print(f"NEVER HIT in {machine}: {', '.join(marks)}")
+    for machine, coverage in gone.items():
+        print(f"NEVER HIT in {machine}: {', '.join(coverage)}")
     broken = sum(len(one.broken) for one in rows.values())
     print(f"{sum(one.seeds for one in rows.values())} seeds in {time.monotonic() - begun:.0f} s, {broken} laws broken")
     if broken or gone:

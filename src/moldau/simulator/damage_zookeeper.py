@@ -1,8 +1,9 @@
-"""A hand that damages znodes: garbage, extreme numbers and names that cannot be, where Kafka's state stands.
+"""Damage to znodes: garbage, extreme numbers and impossible names are written where Kafka's state stands.
 
-What it damages is its own: topics that it makes for that, requests, notes, and settings of what nobody uses. So the law
-is the same as without it: no broker's process ends, and everything else is served and heeded. Folders that it removes
-are those that controllers and brokers look into. Read next: tools_zookeeper.py, which writes what is right.
+It damages only what is its own: topics that it makes for that, requests, notifications, and configs of entities that
+nothing uses. So the law is the same as without it: no broker's process ends, and everything else is served and heeded.
+Folders that it removes are those that controllers and brokers read. Read next: tools_zookeeper.py, which writes what is
+right.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ class ZnodeDamage:
             for op in ops:
                 self.cluster.ensemble.commit(0, [replace(op, path=CHROOT + op.path)])
         except ZooKeeperError:
-            return False  # somebody was there before, or holds what is in it
-        self.cluster.tell(f"somebody's hand {what}")
+            return False  # the znode was there before, or has children
+        self.cluster.record_event(f"somebody's hand {what}")
         return True
 
     # ---- what it writes
@@ -125,7 +126,7 @@ class ZnodeDamage:
                 gone.append(Create(path=CHROOT + paths.NEW_CONFIG_CHANGE, data=note, sequential=True))
             self.cluster.ensemble.commit(0, gone)
         if self._written:
-            self.cluster.tell("somebody takes back what that hand wrote")
+            self.cluster.record_event("somebody takes back what that hand wrote")
 
     # ---- what it damages
 
@@ -136,7 +137,7 @@ class ZnodeDamage:
         return f"writes topic {name[:20]}", [self._put(paths.topic(name), data)]
 
     def _state(self) -> tuple[str, Sequence[Op]]:
-        """A topic whose state was damaged before anybody saw it: nobody leads it."""
+        """A topic whose state was damaged before any controller saw it: no replica leads it."""
         name, broker = self._name(), self.rng.choice(list(self.cluster.plan.brokers))
         topic = json.dumps({"version": 1, "partitions": {"0": [broker]}}).encode()
         data = self._data(

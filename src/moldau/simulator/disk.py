@@ -2,8 +2,8 @@
 
 File data is durable after ``sync``, names after ``sync_dir``. ``kill`` keeps the cache; ``power_cut`` keeps a drawn
 part of the unsynced writes (either a beginning of them, the last one torn, or any of them, in sectors) and a drawn
-beginning of the unsynced names. It can be full, fail, be slow and hang; whoever is no simulated process (the judges)
-reads it as it is.
+beginning of the unsynced names. The disk can be full, fail, be slow and hang; a caller that is no simulated process (a
+checker) reads it as it is.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class SimDisk:
         self.errors: dict[str, int] = {}
         self.hung = False
         self.slowness = 1.0
-        self.beside = False  # work off the loop is under way
+        self.beside = False  # work off the loop is running
         self.stalls: list[Owner] | None = None
         self.trap: Callable[[str], object] | None = None
         self._names = Tree()
@@ -176,7 +176,7 @@ class SimDisk:
         """Paths of all files under a directory, in order."""
         return sorted(path for path, inode in self._names.all.items() if inode is not None and path.startswith(under))
 
-    def rot(self, path: str, at: int, bit: int = 0x10) -> None:
+    def corrupt(self, path: str, at: int, bit: int = 0x10) -> None:
         """A bit turns."""
         inode = self._file(path)
         inode.data[at] ^= bit

@@ -1,10 +1,10 @@
-"""What breaks: each trouble begins, lasts a while and ends, and several may overlap. By seed.
+"""``FaultInjector`` begins faults, lets each last a while and ends it, several at once if the plan says so. By seed.
 
-The atlas: what no configuration survives is not done (docs/testing-method.md). A power cut takes what was not synced;
-at most min.insync.replicas - 1 machines may have lost data and not have caught up since; while one has, every partition
-keeps somebody in ISR or ELR who has not crashed since it was in sync: when all have, nobody knows who lost its tail.
-With flush.messages=1 any may, but for rot, which takes what was synced (seed 600310). Disks fail for one machine at a
-time, and only while nobody has lost data. Read next: decay.py (rot, blackouts, stalled writes), run.py.
+The fault model: what no configuration survives is not done (docs/testing-method.md). A power cut takes what was not synced;
+at most min.insync.replicas - 1 hosts may have lost data and not have caught up since; while one has, every partition
+keeps a replica in ISR or ELR that has not crashed since it was in sync: if all have, no node knows who lost its tail.
+With flush.messages=1 any host may, but for corruption, which takes what was synced (seed 600310). Disks fail on one
+host at a time, and only while no host has lost data. Read next: storage_faults.py, run.py.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import asyncio
 import errno
 from collections.abc import Awaitable, Callable
 
-from moldau.simulator import decay, raising, replacing
-from moldau.simulator.cluster import CLIENTS, Seat, SimCluster
+from moldau.simulator import controller_replacement, feature_upgrades, storage_faults
+from moldau.simulator.cluster import CLIENTS, SimCluster, SimulatedHost
+from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.laws.quorum import driver_of
-from moldau.simulator.looking import Eyes
 from moldau.simulator.net import Link
 
 LASTING_S = (0.05, 0.5, 2.0, 5.0, 12.0, 25.0)
@@ -24,50 +24,50 @@ STOP_LIMIT_S = 120.0
 HOUR_MS = 3_600_000
 
 
-class Chaos:
-    """The hand that breaks things. ``done`` counts troubles by name.
+class FaultInjector:
+    """Injects the faults of a plan. ``done`` counts them by name.
 
-    ``lossy`` are machines that may have lost data, ``crashed`` those that ended without a controlled shutdown: each
+    ``lossy`` are hosts that may have lost data, ``crashed`` those that ended without a controlled shutdown: each
     until it is in sync again.
     """
 
-    def __init__(self, cluster: SimCluster, eyes: Eyes) -> None:
-        self.cluster, self.eyes, self.plan = cluster, eyes, cluster.plan
+    def __init__(self, cluster: SimCluster, observer: ClusterObserver) -> None:
+        self.cluster, self.observer, self.plan = cluster, observer, cluster.plan
         self.rng = cluster.stream("faults")
         self.going = True
         self.done: dict[str, int] = {}
-        self.marks: set[str] = set()
+        self.coverage: set[str] = set()
         self.lossy: set[int] = set()
         self.crashed: set[int] = set()
-        self.rotten: set[int] = set()  # lossy until their operator has been there
-        self.chores: list[asyncio.Task[None]] = []  # what operators do after a trouble, while others go on
+        self.corrupted: set[int] = set()  # lossy until their operator has removed the replica
+        self.chores: list[asyncio.Task[None]] = []  # what operators do after a fault, while others go on
         self.raised: dict[str, int] = {}  # levels of features that were answered
-        self.busy: set[int] = set()  # seats whose process or disk is in trouble: one trouble at a time for each
+        self.busy: set[int] = set()  # hosts whose process or disk has a fault: one at a time for each
 
     async def run(self) -> None:
-        """Break things, ``at_once`` hands at a time, until told to stop; returns when every trouble has ended."""
-        hands = [asyncio.create_task(self._hand()) for _ in range(self.plan.at_once)]
-        for hand in hands:
-            await hand
+        """Inject faults, up to ``at_once`` at a time, until ``going`` is False; return when every fault has ended."""
+        workers = [asyncio.create_task(self._inject_faults()) for _ in range(self.plan.at_once)]
+        for worker in workers:
+            await worker
         for chore in self.chores:
             await chore
 
-    async def _hand(self) -> None:
+    async def _inject_faults(self) -> None:
         while True:
             await self._wait(self.plan.pause_s * 2 * self.rng.random())
             if not self.going:
                 return
             name = self.rng.choice(self.plan.faults)
-            if await self.trouble(name):
+            if await self.inject(name):
                 self.done[name] = self.done.get(name, 0) + 1
 
-    async def trouble(self, name: str) -> bool:
-        """Have one trouble begin and end; whether there was any."""
+    async def inject(self, name: str) -> bool:
+        """Begin one fault, let it last and end it; return whether there was any."""
         return await FAULTS[name](self)
 
     def undone(self) -> list[str]:
-        """What this hand has asked for, and did not come about at rest."""
-        return raising.undone(self)
+        """Return what was asked for during faults, and does not hold at quiescence."""
+        return feature_upgrades.undone(self)
 
     async def _wait(self, seconds: float) -> None:
         """Up to ``seconds``; less when all is to end."""
@@ -76,160 +76,160 @@ class Chaos:
             await asyncio.sleep(min(left_s, 0.5))
 
     async def last(self) -> None:
-        """As long as this trouble lasts."""
+        """Wait as long as this fault lasts."""
         await self._wait(self.rng.choice(LASTING_S))
 
-    def victim(self) -> Seat | None:
-        """A living seat that is in no trouble; it is, from now on, until ``busy`` forgets it."""
-        free = [seat for seat in self.cluster.alive if seat.id not in self.busy]
+    def victim(self) -> SimulatedHost | None:
+        """Return a living host without a fault; it is in ``busy`` from now on."""
+        free = [host for host in self.cluster.alive if host.id not in self.busy]
         if not free:
             return None
-        seat = self.rng.choice(free)
-        self.busy.add(seat.id)
-        return seat
+        host = self.rng.choice(free)
+        self.busy.add(host.id)
+        return host
 
     def caught_up(self) -> None:
-        """Forget crashes and losses of machines that are in every ISR again in which they have a place.
+        """Forget crashes and losses of hosts that are in every ISR again in which they have a place.
 
-        Not of one whose trouble lasts: in the moment that its disk fails it is in sync still (seed 100213).
+        Not of one whose fault lasts: in the moment that its disk fails it is in sync still (seed 100213).
         """
-        for id in sorted((self.lossy | self.crashed) - self.rotten - self.busy):
-            if self.cluster.seats[id].serves and all(
-                id in partition.isr for _, _, partition in self.eyes.partitions() if id in partition.replicas
+        for id in sorted((self.lossy | self.crashed) - self.corrupted - self.busy):
+            if self.cluster.hosts[id].serves and all(
+                id in partition.isr for _, _, partition in self.observer.partitions() if id in partition.replicas
             ):
                 self.lossy.discard(id)
                 self.crashed.discard(id)
 
     def may_lose(self, id: int) -> bool:
-        """The atlas for what takes records that counted: rot; power cuts and broken disks, unless all is synced."""
+        """Whether a host may lose synced records (corruption), or unsynced ones (power cuts, broken disks)."""
         self.caught_up()
         return not self.lossy - {id} and self._somebody_whole({id})
 
     def may_crash(self, *ids: int) -> bool:
-        """The atlas for ends that lose nothing: they too hide who has lost something."""
+        """Whether hosts may crash without losing data: that too hides which replica has lost something."""
         self.caught_up()
         return not self.lossy or self._somebody_whole(set(ids))
 
     def _somebody_whole(self, but: set[int]) -> bool:
-        """Whether every partition has somebody who may lead and has not crashed."""
-        # Who is asked to stop leaves its ISRs (seed 72).
-        gone = self.crashed | but | {seat.id for seat in self.cluster.seats.values() if seat.stopping}
-        asked = [one.machine.proposal for of in self.eyes.replicas().values() for one in of.values()]
+        """Whether every partition has a replica that may lead and has not crashed."""
+        # A broker that is asked to stop leaves its ISRs (seed 72).
+        gone = self.crashed | but | {host.id for host in self.cluster.hosts.values() if host.stopping}
+        asked = [one.machine.proposal for of in self.observer.replicas().values() for one in of.values()]
         # What a leader has asked for may become the ISR after it is gone.
-        return all({*p.isr, *p.elr} - gone or not p.isr + p.elr for _, _, p in self.eyes.partitions()) and all(
+        return all({*p.isr, *p.elr} - gone or not p.isr + p.elr for _, _, p in self.observer.partitions()) and all(
             set(one.isr) - gone for one in asked if one is not None
         )
 
     def has_majority_without(self, id: int) -> bool:
-        """The atlas for a node that stays dead: every voter set that may count yet has a majority of the others."""
+        """Whether a node may stay dead: every voter set that may count yet has a majority of the others."""
         if not self.plan.first_voters:
             return True  # three controllers, of whom any one may go
-        drivers = [driver for _, node in self.eyes.nodes() if (driver := driver_of(node)) is not None]
+        drivers = [driver for _, node in self.observer.nodes() if (driver := driver_of(node)) is not None]
         logs = [driver.quorum.voter_log for driver in drivers]
         sets = [set(found.ids) for log in logs for found in (log.current, log.before)]
         return all(2 * len(ids - {id}) > len(ids) for ids in sets if ids)
 
-    def crashable(self, *, loses: bool) -> Seat | None:
-        """A victim that the atlas lets crash; it is noted as crashed."""
-        seat = self.victim()
-        if seat is None:
+    def crashable(self, *, loses: bool) -> SimulatedHost | None:
+        """Return a host that the fault model lets crash; it is noted as crashed."""
+        host = self.victim()
+        if host is None:
             return None
-        if not (self.may_lose(seat.id) if loses else self.may_crash(seat.id)):
-            self.busy.discard(seat.id)
+        if not (self.may_lose(host.id) if loses else self.may_crash(host.id)):
+            self.busy.discard(host.id)
             return None
-        self.crashed.add(seat.id)
+        self.crashed.add(host.id)
         if loses:
-            self.lossy.add(seat.id)
-        return seat
+            self.lossy.add(host.id)
+        return host
 
     # ---- processes
 
     async def _kill(self) -> bool:
-        seat = self.crashable(loses=False)
-        if seat is None:
+        host = self.crashable(loses=False)
+        if host is None:
             return False
-        self.cluster.kill(seat.id)
+        self.cluster.kill(host.id)
         await self.last()
-        self.come_back(seat)
+        self.come_back(host)
         return True
 
     async def _power(self) -> bool:
-        seat = self.crashable(loses=not self.plan.flush)
-        if seat is None:
+        host = self.crashable(loses=not self.plan.flush)
+        if host is None:
             return False
-        self.cluster.kill(seat.id, power=self.rng)
+        self.cluster.kill(host.id, power=self.rng)
         await self.last()
-        self.come_back(seat)
+        self.come_back(host)
         return True
 
-    def come_back(self, seat: Seat) -> None:
-        """The end of a trouble: the machine runs again, and may have another."""
-        if seat.owner is None:
-            self.cluster.start(seat.id)
-        self.busy.discard(seat.id)
+    def come_back(self, host: SimulatedHost) -> None:
+        """End a fault: the host runs again, and may have another one."""
+        if host.owner is None:
+            self.cluster.start(host.id)
+        self.busy.discard(host.id)
 
     async def _pause(self) -> bool:
-        seat = self.victim()
-        if seat is None:
+        host = self.victim()
+        if host is None:
             return False
-        owner = self.cluster.pause(seat.id)
+        owner = self.cluster.pause(host.id)
         await self.last()
         self.cluster.resume(owner)
-        self.busy.discard(seat.id)
+        self.busy.discard(host.id)
         return True
 
     async def _stop(self) -> bool:
         """A controlled shutdown, and a start. L12: it ends, unless something held the process up."""
-        seat = self.victim()
-        if seat is None:
+        host = self.victim()
+        if host is None:
             return False
-        if not seat.serves or not self.may_crash(seat.id):
-            self.busy.discard(seat.id)
+        if not host.serves or not self.may_crash(host.id):
+            self.busy.discard(host.id)
             return False
-        self.cluster.stop(seat.id)
-        if not await self.cluster.until(lambda: seat.owner is None, STOP_LIMIT_S):
-            if not seat.delayed:
-                self.cluster.breaks(f"L12: the shutdown of {seat.host} has not ended after {STOP_LIMIT_S} s")
-            await self.cluster.until(lambda: seat.owner is None or self.may_crash(seat.id), STOP_LIMIT_S)
-            if seat.owner is not None:
-                self.crashed.add(seat.id)
-                self.cluster.kill(seat.id)
+        self.cluster.stop(host.id)
+        if not await self.cluster.until(lambda: host.owner is None, STOP_LIMIT_S):
+            if not host.delayed:
+                self.cluster.violated(f"L12: the shutdown of {host.hostname} has not ended after {STOP_LIMIT_S} s")
+            await self.cluster.until(lambda: host.owner is None or self.may_crash(host.id), STOP_LIMIT_S)
+            if host.owner is not None:
+                self.crashed.add(host.id)
+                self.cluster.kill(host.id)
         await self.last()
-        self.come_back(seat)
+        self.come_back(host)
         return True
 
     # ---- the net
 
     async def _sever(self, links: set[Link], text: str) -> bool:
-        self.cluster.tell(text)
+        self.cluster.record_event(text)
         mend = self.cluster.wires.sever(sorted(links))
         await self.last()
         mend()
-        self.cluster.tell(f"over: {text}")
+        self.cluster.record_event(f"over: {text}")
         return True
 
-    def _hosts(self) -> list[str]:
-        return [seat.host for seat in self.cluster.seats.values()]
+    def _hostnames(self) -> list[str]:
+        return [host.hostname for host in self.cluster.hosts.values()]
 
     async def _isolate(self) -> bool:
-        host = self.rng.choice(self._hosts())
-        others = [one for one in (*self._hosts(), CLIENTS) if one != host]
-        links = {(host, one) for one in others} | {(one, host) for one in others}
-        return await self._sever(links, f"{host} is cut off")
+        hostname = self.rng.choice(self._hostnames())
+        others = [one for one in (*self._hostnames(), CLIENTS) if one != hostname]
+        links = {(hostname, one) for one in others} | {(one, hostname) for one in others}
+        return await self._sever(links, f"{hostname} is cut off")
 
     async def _one_way(self) -> bool:
-        host = self.rng.choice(self._hosts())
-        others = [one for one in (*self._hosts(), CLIENTS) if one != host]
+        hostname = self.rng.choice(self._hostnames())
+        others = [one for one in (*self._hostnames(), CLIENTS) if one != hostname]
         if self.rng.random() < 0.5:
-            return await self._sever({(host, one) for one in others}, f"nobody hears {host}")
-        return await self._sever({(one, host) for one in others}, f"{host} hears nobody")
+            return await self._sever({(hostname, one) for one in others}, f"nobody hears {hostname}")
+        return await self._sever({(one, hostname) for one in others}, f"{hostname} hears nobody")
 
     async def _halves(self) -> bool:
         """Two sides that do not reach each other, or a bridge: one node that reaches both."""
-        hosts = [*self._hosts(), CLIENTS]
-        self.rng.shuffle(hosts)
-        at = self.rng.randint(1, len(hosts) - 1)
-        left, right = hosts[:at], hosts[at:]
+        hostnames = [*self._hostnames(), CLIENTS]
+        self.rng.shuffle(hostnames)
+        at = self.rng.randint(1, len(hostnames) - 1)
+        left, right = hostnames[:at], hostnames[at:]
         if self.rng.random() < 0.3 and len(left) > 1:
             left = left[1:]
         links = {(a, b) for a in left for b in right} | {(b, a) for a in left for b in right}
@@ -237,9 +237,9 @@ class Chaos:
 
     async def _clog(self) -> bool:
         """A few directed links carry nothing for a while, each for its own while."""
-        hosts = [*self._hosts(), CLIENTS]
-        links = {(a, b) for a in hosts for b in hosts if a != b and self.rng.random() < 0.2}
-        self.cluster.tell(f"clogged: {', '.join(f'{a} to {b}' for a, b in sorted(links)) or 'nothing'}")
+        hostnames = [*self._hostnames(), CLIENTS]
+        links = {(a, b) for a in hostnames for b in hostnames if a != b and self.rng.random() < 0.2}
+        self.cluster.record_event(f"clogged: {', '.join(f'{a} to {b}' for a, b in sorted(links)) or 'nothing'}")
         mends = [self.cluster.wires.sever([link]) for link in sorted(links)]
         self.rng.shuffle(mends)
         for mend in mends:
@@ -249,7 +249,7 @@ class Chaos:
 
     async def _break(self) -> bool:
         share = self.rng.choice((0.1, 0.5, 1.0))
-        self.cluster.tell(f"connections break: {share:.0%}")
+        self.cluster.record_event(f"connections break: {share:.0%}")
         for end in list(self.cluster.wires.ends):
             if self.rng.random() < share:
                 end.break_now()
@@ -258,29 +258,29 @@ class Chaos:
     # ---- clocks and disks
 
     async def _clock(self) -> bool:
-        seat = self.rng.choice(list(self.cluster.seats.values()))
+        host = self.rng.choice(list(self.cluster.hosts.values()))
         jump_ms = self.rng.choice((-HOUR_MS, -5_000, 5_000, HOUR_MS))
-        seat.clock.skew_ms += jump_ms
-        self.cluster.tell(f"the wall clock of {seat.host} jumps by {jump_ms // 1000} s")
+        host.clock.skew_ms += jump_ms
+        self.cluster.record_event(f"the wall clock of {host.hostname} jumps by {jump_ms // 1000} s")
         return True
 
     async def _slow_disk(self) -> bool:
-        seat = self.rng.choice(list(self.cluster.seats.values()))
-        seat.disk.slowness = self.rng.choice((10.0, 100.0, 1_000.0))
-        seat.delayed = True
-        self.cluster.tell(f"the disk of {seat.host} is {seat.disk.slowness:.0f} times slower")
+        host = self.rng.choice(list(self.cluster.hosts.values()))
+        host.disk.slowness = self.rng.choice((10.0, 100.0, 1_000.0))
+        host.delayed = True
+        self.cluster.record_event(f"the disk of {host.hostname} is {host.disk.slowness:.0f} times slower")
         await self.last()
-        seat.disk.slowness = 1.0
-        self.cluster.tell(f"the disk of {seat.host} is fast again")
+        host.disk.slowness = 1.0
+        self.cluster.record_event(f"the disk of {host.hostname} is fast again")
         return True
 
     async def _hung_disk(self) -> bool:
-        seat = self.rng.choice(list(self.cluster.seats.values()))
-        seat.disk.hung = seat.delayed = True
-        self.cluster.tell(f"the disk of {seat.host} hangs")
+        host = self.rng.choice(list(self.cluster.hosts.values()))
+        host.disk.hung = host.delayed = True
+        self.cluster.record_event(f"the disk of {host.hostname} hangs")
         await self.last()
-        seat.disk.hung = False
-        self.cluster.tell(f"the disk of {seat.host} goes on")
+        host.disk.hung = False
+        self.cluster.record_event(f"the disk of {host.hostname} goes on")
         return True
 
     async def _disk_full(self) -> bool:
@@ -290,49 +290,49 @@ class Chaos:
         return await self._disk(errno.EIO, "fails", "is replaced by one with the same data")
 
     async def _disk(self, number: int, begins: str, ends: str) -> bool:
-        seat = self.crashable(loses=not self.plan.flush)
-        if seat is None:
+        host = self.crashable(loses=not self.plan.flush)
+        if host is None:
             return False
         under = self.rng.choice(["/", *self.cluster.folders])
-        seat.hurt = True
-        seat.disk.errors[under] = number
-        self.cluster.tell(f"the disk of {seat.host} {begins} ({under})")
+        host.hurt = True
+        host.disk.errors[under] = number
+        self.cluster.record_event(f"the disk of {host.hostname} {begins} ({under})")
         await self.last()
-        del seat.disk.errors[under]
-        self.cluster.tell(f"the disk of {seat.host} {ends}")
-        if seat.owner is not None:  # a directory that went offline stays so until a restart
-            self.cluster.kill(seat.id)
-        self.come_back(seat)
+        del host.disk.errors[under]
+        self.cluster.record_event(f"the disk of {host.hostname} {ends}")
+        if host.owner is not None:  # a directory that went offline stays so until a restart
+            self.cluster.kill(host.id)
+        self.come_back(host)
         return True
 
     async def _moves(self) -> bool:
-        """Nothing breaks: the administrator alone makes things move."""
+        """No fault: the administrator alone moves partitions."""
         await self._wait(1.0)
         return True
 
 
-FAULTS: dict[str, Callable[[Chaos], Awaitable[bool]]] = {
-    "kill": Chaos._kill,
-    "pause": Chaos._pause,
-    "isolate": Chaos._isolate,
-    "one-way": Chaos._one_way,
-    "power": Chaos._power,
-    "break": Chaos._break,
-    "halves": Chaos._halves,
-    "clog": Chaos._clog,
-    "stop": Chaos._stop,
-    "clock": Chaos._clock,
-    "slow-disk": Chaos._slow_disk,
-    "hung-disk": Chaos._hung_disk,
-    "disk-full": Chaos._disk_full,
-    "disk-error": Chaos._disk_error,
-    "moves": Chaos._moves,
-    "rot": decay.rot,
-    "blackout": decay.blackout,
-    "stalled-writes": decay.stalled_writes,
-    "compaction": decay.amid_compaction,
-    "damaged-segment": decay.damaged_segment,
-    "lost-segment": decay.lost_segment,
-    "replaced-disk": replacing.replaced_disk,
-    "upgrade": raising.upgrade,
+FAULTS: dict[str, Callable[[FaultInjector], Awaitable[bool]]] = {
+    "kill": FaultInjector._kill,
+    "pause": FaultInjector._pause,
+    "isolate": FaultInjector._isolate,
+    "one-way": FaultInjector._one_way,
+    "power": FaultInjector._power,
+    "break": FaultInjector._break,
+    "halves": FaultInjector._halves,
+    "clog": FaultInjector._clog,
+    "stop": FaultInjector._stop,
+    "clock": FaultInjector._clock,
+    "slow-disk": FaultInjector._slow_disk,
+    "hung-disk": FaultInjector._hung_disk,
+    "disk-full": FaultInjector._disk_full,
+    "disk-error": FaultInjector._disk_error,
+    "moves": FaultInjector._moves,
+    "rot": storage_faults.corrupt,
+    "blackout": storage_faults.blackout,
+    "stalled-writes": storage_faults.stalled_writes,
+    "compaction": storage_faults.amid_compaction,
+    "damaged-segment": storage_faults.damaged_segment,
+    "lost-segment": storage_faults.lost_segment,
+    "replaced-disk": controller_replacement.replaced_disk,
+    "upgrade": feature_upgrades.upgrade,
 }

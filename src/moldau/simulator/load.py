@@ -1,7 +1,7 @@
-"""What clients do meanwhile, and what they saw: writers, a reader, members of a group. All on one host, by seed.
+"""The load: clients and what they saw, namely producers, a reader, members of a group. All on one host, by seed.
 
-They use moldau.client and nothing else of the cluster, and never give up on their own. Read next: meddling.py (what
-administrators do), laws/rest.py (what is made of it).
+They use moldau.client and nothing else of the cluster, and never give up on their own. Read next: administrator.py
+(what an administrator does meanwhile), laws/rest.py (what is checked of it).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ TOMBSTONES = 0.15
 KEYED_PACE_S = 0.2
 """Between two records of a compacted topic, in runs where all else is drawn too: more would only cost time."""
 TEXT = "text"
-"""The header with what a tombstone's value would be, for the judges."""
-TROUBLE = (OSError, Refused)
+"""The header with what a tombstone's value would be, for the checkers."""
+EXPECTED_ERRORS = (OSError, Refused)
 """What a client may meet while things break: it tries again."""
 
 
@@ -67,7 +67,7 @@ class Writer(Actor):
         self.sends: list[Send] = []
 
     async def write(self) -> None:
-        """Send until told to stop, then wait for every answer."""
+        """Send until ``going`` is False, then wait for every answer."""
         plan = self.cluster.plan
         options = ProducerOptions(
             acks=self.topic.acks,
@@ -111,7 +111,7 @@ class Writer(Actor):
     async def _knows(self, producer: Producer) -> bool:
         try:
             return await producer.prepare(self.topic.name) is Code.NONE
-        except TROUBLE:
+        except EXPECTED_ERRORS:
             return False
 
     async def _note(self, lane: deque[tuple[int, Any]]) -> None:
@@ -141,12 +141,12 @@ class Reader(Actor):
         self._consumer = Consumer(self.client, options)
 
     async def read(self, ends: dict[int, int] | None = None) -> None:
-        """Read until told to stop; with ``ends``, until they are reached."""
+        """Read until ``going`` is False; with ``ends``, until they are reached."""
         self._consumer.assign({TopicPartition(self.topic.name, n): 0 for n in range(self.topic.partitions)})
         while self.going and not (ends is not None and self._is_at(ends)):
             try:
                 chunks = await self._consumer.poll(500)
-            except TROUBLE:
+            except EXPECTED_ERRORS:
                 await asyncio.sleep(0.1)
                 continue
             for chunk in chunks:
@@ -156,7 +156,7 @@ class Reader(Actor):
         if chunk.fetched.code is Code.OFFSET_OUT_OF_RANGE and chunk.partition in self.cluster.unclean:
             self._consumer.seek(chunk.partition, 0)
         elif chunk.fetched.code is Code.OFFSET_OUT_OF_RANGE:
-            self.cluster.breaks(f"S7: {self.name} is told that {chunk.partition}@{chunk.offset} is out of range")
+            self.cluster.violated(f"S7: {self.name} is told that {chunk.partition}@{chunk.offset} is out of range")
         elif chunk.fetched.code is Code.NONE:
             for record in chunk.records():
                 value = dict(record.headers)[TEXT] if record.value is None else record.value
@@ -169,27 +169,27 @@ class Reader(Actor):
 
 
 class Auditor(Actor):
-    """Asks where the group stands, again and again; ``told`` has (asked ns, partition -> offset)."""
+    """Fetches the group's offsets, again and again; ``told`` has (asked ns, partition -> offset)."""
 
     def __init__(self, cluster: SimCluster, name: str) -> None:
         super().__init__(cluster, name)
         self.told: list[tuple[int, dict[int, int]]] = []
 
     async def audit(self) -> None:
-        """Until told to stop."""
+        """Fetch offsets until ``going`` is False."""
         while self.going:
             await asyncio.sleep(self.rng.choice((0.2, 1.0, 2.0)))
             asked_ns = self.now_ns
             try:
                 code, found = await committed(self.client, GROUP)
-            except TROUBLE:
+            except EXPECTED_ERRORS:
                 continue
             if code is Code.NONE:
                 self.told.append((asked_ns, {at.partition: one.offset for at, one in found.items()}))
 
 
 class Member(Actor):
-    """A member of the group: reads its share and commits where it stands. ``commits``: (asked ns, answered ns,
+    """A member of the group: reads its share and commits its positions. ``commits``: (asked ns, answered ns,
     generation, partition, offset) of those that were acknowledged; ``given`` has every offset it was given.
     """
 
@@ -201,7 +201,7 @@ class Member(Actor):
         self.generations: set[int] = set()
 
     async def consume(self) -> None:
-        """Poll and commit until told to stop; now and then leave, and come back as another member."""
+        """Poll and commit until ``going`` is False; now and then leave, and rejoin as another member."""
         while self.going:
             group = GroupOptions(
                 group_id=GROUP,
@@ -226,12 +226,12 @@ class Member(Actor):
                         found = self.given.setdefault(chunk.partition.partition, set())
                         found.update(record.offset for record in chunk.records())
                 await self._commit(consumer)
-            except TROUBLE:
+            except EXPECTED_ERRORS:
                 await asyncio.sleep(0.2)
         if self.rng.random() < 0.5 or not self.going:
             try:
                 await consumer.close()
-            except TROUBLE:
+            except EXPECTED_ERRORS:
                 return
 
     async def _commit(self, consumer: Consumer) -> None:

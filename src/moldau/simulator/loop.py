@@ -17,11 +17,11 @@ from typing import Any
 
 
 class Stuck(Exception):
-    """Somebody waits, and nothing will ever happen again."""
+    """A task waits, and nothing will ever happen again."""
 
 
 class Escaped(Exception):
-    """Something asked for the real world: a thread, a socket."""
+    """A call needs a real thread or socket, which the simulator does not have."""
 
 
 class Owner:
@@ -40,7 +40,7 @@ OWNER: contextvars.ContextVar[Owner | None] = contextvars.ContextVar("owner", de
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """``failures`` collects what tasks and callbacks raised and nobody handled, in living owners.
+    """``failures`` collects unhandled exceptions of tasks and callbacks, in living owners.
 
     ``after_turn`` is called between turns: there laws look at what has just happened.
     """
@@ -78,7 +78,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._ready.extend(held)
 
     def _check_closed(self) -> None:
-        """What is collected after the end of a run may still ask for a turn: it gets none."""
+        """Objects collected after the end of a run may still schedule a callback: it never runs."""
 
     def _note_failure(self, _: Any, context: dict[str, Any]) -> None:
         owner = OWNER.get()

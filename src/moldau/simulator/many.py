@@ -1,8 +1,8 @@
-"""Three whole brokers with as many partitions as one likes: they are created, nodes die, leave, come back.
+"""Three whole brokers with any number of partitions: topics are created, nodes die, shut down, come back.
 
-Nothing is drawn but ids and delays: no faults, no rare ways, steps as long as in production. After each deed every
-partition must be led by a living broker and followed by all others; ``wrong`` says what is not so. Virtual time: a deed
-costs only work, which ``bench/scale.py`` measures. Read next: cluster.py.
+Nothing is drawn but ids and delays: no faults, no buggify points, steps as long as in production. After each action
+every partition must be led by a living broker and followed by all others; ``wrong`` returns what is not so. Time is
+virtual: an action costs only work, which ``bench/scale.py`` measures. Read next: cluster.py.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from moldau.image.partition import Key
 from moldau.model import Code
 from moldau.replication.roles import Role
 from moldau.simulator.cluster import SimCluster
-from moldau.simulator.load import TROUBLE, Actor
-from moldau.simulator.plan import BOTH, CALM, Plan
+from moldau.simulator.load import EXPECTED_ERRORS, Actor
+from moldau.simulator.plan import BOTH, GOOD_NETWORK, Plan
 from moldau.simulator.scenes import QUORUM
 
 BROKERS = (1, 2, 3)
@@ -29,7 +29,7 @@ AFTER = "after"
 
 
 class ManyPartitions:
-    """``partitions`` in topics of ``in_a_topic``, each on all three brokers. Every deed is one call of ``run``."""
+    """``partitions`` in topics of ``in_a_topic``, each on all three brokers. Every action is one call of ``run``."""
 
     def __init__(self, partitions: int, in_a_topic: int = 1_000, *, step: int = 100) -> None:
         self.partitions, self.in_a_topic = partitions, in_a_topic
@@ -40,7 +40,7 @@ class ManyPartitions:
         """Where something was wrong when one looked last."""
 
     def run(self, deed: Callable[[], Any]) -> Any:
-        """Live through a deed; TimeoutError says what did not come about."""
+        """Run until an action is complete; TimeoutError says what is missing."""
         return self.cluster.loop.run_until_complete(deed())
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class ManyPartitions:
     async def start(self) -> None:
         for id in BROKERS:
             self.cluster.start(id)
-        await self._until(lambda: "" if all(seat.serves for seat in self._seats()) else "not all serve", alive=3)
+        await self._until(lambda: "" if all(host.serves for host in self._hosts()) else "not all serve", alive=3)
 
     async def create(self) -> None:
         """One request a topic, one after the other."""
@@ -103,7 +103,7 @@ class ManyPartitions:
         for _ in range(100):
             try:
                 code = (await self.client.begin(create_topics(self.client.client, [topic])))[name].code
-            except TROUBLE:
+            except EXPECTED_ERRORS:
                 continue
             if code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
                 return
@@ -120,11 +120,11 @@ class ManyPartitions:
         """Who rules."""
         return next((id for id, node in self._nodes() if node.is_active_controller), None)
 
-    def _seats(self) -> Iterator[Any]:
+    def _hosts(self) -> Iterator[Any]:
         return iter(self.cluster.alive)
 
     def _nodes(self) -> Iterator[tuple[int, Node]]:
-        return ((seat.id, seat.node) for seat in self.cluster.alive if seat.node is not None)
+        return ((host.id, host.node) for host in self.cluster.alive if host.node is not None)
 
     def wrong(self) -> str:
         """The first thing that is not as it must be; empty when all is."""
@@ -211,7 +211,7 @@ class Standing:
 
 
 OTHER_RECORDS = 20
-"""Of a failover: a new epoch, the dead broker's fencing in parts, a topic, somebody who registers, no-ops."""
+"""Of a failover: a new epoch, the dead broker's fencing in parts, a topic, a registration, no-ops."""
 
 
 def _plan(step: int) -> Plan:
@@ -219,7 +219,7 @@ def _plan(step: int) -> Plan:
         seed=1,
         plane=QUORUM,
         scene=None,
-        seats=dict.fromkeys(BROKERS, BOTH),
+        hosts=dict.fromkeys(BROKERS, BOTH),
         settings={},
         log_dirs=1,
         topics=(),
@@ -232,8 +232,8 @@ def _plan(step: int) -> Plan:
         members=0,
         delivery_timeout_ms=120_000,
         session_timeout_ms=10_000,
-        weather=CALM,
+        network=GOOD_NETWORK,
         drift=0.0,
-        rare=False,
+        buggify=False,
         step=step,
     )

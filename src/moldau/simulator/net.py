@@ -1,6 +1,6 @@
 """Connections between simulated processes: bytes of one connection never reorder or vanish, but it may stall or break.
 
-A link may be cut one way (bytes wait, connects hang), and a dead process resets what it held. Delivery is in drawn
+A link may be cut one way (bytes wait, connects hang), and a dead process resets its connections. Delivery is in drawn
 pieces after a drawn delay: mostly short, at times very long, each link with its own mean; a clogged link carries
 nothing for a while. Hosts are names; a process listens under its own.
 """
@@ -20,24 +20,28 @@ HIGH_WATER = 1 << 16
 CUT_RETRY_S = 0.05
 
 
-class Weather(NamedTuple):
-    """How the net is: mean latency of a link, the share of pieces that take up to ``storm_s``."""
+class NetworkConditions(NamedTuple):
+    """How the net is: mean latency of a link, the share of pieces that take up to ``spike_s``."""
 
     latency_s: float = 0.0005
-    storms: float = 0.0
-    storm_s: float = 0.5
+    spikes: float = 0.0
+    spike_s: float = 0.5
 
 
 class Wires:
     """The net all processes share. ``cut`` holds (from host, to host) that carry nothing now."""
 
     def __init__(
-        self, loop: SimLoop, rng: random.Random, trace: Callable[[str], object], weather: Weather | None = None
+        self,
+        loop: SimLoop,
+        rng: random.Random,
+        hash_event: Callable[[str], object],
+        network: NetworkConditions | None = None,
     ) -> None:
-        self.loop, self.rng, self.trace = loop, rng, trace
+        self.loop, self.rng, self.hash_event = loop, rng, hash_event
         self.cut: set[Link] = set()
         self._cuts: list[frozenset[Link]] = []
-        self._weather = weather if weather is not None else Weather()
+        self._conditions = network if network is not None else NetworkConditions()
         self._latency_s: dict[Link, float] = {}
         self.listeners: dict[tuple[str, int], SimListener] = {}
         self.ends: dict[SimTransport, None] = {}
@@ -53,9 +57,9 @@ class Wires:
         """How long the next piece takes: about the link's mean; now and then, very long."""
         mean_s = self._latency_s.get(link)
         if mean_s is None:
-            mean_s = self._latency_s[link] = self._weather.latency_s * (0.5 + self.rng.random())
-        if self.rng.random() < self._weather.storms:
-            return self.rng.uniform(0, self._weather.storm_s)
+            mean_s = self._latency_s[link] = self._conditions.latency_s * (0.5 + self.rng.random())
+        if self.rng.random() < self._conditions.spikes:
+            return self.rng.uniform(0, self._conditions.spike_s)
         return mean_s * (0.5 - math.log(1 - self.rng.random()))
 
     def sever(self, links: Iterable[Link]) -> Callable[[], None]:
@@ -120,7 +124,7 @@ class SimTransport(asyncio.Transport):
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if self._told:
-            raise ValueError("negative file descriptor")  # as uvloop does: whoever needs a name asks in time
+            raise ValueError("negative file descriptor")  # as uvloop does: a caller that needs a name asks in time
         return {"peername": self._theirs, "sockname": self._mine}.get(name, default)
 
     def is_closing(self) -> bool:
@@ -144,12 +148,12 @@ class SimTransport(asyncio.Transport):
             self._later(lambda: self.peer._lost(ConnectionResetError("reset by peer")), self.peer.owner)
 
     def break_now(self) -> None:
-        """The connection breaks for both, whatever was under way."""
+        """Break the connection for both ends, with bytes in flight or not."""
         for end in (self, self.peer):
             end._lost(ConnectionResetError("the connection broke"))
 
     def vanish(self) -> None:
-        """This end's process is dead; the other hears of it when a wire carries again."""
+        """This end's process is dead; the other end gets a reset when the link carries again."""
         self._gone = True
         self._wires.ends.pop(self, None)
         self._tell_reset()
@@ -173,7 +177,7 @@ class SimTransport(asyncio.Transport):
             self._later(self._arrive, self.peer.owner)
 
     def _arrive(self) -> None:
-        """Runs in the receiver's life: a piece of what waits comes in."""
+        """Deliver a piece of what waits, in the context of the receiver."""
         self._moving = False
         if self._gone or self.peer._gone:
             return
@@ -188,7 +192,7 @@ class SimTransport(asyncio.Transport):
             taken = min(size, len(room))
             room[:taken] = self._out[:taken]
             del self._out[:taken]
-            wires.trace(f"{self._mine}>{self._theirs} {taken}")
+            wires.hash_event(f"{self._mine}>{self._theirs} {taken}")
             self.peer.protocol.buffer_updated(taken)
             if self._choked and len(self._out) < HIGH_WATER // 4:
                 self._choked = False
@@ -214,7 +218,7 @@ class SimTransport(asyncio.Transport):
 
 
 class SimNet:
-    """One process's way onto the wires, under its host name."""
+    """The net as one process sees it, under its hostname."""
 
     def __init__(self, wires: Wires, host: str, owner: Owner) -> None:
         self._wires, self._host, self._owner = wires, host, owner

@@ -1,4 +1,4 @@
-"""What a seed stands for: how many nodes, which settings, which topics and clients, which troubles, how they overlap.
+"""A ``Plan`` is what a seed draws: how many nodes, which configs, topics and clients, which faults, how they overlap.
 
 Swarm testing: everything that could matter is drawn, because a bug often needs a combination that nobody would choose.
 Decides nothing while the run goes on. Read next: run.py.
@@ -12,11 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from moldau.history.checks import SAFE, Promise
-from moldau.simulator.net import Weather
+from moldau.simulator.net import NetworkConditions
 from moldau.simulator.scenes import DRAWN, QUORUM, RARER
 
 BOTH, CONTROLLER, BROKER = "broker,controller", "controller", "broker"
-CALM = Weather()
+GOOD_NETWORK = NetworkConditions()
+NETWORKS = (
+    GOOD_NETWORK,
+    GOOD_NETWORK,
+    NetworkConditions(0.005),
+    NetworkConditions(0.0005, 0.002, 3.0),
+    NetworkConditions(0.02, 0.001, 1.0),
+)
+"""What a seed draws from; the good one is twice as likely as each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +52,18 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One run. ``seats`` has each node's roles; ``span_s`` is how long troubles go on, ``at_once`` how many overlap.
+    """One run. ``hosts`` has each node's roles; the fault phase lasts ``span_s``, and ``at_once`` faults may overlap.
     ``elr``: whether the cluster keeps eligible leader replicas (KIP-966); ``levels``: of other features, where all
     begins lower than it might. ``first_voters``: controllers that the quorum begins with, where voters may change
-    (KIP-853); empty where they are set by hand, and ``joins`` where they add themselves. ``group_log``: settings of
-    __consumer_offsets, where it is compacted all the time. ``rare``: whether production code is told to take rare ways
-    now and then (rare.py). ``step``: how much one step of a node's loop holds; None: little, by the seed.
+    (KIP-853); empty where they are static, and ``joins`` where they add themselves. ``group_log``: configs of
+    __consumer_offsets, where it is compacted all the time. ``buggify``: whether production code takes buggify points
+    now and then (buggify.py). ``step``: how much one step of a node's loop holds; None: little, by the seed.
     """
 
     seed: int
     plane: str
     scene: str | None
-    seats: Mapping[int, str]
+    hosts: Mapping[int, str]
     settings: Mapping[str, str]
     log_dirs: int
     topics: tuple[TopicPlan, ...]
@@ -68,19 +76,19 @@ class Plan:
     members: int
     delivery_timeout_ms: int
     session_timeout_ms: int
-    weather: Weather
+    network: NetworkConditions
     drift: float
     elr: bool = False
     levels: Mapping[str, int] = field(default_factory=dict)
     first_voters: tuple[int, ...] = ()
     joins: bool = False
     group_log: Mapping[str, str] = field(default_factory=dict)
-    rare: bool = True
+    buggify: bool = True
     step: int | None = None
 
     @property
     def controllers(self) -> list[int]:
-        return [id for id, roles in self.seats.items() if roles != BROKER]
+        return [id for id, roles in self.hosts.items() if roles != BROKER]
 
     @property
     def voters(self) -> list[int]:
@@ -89,11 +97,11 @@ class Plan:
 
     @property
     def brokers(self) -> list[int]:
-        return [id for id, roles in self.seats.items() if roles != CONTROLLER]
+        return [id for id, roles in self.hosts.items() if roles != CONTROLLER]
 
     def text(self) -> str:
         """What was drawn, in a few lines."""
-        shape = ", ".join(f"n{id} {roles}" for id, roles in self.seats.items())
+        shape = ", ".join(f"n{id} {roles}" for id, roles in self.hosts.items())
         topics = "; ".join(
             f"{one.name}: {one.partitions} partitions on {one.replication_factor}, acks={'all' if one.acks < 0 else 1}"
             f"{', idempotent' if one.idempotent else ''}{', unclean elections allowed' if one.unclean else ''}"
@@ -105,16 +113,16 @@ class Plan:
         kept = "".join((f"{kept}eligible leader replicas", *(f"; {name} {at}" for name, at in self.levels.items())))
         return (
             f"nodes: {shape}; {voters}{self.log_dirs} log dirs; {kept}\ntopics: {topics}\n"
-            f"troubles: {', '.join(self.faults)}, up to {self.at_once} at once, for {self.span_s:.0f} s; "
+            f"faults: {', '.join(self.faults)}, up to {self.at_once} at once, for {self.span_s:.0f} s; "
             f"then {'a core heals' if self.core_only else 'all heal'}"
         )
 
 
 def draw(seed: int, scene: str | None = None) -> Plan:
-    """The plan of a seed; ``scene`` allows one kind of trouble only."""
+    """The plan of a seed; ``scene`` allows one kind of fault only."""
     rng = random.Random(f"plan {seed}")
-    seats = _seats(rng)
-    brokers = sum(roles != CONTROLLER for roles in seats.values())
+    hosts = _hosts(rng)
+    brokers = sum(roles != CONTROLLER for roles in hosts.values())
     flush = rng.random() < 0.15
     some = tuple(one for one in DRAWN if one not in RARER and rng.random() < 0.4)
     more = random.Random(f"more of plan {seed}")  # what came later has an rng of its own: old seeds stay what they were
@@ -123,7 +131,7 @@ def draw(seed: int, scene: str | None = None) -> Plan:
         seed=seed,
         plane=QUORUM,
         scene=scene,
-        seats=seats,
+        hosts=hosts,
         settings=_settings(rng, flush) | {"offsets.topic.replication.factor": str(min(3, brokers))},
         log_dirs=rng.choice((1, 1, 2)),
         topics=_topics(rng, brokers, flush),
@@ -136,12 +144,12 @@ def draw(seed: int, scene: str | None = None) -> Plan:
         members=rng.choice((0, 1, 2, 3)),
         delivery_timeout_ms=rng.choice((10_000, 30_000, 120_000)),
         session_timeout_ms=rng.choice((6_000, 10_000)),
-        weather=rng.choice((CALM, CALM, Weather(0.005), Weather(0.0005, 0.002, 3.0), Weather(0.02, 0.001, 1.0))),
+        network=rng.choice(NETWORKS),
         drift=rng.choice((0.0, 0.0, 0.001, 0.01)),
     )
 
 
-def _seats(rng: random.Random) -> dict[int, str]:
+def _hosts(rng: random.Random) -> dict[int, str]:
     shape = rng.random()
     if shape < 0.7:
         return dict.fromkeys((1, 2, 3), BOTH)

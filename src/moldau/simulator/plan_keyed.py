@@ -1,8 +1,8 @@
-"""A compacted topic, or the groups' own log, in a share of the runs, with the trouble ``compaction``: small segments.
+"""Adds a compacted topic, or compaction of __consumer_offsets, to a share of the plans, with the fault ``compaction``.
 
-A topic with keys and tombstones stands in the place of those that are less than safe, so that a run has no more to do;
-members of a group commit to __consumer_offsets, which is made with the run. Drawn by an rng of their own.
-Decides nothing while the run goes on. Read next: laws/compacted.py, decay.py.
+A topic with keys and tombstones replaces those that are less than safe, so that a run has no more to do; members of a
+group commit to __consumer_offsets, which is made with the run. Segments are small. Drawn by an rng of their own.
+Decides nothing while the run goes on. Read next: laws/compacted.py, storage_faults.py.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def with_keys(plan: Plan) -> Plan:
 
 
 def with_group_log(plan: Plan) -> Plan:
-    """The plan, with a log of groups that is compacted all the time, where somebody commits."""
+    """Return the plan, with a compacted __consumer_offsets where members commit."""
     rng = random.Random(f"group log plan {plan.seed}")
     drawn = rng.random() < GROUPS_SHARE
     if not plan.members or (plan.scene not in KEYED and (plan.scene is not None or not drawn)):
@@ -64,11 +64,11 @@ def with_group_log(plan: Plan) -> Plan:
 
 
 def _busy(rng: random.Random, plan: Plan) -> Plan:
-    """With cleaners that look often, and a trouble for them."""
+    """Return the plan with cleaners that look often, and a fault for them."""
     settings = {
         **plan.settings,
         "log.cleaner.backoff.ms": str(rng.choice((300, 1_000, 3_000))),
         "log.flush.offset.checkpoint.interval.ms": "500",  # what is not durable is not compacted
     }
-    trouble = () if plan.scene == DAMAGED else (COMPACTION,)
-    return replace(plan, settings=settings, faults=tuple(dict.fromkeys((*plan.faults, *trouble))))
+    fault = () if plan.scene == DAMAGED else (COMPACTION,)
+    return replace(plan, settings=settings, faults=tuple(dict.fromkeys((*plan.faults, *fault))))

@@ -1,7 +1,7 @@
-"""What a seed stands for on the quorum's plane: plan.py's draw, and what only this plane has, by an rng of its own.
+"""The plan of a seed in KRaft mode: plan.py's draw, and what only this mode has, by an rng of its own.
 
-Clusters that keep no eligible leader replicas; a topic for which somebody allows unclean elections; controllers that
-are added to the voters and removed. Read next: faults.py, laws/data.py, meddling.py.
+Clusters that keep no eligible leader replicas; a topic for which the plan allows unclean elections; controllers that
+are added to the voters and removed. Read next: faults.py, laws/data.py, administrator.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from moldau.simulator.plan import BOTH, BROKER, CONTROLLER, Plan, TopicPlan, dra
 
 
 def draw_quorum(seed: int, scene: str | None = None) -> Plan:
-    """The plan of a seed; ``scene`` allows one kind of trouble only."""
+    """The plan of a seed; ``scene`` allows one kind of fault only."""
     plan = draw(seed, scene)
     rng = random.Random(f"quorum plan {seed}")
     elr = rng.random() >= 0.25
@@ -24,12 +24,12 @@ def draw_quorum(seed: int, scene: str | None = None) -> Plan:
 
 def _with_changing_voters(rng: random.Random, plan: Plan) -> Plan:
     """Of three or four controllers all vote at first, or all but one, or one alone."""
-    seats = dict(plan.seats)
-    if seats.get(4) == BROKER and CONTROLLER not in seats.values():
-        seats[4] = BOTH
-    controllers = [id for id, roles in seats.items() if roles != BROKER]
+    hosts = dict(plan.hosts)
+    if hosts.get(4) == BROKER and CONTROLLER not in hosts.values():
+        hosts[4] = BOTH
+    controllers = [id for id, roles in hosts.items() if roles != BROKER]
     some = rng.choice((len(controllers), len(controllers) - 1, 1))
-    return replace(plan, seats=seats, first_voters=tuple(controllers[:some]), joins=rng.random() < 0.3)
+    return replace(plan, hosts=hosts, first_voters=tuple(controllers[:some]), joins=rng.random() < 0.3)
 
 
 def _risky(rng: random.Random, plan: Plan) -> tuple[TopicPlan, ...]:
@@ -37,6 +37,6 @@ def _risky(rng: random.Random, plan: Plan) -> tuple[TopicPlan, ...]:
     if rng.random() >= 0.3:
         return ()
     configs = {**plan.topics[0].configs, "min.insync.replicas": "1"}
-    if rng.random() < 0.7:  # else by hand only
+    if rng.random() < 0.7:  # else by the administrator only
         configs["unclean.leader.election.enable"] = "true"
     return (TopicPlan(name="risky", partitions=1, replication_factor=3, unclean=True, configs=configs),)

@@ -1,6 +1,7 @@
-"""What operators do to controllers, in a share of the runs: disks are replaced, levels of features are raised.
+"""Adds operators' work on controllers to a share of the plans: disks are replaced, levels of features are raised.
 
-Drawn by an rng of its own. Decides nothing while the run goes on. Read next: replacing.py, raising.py.
+Drawn by an rng of its own. Decides nothing while the run goes on. Read next: controller_replacement.py,
+feature_upgrades.py.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ def with_upkeep(plan: Plan) -> Plan:
 
 
 def _replaced(rng: random.Random, plan: Plan) -> Plan:
-    """Where voters come and go, all vote at first: of one or two nobody can go."""
+    """Where voters change, all vote at first: of one or two none can be removed."""
     return replace(plan, first_voters=tuple(plan.controllers) if plan.first_voters else ())
 
 
 def _upgrade(rng: random.Random, plan: Plan) -> Plan:
-    """All begins lower: with voters set by hand too, where they are (kraft.version 0)."""
+    """All levels begin lower: with static voters too, where they are (kraft.version 0)."""
     return replace(plan, levels={METADATA_VERSION: rng.choice(LOWER)}, elr=plan.elr and rng.random() < 0.5)
 
 

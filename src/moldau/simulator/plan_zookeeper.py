@@ -1,6 +1,6 @@
-"""What a seed stands for on the ZooKeeper plane: the quorum plane's plan, with an ensemble and its troubles.
+"""The plan of a seed in ZooKeeper mode: the plan of KRaft mode, with an ensemble and its faults.
 
-The same clients, topics, disks and nets as plan.py draws; sessions, and troubles of ZooKeeper's, come on top. Every
+The same clients, topics, disks and nets as plan.py draws; sessions, and ZooKeeper's own faults, come on top. Every
 node is a broker and may be elected controller. Read next: cluster_zookeeper.py, faults_zookeeper.py.
 """
 
@@ -16,7 +16,7 @@ _OF_THE_QUORUM = ("metadata.log.", "internal.metadata.log.", "broker.session.", 
 
 
 def draw_zookeeper(seed: int, scene: str | None = None) -> Plan:
-    """The plan of a seed; ``scene`` allows one kind of trouble only."""
+    """The plan of a seed; ``scene`` allows one kind of fault only."""
     plan = draw(seed)
     rng = random.Random(f"zookeeper plan {seed}")
     settings = {key: text for key, text in plan.settings.items() if not key.startswith(_OF_THE_QUORUM)}
@@ -29,7 +29,7 @@ def draw_zookeeper(seed: int, scene: str | None = None) -> Plan:
         plan,
         plane=ZOOKEEPER,
         scene=scene,
-        seats=dict.fromkeys(range(1, 4 if rng.random() < 0.75 else 5), BROKER),
+        hosts=dict.fromkeys(range(1, 4 if rng.random() < 0.75 else 5), BROKER),
         settings=settings | {"offsets.topic.replication.factor": "3"},
         faults=(scene,) if scene else tuple(some) or (*DRAWN, *ZOOKEEPER_SCENES),
     )

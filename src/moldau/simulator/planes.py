@@ -1,4 +1,4 @@
-"""What a run is made of, by its plane: the cluster, the eyes on it, the hand that breaks things, the plane's laws."""
+"""Builds the parts of a run by its control plane: the cluster, its observer, the fault injector, the plane's laws."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from moldau.simulator.cluster import SimCluster
+from moldau.simulator.cluster_observer import ClusterObserver
+from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver
 from moldau.simulator.cluster_zookeeper import ZooKeeperCluster
-from moldau.simulator.faults import Chaos
-from moldau.simulator.faults_zookeeper import ZooKeeperChaos
+from moldau.simulator.coverage_points import CoveragePoints
+from moldau.simulator.coverage_points_zookeeper import ZooKeeperCoveragePoints
+from moldau.simulator.faults import FaultInjector
+from moldau.simulator.faults_zookeeper import ZooKeeperFaultInjector
 from moldau.simulator.laws.control import ControlLaws
 from moldau.simulator.laws.quorum import QuorumLaws
 from moldau.simulator.laws.zookeeper import ZooKeeperLaws
-from moldau.simulator.looking import Eyes
-from moldau.simulator.looking_zookeeper import ZnodeEyes
-from moldau.simulator.marks import Marks
-from moldau.simulator.marks_zookeeper import ZooKeeperMarks
 from moldau.simulator.plan import Plan
 from moldau.simulator.plan_keyed import with_group_log, with_keys
 from moldau.simulator.plan_quorum import draw_quorum
@@ -28,36 +28,38 @@ __all__ = ["Parts", "parts_of", "plan_of"]
 
 
 class Parts(NamedTuple):
-    """``control`` judges batches and rest, ``plane`` looks between turns; ``marks`` gives what was hit so far."""
+    """``control`` checks batches and quiescence, ``plane`` between turns; ``coverage`` returns the points reached."""
 
     cluster: SimCluster
-    eyes: Eyes
-    chaos: Chaos
+    observer: ClusterObserver
+    injector: FaultInjector
     control: ControlLaws | ZooKeeperLaws
     plane: QuorumLaws | ZooKeeperLaws
-    marks: Callable[[], set[str]]
+    coverage: Callable[[], set[str]]
 
 
-def plan_of(seed: int, scene: str | None, plane: str, *, rare: bool = True) -> Plan:
-    """The plan of a seed on a plane. Without rare ways, it is what it was before there were any: found seeds stay."""
+def plan_of(seed: int, scene: str | None, plane: str, *, buggify: bool = True) -> Plan:
+    """Return the plan of a seed. Without buggify points it is what it was before there were any: old finds stay."""
     plan = draw_zookeeper(seed, scene) if plane == ZOOKEEPER else draw_quorum(seed, scene)
-    if plane == QUORUM and (rare or scene in UPKEEP):
+    if plane == QUORUM and (buggify or scene in UPKEEP):
         plan = with_upkeep(plan)
     if scene == LOST_SEGMENT:
         small = {"internal.segment.bytes": "1000"}
         plan = replace(plan, topics=tuple(replace(one, configs={**one.configs, **small}) for one in plan.topics))
-    return replace(with_group_log(with_keys(plan)) if rare or scene in KEYED else plan, rare=rare)
+    return replace(with_group_log(with_keys(plan)) if buggify or scene in KEYED else plan, buggify=buggify)
 
 
 def parts_of(plan: Plan) -> Parts:
-    """A cluster that has not started, and who watches and breaks it."""
+    """Return a cluster that has not started, its observer, fault injector and laws."""
     if plan.plane == ZOOKEEPER:
         cluster = ZooKeeperCluster(plan)
-        sight = ZnodeEyes(cluster)
-        laws, noting = ZooKeeperLaws(sight), ZooKeeperMarks(sight)
-        return Parts(cluster, sight, ZooKeeperChaos(cluster, sight), laws, laws, lambda: noting.hit)
+        sight = ZooKeeperObserver(cluster)
+        laws, noting = ZooKeeperLaws(sight), ZooKeeperCoveragePoints(sight)
+        return Parts(cluster, sight, ZooKeeperFaultInjector(cluster, sight), laws, laws, lambda: noting.hit)
     nodes = SimCluster(plan)
-    eyes = Eyes(nodes)
-    control, quorum = ControlLaws(eyes), QuorumLaws(eyes)
-    marks = Marks(eyes)
-    return Parts(nodes, eyes, Chaos(nodes, eyes), control, quorum, lambda: marks.hit | quorum.marks)
+    observer = ClusterObserver(nodes)
+    control, quorum = ControlLaws(observer), QuorumLaws(observer)
+    coverage = CoveragePoints(observer)
+    return Parts(
+        nodes, observer, FaultInjector(nodes, observer), control, quorum, lambda: coverage.hit | quorum.coverage
+    )

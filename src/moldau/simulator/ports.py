@@ -1,4 +1,4 @@
-"""Clock, chance and tasks of one simulated process.
+"""Clock, random numbers and tasks of one simulated process.
 
 Work off the loop happens in two steps: the call after a drawn delay, its answer after another, so that a crash may fall
 between. Read next: net.py and disk.py.
@@ -64,7 +64,7 @@ class Machine(NamedTuple):
 
 
 class SimTasks:
-    """Later, on the simulated loop; ``on_failure`` hears of tasks that raised (law X7). Work off the loop is work on
+    """Later, on the simulated loop; ``on_failure`` gets tasks that raised (law X7). Work off the loop is work on
     the ``machine``'s disk: as slow as that, and hanging with it. Calls of one pool are not kept in order: whoever needs
     an order awaits the first call before it makes the second.
     """

@@ -1,4 +1,4 @@
-"""The names of planes and troubles, for the command line; what each does is in faults.py and faults_zookeeper.py.
+"""The names of planes and faults, for the command line; what each does is in faults.py and faults_zookeeper.py.
 Imports nothing: help is fast.
 """
 
@@ -25,5 +25,5 @@ ZOOKEEPER_SCENES = (
     "expire", "expire-controller", "no-zookeeper", "ensemble-leader", "ensemble-away", "lag", "lost-answers", "tools",
     "unseen", "damaged-znodes",
 )  # fmt: skip
-"""Troubles that only the ZooKeeper plane has."""
+"""Faults that only ZooKeeper mode has."""
 RARER_ON_ZOOKEEPER = (*RARER, "unseen", "damaged-znodes")

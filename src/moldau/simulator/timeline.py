@@ -1,9 +1,9 @@
-"""A run as a table: who lived, who ruled, who led, whenever that changed. For people who learn from a run."""
+"""Prints a run as a table: which nodes lived, which was controller, which led, whenever that changed."""
 
 from __future__ import annotations
 
-from moldau.simulator.cluster import Seat
-from moldau.simulator.looking import Eyes
+from moldau.simulator.cluster import SimulatedHost
+from moldau.simulator.cluster_observer import ClusterObserver
 
 ROWS_MAX = 40
 SETTLE_S = 0.3
@@ -17,18 +17,18 @@ LEGEND = (
 class Timeline:
     """``note`` as time goes by; ``lines`` at the end."""
 
-    def __init__(self, eyes: Eyes, topic: str) -> None:
-        self._eyes, self._topic = eyes, topic
+    def __init__(self, observer: ClusterObserver, topic: str) -> None:
+        self._observer, self._topic = observer, topic
         self._rows: list[tuple[float, tuple[str, ...]]] = []
 
     def note(self, now_s: float) -> None:
         """Remember how things stand, if that is new."""
-        rules = self._eyes.controllers[-1][0] if self._eyes.controllers else None
+        rules = self._observer.controllers[-1][0] if self._observer.controllers else None
         nodes = [
-            _state(seat) + ("*" if seat.id == rules and seat.owner is not None else "")
-            for seat in self._eyes.cluster.seats.values()
+            _state(host) + ("*" if host.id == rules and host.owner is not None else "")
+            for host in self._observer.cluster.hosts.values()
         ]
-        topic = self._eyes.image.topic(self._topic)
+        topic = self._observer.image.topic(self._topic)
         partitions = [] if topic is None else [
             f"n{p.leader} of {''.join(map(str, sorted(p.isr)))}" if p.leader >= 0 else "-"
             for _, p in sorted(topic.partitions.items())
@@ -44,8 +44,8 @@ class Timeline:
         if not self._rows:
             return []
         width = max(len(row) for _, row in self._rows)
-        seats = list(self._eyes.cluster.seats.values())
-        names = [seat.host for seat in seats] + [f"{self._topic}-{n}" for n in range(width - len(seats))]
+        hosts = list(self._observer.cluster.hosts.values())
+        names = [host.hostname for host in hosts] + [f"{self._topic}-{n}" for n in range(width - len(hosts))]
         kept = self._rows[:: 1 + len(self._rows) // ROWS_MAX]
         table = [("seconds", *names), *((f"{at:.1f}", *row, *[""] * (width - len(row))) for at, row in kept)]
         wide = [max(len(row[column]) for row in table) for column in range(width + 1)]
@@ -53,9 +53,9 @@ class Timeline:
         return [*shown, LEGEND]
 
 
-def _state(seat: Seat) -> str:
-    if seat.owner is None:
+def _state(host: SimulatedHost) -> str:
+    if host.owner is None:
         return "dead"
-    if seat.owner.paused:
+    if host.owner.paused:
         return "paused"
-    return "up" if seat.serves else "starting"
+    return "up" if host.serves else "starting"

@@ -1,7 +1,8 @@
-"""What tools of the ZooKeeper era do meanwhile: they write znodes behind the controller's back, and wait for nobody.
+"""Tools of the ZooKeeper era, run during faults: they write znodes without asking the controller, and do not wait.
 
-Topics made and deleted, replicas moved, preferred leaders asked for, settings changed. What must come of it is judged
-at rest. Source: Kafka 2.x's kafka-topics, kafka-configs, kafka-reassign-partitions, kafka-preferred-replica-election.
+Topics made and deleted, replicas moved, preferred leaders asked for, configs changed. What must come of it is checked
+at quiescence. Source: Kafka 2.x's kafka-topics, kafka-configs, kafka-reassign-partitions and
+kafka-preferred-replica-election.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from moldau.model import TopicPartition
 from moldau.model.value import replace
 from moldau.ports.zookeeper import Create, Set
+from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver
 from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
-from moldau.simulator.looking_zookeeper import ZnodeEyes
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import config_change_json, config_json, preferred_election_json, reassignment_json
 from moldau.zookeeper.znodes import Assignment, TopicZnode, topic_json
@@ -23,8 +24,8 @@ class Tools:
     retention.ms asked for last.
     """
 
-    def __init__(self, cluster: ZooKeeperCluster, eyes: ZnodeEyes) -> None:
-        self.cluster, self.eyes = cluster, eyes
+    def __init__(self, cluster: ZooKeeperCluster, observer: ZooKeeperObserver) -> None:
+        self.cluster, self.observer = cluster, observer
         self.rng = cluster.stream("tools")
         self.made: dict[str, None] = {}
         self.gone: dict[str, None] = {}
@@ -41,7 +42,7 @@ class Tools:
         return CHROOT + path in self.cluster.ensemble.tree.znodes
 
     def _write(self, what: str, *ops: Create | Set) -> bool:
-        self.cluster.tell(f"a tool {what}")
+        self.cluster.record_event(f"a tool {what}")
         for op in ops:
             self.cluster.ensemble.commit(0, [replace(op, path=CHROOT + op.path)])
         return True
@@ -72,7 +73,7 @@ class Tools:
         return self._write(f"deletes topic {name}", Create(path=paths.delete_topic(name)))
 
     def _move(self) -> bool:
-        found = [(topic, number) for topic in self.eyes.image.topics.values() for number in topic.partitions]
+        found = [(topic, number) for topic in self.observer.image.topics.values() for number in topic.partitions]
         if not found or self._stands(paths.REASSIGN_PARTITIONS):
             return False
         topic, number = self.rng.choice(found)
@@ -90,7 +91,7 @@ class Tools:
     def _elect(self) -> bool:
         if self._stands(paths.PREFERRED_ELECTION):
             return False
-        wanted = [TopicPartition(t.name, n) for t in self.eyes.image.topics.values() for n in t.partitions]
+        wanted = [TopicPartition(t.name, n) for t in self.observer.image.topics.values() for n in t.partitions]
         return self._write(
             "elects preferred leaders", Create(path=paths.PREFERRED_ELECTION, data=preferred_election_json(wanted))
         )
@@ -107,8 +108,8 @@ class Tools:
         return self._write(f"sets retention.ms={value} of {name}", written, note)
 
     def undone(self) -> list[str]:
-        """C8, C13 at rest: what was asked for is so, and no request is left."""
-        image = self.eyes.image
+        """C8, C13 at quiescence: what was asked for is so, and no request is left."""
+        image = self.observer.image
         broken = [f"C13: topic {name}, made by a tool, is not there" for name in self.made if name not in image.names]
         broken += [f"C8: topic {name}, which a tool deleted, is there" for name in self.gone if name in image.names]
         for name, value in self.settings.items():

@@ -1,6 +1,6 @@
-"""The simulator's ZooKeeper, the client's side: the port ``moldau.ports.zookeeper`` for one process, by a seed.
+"""The simulated ZooKeeper, the client's side: the port ``moldau.ports.zookeeper`` for one process, by a seed.
 
-A connection carries calls and answers in order, each after a drawn delay. When it breaks, calls under way have happened
+A connection carries calls and answers in order, each after a drawn delay. When it breaks, calls in flight have happened
 or not, as the rng says, and their callers get ConnectionLoss; the session goes on with another server, which tells what
 its watches missed, or learns that it is over. A dead process says nothing more, and its session runs out.
 The servers: zookeeper_servers.py. The contract suite holds this to the real one.
@@ -40,7 +40,7 @@ STALL_S = 0.05
 
 
 class _Armed:
-    """A watch that waits; ``seen`` tells the state that it was left on from another."""
+    """A watch that waits; ``seen`` is the state in which it was left, to tell a later one from it."""
 
     def __init__(self, path: str, watch: Watch, *, children: bool) -> None:
         self.path, self.watch, self.children = path, watch, children
@@ -87,7 +87,7 @@ class _Wire:
         ensemble.loop.call_at(due_s, self._arrive, up, context=ensemble.owner.context if up else self.client.context)
 
     def _arrive(self, up: bool) -> None:
-        """The first of what is under way, unless the link is cut in this direction: then it waits."""
+        """Deliver the first message in flight, unless the link is cut in this direction: then it waits."""
         ensemble = self.client.ensemble
         ends = (self.client.host, self.server.name) if up else (self.server.name, self.client.host)
         if self.alive and ensemble.refuses(*ends):
@@ -213,7 +213,7 @@ class SimZooKeeper:
         return self.ensemble.rng.choice(servers) if servers else None
 
     def _ping(self, session: ServerSession) -> None:
-        """Six times in a time-out: be heard, and hear. Silence for two thirds of it is a broken connection."""
+        """Ping six times in a time-out. Silence of the server for two thirds of it is a broken connection."""
         if self._session is not session:
             return
         wire, timeout_s = self.wire, session.timeout_s

@@ -1,8 +1,8 @@
-"""The simulator's ZooKeeper, the servers' side: one order of transactions, servers that apply it late, sessions.
+"""The simulated ZooKeeper, the servers' side: one order of transactions, servers that apply it late, sessions.
 
 Writes are linear: the truth is one tree, changed all or nothing. Each server applies the same changes in the same
 order after a drawn delay; reads are answered from its own tree, so they may lag, and a watch fires when its server
-applies the change. A session ends when nobody hears of it for its time-out, or by ``expire``; its ephemerals then
+applies the change. A session ends when no server hears from it for its time-out, or by ``expire``; its ephemerals then
 vanish, at once or a while later (ZOOKEEPER-1740). The client's side: zookeeper.py.
 Source: ZooKeeper Programmer's Guide and Internals.
 """
@@ -71,7 +71,7 @@ class Tree:
         return znode
 
     def apply(self, zxid: int, change: Change) -> list[tuple[Happened, str]]:
-        """Make a change that was found good; what watches are told of it."""
+        """Make a change that was found valid; return which watches fire."""
         path, above = change.path, parent(change.path)
         if change.data is None:
             del self.znodes[path]
@@ -170,7 +170,7 @@ Witness = Callable[[int, Sequence[Op], Sequence[Change]], object]
 
 
 class SimEnsemble:
-    """All servers. ``witnesses`` hear of every transaction as it is made.
+    """All servers. ``witnesses`` are called with every transaction as it is made.
 
     ``flaky``: the share of transactions whose answer is lost, and with it the connection; as many are lost before they
     are made.
@@ -210,7 +210,7 @@ class SimEnsemble:
         return leader is not None and self._reach(server, leader)
 
     def lose_leader(self, for_s: float) -> None:
-        """Nobody serves for a while; then another leads. Sessions begin their time-outs anew under the new leader."""
+        """No server serves for a while; then another leads. Session time-outs begin anew under the new leader."""
         self._leads = None
         self._elected_s = max(self._elected_s, self.loop.time() + for_s)
 
@@ -246,7 +246,7 @@ class SimEnsemble:
     def _watch_over(self, session: ServerSession) -> None:
         if session.id not in self.sessions:
             return
-        if self._leader() is None:  # nobody counts; who leads next starts from the beginning
+        if self._leader() is None:  # no leader counts time-outs; the next one starts from the beginning
             session.heard_s = self.loop.time()
         left_s = max(session.heard_s, self._elected_s) + session.timeout_s - self.loop.time()
         if left_s <= 0:

@@ -46,7 +46,7 @@ class Seat:
     def __init__(self, *answers: Any) -> None:
         real = real_world(asyncio.get_running_loop(), lambda task, error: None)
         self.timers = Timers()
-        self.world = SimpleNamespace(clock=real.clock, tasks=self.timers, rare=None, step=real.step)
+        self.world = SimpleNamespace(clock=real.clock, tasks=self.timers, buggify=None, step=real.step)
         self.plane = SimpleNamespace(leader=(2, 1), voters=lambda: {2: ("here", 2), 3: ("here", 3)})
         self.cluster_id, self.metadata = "a cluster", MetadataCache()
         self.config = SimpleNamespace(node_id=1, on_zookeeper=False)

@@ -53,7 +53,7 @@ class Bench:
         self.failures: list[Exception] = []
         self.end = 0
         self.points: list[int] = []
-        world: Any = SimpleNamespace(tasks=SimpleNamespace(call_soon=self.turns.append), step=STEP, rare=None)
+        world: Any = SimpleNamespace(tasks=SimpleNamespace(call_soon=self.turns.append), step=STEP, buggify=None)
         self.batches: list[tuple[int, bytes]] = []
         log: Any = SimpleNamespace(log_start_offset=0, read=self._read)
         self.delivery = Delivery(log, ears, world, self.failures.append)

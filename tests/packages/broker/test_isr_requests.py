@@ -45,7 +45,7 @@ def test_a_controller_that_answers_at_once_does_not_make_one_step_of_all() -> No
             spawn=lambda work, name: loop.create_task(work), call_soon=loop.call_soon, call_later=loop.call_later
         )
         clock = SimpleNamespace(monotonic_ms=lambda: 0)
-        world = SimpleNamespace(rare=None, step=STEP, tasks=tasks, clock=clock)
+        world = SimpleNamespace(buggify=None, step=STEP, tasks=tasks, clock=clock)
         deps: Any = SimpleNamespace(world=world, me=1, broker_epoch=lambda: 5, ask_controller=ask_controller)
 
         def answered(answer: IsrAnswer, now_ms: int) -> tuple[()]:

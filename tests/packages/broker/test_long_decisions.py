@@ -93,7 +93,7 @@ class Office:
 
 def node(turns: Turns) -> Any:
     made = full(1, 3)
-    made.world = SimpleNamespace(step=STEP, tasks=turns, rare=None, clock=made.world.clock)
+    made.world = SimpleNamespace(step=STEP, tasks=turns, buggify=None, clock=made.world.clock)
     made.controller = Office(turns)
     made.creating = Counter()
     made.quotas = None

@@ -79,7 +79,7 @@ def hashing(turns: Turns, monkeypatch: Any) -> Any:
         return 0
 
     monkeypatch.setattr(partition, "java_hash", counted)
-    world = SimpleNamespace(step=STEP, tasks=turns, rare=None)
+    world = SimpleNamespace(step=STEP, tasks=turns, buggify=None)
     led = SimpleNamespace(led=[], left=[])
     image = full(1, 3).metadata.image
     image.names["__consumer_offsets"] = image.names["topic-0"]

@@ -22,7 +22,7 @@ from moldau.simulator.machines.record import Record
 @given(st.randoms(use_true_random=False))
 def test_interleavings_keep_every_law(rng: Random) -> None:
     members = Members(rng, Record())
-    members.storm()
+    members.fault_phase()
     members.come_to_rest()
 
 

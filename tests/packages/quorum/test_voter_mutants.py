@@ -1,6 +1,6 @@
 """Testing the laws of voter changes: each mutant is a known mistake, and a law or a bounded time catches it.
 
-Most are of the bug zoo, which hunts them in drawn weather too; the others need what only a scenario does.
+Most are also hunted by ``make mutants`` under drawn faults; the others need what only a scenario does.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from moldau.model.value import replace
 from moldau.quorum import LogView, VoterLog, changes
 from moldau.quorum.state import Quorum
 from moldau.simulator.machines.voters_world import VoterWorld
-from moldau.simulator.zoo import voters as zoo
-from moldau.simulator.zoo.mutant import Patches
+from moldau.simulator.mutants import voters as mutants
+from moldau.simulator.mutants.mutant import Patches
 from tests.packages.quorum.test_voter_changes import (
     test_a_change_over_the_head_of_a_majority_is_taken_back as take_back,
 )
@@ -111,18 +111,18 @@ def shrink_while_one_is_away(seed: int) -> None:
 
 
 MUTANTS: list[tuple[Patch, Callable[..., None], str]] = [
-    (zoo.changes_before_its_own_epoch_is_committed, hasty, "R9.*too early"),
-    (zoo.changes_two_voters_at_once, at_once, "R9.*uncommitted"),
-    (zoo.ignores_an_uncommitted_set, grow_and_shrink, "R8|R9"),
-    (zoo.takes_no_set_back, take_back, "R9.*beyond"),
-    (zoo.counts_itself_though_removed, shrink_while_one_is_away, "R5|R9"),
-    (zoo.leads_on_though_removed, grow_and_shrink, "R9.*still leads"),
+    (mutants.changes_before_its_own_epoch_is_committed, hasty, "R9.*too early"),
+    (mutants.changes_two_voters_at_once, at_once, "R9.*uncommitted"),
+    (mutants.ignores_an_uncommitted_set, grow_and_shrink, "R8|R9"),
+    (mutants.takes_no_set_back, take_back, "R9.*beyond"),
+    (mutants.counts_itself_though_removed, shrink_while_one_is_away, "R5|R9"),
+    (mutants.leads_on_though_removed, grow_and_shrink, "R9.*still leads"),
     (the_formatted_set_is_not_copied, grow_and_shrink, "from the log"),
     (the_removed_never_stand, die_with_the_news, "L8"),
     (a_new_voter_need_not_catch_up, refuse, "one change at a time|caught up"),
     (the_snapshot_at_the_start_of_the_log_goes, with_snapshots, "R7"),
-    (zoo.learns_no_voters_from_snapshots, with_snapshots, "a snapshot says|not within"),
-    (zoo.counts_a_removed_voter_on, take_back, "R8|R9"),
+    (mutants.learns_no_voters_from_snapshots, with_snapshots, "a snapshot says|not within"),
+    (mutants.counts_a_removed_voter_on, take_back, "R8|R9"),
 ]
 
 

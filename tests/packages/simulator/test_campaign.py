@@ -6,12 +6,12 @@ from click.testing import CliRunner
 
 from moldau.simulator import campaign
 from moldau.simulator.campaign import NODES, PLANES, ZNODES, Chunk, Sum, chunks, missed, run_chunk, table
+from moldau.simulator.coverage_points import COVERAGE_POINTS
+from moldau.simulator.coverage_points_zookeeper import ZOOKEEPER_COVERAGE_POINTS
 from moldau.simulator.machines.replication_world import World
 from moldau.simulator.machines.seeds import MACHINES
-from moldau.simulator.marks import MARKS
-from moldau.simulator.marks_zookeeper import ZOOKEEPER_MARKS
-from moldau.simulator.zoo.mutant import Patches
-from moldau.simulator.zoo.replication import TruncatesToWatermark
+from moldau.simulator.mutants.mutant import Patches
+from moldau.simulator.mutants.replication import TruncatesToWatermark
 
 
 def test_every_seed_is_in_one_chunk() -> None:
@@ -32,10 +32,10 @@ def test_what_a_chunk_came_to_is_told() -> None:
 
 
 def test_marks_that_whole_clusters_never_hit_are_named() -> None:
-    assert missed({NODES: Sum(marks=set(MARKS))}) == {}
-    assert missed({NODES: Sum(marks=MARKS - {"a replica was cut"})}) == {NODES: ["a replica was cut"]}
-    assert missed({ZNODES: Sum(marks=set(ZOOKEEPER_MARKS))}) == {}
-    assert missed({ZNODES: Sum()}) == {ZNODES: sorted(ZOOKEEPER_MARKS)}
+    assert missed({NODES: Sum(coverage=set(COVERAGE_POINTS))}) == {}
+    assert missed({NODES: Sum(coverage=COVERAGE_POINTS - {"a replica was cut"})}) == {NODES: ["a replica was cut"]}
+    assert missed({ZNODES: Sum(coverage=set(ZOOKEEPER_COVERAGE_POINTS))}) == {}
+    assert missed({ZNODES: Sum()}) == {ZNODES: sorted(ZOOKEEPER_COVERAGE_POINTS)}
 
 
 def test_a_broken_law_ends_in_the_command_that_repeats_it() -> None:

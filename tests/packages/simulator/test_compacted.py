@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.simulator.laws.compacted import Entry, Sight, judge, wanted
+from moldau.simulator.laws.compacted import Entry, Sight, check, wanted
 from moldau.simulator.planes import plan_of
 from moldau.simulator.run import simulate
 from moldau.simulator.scenes import COMPACTION, DAMAGED, QUORUM, ZOOKEEPER
@@ -26,7 +26,7 @@ BEFORE = of(A0, B1, A2, C3, B5)
 
 
 def laws(before: Sight, after: Sight) -> list[str]:
-    return [law.partition(":")[0] for law in judge(before, after, NOW_MS, RETENTION_MS, HIGH)]
+    return [law.partition(":")[0] for law in check(before, after, NOW_MS, RETENTION_MS, HIGH)]
 
 
 def test_the_newest_of_each_key_is_enough() -> None:
@@ -71,18 +71,18 @@ def test_some_plans_have_a_compacted_topic_and_those_of_older_seeds_have_none(pl
     assert 5 <= len(some) <= 30
     assert 3 <= sum(bool(plan.group_log) for plan in keyed) <= 25
     assert all((COMPACTION in plan.faults) == (plan in some or bool(plan.group_log)) for plan in keyed)
-    older = [plan_of(seed, None, plane, rare=False) for seed in range(100)]
+    older = [plan_of(seed, None, plane, buggify=False) for seed in range(100)]
     assert not any(plan.group_log or any(topic.keys for topic in plan.topics) for plan in older)
 
 
 def test_brokers_that_die_amid_compactions_lose_no_key() -> None:
     outcome = simulate(1, COMPACTION)
-    assert outcome.verdict == "passed", "\n".join([*outcome.story, *outcome.broken, *outcome.doubts])
-    assert {"a log was compacted", "a compaction was cut short"} <= outcome.marks
+    assert outcome.verdict == "passed", "\n".join([*outcome.trace, *outcome.broken, *outcome.doubts])
+    assert {"a log was compacted", "a compaction was cut short"} <= outcome.coverage
 
 
 @pytest.mark.parametrize("plane", [QUORUM, ZOOKEEPER])
 def test_a_damaged_segment_under_a_running_cleaner_ends_nobody(plane: str) -> None:
     outcome = simulate(1, DAMAGED, plane)
-    assert outcome.verdict == "passed", "\n".join([*outcome.story, *outcome.broken, *outcome.doubts])
-    assert outcome.troubles["damaged-segment"] > 0
+    assert outcome.verdict == "passed", "\n".join([*outcome.trace, *outcome.broken, *outcome.doubts])
+    assert outcome.faults["damaged-segment"] > 0

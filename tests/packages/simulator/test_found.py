@@ -19,6 +19,6 @@ FOUND = {
 
 @pytest.mark.parametrize("seed", FOUND, ids=lambda seed: f"seed {seed}")
 def test_what_a_seed_once_found_stays_mended(seed: int) -> None:
-    outcome = simulate(seed, rare=False)  # found before there were rare ways
+    outcome = simulate(seed, buggify=False)  # found before there were rare ways
     assert outcome.broken == []
     assert outcome.acked > 0

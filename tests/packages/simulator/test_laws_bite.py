@@ -1,4 +1,4 @@
-"""The laws that are judged in whole clusters see what is wrong there: mistakes of the zoo, put into real nodes."""
+"""The laws that are checked in whole clusters see what is wrong there: mutants, put into real nodes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from moldau.controller.active import ActiveController
 from moldau.image import Partition, Recovery
 from moldau.model import Code, TopicPartition
-from moldau.simulator import decay
+from moldau.simulator import storage_faults
 from moldau.simulator.laws import rest
 from moldau.simulator.laws.data import DataLaws, Past
 from moldau.simulator.laws.quorum import QuorumLaws
+from moldau.simulator.mutants import controller, quorum, voters
+from moldau.simulator.mutants.mutant import Patches
 from moldau.simulator.run import simulate
-from moldau.simulator.zoo import controller, quorum, voters
-from moldau.simulator.zoo.mutant import Patches
 from moldau.storage import checked_reads, recovery, segment
 from moldau.wire.batch import headers
 
@@ -37,19 +37,19 @@ def no_checksum_is_looked_at(patches: Patches) -> None:
     patches.set(recovery, "check", lambda *_: Code.NONE)
 
 
-def checksums_rot(patches: Patches) -> None:
+def checksums_are_corrupted(patches: Patches) -> None:
     """S4 compares the checksums that stand in headers while a cluster runs: the rot is aimed at them."""
-    somewhere, tell = decay._somewhere, decay._bytes_that_tell
+    somewhere, tell = storage_faults._somewhere, storage_faults._bytes_that_tell
 
-    def in_a_log(chaos: Any, seat: Any) -> str | None:
-        drawn = (somewhere(chaos, seat) for _ in range(50))
-        return next((path for path in drawn if path is not None and path.endswith(decay.LOG)), None)
+    def in_a_log(injector: Any, host: Any) -> str | None:
+        drawn = (somewhere(injector, host) for _ in range(50))
+        return next((path for path in drawn if path is not None and path.endswith(storage_faults.LOG)), None)
 
     def of_a_checksum(path: str, data: bytes) -> Any:
         return [position + 17 + i for position, _ in headers(data) for i in range(4)] or tell(path, data)
 
-    patches.set(decay, "_somewhere", in_a_log)
-    patches.set(decay, "_bytes_that_tell", of_a_checksum)
+    patches.set(storage_faults, "_somewhere", in_a_log)
+    patches.set(storage_faults, "_bytes_that_tell", of_a_checksum)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def checksums_rot(patches: Patches) -> None:
             (any_commit_answers_all_who_wait, controller.a_crash_is_forgiven, quorum.exposes_before_its_own_record),
             ("C4:", "back from a crash", "R6:"),
         ),
-        (301, "rot", (no_checksum_is_looked_at, checksums_rot), ("S4:",)),
+        (301, "rot", (no_checksum_is_looked_at, checksums_are_corrupted), ("S4:",)),
         (45, "moves", (voters.leads_on_though_removed,), ("R9:",)),
         (1, "kill", (controller.unclean_elections_are_not_told,), ("is not told",)),
     ],
@@ -78,7 +78,7 @@ def test_a_mistake_in_real_nodes_breaks_the_law_that_is_about_it(
         for mutant in mutants:
             mutant(patches)
         for one in range(seed, seed + 10):
-            broken += simulate(one, scene, rare=False).broken
+            broken += simulate(one, scene, buggify=False).broken
             missing = {law for law in laws if not any(law in text for text in broken)}
             if not missing:
                 break
@@ -87,8 +87,10 @@ def test_a_mistake_in_real_nodes_breaks_the_law_that_is_about_it(
 
 def test_a_record_of_a_deposed_controller_after_one_of_its_successor_is_seen() -> None:
     told: list[str] = []
-    eyes: Any = SimpleNamespace(cluster=SimpleNamespace(plan=SimpleNamespace(voters=[1, 2, 3]), breaks=told.append))
-    laws = QuorumLaws(eyes)
+    observer: Any = SimpleNamespace(
+        cluster=SimpleNamespace(plan=SimpleNamespace(voters=[1, 2, 3]), violated=told.append)
+    )
+    laws = QuorumLaws(observer)
     laws._history.committed += [(1, "a"), (1, "b"), (3, "c")]
     laws._epochs_rise()
     assert told == []
@@ -107,9 +109,9 @@ def data_laws() -> tuple[DataLaws, Callable[[str, Partition, Partition], None], 
         ],
         group_log={},
     )
-    cluster = SimpleNamespace(breaks=None, plan=plan, unclean=unclean)
-    eyes: Any = SimpleNamespace(cluster=cluster, listeners=[], replicas=dict, image=None)
-    laws = DataLaws(eyes)
+    cluster = SimpleNamespace(violated=None, plan=plan, unclean=unclean)
+    observer: Any = SimpleNamespace(cluster=cluster, listeners=[], replicas=dict, image=None)
+    laws = DataLaws(observer)
 
     def change(topic: str, before: Partition, after: Partition) -> None:
         changes = [(topic, before.key, before, after)]
@@ -137,9 +139,9 @@ def test_only_an_unclean_election_that_is_marked_and_allowed_makes_forget_what_w
 
 def test_records_that_no_member_of_the_group_was_given_are_seen() -> None:
     replica = SimpleNamespace(machine=SimpleNamespace(high_watermark=9))
-    eyes: Any = SimpleNamespace(replicas=lambda topic: {(b"id", 0): {1: replica}})
+    observer: Any = SimpleNamespace(replicas=lambda topic: {(b"id", 0): {1: replica}})
     members: Any = [SimpleNamespace(topic=SimpleNamespace(name="safe"), given={0: {6, 7}})]
-    assert rest.unread(members, eyes) == "partition 0 ends at 9, the group was given it up to 7"
+    assert rest.unread(members, observer) == "partition 0 ends at 9, the group was given it up to 7"
     members[0].given[0].add(8)
-    assert rest.unread(members, eyes) == ""
-    assert rest.unread([], eyes) == ""
+    assert rest.unread(members, observer) == ""
+    assert rest.unread([], observer) == ""

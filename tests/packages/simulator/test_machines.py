@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from moldau.simulator.machines.record import Broken, Record, law_id, verdict
-from moldau.simulator.machines.seeds import MACHINES, marks_of, run_seed
+from moldau.simulator.machines.seeds import MACHINES, coverage_points_of, run_seed
 
 SEEDS = {"quorum": 25, "voters": 25, "replication": 120, "controller": 20, "active_controller": 30, "groups": 40}
 FOUND = {
@@ -21,18 +21,20 @@ FOUND = {
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_no_law_breaks_in_any_weather(machine: str) -> None:
-    marks: set[str] = set()
+def test_no_law_breaks_under_any_faults(machine: str) -> None:
+    coverage: set[str] = set()
     for seed in range(SEEDS[machine]):
         outcome = run_seed(machine, seed)
         assert outcome.broken is None, "\n".join(
-            [*outcome.story, str(outcome.broken), f"reproduce: {outcome.reproduce}"]
+            [*outcome.trace, str(outcome.broken), f"reproduce: {outcome.reproduce}"]
         )
         assert outcome.events
         assert outcome.checks >= outcome.events
-        marks |= outcome.marks
+        coverage |= outcome.coverage
     # a world in which next to nothing happens proves nothing; all of them are asked for in a whole campaign only
-    assert len(marks & marks_of(machine)) > 0.7 * len(marks_of(machine)), sorted(marks_of(machine) - marks)
+    assert len(coverage & coverage_points_of(machine)) > 0.7 * len(coverage_points_of(machine)), sorted(
+        coverage_points_of(machine) - coverage
+    )
 
 
 @pytest.mark.parametrize(("machine", "seed"), FOUND, ids=lambda value: str(value))
@@ -68,11 +70,11 @@ def test_a_broken_law_is_named_by_its_id() -> None:
         assert ok, "it is not"
 
     record = Record()
-    record.judge(law, True)
+    record.check(law, True)
     with pytest.raises(Broken, match="S99: it is not so"):
-        record.judge(law, False)
+        record.check(law, False)
     with pytest.raises(Broken, match="R98: it is not"):
-        record.judge(asserted, False)
+        record.check(asserted, False)
     assert record.checks == 3
     assert law_id(asserted) == "R98"
 

@@ -24,7 +24,7 @@ def many() -> Iterator[ManyPartitions]:
 
 
 def image_on(many: ManyPartitions, id: int):
-    return many.cluster.seats[id].node.metadata.image
+    return many.cluster.hosts[id].node.metadata.image
 
 
 def test_all_are_led_after_every_death_and_a_new_controller_builds_nothing_anew(many: ManyPartitions) -> None:
@@ -39,7 +39,7 @@ def test_all_are_led_after_every_death_and_a_new_controller_builds_nothing_anew(
     many.run(many.spread)
 
     left = many.run(many.shutdown)
-    assert many.cluster.seats[left].disk.exists("/data0/.kafka_cleanshutdown")
+    assert many.cluster.hosts[left].disk.exists("/data0/.kafka_cleanshutdown")
     many.run(partial(many.come_back, left))
     many.run(many.spread)
 
@@ -51,7 +51,7 @@ def test_all_are_led_after_every_death_and_a_new_controller_builds_nothing_anew(
 
 
 def test_what_a_broker_does_not_hold_lead_or_follow_is_seen(many: ManyPartitions) -> None:
-    node = many.cluster.seats[2].node
+    node = many.cluster.hosts[2].node
     led, followed = (
         next(replica for replica in node.replicas.by_key.values() if (replica.machine.leader == 2) is leads)
         for leads in (True, False)

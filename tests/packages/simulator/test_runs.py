@@ -18,24 +18,24 @@ from moldau.simulator.scenes import QUORUM
 
 def told(outcome: Outcome) -> str:
     again = f"reproduce: moldau sim --seed {outcome.seed}"
-    return "\n".join([*outcome.story, *outcome.broken, *outcome.doubts, again])
+    return "\n".join([*outcome.trace, *outcome.broken, *outcome.doubts, again])
 
 
-def test_every_scene_has_its_trouble() -> None:
+def test_every_scene_has_its_fault() -> None:
     assert set(FAULTS) == set(SCENES)
     for scene in SCENES:
         assert plan_of(3, scene, QUORUM).faults == (scene,)
 
 
 @pytest.mark.parametrize("scene", ["power", "stop", "disk-full"])
-def test_one_kind_of_trouble_breaks_no_law(scene: str) -> None:
+def test_one_kind_of_fault_breaks_no_law(scene: str) -> None:
     outcome = simulate(11, scene)
     assert outcome.verdict == "passed", told(outcome)
-    assert set(outcome.troubles) == {scene}
+    assert set(outcome.faults) == {scene}
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_mixed_troubles_break_no_law(seed: int) -> None:
+def test_mixed_faults_break_no_law(seed: int) -> None:
     outcome = simulate(seed)
     assert outcome.verdict == "passed", told(outcome)
 
@@ -57,7 +57,7 @@ def test_the_same_seed_is_the_same_history_in_another_process() -> None:
 def test_another_seed_is_another_plan() -> None:
     plans = [draw(seed) for seed in range(60)]
     assert len({plan.text() for plan in plans}) > 50
-    assert {len(plan.seats) for plan in plans} == {3, 4, 6}
+    assert {len(plan.hosts) for plan in plans} == {3, 4, 6}
     assert {plan.at_once for plan in plans} == {1, 2, 3}
 
 
@@ -75,10 +75,12 @@ def test_a_watermark_that_waits_for_nobody_is_caught(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Partition, "appended", hasty)
     # One seed drifts with everything that is drawn; a mistake like this bites within a few.
     laws = {"S8", "S1", "S2"}
-    assert any({law.split(":")[0] for law in simulate(seed, "kill", rare=False).broken} & laws for seed in range(5, 15))
+    assert any(
+        {law.split(":")[0] for law in simulate(seed, "kill", buggify=False).broken} & laws for seed in range(5, 15)
+    )
 
 
-def test_a_story_ends_with_a_table_of_who_lived_ruled_and_led() -> None:
+def test_a_trace_ends_with_a_table_of_which_nodes_lived_and_led() -> None:
     outcome = simulate(4, "kill")
     head, *rows, legend = outcome.timeline
     assert head.split()[:4] == ["seconds", "n1", "n2", "n3"]
@@ -86,4 +88,4 @@ def test_a_story_ends_with_a_table_of_who_lived_ruled_and_led() -> None:
     assert any("dead" in row for row in rows)
     assert any("up*" in row for row in rows)
     assert "rules" in legend
-    assert "troubles: kill" in outcome.plan
+    assert "faults: kill" in outcome.plan

@@ -6,8 +6,8 @@ import pytest
 
 from moldau.simulator.machines import small_quorum, small_replication
 from moldau.simulator.machines.small import Scope, search
-from moldau.simulator.zoo.mutant import Patches
-from moldau.simulator.zoo.table import MUTANTS
+from moldau.simulator.mutants.mutant import Patches
+from moldau.simulator.mutants.table import MUTANTS
 
 SCOPES: dict[str, Scope] = {**small_replication.SCOPES, **small_quorum.SCOPES}
 LIMIT = 1500

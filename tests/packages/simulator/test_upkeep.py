@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from moldau.controller import facts, features
+from moldau.simulator.controller_replacement import VOTES_AGAIN
+from moldau.simulator.feature_upgrades import IN_THE_LOG, RAISED
 from moldau.simulator.laws import rest
 from moldau.simulator.laws.quorum import QuorumLaws
+from moldau.simulator.mutants.mutant import Patches
 from moldau.simulator.planes import plan_of
-from moldau.simulator.raising import IN_THE_LOG, RAISED
-from moldau.simulator.replacing import VOTES_AGAIN
 from moldau.simulator.run import Outcome, simulate
 from moldau.simulator.scenes import COMPACTION, QUORUM, REPLACED, UPGRADE, UPKEEP, ZOOKEEPER
-from moldau.simulator.zoo.mutant import Patches
 
 
 def told(outcome: Outcome) -> str:
-    return "\n".join([*outcome.story, *outcome.broken, *outcome.doubts])
+    return "\n".join([*outcome.trace, *outcome.broken, *outcome.doubts])
 
 
 def test_some_plans_have_work_for_operators_and_those_of_older_seeds_have_none() -> None:
@@ -27,7 +27,7 @@ def test_some_plans_have_work_for_operators_and_those_of_older_seeds_have_none()
     for scene in UPKEEP:
         assert 4 <= sum(scene in plan.faults for plan in plans) <= 30
         assert not any(scene in plan_of(seed, None, ZOOKEEPER).faults for seed in range(50))
-        assert not any(scene in plan_of(seed, None, QUORUM, rare=False).faults for seed in range(50))
+        assert not any(scene in plan_of(seed, None, QUORUM, buggify=False).faults for seed in range(50))
     assert all(bool(plan.levels) == (UPGRADE in plan.faults) for plan in plans)
     assert {len(plan.first_voters) for plan in plans if REPLACED in plan.faults} <= {0, 3, 4}
 
@@ -35,13 +35,13 @@ def test_some_plans_have_work_for_operators_and_those_of_older_seeds_have_none()
 def test_controllers_that_lose_their_disks_vote_again() -> None:
     outcome = simulate(1, REPLACED)
     assert outcome.verdict == "passed", told(outcome)
-    assert VOTES_AGAIN in outcome.marks
+    assert VOTES_AGAIN in outcome.coverage
 
 
 def test_levels_are_raised_while_clients_write() -> None:
     outcome = simulate(2, UPGRADE)
     assert outcome.verdict == "passed", told(outcome)
-    assert {RAISED, IN_THE_LOG} <= outcome.marks
+    assert {RAISED, IN_THE_LOG} <= outcome.coverage
 
 
 def test_a_downgrade_that_calls_itself_an_upgrade_is_seen() -> None:
@@ -86,4 +86,4 @@ def test_a_position_that_was_committed_is_told_to_whoever_asks_later(told: Any, 
 def test_positions_survive_compactions_of_the_groups_log() -> None:
     outcome = simulate(4, COMPACTION)
     assert outcome.verdict == "passed", told(outcome)
-    assert "a log of groups was compacted" in outcome.marks
+    assert "a log of groups was compacted" in outcome.coverage

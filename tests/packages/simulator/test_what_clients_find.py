@@ -21,7 +21,7 @@ from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
 def test_a_restarted_broker_refuses_clients_until_it_knows_its_cluster() -> None:
     run = Run(draw(3, "kill"))
     cluster, topic = run.cluster, run.plan.topics[0].name
-    client = cluster.world(Owner("client"), "somewhere", cluster.seats[1].disk, cluster.seats[1].clock)
+    client = cluster.world(Owner("client"), "somewhere", cluster.hosts[1].disk, cluster.hosts[1].clock)
     said: list[str] = []
 
     async def ask() -> None:
@@ -37,7 +37,7 @@ def test_a_restarted_broker_refuses_clients_until_it_knows_its_cluster() -> None
     async def scenario() -> None:
         assert await run._begin()
         cluster.kill(1)
-        others = [seat.host for seat in cluster.seats.values() if seat.id != 1]
+        others = [host.hostname for host in cluster.hosts.values() if host.id != 1]
         mend = cluster.wires.sever(pair for other in others for pair in (("n1", other), (other, "n1")))
         cluster.start(1)
         for _ in range(100):
@@ -69,7 +69,7 @@ def test_a_topic_that_was_made_has_been_told_to_every_broker() -> None:
             new = NewTopic(name=f"new-{number}", partitions=2, replication_factor=1)
             made = await run.admin.begin(create_topics(run.admin.client, [new]))
             assert made[new.name].code is Code.NONE
-            nodes = [seat.node for seat in cluster.alive if seat.node is not None]
+            nodes = [host.node for host in cluster.alive if host.node is not None]
             (active,) = (node for node in nodes if node.is_active_controller)
             told = [read for id, read in active.plane.readers().items() if id in run.plan.brokers]
             assert min(told) >= active.metadata.offset, f"{new.name}: somebody may still answer that it is not there"
@@ -85,19 +85,19 @@ def test_a_coordinator_that_is_named_knows_that_it_coordinates() -> None:
     for seed in range(4, 12):
         run = Run(draw(seed, "kill"))
         cluster = run.cluster
-        client = cluster.world(Owner("client"), "somewhere", cluster.seats[1].disk, cluster.seats[1].clock)
-        rng, host = random.Random(seed), cluster.seats[min(run.plan.brokers)].host
+        client = cluster.world(Owner("client"), "somewhere", cluster.hosts[1].disk, cluster.hosts[1].clock)
+        rng, hostname = random.Random(seed), cluster.hosts[min(run.plan.brokers)].hostname
 
         async def find(
-            cluster: SimCluster = cluster, client: World = client, rng: random.Random = rng, host: str = host
+            cluster: SimCluster = cluster, client: World = client, rng: random.Random = rng, hostname: str = hostname
         ) -> None:
-            connection = await connect(client, host, PORT, ConnectionOptions(client_id="curious"))
+            connection = await connect(client, hostname, PORT, ConnectionOptions(client_id="curious"))
             for number in range(200):
                 answer = await connection.ask(FindCoordinatorRequest(key=f"group-{number}", coordinator_keys=["g"]))
                 for one in answer.coordinators:
                     if one.error_code == Code.NONE:
                         await asyncio.sleep(0.005)  # about so long does a question take
-                        image = cluster.seats[one.node_id].node.metadata.image
+                        image = cluster.hosts[one.node_id].node.metadata.image
                         assert image.topic("__consumer_offsets") is not None, "it will answer NOT_COORDINATOR"
                         connection.close()
                         return

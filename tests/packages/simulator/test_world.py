@@ -135,11 +135,11 @@ def test_a_bit_that_turned_stays_turned() -> None:
     file.sync()
     for folder in ("/", "/d"):
         disk.sync_dir(folder)
-    disk.rot("/d/f", 1)
+    disk.corrupt("/d/f", 1)
     turned = b"s" + bytes((ord("y") ^ 0x10,)) + b"nced"
     assert disk.read("/d/f") == turned
     file.pwrite([b"later"], 6)
-    disk.rot("/d/f", 7)
+    disk.corrupt("/d/f", 7)
     disk.power_cut(random.Random(1))
     assert disk.read("/d/f")[:6] == turned
 

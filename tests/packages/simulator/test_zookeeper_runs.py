@@ -12,17 +12,17 @@ from moldau.simulator.scenes import ZOOKEEPER, ZOOKEEPER_SCENES
 
 def told(outcome: Outcome) -> str:
     again = f"reproduce: moldau sim --plane zookeeper --seed {outcome.seed}"
-    return "\n".join([*outcome.story, *outcome.broken, *outcome.doubts, again])
+    return "\n".join([*outcome.trace, *outcome.broken, *outcome.doubts, again])
 
 
-def test_every_scene_of_this_plane_has_its_trouble() -> None:
+def test_every_scene_of_this_plane_has_its_fault() -> None:
     assert set(ZOOKEEPER_FAULTS) == set(ZOOKEEPER_SCENES)
     for scene in ZOOKEEPER_SCENES:
         assert draw_zookeeper(3, scene).faults == (scene,)
 
 
 @pytest.mark.parametrize("seed", [3])
-def test_mixed_troubles_break_no_law(seed: int) -> None:
+def test_mixed_faults_break_no_law(seed: int) -> None:
     outcome = simulate(seed, None, ZOOKEEPER)
     assert outcome.verdict == "passed", told(outcome)
 

@@ -20,7 +20,7 @@ from moldau.broker.purgatory import DelayedResponse
 from moldau.broker.replicas.replica import Replica
 from moldau.image import Image
 from moldau.model import Code
-from moldau.ports.rare import REFUSED_PRODUCE
+from moldau.ports.buggify import REFUSED_PRODUCE
 from moldau.storage import Appended
 from moldau.storage.admission import Admitted, Refused
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
@@ -79,13 +79,13 @@ def _cost(part: ProduceRequest.PartitionProduceData) -> int:
 class _Produce:
     """One request under way."""
 
-    __slots__ = ("_acks", "_clock", "_context", "_is_through", "_promise", "_rare", "_replicas", "_rest", "_timeout_ms",
-                 "_unheard", "response")  # fmt: skip
+    __slots__ = ("_acks", "_buggify", "_clock", "_context", "_is_through", "_promise", "_replicas", "_rest",
+                 "_timeout_ms", "_unheard", "response")  # fmt: skip
 
     def __init__(self, node: WithReplicas, request: ProduceRequest, context: Context) -> None:
         self.response = ProduceResponse()
         self._replicas = node.replicas
-        self._rare, self._clock = node.world.rare, node.world.clock
+        self._buggify, self._clock = node.world.buggify, node.world.clock
         self._acks, self._timeout_ms = request.acks, request.timeout_ms
         self._context = context
         self._promise: DelayedResponse | None = None
@@ -120,7 +120,7 @@ class _Produce:
         slot = Slot(index=part.index, base_offset=-1)
         shown.partition_responses.append(slot)
         replica = _replica(self._replicas, data, part.index, self._context.api_version, self._context)
-        if (rare := self._rare) is not None and rare(REFUSED_PRODUCE):
+        if (buggify := self._buggify) is not None and buggify(REFUSED_PRODUCE):
             replica = Code.NOT_LEADER_OR_FOLLOWER
         self._append(data, slot, replica, part)
 

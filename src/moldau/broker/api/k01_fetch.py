@@ -18,7 +18,7 @@ from moldau.broker.replicas.fetch.reader import LOOK_AT_ONCE, FetchParams, Fetch
 from moldau.broker.replicas.fetch.sessions import INITIAL
 from moldau.broker.services import QuorumServices
 from moldau.model import Code
-from moldau.ports.rare import EMPTY_FETCH, SHORT_FETCH
+from moldau.ports.buggify import EMPTY_FETCH, SHORT_FETCH
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
@@ -124,9 +124,9 @@ def _terms(node: WithReplicas, request: FetchRequest, context: Context) -> Fetch
         max_bytes = min(max_bytes, node.config["fetch.max.bytes"])
         if context.charge is not None and context.charge.bytes_max is not None:
             max_bytes = min(max_bytes, context.charge.bytes_max)
-    if (rare := node.world.rare) is not None:
-        max_bytes = 1 if rare(SHORT_FETCH) else max_bytes
-        max_wait_ms = 0 if rare(EMPTY_FETCH) else max_wait_ms
+    if (buggify := node.world.buggify) is not None:
+        max_bytes = 1 if buggify(SHORT_FETCH) else max_bytes
+        max_wait_ms = 0 if buggify(EMPTY_FETCH) else max_wait_ms
     return FetchParams(
         version,
         replica_id,

@@ -18,7 +18,7 @@ from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.groups import partition_for, weight
 from moldau.model import Code
-from moldau.ports.rare import UNKNOWN_COORDINATOR
+from moldau.ports.buggify import UNKNOWN_COORDINATOR
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 KEY = 10
@@ -72,7 +72,7 @@ def _find(node: BrokerServices, kind: int, key: str, listener: str) -> Coordinat
         return _none(key, code, text)
     image = node.metadata.image
     topic = image.topic(OFFSETS)
-    if (rare := node.world.rare) is not None and rare(UNKNOWN_COORDINATOR):
+    if (buggify := node.world.buggify) is not None and buggify(UNKNOWN_COORDINATOR):
         topic = None
     # On the ZooKeeper plane a topic may be known before its partitions are.
     partition = None if topic is None else topic.partitions.get(partition_for(key, len(topic.partitions)))

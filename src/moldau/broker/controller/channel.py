@@ -17,7 +17,7 @@ from moldau.broker.rate_limited_log import RateLimitedLog
 from moldau.client.lines import RequestTimedOut
 from moldau.model import Code
 from moldau.ports import World
-from moldau.ports.rare import UNREACHED_CONTROLLER
+from moldau.ports.buggify import UNREACHED_CONTROLLER
 from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class ControllerChannel:
         leader, _ = node.plane.leader
         if leader is None:
             raise ConnectionError("no active controller is known")
-        if (rare := node.world.rare) is not None and rare(UNREACHED_CONTROLLER):
+        if (buggify := node.world.buggify) is not None and buggify(UNREACHED_CONTROLLER):
             raise ConnectionError("the controller is not reached")
         if leader == node.config.node_id and self._local is not None:
             answer = self._local(message, LocalContext(message, client))

@@ -48,7 +48,7 @@ from moldau.groups.facts import (
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.ports import Handle, World, pools
-from moldau.ports.rare import LOADING_COORDINATOR
+from moldau.ports.buggify import LOADING_COORDINATOR
 from moldau.storage import LogError
 from moldau.storage.slow import Slow
 from moldau.wire.schema import Message
@@ -204,7 +204,7 @@ class Coordinator:
             nameless = isinstance(ask, (Join, Sync, Heartbeat, Leave)) and not ask.group_id
             code = Code.INVALID_GROUP_ID if nameless else Code.NOT_COORDINATOR
             asked[0].answer(asked[1], refuse(ask, code))
-        elif (rare := self._world.rare) is not None and rare(LOADING_COORDINATOR):
+        elif (buggify := self._world.buggify) is not None and buggify(LOADING_COORDINATOR):
             asked[0].answer(asked[1], refuse(ask, Code.COORDINATOR_LOAD_IN_PROGRESS))
         else:
             self._carry_out(led, led.shard.step(ask, self._now(), asked))

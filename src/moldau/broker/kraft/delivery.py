@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from moldau.broker.kraft.batches import Decided, decided, decided_in_slices
 from moldau.model.named import NamedTuple
 from moldau.ports import PlaneEvents, World
-from moldau.ports.rare import LATE_DELIVERY
+from moldau.ports.buggify import LATE_DELIVERY
 from moldau.quorum import OffsetAndEpoch
 from moldau.storage import Log
 from moldau.wire.schema import Message
@@ -46,7 +46,7 @@ class Delivery:
         self._listeners = tuple(listeners)
         self._tasks = world.tasks
         self._at_once = world.step
-        self._rare = world.rare
+        self._buggify = world.buggify
         self._failed = failed
         self._proposed: deque[Decided] = deque()
         self._read: Iterator[Decided | None] | None = None
@@ -85,7 +85,7 @@ class Delivery:
         self._due.append(told)
         if not self._busy:
             self._busy = True
-            if (rare := self._rare) is not None and rare(LATE_DELIVERY):
+            if (buggify := self._buggify) is not None and buggify(LATE_DELIVERY):
                 self._tasks.call_later(LATE_MS, self._later)
             else:
                 self._go_on()

@@ -22,8 +22,8 @@ from moldau.broker.kraft.retention import first_kept
 from moldau.broker.kraft.settings import SeatSettings
 from moldau.model import Code, TopicPartition
 from moldau.model.value import replace
+from moldau.ports.buggify import EARLY_SNAPSHOT, SHORT_METADATA, SHORT_PIECE
 from moldau.ports.pools import QUORUM, SNAPSHOTS
-from moldau.ports.rare import EARLY_SNAPSHOT, SHORT_METADATA, SHORT_PIECE
 from moldau.quorum import ElectionState, LogView, OffsetAndEpoch, Quorum, Unattached, VoterLog, VotersAt
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
@@ -166,8 +166,8 @@ class EffectExecutor:
             case do.SendAnswer(token, answer):
                 self._answer(token, answer)
             case do.ServeRecords(token, answer, begin, end):
-                rare = self._world.rare
-                length = 1 if rare is not None and rare(SHORT_METADATA) else token[1]
+                buggify = self._world.buggify
+                length = 1 if buggify is not None and buggify(SHORT_METADATA) else token[1]
                 data = self.log.read(begin, length, up_to=end)
                 self._answer(token, answer._replace(data=data))
             case do.ServeSnapshot(token, answer):
@@ -238,8 +238,8 @@ class EffectExecutor:
         if answer.position >= size:
             self._answer(token, answer._replace(code=Code.POSITION_OUT_OF_RANGE, size=size))
             return
-        rare = self._world.rare
-        length = min(token[1], SHORT_PIECE_BYTES) if rare is not None and rare(SHORT_PIECE) else token[1]
+        buggify = self._world.buggify
+        length = min(token[1], SHORT_PIECE_BYTES) if buggify is not None and buggify(SHORT_PIECE) else token[1]
         data = self.files.read_piece(answer.snapshot, answer.position, length)
         self._answer(token, answer._replace(size=size, length=len(data), data=data))
 
@@ -273,8 +273,8 @@ class EffectExecutor:
         settings, delivery = self._settings, self.delivery
         now_ms = self._world.clock.monotonic_ms()
         old = delivery.bytes_since_snapshot > 0 and now_ms - self._snapshot_ms >= settings.snapshot_interval_ms > 0
-        if (rare := self._world.rare) is not None and delivery.bytes_since_snapshot > 0:
-            old |= rare(EARLY_SNAPSHOT)
+        if (buggify := self._world.buggify) is not None and delivery.bytes_since_snapshot > 0:
+            old |= buggify(EARLY_SNAPSHOT)
         if (delivery.bytes_since_snapshot >= settings.snapshot_bytes or old) and not self._snapshotting:
             self._snapshotting = True
             delivery.bytes_since_snapshot = 0

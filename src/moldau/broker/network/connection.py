@@ -32,7 +32,7 @@ from moldau.broker.network.serving import (
     of_unsupported,
 )
 from moldau.broker.network.waits import Waits
-from moldau.ports.rare import CLOSED_CONNECTION
+from moldau.ports.buggify import CLOSED_CONNECTION
 from moldau.wire.codec import Malformed
 from moldau.wire.frames import RequestHeader, read_request, read_request_header, read_request_in_slices
 from moldau.wire.schema import Message
@@ -403,7 +403,7 @@ class Connection(Regulated):
             transport.writelines(out)
         if self._stalled:
             self._count_stalled()
-        if (rare := self.listener.world.rare) is not None and rare(CLOSED_CONNECTION):
+        if (buggify := self.listener.world.buggify) is not None and buggify(CLOSED_CONNECTION):
             transport.close()
 
     def _count_stalled(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from moldau.broker.loop import yield_to_loop
 from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.model import Code
-from moldau.ports.rare import LATE_ISR, UNHEARD_ISR
+from moldau.ports.buggify import LATE_ISR, UNHEARD_ISR
 from moldau.replication.effects import AlterIsr, Effects
 from moldau.replication.facts import IsrAnswer
 from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -51,9 +51,9 @@ class IsrUpdates:
         self._asks.clear()
 
     async def _talk(self) -> None:
-        wait_ms, rare = 0, self._deps.world.rare
+        wait_ms, buggify = 0, self._deps.world.buggify
         while self._asks and not self._closed:
-            if rare is not None and rare(LATE_ISR):
+            if buggify is not None and buggify(LATE_ISR):
                 wait_ms = RETRY_MAX_MS
             if wait_ms:
                 await self._pause(wait_ms)
@@ -80,7 +80,7 @@ class IsrUpdates:
     async def _send(self, asks: Asks) -> dict[tuple[bytes, int], IsrAnswer]:
         try:
             response: AlterPartitionResponse = await self._deps.ask_controller(self._request(asks))
-            if (rare := self._deps.world.rare) is not None and rare(UNHEARD_ISR):
+            if (buggify := self._deps.world.buggify) is not None and buggify(UNHEARD_ISR):
                 raise ConnectionError("the answer is lost")
         except OSError:
             return {}

@@ -37,7 +37,7 @@ from moldau.image import Partition as Assigned
 from moldau.image.partition import LOST
 from moldau.model import Code, TopicPartition
 from moldau.ports import Handle
-from moldau.ports.rare import EARLY_ROLL
+from moldau.ports.buggify import EARLY_ROLL
 from moldau.replication import effects as deeds
 from moldau.replication.effects import Effects
 from moldau.replication.facts import Assignment
@@ -422,7 +422,7 @@ class ReplicaManager:
             return Appended(code)
         try:
             # Not a coordinator's log: what is rolled there is compacted soon, and worlds compare logs batch by batch.
-            if not internal and (rare := self.deps.world.rare) is not None and rare(EARLY_ROLL):
+            if not internal and (buggify := self.deps.world.buggify) is not None and buggify(EARLY_ROLL):
                 replica.log.roll(now_ms=self._clock.wall_ms())
             appended = replica.log.append_leader(
                 records, machine.leader_epoch, self._clock.wall_ms(), internal=internal

@@ -25,7 +25,7 @@ from moldau.controller.state_change import Author
 from moldau.image import Broker, Delta, Image
 from moldau.image.partition import Key
 from moldau.model import Code
-from moldau.ports.rare import UNHEARD_ANSWER
+from moldau.ports.buggify import UNHEARD_ANSWER
 from moldau.wire.codec import Malformed
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
@@ -118,7 +118,7 @@ class Channel:
             return None
         except (ValueError, OverflowError, struct.error) as error:
             return self._unsent(message, error)
-        if (rare := self._node.world.rare) is not None and rare(UNHEARD_ANSWER):
+        if (buggify := self._node.world.buggify) is not None and buggify(UNHEARD_ANSWER):
             return None
         code = Code(answer.error_code)
         if code is Code.STALE_BROKER_EPOCH:

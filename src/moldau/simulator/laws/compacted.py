@@ -16,7 +16,7 @@ from zlib import crc32
 from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.broker.node import Node
 from moldau.model import TopicPartition
-from moldau.simulator.looking import Eyes
+from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.storage import CorruptLog
 from moldau.storage.raw_records import raw_records
 from moldau.storage.swap import FolderSync
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 
 def walk(log: Any, start: int, end: int) -> Iterator[tuple[Any, bytes]]:
-    """(header, bytes) of each batch from ``start`` to ``end``; up to bytes that are named as rotten."""
+    """(header, bytes) of each batch from ``start`` to ``end``; up to bytes that are named as corrupt."""
     while start < end:
         try:
             data = bytes(log.read(start, 1 << 30, up_to=end))  # of one segment
@@ -98,16 +98,16 @@ def sight(log: Any) -> Sight:
 
 
 class CompactionLaws:
-    """``look`` between turns; ``marks``: what compactions did."""
+    """``look`` between turns; ``coverage``: what compactions did."""
 
-    def __init__(self, eyes: Eyes) -> None:
-        self._eyes = eyes
-        self.marks: set[str] = set()
+    def __init__(self, observer: ClusterObserver) -> None:
+        self._observer = observer
+        self.coverage: set[str] = set()
         self._nodes: dict[int, Node] = {}
 
     def look(self) -> None:
         """Follow every new life of a node."""
-        for id, node in self._eyes.nodes():
+        for id, node in self._observer.nodes():
             data = getattr(node, "data", None)
             if self._nodes.get(id) is not node and data is not None:
                 self._nodes[id] = node
@@ -134,8 +134,8 @@ class CompactionLaws:
                 after = self._sight(log)
                 name = f"n{id}, {log.partition}"
                 planned = planned_ms[log.partition]
-                for law in judge(before, after, planned, log.config.delete_retention_ms, log.high_watermark):
-                    self._eyes.cluster.breaks(f"{law.partition(':')[0]}: {name}: {law.partition(': ')[2]}")
+                for law in check(before, after, planned, log.config.delete_retention_ms, log.high_watermark):
+                    self._observer.cluster.violated(f"{law.partition(':')[0]}: {name}: {law.partition(': ')[2]}")
                 self._note(log.partition.topic, before, after)
                 if sync is None:
                     return saved
@@ -144,18 +144,18 @@ class CompactionLaws:
         dirs.compactions.begin, dirs.compactions.end = planned, ended
 
     def _sight(self, log: Any) -> Sight:
-        return contextvars.Context().run(sight, log)  # in nobody's life: a judge reads a failing disk as it is
+        return contextvars.Context().run(sight, log)  # outside every process: a checker reads a failing disk as it is
 
     def _note(self, topic: str, before: Sight, after: Sight) -> None:
         gone = [before.held[offset] for offset in before.held if offset not in after.held]
         if gone:
-            self.marks.add("a log of groups was compacted" if topic == OFFSETS else "a log was compacted")
+            self.coverage.add("a log of groups was compacted" if topic == OFFSETS else "a log was compacted")
         last = newest(before.held.values())
         if any(last[one.key] is one for one in gone):
-            self.marks.add("a tombstone went")
+            self.coverage.add("a tombstone went")
 
 
-def judge(before: Sight, after: Sight, planned_ms: int, retention_ms: int, high: int) -> list[str]:
+def check(before: Sight, after: Sight, planned_ms: int, retention_ms: int, high: int) -> list[str]:
     """S5, S6: what one compaction may do to a log; ``high`` is its watermark, ``planned_ms`` when it began."""
     broken = []
     if before.bounds != after.bounds:

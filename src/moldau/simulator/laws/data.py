@@ -1,7 +1,7 @@
-"""Laws of partitions, judged between turns: what was once committed stays, everywhere, at its place.
+"""Laws of partitions, checked between turns: what was once committed stays, on every replica, at its offset.
 
 Remembers for each partition the committed batches up to the highest watermark ever seen (the true one), and compares
-every replica with them as its own watermark moves. Where the room's laws can judge a running replica, they do:
+every replica with them as its own watermark moves. Laws that can be checked on a running replica come from
 moldau.replication.laws.
 """
 
@@ -20,14 +20,14 @@ from moldau.replication import laws as room
 from moldau.replication.facts import Assignment
 from moldau.replication.laws import Memory, ReplicaSight, Sight
 from moldau.replication.roles import Role
+from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.laws.compacted import CompactionLaws, Entry, entries, wanted
-from moldau.simulator.looking import Eyes
 from moldau.storage import CorruptLog
 from moldau.wire import batch
 
 TAIL = 20
 """How many committed batches of a new leader are read again at its election."""
-JUDGES = (room.watermark_rule, room.quorum_superset, room.shown_never_goes_back, room.watermark_in_log)
+CHECKS = (room.watermark_rule, room.quorum_superset, room.shown_never_goes_back, room.watermark_in_log)
 
 
 class Piece(NamedTuple):
@@ -48,7 +48,7 @@ class Seen(NamedTuple):
 
 
 def pieces(log: Any, start: int, end: int) -> list[Piece]:
-    """The batches of a log from ``start`` to ``end``, both at borders of batches; up to bytes that are named as rotten,
+    """The batches of a log from ``start`` to ``end``, both at borders of batches; up to bytes named as corrupt,
     which nobody else is given either.
     """
     found: list[Piece] = []
@@ -65,8 +65,8 @@ def pieces(log: Any, start: int, end: int) -> list[Piece]:
     return found
 
 
-def is_rotten(log: Any, offset: int) -> bool:
-    """Whether the log names its bytes there as corrupt: nobody is given them, and an operator is told."""
+def is_corrupt(log: Any, offset: int) -> bool:
+    """Whether the log names its bytes there as corrupt: they are not served, and the operator is told."""
     try:
         log.read(offset, 1 << 30)
     except CorruptLog:
@@ -88,7 +88,7 @@ def contents(log: Any, start: int, end: int) -> bytes:
 
 
 class Past:
-    """What is remembered of one partition; ``memory`` is the room's. ``anew``: the leader epoch of its last unclean
+    """What is remembered of one partition; ``memory`` is the laws'. ``anew``: the leader epoch of its last unclean
     election, before which nothing counts; -1 where there was none. ``read`` gives the pieces of a log: batches, or
     records where a log is compacted, of which ``newest`` has each key's last.
     """
@@ -122,25 +122,25 @@ def _sight(replica: Any) -> ReplicaSight:
 class DataLaws:
     """``look`` between turns; ``heard`` at each committed batch."""
 
-    def __init__(self, eyes: Eyes) -> None:
-        self._eyes = eyes
-        self._breaks = eyes.cluster.breaks
-        topics = eyes.cluster.plan.topics
+    def __init__(self, observer: ClusterObserver) -> None:
+        self._observer = observer
+        self._violated = observer.cluster.violated
+        topics = observer.cluster.plan.topics
         self._risky = {topic.name for topic in topics if topic.unclean}
         self._keyed = {topic.name: topic.tombstones_stay for topic in topics if topic.keys}
-        if eyes.cluster.plan.group_log:
+        if observer.cluster.plan.group_log:
             self._keyed[OFFSETS] = True
-        self.compaction = CompactionLaws(eyes)
+        self.compaction = CompactionLaws(observer)
         self.past: dict[Any, Past] = {}
-        eyes.listeners.append(self.heard)
+        observer.listeners.append(self.heard)
 
     # ---- between turns
 
     def look(self) -> None:
-        """Judge every replica that has changed since the last look."""
+        """Check every replica that has changed since the last look."""
         if self._keyed:
             self.compaction.look()
-        for key, of in self._eyes.replicas().items():
+        for key, of in self._observer.replicas().items():
             past = self.past.get(key)
             if past is None:
                 topic = next(iter(of.values())).partition.topic
@@ -162,13 +162,13 @@ class DataLaws:
 
     def _knows(self, past: Past, key: Any, id: int, machine: Any) -> bool:
         """Whether a replica has followed an unclean leader: before, it holds what that one has lost."""
-        committed = self._eyes.image.partition(*key)
+        committed = self._observer.image.partition(*key)
         return committed is not None and id in committed.isr and machine.leader_epoch >= past.anew
 
     def _start(self, id: int, replica: Replica) -> None:
-        """S20: no log start moves without a decision: nobody deletes records here, and none grow old."""
+        """S20: no log start moves without a decision: no client deletes records here, and none expire."""
         if replica.log.log_start_offset:
-            self._breaks(f"S20: n{id} has {replica.partition} from {replica.log.log_start_offset} on only")
+            self._violated(f"S20: n{id} has {replica.partition} from {replica.log.log_start_offset} on only")
 
     def _replica(self, past: Past, id: int, replica: Any, state: tuple[Any, ...]) -> None:
         machine, log, name = replica.machine, replica.log, replica.partition
@@ -176,7 +176,7 @@ class DataLaws:
         seen = past.seen.get(id)
         same = seen.same_up_to if seen is not None and seen.log is log else log.log_start_offset
         if log.log_end_offset < same:
-            self._breaks(f"S12: n{id} cut {name} to {log.log_end_offset}, {same} was committed and on it")
+            self._violated(f"S12: n{id} cut {name} to {log.log_end_offset}, {same} was committed and on it")
             same = log.log_end_offset
         high = machine.high_watermark
         if machine.role in (Role.LEADER, Role.FOLLOWER) and same < high <= log.log_end_offset:
@@ -184,7 +184,7 @@ class DataLaws:
         if machine.role is Role.LEADER:
             wrong = room.one_writer(id, machine.leader_epoch, past.memory)
             if wrong:
-                self._breaks(f"S13: {name}: {wrong}")
+                self._violated(f"S13: {name}: {wrong}")
         past.seen[id] = Seen(log, same, state)
 
     def _compare(self, past: Past, id: int, name: Any, found: list[Any]) -> int:
@@ -196,11 +196,11 @@ class DataLaws:
             at = bisect_left(past.pieces, piece.base, key=lambda one: one.base)
             committed = past.pieces[at] if at < len(past.pieces) else None
             if committed != piece:
-                self._breaks(f"S4: n{id} has {piece} in {name}, committed is {committed}")
+                self._violated(f"S4: n{id} has {piece} in {name}, committed is {committed}")
         return found[-1].last + 1 if found else 0
 
     def _together(self, key: Any, past: Past, of: dict[int, Any]) -> None:
-        committed = self._eyes.image.partition(*key)
+        committed = self._observer.image.partition(*key)
         if committed is None:
             return
         sights = {id: _sight(one) for id, one in of.items() if one.machine.role in _RUNNING}
@@ -208,26 +208,26 @@ class DataLaws:
             committed.leader, committed.leader_epoch, committed.partition_epoch, committed.isr, committed.replicas
         )
         sight = Sight(assignment, sights, past.memory)
-        for judge in JUDGES:
-            wrong = judge(sight)
+        for check in CHECKS:
+            wrong = check(sight)
             if wrong:
-                law = (judge.__doc__ or "").split(":")[0].split(" ")[0]
-                self._breaks(f"{law}: {next(iter(of.values())).partition}: {wrong}")
+                law = (check.__doc__ or "").split(":")[0].split(" ")[0]
+                self._violated(f"{law}: {next(iter(of.values())).partition}: {wrong}")
 
     # ---- at committed batches
 
     def heard(self, id: int, node: Node, delta: Delta, is_news: bool) -> None:
-        """S2, S3: whoever leads, or may be elected next, holds everything that was ever committed."""
+        """S2, S3: a replica that leads, or may be elected next, holds everything that was ever committed."""
         if not is_news or not delta.partitions:
             return
         self.look()
-        replicas = self._eyes.replicas()
-        for topic, key, before, after in delta.partition_changes(self._eyes.image):
+        replicas = self._observer.replicas()
+        for topic, key, before, after in delta.partition_changes(self._observer.image):
             if before is None or after is None or (before.isr == after.isr and before.leader == after.leader):
                 continue
             if self._is_unclean(topic, before, after):
                 self.past[key] = Past(after.leader_epoch)
-                self._eyes.cluster.unclean.add(TopicPartition(topic, key[1]))
+                self._observer.cluster.unclean.add(TopicPartition(topic, key[1]))
             here = replicas.get(key, {})
             for broker in (*after.isr, *after.elr):
                 replica = here.get(broker)
@@ -251,19 +251,19 @@ class DataLaws:
         return topic in self._risky and before.last_known_elr != (after.leader,)
 
     def _joins(self, topic: str, joined: set[int], leader: Any, here: dict[int, Any]) -> None:
-        """S10: whoever joins an ISR has reached watermark and epoch start of its leader."""
+        """S10: a replica that joins an ISR has reached watermark and epoch start of its leader."""
         for broker in sorted(joined & set(here)):
             replica = here[broker]
             if replica.machine.role in _RUNNING and replica.log.dir.offline is None:
                 wrong = room.isr_join_rule(ReplicaSight(replica.machine, replica.log), leader)
                 if wrong:
-                    self._breaks(f"S10: n{broker} in {topic}: {wrong}")
+                    self._violated(f"S10: n{broker} in {topic}: {wrong}")
 
     def _complete(self, who: str, past: Past, log: Any) -> None:
         if log.dir.offline is not None:
             return
         if log.log_end_offset < past.true_end:
-            self._breaks(f"{who}, ends at {log.log_end_offset}: {past.true_end} is committed")
+            self._violated(f"{who}, ends at {log.log_end_offset}: {past.true_end} is committed")
             return
         last = past.pieces[-TAIL:]
         if not last or last[0].base < log.log_start_offset:
@@ -272,16 +272,16 @@ class DataLaws:
         if past.compacted:  # that nothing else is there is seen as its watermark moves
             last = [one for one in wanted(last, past.newest, tombstones=False) if one not in found]
             found = []
-        rotten = len(found) < len(last) and is_rotten(log, last[len(found)].base)
-        if found != last[: len(found) if rotten else None]:
-            self._breaks(f"{who}, holds other records than were committed before {past.true_end}")
+        corrupted = len(found) < len(last) and is_corrupt(log, last[len(found)].base)
+        if found != last[: len(found) if corrupted else None]:
+            self._violated(f"{who}, holds other records than were committed before {past.true_end}")
 
     # ---- at rest
 
     def at_rest(self) -> list[str]:
         """S5, S14 and S4 once more: all replicas are the same bytes, and their epoch tables are what the logs say."""
         broken = []
-        for key, of in self._eyes.replicas().items():
+        for key, of in self._observer.replicas().items():
             name = next(iter(of.values())).partition
             if name.topic in self._keyed:
                 broken += self._keyed_at_rest(key, of)

@@ -1,8 +1,9 @@
-"""Laws of the metadata quorum, judged between turns on the machines inside the nodes: moldau.quorum.laws.
+"""Laws of the metadata quorum, checked between turns on the machines inside the nodes: moldau.quorum.laws.
 
-A look sees less than the room's own simulation: commits are inferred from watermarks that moved. So laws about what a
-machine does (R4's truncations, R6, R9) are judged at each of its steps, before it is done; ``marks`` are noted there
-too. Every look judges R7 (the snapshot is on disk), R10, and that committed epochs rise (C5). Next: simulator/marks.py.
+A look sees less than the simulation of the quorum alone: commits are inferred from watermarks that moved. So laws about
+what a machine does (R4's truncations, R6, R9) are checked at each of its steps, before it is done; ``coverage`` is
+noted there too. Every look checks R7 (the snapshot is on disk), R10, and that committed epochs rise (C5). Read next:
+simulator/coverage_points.py.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from moldau.quorum import laws as room
 from moldau.quorum.laws import Entry, History, Sight
 from moldau.quorum.messages import FetchAsk, SnapshotAsk
 from moldau.quorum.state import ElectionState
-from moldau.simulator.looking import Eyes
-from moldau.simulator.machines.quorum_marks import marks
+from moldau.simulator.cluster_observer import ClusterObserver
+from moldau.simulator.machines.quorum_coverage import coverage
 from moldau.wire import batch
 
-JUDGES: tuple[Callable[[History, Sight], None], ...] = (
+CHECKS: tuple[Callable[[History, Sight], None], ...] = (
     room.one_leader_per_epoch,
     room.a_vote_is_never_changed,
     room.epochs_never_go_back,
@@ -45,7 +46,7 @@ LATE_MS = 100
 
 
 class Trimmed:
-    """Stands for an entry that nobody had any more when it was looked for: a snapshot replaced it between two looks."""
+    """Stands for an entry that no node has any more: a snapshot replaced it between two looks."""
 
     def __eq__(self, other: object) -> bool:
         return True
@@ -63,12 +64,12 @@ def _no_entry(offset: int) -> Entry:
 class QuorumLaws:
     """``look`` between turns."""
 
-    def __init__(self, eyes: Eyes) -> None:
-        self._eyes = eyes
-        self._history = History(tuple(eyes.cluster.plan.voters), 0)
+    def __init__(self, observer: ClusterObserver) -> None:
+        self._observer = observer
+        self._history = History(tuple(observer.cluster.plan.voters), 0)
         self._awake_ms: dict[int, int] = {}
-        self._judged_up_to = 0
-        self.marks: set[str] = set()
+        self._checked_up_to = 0
+        self.coverage: set[str] = set()
         self._seen: dict[int, Any] = {}
         self._last: dict[int, Any] = {}
         self._drivers: dict[int, Any] = {}
@@ -76,11 +77,11 @@ class QuorumLaws:
         self._disks: dict[int, bytes] = {}
 
     def look(self) -> None:
-        """Judge every seat whose role or watermark has changed."""
+        """Check every node whose role or watermark has changed."""
         self._forget_replaced()
-        seats = ((id, driver_of(node)) for id, node in self._eyes.nodes())
+        hosts = ((id, driver_of(node)) for id, node in self._observer.nodes())
         # Where the metadata log's directory has failed, the node is about to end, and its log cannot be read.
-        drivers = {id: driver for id, driver in seats if driver is not None and driver.deeds.log.dir.offline is None}
+        drivers = {id: driver for id, driver in hosts if driver is not None and driver.deeds.log.dir.offline is None}
         self._last.update(drivers)  # of the dead too: what they flushed after the last look counts
         for id, driver in self._last.items():
             self._history.flushed[id] = driver.quorum.log.flushed
@@ -97,14 +98,14 @@ class QuorumLaws:
                 continue
             rises = before is None or quorum.high_watermark > before.high_watermark
             self._seen[id] = quorum
-            self._judge(id, driver, rises and quorum.high_watermark <= quorum.log.end)
+            self._check_laws(id, driver, rises and quorum.high_watermark <= quorum.log.end)
         for id in set(self._seen) - set(drivers):
             del self._seen[id]
             self._history.leading[id] = None
 
     def _forget_replaced(self) -> None:
         """What a controller had said and flushed is gone with its disk; on another one it is another replica."""
-        for id, directory in self._eyes.cluster.directories.items():
+        for id, directory in self._observer.cluster.directories.items():
             if self._disks.setdefault(id, directory) == directory:
                 continue
             self._disks[id] = directory
@@ -113,27 +114,27 @@ class QuorumLaws:
                 of.pop(id, None)
             self._history.votes = {key: vote for key, vote in self._history.votes.items() if key[0] != id}
 
-    def _judge(self, id: int, driver: Any, rises: bool) -> None:
+    def _check_laws(self, id: int, driver: Any, rises: bool) -> None:
         quorum = driver.quorum
         effects: list[Any] = [do.Commit(quorum.high_watermark)] if rises else []
-        now_ms = int(self._eyes.cluster.loop.time() * 1000)
+        now_ms = int(self._observer.cluster.loop.time() * 1000)
         missed: list[Any] = [Trimmed()] * (quorum.log.start - len(self._history.committed))
         self._history.committed += missed
         persisted = driver.deeds.files.read_election()
         self._persisted[id] = persisted.epoch
         entry = _entries(driver.deeds.log)
         sight = Sight(id, quorum, persisted, quorum.log.flushed, entry, {}, effects, now_ms, 0)
-        self._ask(JUDGES, sight)
+        self._ask(CHECKS, sight)
         # By which voters a commit was counted was noted when it was made: they may be others by now.
         self._ask((room.a_majority_has_flushed_what_is_committed,), sight._replace(effects=[]))
         self._epochs_rise()
 
-    def _ask(self, judges: Iterable[Callable[[History, Sight], None]], sight: Sight) -> None:
-        for judge in judges:
+    def _ask(self, checks: Iterable[Callable[[History, Sight], None]], sight: Sight) -> None:
+        for check in checks:
             try:
-                judge(self._history, sight)
+                check(self._history, sight)
             except AssertionError as error:
-                self._eyes.cluster.breaks(str(error).partition("\n")[0])
+                self._observer.cluster.violated(str(error).partition("\n")[0])
 
     # ---- at each step
 
@@ -162,7 +163,7 @@ class QuorumLaws:
 
     def _step(self, id: int, quorum: Quorum, cause: tuple[Quorum, on.Event], effects: list[do.Effect]) -> None:
         before, event = cause
-        self.marks |= {f"quorum: {mark}" for mark in marks(before, quorum, event, effects)}
+        self.coverage |= {f"quorum: {point}" for point in coverage(before, quorum, event, effects)}
         counted = [one for one in effects if isinstance(one, do.Commit | do.AppendVoters)]
         if isinstance(before.role, Leader) and any(isinstance(one, do.Commit) for one in counted):
             changed_after = isinstance(counted[-1], do.AppendVoters)
@@ -173,11 +174,11 @@ class QuorumLaws:
     # ---- by the clock, and on disk
 
     def _now_ms(self) -> int:
-        return int(self._eyes.cluster.loop.time() * 1000)
+        return int(self._observer.cluster.loop.time() * 1000)
 
     def _has_a_majority(self, id: int, driver: Any) -> None:
         """R10, on the true clock; a process that stood still resigns when it goes on."""
-        owner = self._eyes.cluster.seats[id].owner
+        owner = self._observer.cluster.hosts[id].owner
         if owner is None or owner.paused:
             self._awake_ms[id] = self._now_ms()
         elif isinstance(driver.quorum.role, Leader):
@@ -192,21 +193,23 @@ class QuorumLaws:
             return
         log, files = driver.quorum.log, driver.deeds.files
         points = [point for point in log.snapshots if point.offset == log.start]
-        if log.start and not (points and self._eyes.cluster.seats[id].disk.exists(files.snapshot_path(points[0]))):
-            self._eyes.cluster.breaks(f"R7: n{id} starts at {log.start}, and has no snapshot that ends there")
+        if log.start and not (points and self._observer.cluster.hosts[id].disk.exists(files.snapshot_path(points[0]))):
+            self._observer.cluster.violated(f"R7: n{id} starts at {log.start}, and has no snapshot that ends there")
 
     def _epochs_rise(self) -> None:
         """C5: no record of a deposed controller is committed after one of its successor."""
         committed = self._history.committed
-        for offset in range(max(self._judged_up_to, 1), len(committed)):
+        for offset in range(max(self._checked_up_to, 1), len(committed)):
             older, newer = committed[offset - 1], committed[offset]
             if not isinstance(older, Trimmed) and not isinstance(newer, Trimmed) and older[0] > newer[0]:
-                self._eyes.cluster.breaks(f"C5: epoch {newer[0]} is committed at {offset}, after epoch {older[0]}")
-        self._judged_up_to = len(committed)
+                self._observer.cluster.violated(
+                    f"C5: epoch {newer[0]} is committed at {offset}, after epoch {older[0]}"
+                )
+        self._checked_up_to = len(committed)
 
 
 def driver_of(node: Node) -> Any:
-    """The driver of a node's seat; None before it sits and after it left."""
+    """Return the driver of a node's quorum; None before the node takes part in it and after it left."""
     plane = getattr(node, "plane", None)
     return None if plane is None else plane._driver
 

@@ -1,7 +1,7 @@
-"""Laws judged when all is quiet: what clients saw against what is there, groups, administration, folders on disk.
+"""Laws checked at quiescence: what clients saw against what is there, groups, administration, folders on disk.
 
-S1 S6 S15 S16 S19 L2 by moldau.history (as for real processes), S18, L9, C8, C9, C13 and L2's other half (nobody waits
-in a broker) here. Each function gives the sentences of what does not hold.
+S1 S6 S15 S16 S19 L2 by moldau.history (as for real processes), S18, L9, C8, C9, C13 and L2's other half (no request
+waits in a broker) here. Each function returns the sentences of what does not hold.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from moldau.history.checks import check
 from moldau.history.rows import History
 from moldau.model import TopicPartition
+from moldau.simulator.administrator import Administrator
+from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.load import Member, Reader, Writer
-from moldau.simulator.looking import Eyes
-from moldau.simulator.meddling import Administrator
 from moldau.simulator.plan import TopicPlan
 
 SHOWN = 3
@@ -58,7 +58,7 @@ def groups(members: list[Member], committed: Mapping[TopicPartition, int]) -> li
 
 
 def positions(members: list[Member], told: list[tuple[int, dict[int, int]]]) -> list[str]:
-    """S18: who asks where the group stands is told of every commit that was acknowledged before he asked, or of a later
+    """S18: a fetch of the group's offsets returns every commit that was acknowledged before the request, or a later
     one: through coordinators that change, and logs of theirs that are compacted.
     """
     rows = sorted((answered, partition, at) for member in members for _, answered, _, partition, at in member.commits)
@@ -78,9 +78,9 @@ def positions(members: list[Member], told: list[tuple[int, dict[int, int]]]) -> 
     return broken[:SHOWN]
 
 
-def unread(members: list[Member], eyes: Eyes) -> str:
+def unread(members: list[Member], observer: ClusterObserver) -> str:
     """L9: what is committed and was given to no member of the group yet; empty when there is nothing."""
-    for partition, of in eyes.replicas(members[0].topic.name).items() if members else ():
+    for partition, of in observer.replicas(members[0].topic.name).items() if members else ():
         end = max(one.machine.high_watermark for one in of.values())
         given = max((max(found) for member in members if (found := member.given.get(partition[1]))), default=-1)
         if given < end - 1:
@@ -88,22 +88,22 @@ def unread(members: list[Member], eyes: Eyes) -> str:
     return ""
 
 
-def administration(admin: Administrator, eyes: Eyes) -> list[str]:
+def administration(admin: Administrator, observer: ClusterObserver) -> list[str]:
     """C13, C8: what was answered is so."""
-    names = set(eyes.image.names)
+    names = set(observer.image.names)
     lost = [f"C13: topic {name} was created, and is not there" for name in admin.made if name not in names]
     return lost + [f"C8: topic {name} was deleted, and is there" for name in admin.gone if name in names]
 
 
-def folders(eyes: Eyes) -> list[str]:
+def folders(observer: ClusterObserver) -> list[str]:
     """C9: a living broker has a folder for each replica that it is assigned, and no other (but those being deleted)."""
     broken = []
-    for id, node in eyes.nodes():
+    for id, node in observer.nodes():
         if not node.loaded:
             continue
-        assigned = {f"{name}" for name, _, partition in eyes.partitions() if id in partition.replicas}
-        disk, found = eyes.cluster.seats[id].disk, set()
-        for folder in eyes.cluster.folders:
+        assigned = {f"{name}" for name, _, partition in observer.partitions() if id in partition.replicas}
+        disk, found = observer.cluster.hosts[id].disk, set()
+        for folder in observer.cluster.folders:
             for name in disk.list_dir(folder):
                 if disk.is_dir(f"{folder}/{name}") and _FOLDER.match(name) and not name.startswith("__cluster"):
                     found.add(name)
@@ -114,10 +114,10 @@ def folders(eyes: Eyes) -> list[str]:
     return broken
 
 
-def nobody_waits(eyes: Eyes) -> list[str]:
+def nobody_waits(observer: ClusterObserver) -> list[str]:
     """L2, L4: no produce waits in a broker, no change of an ISR is under way."""
     broken = []
-    for of in eyes.replicas().values():
+    for of in observer.replicas().values():
         for id, replica in of.items():
             if any(not promise.done for _, promise, _ in (*replica.promises, *replica.unflushed)):
                 broken.append(f"L2: produces to {replica.partition} still wait on n{id}")

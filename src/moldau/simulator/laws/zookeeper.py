@@ -1,8 +1,8 @@
-"""Laws of the ZooKeeper plane, Z1 to Z7, C3 and C5: over every transaction, every request of a controller, and at rest.
+"""Laws of ZooKeeper mode, Z1 to Z7, C3 and C5: on transactions, on requests of controllers, at quiescence.
 
-Z1, Z2, Z4, Z5 and half of Z6 are judged where nobody can hide: in the servers, as a transaction is made. Z3 is judged
-at the broker's door, the rest of Z6 between turns, Z7 at rest. The controller's own laws (C1 .. C12) are judged over
-each decision of whoever holds the controller role, in its image.
+Z1, Z2, Z4, Z5 and half of Z6 are checked where no write can hide: in the servers, as a transaction is made. Z3 is
+checked where a broker handles a request, the rest of Z6 between turns, Z7 at quiescence. The controller's own laws (C1
+.. C12) are checked over each decision of the active controller, in its image.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from moldau.controller.laws import Watch
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.ports.zookeeper import Check, Create, Delete, Op, Set
+from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver, plane_of, survey_of
 from moldau.simulator.cluster_zookeeper import CHROOT
-from moldau.simulator.looking_zookeeper import ZnodeEyes, plane_of, survey_of
 from moldau.simulator.zookeeper_servers import Change
 from moldau.zookeeper import paths
 from moldau.zookeeper.laws import LAWS
@@ -46,23 +46,23 @@ REQUESTS = ("leader_and_isr", "update_metadata", "stop_replica")
 class ZooKeeperLaws:
     """``look`` between turns; ``at_rest`` when all is quiet."""
 
-    def __init__(self, eyes: ZnodeEyes) -> None:
-        self._eyes = eyes
-        self._breaks = eyes.cluster.breaks
+    def __init__(self, observer: ZooKeeperObserver) -> None:
+        self._observer = observer
+        self._violated = observer.cluster.violated
         self._epoch = 0  # the newest controller epoch that was committed
         self._registered: dict[int, int] = {}  # czxid -> the session that registered a broker
         self._watches: dict[Node, tuple[Image, Watch]] = {}
         self._guarded: dict[Node, int] = {}  # -> the newest controller epoch that it has obeyed
         self._rested_s = -1.0
-        eyes.ensemble.witnesses.append(self._committed)
-        eyes.births.append(self._born)
+        observer.ensemble.witnesses.append(self._committed)
+        observer.births.append(self._on_start)
 
     # ---- in the servers
 
     def _committed(self, session: int, ops: Sequence[Op], changes: Sequence[Change]) -> None:
         for change in changes:
             if change.new and change.owner and change.path.startswith(CHROOT + paths.BROKER_IDS):
-                self._registered[self._eyes.ensemble.zxid] = session
+                self._registered[self._observer.ensemble.zxid] = session
         if session:  # neither a tool nor the servers themselves
             self._ruled(session, ops)
             self._states(ops)
@@ -70,19 +70,19 @@ class ZooKeeperLaws:
         self._election(session, ops, changes)
 
     def _ruled(self, session: int, ops: Sequence[Op]) -> None:
-        """Z1: only under a check of the controller epoch; Z6, C5: only in the session that is controller."""
+        """Z1: only under a check of the controller epoch; Z6, C5: only in the session that holds /controller."""
         written = [op for op in ops if not isinstance(op, Check) and op.path.startswith(RULED) and op.path not in FIRST]
         written += [op for op in ops if isinstance(op, Delete) and op.path.startswith(DIRECTORIES)]
         if not written:
             return
         what = f"{type(written[0]).__name__} of {written[0].path}"
         epochs = [op for op in ops if isinstance(op, Check) and op.path == EPOCH]
-        version = self._eyes.ensemble.tree.at(EPOCH).version
+        version = self._observer.ensemble.tree.at(EPOCH).version
         if not epochs or epochs[0].version != version:
-            self._breaks(f"Z1: {what} without a check of the controller epoch")
-        controller = self._eyes.ensemble.tree.znodes.get(OFFICE)
+            self._violated(f"Z1: {what} without a check of the controller epoch")
+        controller = self._observer.ensemble.tree.znodes.get(OFFICE)
         if controller is None or controller.owner != session:
-            self._breaks(f"Z6: {what} by {self._who(session)}, which does not hold the controller role")
+            self._violated(f"Z6: {what} by {self._who(session)}, which does not hold the controller role")
 
     def _states(self, ops: Sequence[Op]) -> None:
         """Z4: the state of a partition is set under the version that was read. C5: under the newest epoch."""
@@ -90,23 +90,23 @@ class ZooKeeperLaws:
             if not op.path.endswith("/state") or not isinstance(op, Create | Set):
                 continue
             if isinstance(op, Set) and op.version < 0:
-                self._breaks(f"Z4: {op.path} is set whatever it was")
+                self._violated(f"Z4: {op.path} is set whatever it was")
             epoch = parse_state("", 0, op.data).controller_epoch
             if epoch != self._epoch:
-                self._breaks(f"C5: {op.path} is written under controller epoch {epoch}, {self._epoch} is the newest")
+                self._violated(f"C5: {op.path} is written under controller epoch {epoch}, {self._epoch} is the newest")
 
     def _ephemerals(self, session: int, changes: Sequence[Change]) -> None:
         """Z5: an ephemeral znode of another session is removed only when that session is over, or its process dead."""
-        ensemble = self._eyes.ensemble
+        ensemble = self._observer.ensemble
         for change in changes:
             if change.data is not None or change.owner in (0, session) or change.owner not in ensemble.sessions:
                 continue
             process = ensemble.opened[change.owner].owner
             if process is not None and process.alive and process is not ensemble.opened[session].owner:
-                self._breaks(f"Z5: {self._who(session)} removes {change.path} of {process.name}, which lives")
+                self._violated(f"Z5: {self._who(session)} removes {change.path} of {process.name}, which lives")
 
     def _election(self, session: int, ops: Sequence[Op], changes: Sequence[Change]) -> None:
-        """Z2: whoever takes /controller takes the next controller epoch with it, and nobody else does."""
+        """Z2: the transaction that creates /controller takes the next controller epoch too, and no other one does."""
         taken = any(change.path == OFFICE and change.new for change in changes)
         epochs = [parse_controller_epoch(change.data) for change in changes if change.path == EPOCH]
         if not epochs and not taken:
@@ -114,20 +114,20 @@ class ZooKeeperLaws:
         if epochs == [0] and not taken and self._epoch == 0:  # made by the first that comes
             return
         if not taken or epochs != [self._epoch + 1]:
-            self._breaks(f"Z2: {self._who(session)} {'is elected' if taken else 'is not'}, epochs {epochs}")
+            self._violated(f"Z2: {self._who(session)} {'is elected' if taken else 'is not'}, epochs {epochs}")
         self._epoch = max([self._epoch, *epochs])
 
     def _who(self, session: int) -> str:
-        opened = self._eyes.ensemble.opened.get(session)
+        opened = self._observer.ensemble.opened.get(session)
         return "somebody" if opened is None or opened.owner is None else opened.owner.name
 
     # ---- at each node
 
-    def _born(self, id: int, node: Node) -> None:
+    def _on_start(self, id: int, node: Node) -> None:
         node.metadata.watch(lambda image, delta: self._decided(id, node, image, delta))
 
     def _decided(self, id: int, node: Node, image: Image, delta: Delta) -> None:
-        """C1 .. C12 over the decisions of whoever holds the controller role, from what it loaded on."""
+        """C1 .. C12 over the decisions of the active controller, from what it loaded on."""
         watched = self._watches.get(node)
         if watched is None or watched[0] is not image:
             self._watches[node] = (image, Watch(image))
@@ -135,11 +135,11 @@ class ZooKeeperLaws:
             try:
                 watched[1].after(image, delta)
             except AssertionError as error:
-                self._breaks(f"C1..C11: controller n{id}: {error}".partition("\n")[0])
+                self._violated(f"C1..C11: controller n{id}: {error}".partition("\n")[0])
 
     def look(self) -> None:
-        """Z6: whoever serves is registered in the session that it has."""
-        for id, node in self._eyes.nodes():
+        """Z6: a broker that serves is registered in the session that it has."""
+        for id, node in self._observer.nodes():
             plane = plane_of(node)
             if plane is None:
                 continue
@@ -149,39 +149,39 @@ class ZooKeeperLaws:
             if life is not None and life.stage is Stage.RUNNING:
                 session = self._registered.get(life.epoch)
                 if session != plane.zk.session_id:
-                    self._breaks(f"Z6: n{id} serves under epoch {life.epoch}, registered in an older session")
+                    self._violated(f"Z6: n{id} serves under epoch {life.epoch}, registered in an older session")
 
     def _guard(self, id: int, node: Node) -> None:
-        """Have every request of a controller judged."""
+        """Check every request of a controller, as the broker handles it."""
         self._guarded[node] = 0
         receiving = plane_of(node).receiving
         for name in REQUESTS:
-            setattr(receiving, name, self._judged(id, node, getattr(receiving, name)))
+            setattr(receiving, name, self._checked(id, node, getattr(receiving, name)))
 
-    def _judged(self, id: int, node: Node, real: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-        async def judged(request: Request, *more: object) -> T:
+    def _checked(self, id: int, node: Node, real: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+        async def checked(request: Request, *more: object) -> T:
             known = plane_of(node).receiving.controller_epoch  # one that it has won itself, too
             answer = await real(request, *more)
             if (answer[0] if isinstance(answer, tuple) else answer) is Code.NONE:
                 self._obeyed(id, node, request, known)
             return answer
 
-        return judged
+        return checked
 
     def _obeyed(self, id: int, node: Node, request: Any, known: int) -> None:
         """Z3: nothing is done for an older controller, or for another life of this broker."""
         what, newest = type(request).__name__, max(self._guarded[node], known)
         if request.controller_epoch < newest:
-            self._breaks(f"Z3: n{id} obeys {what} of controller epoch {request.controller_epoch} after {newest}")
+            self._violated(f"Z3: n{id} obeys {what} of controller epoch {request.controller_epoch} after {newest}")
         self._guarded[node] = max(newest, request.controller_epoch)
         if self._registered.get(request.broker_epoch) != plane_of(node).zk.session_id:
-            self._breaks(f"Z3: n{id} obeys {what} for broker epoch {request.broker_epoch}, which is another life's")
+            self._violated(f"Z3: n{id} obeys {what} for broker epoch {request.broker_epoch}, which is another life's")
 
     # ---- at rest
 
     def is_at_rest(self) -> bool:
         """Whether nothing is left to come about; looks twice a second, since a look reads everything."""
-        now_s = self._eyes.cluster.loop.time()
+        now_s = self._observer.cluster.loop.time()
         if now_s < self._rested_s + REST_LOOK_S:
             return False
         self._rested_s = now_s
@@ -189,10 +189,10 @@ class ZooKeeperLaws:
 
     def at_rest(self) -> list[str]:
         """Z7, Z4: the controller knows what stands in the znodes. C3, L6: all nodes know it. L8: there is one."""
-        controller = self._eyes.controller
+        controller = self._observer.controller
         if controller is None:
             return ["L8: nobody, or more than one, holds the controller role"]
-        tree = self._eyes.ensemble.tree
+        tree = self._observer.ensemble.tree
         broken = [
             f"Z7: {path} is still there: nobody heeded it" for path in tree.znodes if path.startswith(DIRECTORIES)
         ]
@@ -201,8 +201,8 @@ class ZooKeeperLaws:
                 law(controller.metadata.image, survey_of(tree))
             except AssertionError as error:
                 broken.append(f"{'Z4' if law is LAWS[0] else 'Z7'}: {error}".partition("\n")[0])
-        truth = _essence(self._eyes.image)
-        for id, node in self._eyes.nodes():
+        truth = _essence(self._observer.image)
+        for id, node in self._observer.nodes():
             for what, ours, theirs in zip(WHAT, truth, _essence(node.metadata.image), strict=True):
                 if ours != theirs:
                     broken.append(f"C3: n{id} has other {what} than the znodes: {_first(theirs, ours)}")

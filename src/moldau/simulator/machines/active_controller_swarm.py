@@ -1,8 +1,8 @@
-"""Three controllers over one log whose tail may be lost: whoever was told of success finds it in the log for ever.
+"""Three controllers over one log whose tail may be lost: what was answered with success stays in the log.
 
 Laws: C3 (a new controller decides on the committed log and nothing else), C4 (no reply leaves before all that it saw is
-committed), C5 (a deposed controller changes nothing), C13 (what was told stays true). What single decisions may do is
-judged in controller_swarm.py.
+committed), C5 (a deposed controller changes nothing), C13 (what was answered stays true). What single decisions may do
+is checked in controller_swarm.py.
 """
 
 from __future__ import annotations
@@ -29,22 +29,24 @@ from moldau.image import Delta, Image, image_hash
 from moldau.model import Code
 from moldau.simulator.machines.record import Broken, Record
 
-MARKS = frozenset({"a lost tail", "a tail kept by the next", "TopicsCreated", "TopicsDeleted", "Registered", "Refused"})
+COVERAGE_POINTS = frozenset(
+    {"a lost tail", "a tail kept by the next", "TopicsCreated", "TopicsDeleted", "Registered", "Refused"}
+)
 
 
 def play(seed: int, record: Record) -> None:
-    """One run. Raises ``Broken``, or whatever a controller role raised."""
+    """Run one seed. Raises ``Broken``, or what a controller raised."""
     world = World(seed, record)
     for _ in range(world.rng.choice([60, 150, 250])):
         world.step()
     world.elect()
     world.commit_all()
-    record.judge(all_told_is_in_the_log, world)
-    record.judge(every_image_is_the_logs, world)
+    record.check(all_told_is_in_the_log, world)
+    record.check(every_image_is_the_logs, world)
 
 
 class Node:
-    """One controller: its controller role, and the image that it has applied so far."""
+    """One controller, and the image that it has applied so far."""
 
     def __init__(self) -> None:
         self.controller = ActiveController(Settings(cluster_id="c"))
@@ -68,7 +70,7 @@ class World:
         self.leader = self.nodes[0]
         self.waiting: dict[tuple[int, int], tuple[Any, int]] = {}
         self.told: list[tuple[Any, Any]] = []
-        self.watch = Watch(self.nodes[0].image, record.judge)
+        self.watch = Watch(self.nodes[0].image, record.check)
         self.change = self.rng.choice([0.02, 0.06, 0.2])
         self.commits = self.rng.choice([0.1, 0.4, 0.7])
         self.elect()
@@ -88,16 +90,16 @@ class World:
             if self.rng.random() < 0.5:
                 del self.log[self.hw :]
                 self.ends = [end for end in self.ends if end <= self.hw]
-                self.record.marks.add("a lost tail")
+                self.record.coverage.add("a lost tail")
             else:
-                self.record.marks.add("a tail kept by the next")
+                self.record.coverage.add("a tail kept by the next")
         self.commit_all()
         self.epoch += 1
         self.leader = self.rng.choice(self.nodes)
         known = image_hash(self.leader.image)
         answer = self.leader.controller.claim(self.epoch, self.leader.image, self.facts())
         if not answer.records:
-            self.record.judge(a_new_controller_decides_on_the_log, self.leader.controller, known)
+            self.record.check(a_new_controller_decides_on_the_log, self.leader.controller, known)
         self.append(answer, None)
 
     def commit_all(self) -> None:
@@ -119,7 +121,7 @@ class World:
                     if node is self.nodes[0]:
                         self.watch.after(node.image, delta, None, node.controller.settings)
 
-    # ---- asks
+    # ---- requests
 
     def append(self, answer: Any, ask: Any) -> None:
         saw = len(self.log) + len(answer.records)
@@ -127,18 +129,18 @@ class World:
         if answer.records:
             self.ends.append(len(self.log))
         if answer.token is None:
-            self.tell(ask, answer.reply, saw)
+            self.check_reply(ask, answer.reply, saw)
         else:
             self.waiting[self.epoch, answer.token] = ask, saw
 
     def settle(self, ready: list[tuple[int, Any]]) -> None:
         for token, reply in ready:
             ask, saw = self.waiting.pop((self.epoch, token))
-            self.tell(ask, reply, saw)
+            self.check_reply(ask, reply, saw)
 
-    def tell(self, ask: Any, reply: Any, saw: int) -> None:
-        self.record.judge(a_reply_follows_its_commit, reply, saw, self.hw)
-        self.record.marks.add(type(reply).__name__)
+    def check_reply(self, ask: Any, reply: Any, saw: int) -> None:
+        self.record.check(a_reply_follows_its_commit, reply, saw, self.hw)
+        self.record.coverage.add(type(reply).__name__)
         self.told.append((ask, reply))
 
     def step(self) -> None:
@@ -163,7 +165,7 @@ class World:
         for node in self.nodes:
             if node is not self.leader:
                 ask = CreateTopics(topics=(NewTopic(name="late", partitions=1, replication_factor=1),))
-                self.record.judge(a_deposed_controller_changes_nothing, node.controller.ask(ask, self.facts()))
+                self.record.check(a_deposed_controller_changes_nothing, node.controller.ask(ask, self.facts()))
 
     def some_ask(self) -> Any:
         working = self.leader.controller.working
@@ -200,7 +202,7 @@ def a_reply_follows_its_commit(reply: Any, saw: int, hw: int) -> None:
 
 
 def a_deposed_controller_changes_nothing(answer: Any) -> None:
-    """C5: who is not active decides nothing."""
+    """C5: a controller that is not active decides nothing."""
     refused = isinstance(answer.reply, Refused) and answer.reply.code is Code.NOT_CONTROLLER
     assert refused, f"a controller out of office decides: {answer}"
     assert not answer.records, f"a controller out of office decides: {answer}"

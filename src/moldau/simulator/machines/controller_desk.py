@@ -1,7 +1,7 @@
-"""A controller at a desk: a controller role whose proposals commit at once, and the image that everybody else has.
+"""One controller whose proposals commit at once, and the image of all others; the laws run after every request.
 
-After every ask the laws are run. Examples in tests speak to it line by line, scenes too; controller_play.py by the
-hundred. A log whose tail may be lost is in office_world.py.
+Tests and scenes speak to it line by line; controller_play.py makes hundreds of requests. A log whose tail may be lost
+is in office_swarm.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLUSTER_ID = "a-simulated-cluster-AA"
 
 
 class Desk:
-    """Ask things; look at ``image``, ``records`` (of the last ask) and ``delta``."""
+    """Make requests; look at ``image``, ``records`` (of the last request) and ``delta``."""
 
     def __init__(
         self, brokers: int = 0, *, elr: bool = True, watch: bool = True, record: Record | None = None, **settings: Any
@@ -42,7 +42,7 @@ class Desk:
         self._heard_by: Any = None
         self.records: list[Any] = []
         self.delta = Delta()
-        self.watch = Watch(self.image, self.record.judge) if watch else None
+        self.watch = Watch(self.image, self.record.check) if watch else None
         self.controller = ActiveController(Settings(cluster_id=CLUSTER_ID, **settings))
         self.rounds = 0
         answer = self.controller.claim(1, self.image, self.facts())
@@ -57,14 +57,14 @@ class Desk:
         return Facts(now_ms=self.now_ms, next_offset=self.next_offset, seed=b"seed", **fields)
 
     def ask(self, ask: Any, **facts: Any) -> Any:
-        """The reply to an ask, its records committed."""
+        """Return the reply to a request, its records committed."""
         self.rounds += 1
         reply = self._ask(ask, **facts)
         self._note(ask, reply)
         return reply
 
     def _note(self, ask: Any, reply: Any) -> None:
-        """Remember of whom this controller has heard, apart from what it remembers itself."""
+        """Note whose heartbeats this controller got, apart from what it remembers itself."""
         id = getattr(ask, "broker_id", None)
         if id is None:
             return
@@ -74,7 +74,7 @@ class Desk:
             self._heard_ms.pop(id, None)
 
     def _heard(self) -> frozenset[int]:
-        if self._heard_by is not self.controller.soft:  # another controller has heard of nobody yet
+        if self._heard_by is not self.controller.soft:  # another controller, which got no heartbeats yet
             self._heard_by = self.controller.soft
             self._heard_ms.clear()
         since_ms = self.now_ms - self.controller.settings.session_timeout_ms
@@ -95,7 +95,7 @@ class Desk:
         return reply
 
     def _in_parts(self, ask: Any, answer: Any) -> Any:
-        """The reply to an ask that goes on by itself, when it is through."""
+        """Return the reply to a request that is decided in parts, when all are through."""
         ready = self.commit(answer.records, ask)
         reply = answer.reply if answer.token is None else ready[0][1]
         self.ask(answer.then)
@@ -149,7 +149,7 @@ class Desk:
         return self.image.brokers[id]
 
     def set_isr(self, name: str, number: int, *isr: int, **fields: Any) -> Any:
-        """The leader asks for an ISR, with all epochs right; the code of the answer."""
+        """Have the leader ask for an ISR, with all epochs right; return the code of the answer."""
         partition = self.partition(name, number)
         wish = {
             "leader_epoch": partition.leader_epoch,

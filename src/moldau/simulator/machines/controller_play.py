@@ -1,7 +1,7 @@
-"""A clumsy cluster in a few lines: any list of (what, a, b, c) is a run of asks, with the laws after each.
+"""Turns any list of (what, a, b, c) into a run of requests to a controller, with the laws after each.
 
-Numbers are taken modulo what there is, so that every list means something, and shrinks well. The weather that draws
-such lists, and the calm after it, are in controller_swarm.py.
+Numbers are taken modulo what there is, so that every list means something, and shrinks well. controller_swarm.py draws
+such lists, and brings the cluster to quiescence after them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BROKERS = 5
 
 
 class Play:
-    """One run. ``record`` gets a line for every ask."""
+    """One run. ``record`` gets a line for every request."""
 
     brokers = BROKERS
 
@@ -73,7 +73,7 @@ class Play:
     def topic(self, a: int) -> str:
         return f"t{a % 3}"
 
-    # ---- deeds
+    # ---- actions
 
     def beat(self, a: int, b: int, c: int) -> None:
         id = a % self.brokers
@@ -113,7 +113,7 @@ class Play:
             self.desk.ask(Tick())
 
     def oversleep(self, a: int, b: int, c: int) -> None:
-        """The controller's own process stands still; nobody's silence was his fault (KAFKA-15019)."""
+        """The controller's own process stands still; no broker was silent by its own fault (KAFKA-15019)."""
         desk = self.desk
         desk.ask(Tick())
         here = [id for id in sorted(desk.image.brokers) if not desk.broker(id).fenced]
@@ -124,7 +124,7 @@ class Play:
         desk.now_ms += 2000 + (b % 20) * 1000
         desk.ask(Tick())
         gone = [id for id in here if id in desk.image.brokers and desk.broker(id).fenced]
-        desk.record.judge(nobody_is_fenced_for_the_controllers_sleep, gone)
+        desk.record.check(nobody_is_fenced_for_the_controllers_sleep, gone)
 
     def unregister(self, a: int, b: int, c: int) -> None:
         if b % 3 == 0:
@@ -146,7 +146,7 @@ class Play:
         if found is None:
             return
         topic, partition = found
-        stranger = (c % self.brokers,) if b > 224 else ()  # a leader that takes somebody for a replica (KAFKA-9672)
+        stranger = (c % self.brokers,) if b > 224 else ()  # a leader that proposes a stranger (KAFKA-9672)
         isr = [r for n, r in enumerate(partition.replicas) if r == partition.leader or (b >> n) & 1]
         isr = [r for r in (*isr, *stranger) if r in self.desk.image.brokers]
         recovery = partition.recovery if c % 3 == 0 else 0
@@ -198,7 +198,7 @@ Deed = Callable[[Play, int, int, int], Any]
 
 
 def nobody_is_fenced_for_the_controllers_sleep(gone: list[int]) -> None:
-    """L11: brokers that were heard of just before the controller's process stood still are not fenced for it."""
+    """L11: brokers whose heartbeats arrived just before the controller's process stood still are not fenced for it."""
     assert not gone, f"brokers {gone} were fenced because the controller slept"
 
 

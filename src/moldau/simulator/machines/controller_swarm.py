@@ -1,8 +1,8 @@
-"""The weather of the controller's world: any asks in any order, drawn by the seed; then a core of brokers, and calm.
+"""Random runs of the controller: any requests in any order, drawn by the seed; then a core of brokers, and quiescence.
 
-Calm: the core's brokers beat, leaders report everybody in sync, the background passes run. Then every partition that
-the core can serve has a leader (L1), nobody of the core is fenced (L5), moves have ended (L7), and whoever asks to go
-may, soon (L12). Read next: controller_play.py.
+Quiescence: the core's brokers beat, leaders report all replicas in sync, the background passes run. Then every
+partition that the core can serve has a leader (L1), no broker of the core is fenced (L5), moves have ended (L7), and a
+broker that asks to shut down soon may (L12). Read next: controller_play.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from moldau.image import NO_LEADER, Partition, Recovery, image_hash
 from moldau.simulator.machines.controller_play import DEEDS, Deed, Play
 from moldau.simulator.machines.record import Broken, Record
 
-MARKS = frozenset(
+COVERAGE_POINTS = frozenset(
     {
         "a move ended",
         "a move was cancelled",
@@ -41,13 +41,13 @@ def play(seed: int, record: Record) -> None:
         world.do(deed, rng.randrange(256), rng.randrange(256), rng.randrange(256))
         notice(world, deed, before)
     same_state(world)
-    calm(world, core_of(world, rng), rng)
+    quiescence(world, core_of(world, rng), rng)
     same_state(world)
 
 
 def notice(world: Play, deed: Deed, before: tuple[int, int]) -> None:
     """Coverage: what the image shows now."""
-    image, hit = world.desk.image, world.desk.record.marks
+    image, hit = world.desk.image, world.desk.record.coverage
     topics, moving = before
     if len(image.topics) < topics:
         hit.add("a topic was deleted")
@@ -59,13 +59,13 @@ def notice(world: Play, deed: Deed, before: tuple[int, int]) -> None:
         hit.add("controlled shutdown")
     for topic in image.topics.values():
         for p in topic.partitions.values():
-            hit |= _marks_of(p)
+            hit |= _coverage_of(p)
 
 
-def _marks_of(p: Partition) -> set[str]:
+def _coverage_of(p: Partition) -> set[str]:
     return {
-        mark
-        for mark, holds in (
+        point
+        for point, holds in (
             ("nobody leads", p.leader == NO_LEADER),
             ("an empty ISR", not p.isr),
             ("an ELR was kept", bool(p.elr)),
@@ -84,15 +84,15 @@ def same_state(world: Play) -> None:
         raise Broken("C3", "the working image is not the committed one")
 
 
-# ---- calm
+# ---- quiescence
 
 
 def core_of(world: Play, rng: Random) -> list[int]:
     return [id for id in range(world.brokers) if rng.random() < 0.7] or [rng.randrange(world.brokers)]
 
 
-def calm(world: Play, core: list[int], rng: Random) -> None:
-    """No more faults; only ``core`` lives. Whoever is not in it never says a word again."""
+def quiescence(world: Play, core: list[int], rng: Random) -> None:
+    """End the faults; only ``core`` lives. Brokers outside it send nothing any more."""
     desk = world.desk
     desk.record.event(desk.now_ms - 1_000_000, f"-- only {core} live on")
     for id in core:
@@ -107,15 +107,15 @@ def calm(world: Play, core: list[int], rng: Random) -> None:
         for id in core:
             # It has read its own registration, and no more: the log is busy (KAFKA-13959).
             desk.beat(id, metadata_offset=desk.image.registered_at.get(id, 0))
-    desk.record.judge(brokers_of_the_core_serve, world, core)
+    desk.record.check(brokers_of_the_core_serve, world, core)
     for _ in range(3):
         desk.ask(ElectUncleanLeaders())
         report_all_in_sync(world)
         desk.ask(RebalanceLeaders())
         for id in core:
             desk.beat(id)
-    desk.record.judge(partitions_have_leaders, world, core)
-    desk.record.judge(moves_have_ended, world, core)
+    desk.record.check(partitions_have_leaders, world, core)
+    desk.record.check(moves_have_ended, world, core)
     leave(world, core, rng)
 
 
@@ -135,14 +135,14 @@ def partitions(world: Play) -> list[tuple[str, Partition]]:
 
 
 def brokers_of_the_core_serve(world: Play, core: list[int]) -> None:
-    """L5: whoever lives and reads its own registration is unfenced."""
+    """L5: a broker that lives and reads its own registration is unfenced."""
     image = world.desk.image
     fenced = [id for id in core if not image.is_active(id)]
     assert not fenced, f"{fenced} beat, and are not let in: {[image.brokers.get(id) for id in fenced]}"
 
 
 def partitions_have_leaders(world: Play, core: list[int]) -> None:
-    """L1, L3: where a live replica may lead one does, and whoever lives is in the ISR."""
+    """L1, L3: where a live replica may lead one does, and every live replica is in the ISR."""
     for name, p in partitions(world):
         may = [r for r in p.isr or p.elr if r in core]
         assert p.leader != NO_LEADER or not may, f"{name}-{p.id} has no leader, and {may} could: {p}"
@@ -160,7 +160,7 @@ def moves_have_ended(world: Play, core: list[int]) -> None:
 
 
 def leave(world: Play, core: list[int], rng: Random) -> None:
-    """L12: a broker that asks to go may, as soon as the others have heard who leads in its place (KAFKA-14292)."""
+    """L12: a broker that asks to shut down may, as soon as the others know who leads in its place (KAFKA-14292)."""
     desk = world.desk
     leaver = rng.choice(core)
     offset = 0
@@ -174,5 +174,5 @@ def leave(world: Play, core: list[int], rng: Random) -> None:
                 desk.beat(id, metadata_offset=offset)
         report_all_in_sync(world)
     if any(p.leader == leaver for _, p in partitions(world)):
-        return  # nobody else can lead what it leads; it may not go
+        return  # no other can lead what it leads; it may not shut down
     raise Broken("L12", f"broker {leaver} leads nothing, everybody knows, and it may not go")

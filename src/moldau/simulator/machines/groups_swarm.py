@@ -1,7 +1,7 @@
-"""The weather of a coordinator: members that know only what they were last told, a slow log, failovers; by the seed.
+"""Random runs of a group coordinator: members that know only their last answer, a slow log, failovers; by the seed.
 
-Clients "a" and "b" are dynamic, "c" and "d" static (KIP-345). In the end everybody behaves: nobody waits for ever (L2),
-and the group comes to rest with all of them in it (L9). Read next: groups_world.py.
+Clients "a" and "b" are dynamic, "c" and "d" static (KIP-345). In the end every client behaves: no request waits for
+ever (L2), and the group becomes stable with all of them in it (L9). Read next: groups_world.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moldau.model import Code, TopicPartition
 from moldau.simulator.machines.groups_world import RANGE, World
 from moldau.simulator.machines.record import Broken, Record
 
-MARKS = frozenset(
+COVERAGE_POINTS = frozenset(
     {
         "CompletingRebalance",
         "Dead",
@@ -41,12 +41,12 @@ OTHER = (Protocol("sticky", b"2"),)
 def play(seed: int, record: Record) -> None:
     """One run. Raises ``Broken``, or whatever the coordinator raised."""
     members = Members(Random(f"groups {seed}"), record)
-    members.storm()
+    members.fault_phase()
     members.come_to_rest()
 
 
 class Members:
-    """Four clients and what befalls them. All chance is in ``rng``."""
+    """Four clients and what happens to them. All that is random comes from ``rng``."""
 
     def __init__(self, rng: Random, record: Record) -> None:
         self.rng = rng
@@ -66,7 +66,7 @@ class Members:
         self.deeds = [deed for _, deed in deeds]
         self.weights = [weight * rng.choice([0.2, 1, 1, 3]) for weight, _ in deeds]
 
-    def storm(self) -> None:
+    def fault_phase(self) -> None:
         for _ in range(self.rng.choice([30, 60, 120])):
             what = self.rng.choices(self.deeds, self.weights)[0]()
             self.note(what or "nothing")
@@ -75,10 +75,10 @@ class Members:
         group = self.world.shard.groups.get("g")
         shown = "no group" if group is None else f"{group.state.value} {group.generation} {list(group.members)}"
         if group is not None:
-            self.record.marks.add(group.state.value)
+            self.record.coverage.add(group.state.value)
             if group.state is State.PREPARING_REBALANCE and group.initial is None:
-                self.record.marks.add("a rebalance among members")
-        self.record.judge(a_generation_is_assigned_in_time, self.world)
+                self.record.coverage.add("a rebalance among members")
+        self.record.check(a_generation_is_assigned_in_time, self.world)
         self.record.event(self.world.at_ms, f"{what} -> {shown}, {len(self.world.log)} records")
 
     def some(self) -> str:
@@ -108,7 +108,7 @@ class Members:
         if self.tokens[name] in self.world.audit.waiting:
             if not impatient:
                 return None
-            # over a new connection: nobody reads the old answer any more
+            # over a new connection: the old answer is not read any more
             self.tokens[name] = f"{name}{self.world.count}"
         member_id = self.known[name].member_id if name in self.known and not anew else ""
         self.world.join(
@@ -149,7 +149,7 @@ class Members:
                 self.world.count, reply.member_id, reply.generation + drift, instance_id=instance_id
             )
         if code is not None and code is not Code.NONE:
-            self.record.marks.add(f"a commit was refused: {code.name}")
+            self.record.coverage.add(f"a commit was refused: {code.name}")
         return f"{name} commits"
 
     def heartbeat(self) -> str | None:
@@ -188,7 +188,7 @@ class Members:
         return "somebody looks"
 
     def do_their_part(self) -> str:
-        """What well-behaved clients do when they hear of a rebalance: without it, chance never gets a stable group."""
+        """Do what well-behaved clients do in a rebalance: without it, random draws never lead to a stable group."""
         names = [name for name in NAMES if self.rng.random() < 0.6] or [self.some()]
         self.gather(names, self.rng.choice([1_000, 4_000]))
         everybody = self.rng.random() < 0.7
@@ -206,7 +206,7 @@ class Members:
         self.world.wait(wait_ms)
         self.learn()
 
-    # ---- the world
+    # ---- time, log and failover
 
     def something_rare(self) -> str:
         world = self.world
@@ -237,7 +237,7 @@ class Members:
         return "the log catches up"
 
     def next_append_is_refused(self) -> None:
-        self.record.marks.add("the log refused")
+        self.record.coverage.add("the log refused")
         refusals = [Code.NOT_ENOUGH_REPLICAS, Code.NOT_LEADER_OR_FOLLOWER, Code.MESSAGE_TOO_LARGE]
         self.world.refuse_next = self.rng.choice(refusals)
 
@@ -248,26 +248,26 @@ class Members:
         whole = old.shard if not old.uncommitted else None
         new = World(log=old.log, at_ms=old.at_ms, auto_commit=False, record=self.record, **self.config)
         if whole is not None:
-            self.record.judge(laws.same_committed_state, whole, new.shard)
+            self.record.check(laws.same_committed_state, whole, new.shard)
         old._carry_out(old.shard.unload())
-        self.record.judge(nobody_waits, old)
+        self.record.check(nobody_waits, old)
         assert old.shard.phase is Phase.UNLOADED
         self.learn()
         new.count = old.count
         self.world = new
-        self.record.marks.add("another coordinator")
+        self.record.coverage.add("another coordinator")
         return "another coordinator takes over"
 
     # ---- the end
 
     def come_to_rest(self) -> None:
-        """No more faults. Nobody waits for ever; then those who fit in gather, and stay."""
+        """End the faults. No request waits for ever; then as many members as may join do, and stay."""
         world = self.world
         world.refuse_next = None
         for _ in range(2):
             world.wait(400_000)
             world.commit()
-        self.record.judge(nobody_waits, world)
+        self.record.check(nobody_waits, world)
         world.auto_commit = True
         world.commit()
         names = list(NAMES[: min(4, self.config["max_size"])])
@@ -283,10 +283,10 @@ class Members:
         group = world.shard.groups.get("g")
         if group is None or group.state is not State.STABLE or len(group.members) != len(names):
             raise Broken("L9", f"{names} behave, and do not come to rest: {group}")
-        self.record.judge(nobody_waits, world)
+        self.record.check(nobody_waits, world)
 
     def behave(self, name: str, phase: str) -> str:
-        """One second of a right client: join, sync, beat, and join again when told to. The phase that it is in then."""
+        """Do a right client's work of a second: join, sync, beat, rejoin when told to. Return its phase."""
         world = self.world
         joined, synced = world.answers.get(name), world.answers.get(f"sync {name}")
         if phase == "out":
@@ -316,7 +316,7 @@ class Members:
 
 
 def a_generation_is_assigned_in_time(world: World) -> None:
-    """L9: whoever joins and never syncs is given up when the rebalance timeout is over (KAFKA-12890)."""
+    """L9: a member that joins and never syncs is removed when the rebalance timeout is over (KAFKA-12890)."""
     for group in world.shard.groups.values():
         if group.state is State.COMPLETING_REBALANCE:
             since_ms = world.now.wall_ms - group.since_ms
@@ -325,5 +325,5 @@ def a_generation_is_assigned_in_time(world: World) -> None:
 
 
 def nobody_waits(world: World) -> None:
-    """L2: every ask is answered in the end."""
+    """L2: every request is answered in the end."""
     assert not world.audit.waiting, f"{sorted(map(str, world.audit.waiting))} wait for ever"

@@ -1,4 +1,4 @@
-"""A coordinator's world: a clock, a log that commits when told to, and members that speak in one line.
+"""The surroundings of one group coordinator: a clock, a log that commits when told to, and one-line calls for members.
 
 Every step runs the laws (moldau.groups.laws), so that a run fails where the machine went wrong, not where it showed.
 Tests write their examples in it; groups_swarm.py lets members and failovers loose in it.
@@ -82,7 +82,7 @@ class World:
     # --- driving
 
     def ask(self, ask: Ask, name: str | None = None) -> Any:
-        """Ask; the answer when it came at once, else None (look in ``answers[name]`` later)."""
+        """Make a request; return the answer when it came at once, else None (see ``answers[name]`` later)."""
         self.count += 1
         token = name if name is not None else f"#{self.count}"
         self.answers.pop(token, None)
@@ -90,7 +90,7 @@ class World:
         before = deepcopy(self.shard.groups.get(ask.group_id)) if isinstance(ask, Commit) else None
         effects = self.shard.step(ask, self.now, token)
         if isinstance(ask, Commit):
-            self.record.judge(self.audit.may_commit, before, ask, effects)
+            self.record.check(self.audit.may_commit, before, ask, effects)
         self._carry_out(effects)
         return self.answers.get(token)
 
@@ -99,7 +99,7 @@ class World:
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         effects = list(effects)
-        self.record.judge(self.audit.saw, effects)
+        self.record.check(self.audit.saw, effects)
         appends = []
         for effect in effects:
             match effect:
@@ -110,7 +110,7 @@ class World:
                     heapq.heappush(self.timers, (deadline_ms, self.count, key))
                 case Append(seq, records):
                     appends.append((seq, records))
-        laws.check(self.shard, self.record.judge)
+        laws.check(self.shard, self.record.check)
         for seq, records in appends:
             if self.refuse_next is not None:
                 code, self.refuse_next = self.refuse_next, None
@@ -126,7 +126,7 @@ class World:
             audit.what_is_stable_is_in_the_log,
             audit.one_assignment_per_generation,
         ):
-            self.record.judge(law, self.shard)
+            self.record.check(law, self.shard)
 
     def commit(self, count: int | None = None) -> None:
         """The high watermark passes the next ``count`` appends (all)."""
@@ -147,7 +147,7 @@ class World:
         self.at_ms = until
 
     def replayed(self, **config: Any) -> World:
-        """The coordinator that takes over: another world with this one's committed log."""
+        """Return the coordinator that takes over, with the committed log of this one."""
         return World(log=self.log, at_ms=self.at_ms, **config)
 
     # --- members in one line
@@ -222,7 +222,7 @@ class World:
         return joined
 
     def assign(self, joined: dict[str, Any]) -> None:
-        """Everybody syncs; each member's assignment is its name."""
+        """Let every member sync; each member's assignment is its name."""
         leader = next(name for name, reply in joined.items() if reply.leader_id == reply.member_id)
         given = {reply.member_id: name.encode() for name, reply in joined.items()}
         for name, reply in joined.items():

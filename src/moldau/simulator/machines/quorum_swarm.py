@@ -1,8 +1,8 @@
-"""The weather of the quorum's world: everything drawn by the seed; faults, then a core that must converge, then calm.
+"""Random runs of the quorum, drawn by the seed: a fault phase, then a core that must converge, then quiescence.
 
 Safety: any faults, every law after every event. Liveness: a random majority is healed and the rest cut off for good; it
-elects one leader and keeps it (L8). Calm: the rest comes back and deposes nobody (KIP-996); a killed or leaving leader
-is replaced in no time. Read next: quorum_world.py, quorum_marks.py.
+elects one leader and keeps it (L8). Quiescence: the rest comes back and deposes no leader (KIP-996); a killed or
+leaving leader is replaced in no time. Read next: quorum_world.py, quorum_coverage.py.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from random import Random
 
 from moldau.quorum import Leader, Timing
 from moldau.quorum import events as on
-from moldau.simulator.machines.quorum_marks import MARKS
+from moldau.simulator.machines.quorum_coverage import COVERAGE_POINTS
 from moldau.simulator.machines.quorum_world import World
 from moldau.simulator.machines.record import Broken, Record
 
-__all__ = ["MARKS", "play"]
+__all__ = ["COVERAGE_POINTS", "play"]
 
 BRISK = Timing(election_timeout_ms=300, election_backoff_max_ms=300, fetch_timeout_ms=600, retry_backoff_ms=10)
 
@@ -25,7 +25,7 @@ def play(seed: int, record: Record) -> None:
     """One run. Raises ``Broken``, or whatever the machine raised."""
     rng = Random(f"quorum {seed}")
     world = made(seed, rng, record)
-    storm(world, rng)
+    fault_phase(world, rng)
     core = heal(world, rng)
     newest = newest_epoch(world, core)
     converge(world, core)
@@ -34,7 +34,7 @@ def play(seed: int, record: Record) -> None:
 
 
 def made(seed: int, rng: Random, record: Record) -> World:
-    """A world of any size, with any net and any disks."""
+    """Return a simulation of any size, with any net and any disks."""
     delay_ms = rng.choice([(1, 6), (1, 6), (0, 2), (1, 30), (5, 60)])
     return World(
         seed,
@@ -96,19 +96,19 @@ def pause_the_leader(world: World, rng: Random) -> None:
 
 
 def part(world: World, rng: Random) -> None:
-    """Two sides that do not hear each other."""
+    """Cut the nodes into two sides that do not reach each other."""
     few = {id for id in world.nodes if rng.random() < 0.4}
     world.blocked = lambda source, target: (source in few) != (target in few)
 
 
 def mute(world: World, rng: Random) -> None:
-    """One node hears all and is heard by nobody, or hears nobody."""
+    """Cut one node off one way: it receives and reaches no other, or reaches all and receives nothing."""
     victim, deaf = rng.randrange(len(world.nodes)), rng.random() < 0.5
     world.blocked = lambda source, target: (target if deaf else source) == victim
 
 
 def ring(world: World, rng: Random) -> None:
-    """Each hears its neighbours only (KIP-996's ring)."""
+    """Let each node reach its neighbours only (KIP-996's ring)."""
     count = len(world.nodes)
     world.blocked = lambda source, target: (source - target) % count not in (1, count - 1)
 
@@ -137,7 +137,7 @@ FAULTS: tuple[Callable[[World, Random], None], ...] = (
 )  # fmt: skip
 
 
-def storm(world: World, rng: Random) -> None:
+def fault_phase(world: World, rng: Random) -> None:
     """A few of the faults, again and again, at any moment."""
     allowed = [fault for fault in FAULTS if rng.random() < 0.5] or [kill_the_leader]
     for _ in range(rng.randrange(2, 9)):
@@ -157,7 +157,7 @@ def heal(world: World, rng: Random) -> set[int]:
     rng.shuffle(voters)
     core = set(voters[: world.voters // 2 + 1]) | {id for id in world.nodes if rng.random() < 0.3}
     world.loss = world.crash = 0.0
-    # A net and disks that can carry the load: in a storm nobody owes anybody to keep up.
+    # A net and disks that can carry the load: in the fault phase no node has to keep up.
     world.propose_ms, world.snapshot_every, world.fetch_batches, world.chunk = 200, 0, 64, 1000
     world.blocked = lambda source, target: source not in core or target not in core
     for id in sorted(core):
@@ -203,7 +203,7 @@ def newest_epoch(world: World, core: set[int]) -> int:
 
 
 def come_back(world: World, newest: int) -> None:
-    """L8: the rest is back and catches up. Who asks before it stands deposes nobody (KIP-996)."""
+    """L8: the rest is back and catches up. A node that asks for pre-votes first deposes no leader (KIP-996)."""
     leader = world.leader()
     assert leader is not None
     before = world.nodes[leader].quorum
@@ -220,7 +220,7 @@ def come_back(world: World, newest: int) -> None:
 
 
 def lose_the_leader(world: World, rng: Random) -> None:
-    """L8 with the fast death and the hand-over: another decides long before any timeout."""
+    """L8 with refused connections and the hand-over: another decides long before any timeout."""
     if world.voters < 3:
         return
     world.run_for(rng.randrange(500))
@@ -240,7 +240,7 @@ def lose_the_leader(world: World, rng: Random) -> None:
 
 
 def decides(world: World, but: int) -> bool:
-    """Whether somebody else may decide."""
+    """Whether another node may decide."""
     return any(
         node.active is not None and node.quorum is not None and isinstance(node.quorum.role, Leader)
         for node in world.nodes.values()

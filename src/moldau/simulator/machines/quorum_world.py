@@ -1,9 +1,8 @@
-"""A seeded world for quorum machines: a heap of events, a network and disks that misbehave, every law after every
-event.
+"""A seeded simulation of quorum machines: a heap of events, faulty network and disks, every law after each event.
 
 Messages are delayed, lost or cut off; a crash loses what was not flushed (and may strike between two effects); nodes
-pause. A value is proposed at the active leader every few milliseconds. What befalls it, and when, is not decided here:
-read next quorum_swarm.py.
+pause. A value is proposed at the active leader every few milliseconds. Which faults happen, and when, is not decided
+here: read next quorum_swarm.py.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.log_view import EpochStart
 from moldau.quorum.messages import BatchSpan, FetchAsk, SnapshotAnswer, SnapshotAsk, VoteAnswer, VoteAsk
-from moldau.simulator.machines.quorum_marks import marks, told
+from moldau.simulator.machines.quorum_coverage import coverage, told
 from moldau.simulator.machines.record import Broken, Record
 
 
@@ -137,7 +136,7 @@ class World:
         heapq.heappush(self.heap, (self.now + delay, self.sequence, call))
 
     def run(self, until: Callable[[], bool], limit_ms: int = 60_000) -> None:
-        """Until something holds; by L8 it does in time, else what was there instead is told."""
+        """Run until a condition holds; by L8 it does in time, else the violation says what was there instead."""
         deadline = self.now + limit_ms
         while not until():
             if not self.heap or self.heap[0][0] > deadline:
@@ -160,7 +159,7 @@ class World:
             parts.append(f"{node.id}: {what}")
         return "\n".join(parts)
 
-    # --- life and death ---
+    # --- starting and dying ---
 
     def boot(self, id: int) -> None:
         node = self.nodes[id]
@@ -185,11 +184,11 @@ class World:
         self._finish(node, quorum, effects, None)
 
     def remembered(self, disk: Disk) -> ElectionState:
-        """What a node finds of its last life."""
+        """Return what a node finds of its last process."""
         return disk.election
 
     def ordered(self, effects: list[do.Effect]) -> list[do.Effect]:
-        """The order in which a driver does what it is told: the one it is told in."""
+        """Return the effects in the order in which a driver carries them out: the given one."""
         return effects
 
     def kill(self, id: int, *, power: bool = True) -> None:
@@ -242,13 +241,13 @@ class World:
 
     def _finish(self, node: Node, quorum: Quorum, effects: list[do.Effect], event: on.Event | None) -> None:
         self.record.event(self.now, told(node.id, quorum, event))
-        self.record.marks |= marks(node.quorum, quorum, event, effects)
+        self.record.coverage |= coverage(node.quorum, quorum, event, effects)
         life = node.life
         node.quorum = quorum
         try:
             for effect in self.ordered(effects):
                 if self.crash and self.rng.random() < self.crash:
-                    self.record.marks.add("crashed between two effects")
+                    self.record.coverage.add("crashed between two effects")
                     raise Crash
                 self._execute(node, effect)
         except Crash:
@@ -257,11 +256,11 @@ class World:
         if node.closed:
             self.kill(node.id, power=False)
         alive = node.quorum is not None and node.life == life
-        self._check(node, effects if alive else [])
+        self._check_laws(node, effects if alive else [])
         if alive:
             self._arm(node)
 
-    def _check(self, node: Node, effects: list[do.Effect]) -> None:
+    def _check_laws(self, node: Node, effects: list[do.Effect]) -> None:
         disk = node.disk
         flushed = disk.flushed if self.check_majority else 1 << 60
         seen = laws.Sight(
@@ -275,7 +274,7 @@ class World:
             self.now,
             node.paused_until,
         )
-        self.record.judge_all(laws.LAWS, self.history, seen)
+        self.record.check_all(laws.LAWS, self.history, seen)
 
     def _arm(self, node: Node) -> None:
         assert node.quorum is not None
@@ -334,7 +333,7 @@ class World:
             case do.SendAnswer(token, answer):
                 if isinstance(answer, VoteAnswer) and isinstance(token.ask, VoteAsk) and not token.ask.pre_vote:
                     spoken = laws.a_vote_is_spoken_after_it_is_persisted
-                    self.record.judge(spoken, disk.election, answer, token.ask.candidate)
+                    self.record.check(spoken, disk.election, answer, token.ask.candidate)
                 self._reply(node, token, answer)
             case do.ServeRecords(token, answer, begin, end):
                 self._serve(node, token, answer, begin, end)
@@ -444,7 +443,7 @@ class World:
         self.after(self.rng.randint(*self.delay_ms), lambda: self._fail(asker, number, life, event))
 
     def _fail(self, asker: Node, number: int, life: int, event: on.Event) -> None:
-        """The one outcome of an ask, whichever comes first."""
+        """Deliver the one outcome of a request, whichever comes first."""
         if asker.life == life and asker.waiting.pop(number, None) is not None:
             self.feed(asker.id, event, life)
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind: its trace (hash and last lines), events and laws counted, marks hit, the law it broke.
+"""The record of one run: its trace (hash and last lines), counts of events and laws, coverage points, the law it broke.
 
 The same seed leaves the same record in any process: nothing here depends on time, addresses or hash seeds. Read next:
 seeds.py.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
-STORY_LINES = 60
+TRACE_LINES = 60
 _ID = re.compile(r"\b([SCRZLX]\d+)\b")
 _OWN = "X7"
 """A machine that objects to its own state, or raises, has stopped for its bug: the law of the unhandled exception."""
@@ -43,16 +43,16 @@ def verdict(error: BaseException) -> Broken:
 
 
 class Record:
-    """One run's, filled by its world."""
+    """The record of one run, filled by its simulation."""
 
-    __slots__ = ("_hash", "checks", "events", "marks", "story", "virtual_ms")
+    __slots__ = ("_hash", "checks", "events", "coverage", "trace", "virtual_ms")
 
     def __init__(self) -> None:
         self.events = 0
         self.checks = 0
         self.virtual_ms = 0
-        self.marks: set[str] = set()
-        self.story: deque[str] = deque(maxlen=STORY_LINES)
+        self.coverage: set[str] = set()
+        self.trace: deque[str] = deque(maxlen=TRACE_LINES)
         self._hash = blake2b(digest_size=8)
 
     @property
@@ -65,9 +65,9 @@ class Record:
         self.virtual_ms = max(self.virtual_ms, now_ms)
         line = f"{now_ms:>8} {text}"
         self._hash.update(line.encode())
-        self.story.append(line)
+        self.trace.append(line)
 
-    def judge(self, law: Callable[..., Any], *facts: Any) -> None:
+    def check(self, law: Callable[..., Any], *facts: Any) -> None:
         """Run a law, which raises AssertionError, or returns the sentence (or sentences) that says how it is broken."""
         self.checks += 1
         try:
@@ -77,6 +77,6 @@ class Record:
         if wrong:
             raise Broken(law_id(law), wrong if isinstance(wrong, str) else "; ".join(wrong))
 
-    def judge_all(self, laws: tuple[Callable[..., Any], ...], *facts: Any) -> None:
+    def check_all(self, laws: tuple[Callable[..., Any], ...], *facts: Any) -> None:
         for law in laws:
-            self.judge(law, *facts)
+            self.check(law, *facts)

@@ -1,8 +1,7 @@
-"""What surrounds replication machines in their world: logs that may lose a tail, what a broker knows of the others, and
-a controller that keeps the rules.
+"""Models around replication machines: logs that may lose a tail, what a broker knows of the others, and a controller.
 
 The controller's rules are those of AlterPartition and of clean elections, small enough to be trusted; the real one has
-its own world (controller_play.py). Read next: replication_world.py.
+its own simulation (controller_play.py). Read next: replication_world.py.
 """
 
 from __future__ import annotations

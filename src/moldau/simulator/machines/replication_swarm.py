@@ -1,4 +1,4 @@
-"""The weather of the replication world: everything drawn by the seed; faults, then a core that must converge.
+"""Random runs of replication: everything is drawn by the seed; a fault phase, then a core that must converge.
 
 Safety: crashes, power cuts (of brokers whose ISR has another member up), fast leader changes, lost and late messages,
 replicas taken away and brought back. Liveness: some brokers stay dead; the rest, with a live member of the ISR among
@@ -15,7 +15,7 @@ from moldau.replication.roles import NOBODY, Role
 from moldau.simulator.machines.record import Broken, Record
 from moldau.simulator.machines.replication_world import World, after_quiet, nothing_acknowledged_is_lost
 
-MARKS = frozenset(
+COVERAGE_POINTS = frozenset(
     {
         "APPEND",
         "AWAIT_IMAGE",
@@ -46,11 +46,11 @@ MARKS = frozenset(
 
 def play(seed: int, record: Record) -> None:
     """One run. Raises ``Broken``, or whatever a machine raised."""
-    Weather(seed, record).run()
+    Swarm(seed, record).run()
 
 
-class Weather:
-    """A world and the rng that rules it. Every seed has its own: some see no crash, some hardly anything else."""
+class Swarm:
+    """A simulation and the rng that draws its actions. Weights are drawn too: some see no crash."""
 
     def __init__(self, seed: int, record: Record) -> None:
         self.rng = rng = Random(f"replication {seed}")
@@ -63,7 +63,7 @@ class Weather:
         deeds: list[tuple[float, Callable[[], str | None]]] = [
             (20, self.produce), (40, self.fetch), (70, self.deliver), (16, self.learn), (4, self.sweep),
             (1, self.crash), (1, self.cut_power), (5, self.restart), (4, self.elect), (6, self.unfence),
-            (0.5, self.drop_mail), (1, self.bump), (0.5, self.take_away), (2, self.bring_back), (1, self.notice),
+            (0.5, self.drop_messages), (1, self.bump), (0.5, self.take_away), (2, self.bring_back), (1, self.notice),
             (6, self.flush), (0.5, self.rest),
         ]  # fmt: skip
         self.deeds = [deed for _, deed in deeds]
@@ -84,7 +84,7 @@ class Weather:
     def some(self) -> int:
         return self.rng.choice(sorted(self.world.nodes))
 
-    # ---- deeds: what happened, or None when there was nothing to do
+    # ---- actions: what happened, or None when there was nothing to do
 
     def produce(self) -> str:
         me = self.some()
@@ -99,13 +99,13 @@ class Weather:
         return f"{me} fetches"
 
     def deliver(self) -> str | None:
-        mail = self.world.mail
-        if not mail:
+        in_flight = self.world.in_flight
+        if not in_flight:
             return None
-        at = self.rng.randrange(len(mail) if self.order == "any" else min(2, len(mail)))
+        at = self.rng.randrange(len(in_flight) if self.order == "any" else min(2, len(in_flight)))
         if self.order == "newest first":
-            at = len(mail) - 1 - at
-        kind, to, _ = mail[at]
+            at = len(in_flight) - 1 - at
+        kind, to, _ = in_flight[at]
         if self.rng.random() < self.loss:
             self.world.lose(at)
             return f"{kind} to {to} is lost"
@@ -158,7 +158,7 @@ class Weather:
             return None
         me = self.rng.choice(sorted(world.down))
         if me not in world.controller.brokers.fenced:
-            world.record.marks.add("a bounce went unnoticed")
+            world.record.coverage.add("a bounce went unnoticed")
         world.restart(me, self.rng.choice([0, world.down[me].machine.high_watermark]))
         return f"{me} starts"
 
@@ -204,10 +204,10 @@ class Weather:
         controller.add(gone[0])
         return f"replica {gone[0]} is brought back"
 
-    def drop_mail(self) -> str:
-        """Connections break: half of what is under way between brokers is gone."""
-        mail = self.world.mail
-        mail[:] = [m for m in mail if m[0] in ("alter", "altered") or self.rng.random() < 0.5]
+    def drop_messages(self) -> str:
+        """Connections break: half of what is in flight between brokers is gone."""
+        in_flight = self.world.in_flight
+        in_flight[:] = [m for m in in_flight if m[0] in ("alter", "altered") or self.rng.random() < 0.5]
         return "connections break"
 
     def rest(self) -> str:
@@ -226,7 +226,7 @@ class Weather:
         for me in sorted(world.nodes.keys() - core):
             isr = [b for b in world.controller.state.isr if b != me]
             if isr and not set(isr) & core:
-                core.add(me)  # what it holds nobody of the core does
+                core.add(me)  # what it holds no broker of the core does
             else:
                 world.crash(me)
         for me in sorted(world.down.keys() - world.controller.brokers.fenced):
@@ -248,7 +248,7 @@ def settle(world: World, core: set[int]) -> None:
         controller.add(me)
     for _ in range(60 + max(node.log.log_end_offset for node in world.nodes.values())):
         _round(world)
-        if not world.mail and not after_quiet(world):
+        if not world.in_flight and not after_quiet(world):
             break
     wrong = after_quiet(world)
     if wrong:
@@ -256,7 +256,7 @@ def settle(world: World, core: set[int]) -> None:
     leader = world.sight().valid_leader()
     assert leader is not None
     if len(leader.machine.isr) < leader.machine.effective_min_isr:
-        world.record.marks.add("a core below min ISR")
+        world.record.coverage.add("a core below min ISR")
     elif world.parked:
         raise Broken("L2", f"after quiet: produces {world.parked} were never answered")
     nothing_acknowledged_is_lost(world)
@@ -272,8 +272,8 @@ def _round(world: World) -> None:
         if machine.role is Role.FOLLOWER and machine.leader != NOBODY:
             world.fetch(me)
     world.now_ms += 10
-    while world.mail:
-        _do(world, f"{world.mail[0][0]} arrives", partial(world.deliver, 0))
+    while world.in_flight:
+        _do(world, f"{world.in_flight[0][0]} arrives", partial(world.deliver, 0))
 
 
 def _do(world: World, what: str, deed: Callable[[], None]) -> None:

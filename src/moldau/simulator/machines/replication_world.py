@@ -1,7 +1,6 @@
-"""Replicas of one partition, a model controller and a net that loses, delays and reorders: judged by the laws after
-every effect.
+"""Replicas of one partition, a model controller and a net that loses, delays and reorders; laws run after effects.
 
-Everything under way is a list of messages. What may be done takes its choices as arguments, so that a seed may draw
+Everything in flight is a list of messages. What may be done takes its choices as arguments, so that a seed may draw
 them (replication_swarm.py) or a search try all (small_replication.py). A killed process keeps its log; a power cut
 takes what was not flushed. Read next: replication_model.py.
 """
@@ -25,7 +24,7 @@ LAG_MAX_MS = 100
 
 
 class Node:
-    """One broker: a machine, its log, the image as far as it has come, and a follower's single fetch under way."""
+    """One broker: a machine, its log, the image as far as it has come, and a follower's single fetch in flight."""
 
     def __init__(self, me: int, log: ModelLog, brokers: Brokers, machine: Partition) -> None:
         self.me = me
@@ -61,7 +60,7 @@ def _same_progress(progress: Progress) -> Progress:
 
 
 class World:
-    """``brokers`` replicas of one partition. ``machine`` may be a wrong one (the bug zoo's)."""
+    """``brokers`` replicas of one partition. ``machine`` may be a wrong one (a mutant's)."""
 
     machine: type[Partition] = Partition
 
@@ -72,7 +71,7 @@ class World:
         self.controller = Controller(range(brokers))
         self.nodes = {b: self.node(b, ModelLog(), 0) for b in range(brokers)}
         self.down: dict[int, Node] = {}
-        self.mail: list[tuple[str, int, Any]] = []
+        self.in_flight: list[tuple[str, int, Any]] = []
         self.memory = laws.Memory()
         self.produced = 0
         self.acked: list[tuple[int, object]] = []
@@ -84,7 +83,7 @@ class World:
         return Node(me, log, brokers, self.machine(me, log, brokers, Limits(self.min_isr, LAG_MAX_MS), checkpoint))
 
     def copy(self) -> World:
-        """A world that goes on by itself."""
+        """Return a copy that goes on by itself."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.record = Record()
@@ -95,28 +94,28 @@ class World:
         other.memory = laws.Memory(
             memory.true_hw, memory.committed.copy(), memory.shown, dict(memory.writers), dict(memory.leader_hw)
         )
-        other.mail, other.acked, other.parked = self.mail.copy(), self.acked.copy(), self.parked.copy()
+        other.in_flight, other.acked, other.parked = self.in_flight.copy(), self.acked.copy(), self.parked.copy()
         other.proposed = dict(self.proposed)
         return other
 
-    # ---- judging
+    # ---- checking
 
     def sight(self) -> laws.Sight:
         replicas = {b: laws.ReplicaSight(n.machine, n.log, n.broker_epoch) for b, n in self.nodes.items()}
         return laws.Sight(self.controller.state, replicas, self.memory)
 
-    def judge(self) -> None:
-        """All laws that can be judged by looking."""
+    def check(self) -> None:
+        """Check all laws of state."""
         sight, record = self.sight(), self.record
-        record.judge(laws.watermark_in_log, sight)
+        record.check(laws.watermark_in_log, sight)
         self.memory.note(sight.replicas)
-        record.judge_all(laws.LOOKS, sight)
+        record.check_all(laws.LOOKS, sight)
 
     def done(self, what: str, before: dict[int, tuple[int, int]]) -> None:
-        """Something was done: the laws over it as a whole, and whom it lets hear of success."""
+        """Check the laws after an action as a whole, and note which produces it acknowledges."""
         sight = self.sight()
-        self.judge()
-        self.record.judge(laws.watermark_needs_min_isr, sight, before)
+        self.check()
+        self.record.check(laws.watermark_needs_min_isr, sight, before)
         self.acknowledge()
         state = self.controller.state
         ends = " ".join(
@@ -141,7 +140,7 @@ class World:
         for _ in range(count):
             self.produced += 1
             node.log.append(epoch, self.produced)
-        self.record.judge(laws.one_writer, node.me, epoch, self.memory)
+        self.record.check(laws.one_writer, node.me, epoch, self.memory)
         self.parked.append((node.me, node.log.log_end_offset, self.produced))
         self.act(node, node.machine.appended(self.now_ms))
 
@@ -159,21 +158,21 @@ class World:
     # ---- brokers
 
     def may_fetch(self, me: int) -> bool:
-        """Whether this broker follows somebody and has not too much under way."""
+        """Whether this broker follows a leader and has not too much in flight."""
         machine = self.nodes[me].machine
         if machine.role is not Role.FOLLOWER or machine.leader == NOBODY:
             return False
-        return sum(1 for kind, _, what in self.mail if kind == "fetch" and what.replica_id == me) <= 1
+        return sum(1 for kind, _, what in self.in_flight if kind == "fetch" and what.replica_id == me) <= 1
 
     def fetch(self, me: int) -> None:
         node = self.nodes[me]
         offset, epoch = node.machine.position()
         ask = FollowerFetch(node.me, node.broker_epoch, offset, epoch, node.machine.leader_epoch, 0, 0)
-        self.mail.append(("fetch", node.machine.leader, ask))
+        self.in_flight.append(("fetch", node.machine.leader, ask))
 
     def deliver(self, at: int, *, batches: int = 100) -> None:
         """A message arrives; a fetch is answered with at most ``batches`` records."""
-        kind, to, what = self.mail.pop(at)
+        kind, to, what = self.in_flight.pop(at)
         if kind == "fetch":
             self._on_fetch(to, what, batches)
         elif kind == "fetched":
@@ -184,9 +183,9 @@ class World:
             self._hear_isr(to, what)
 
     def lose(self, at: int) -> None:
-        """A message is lost. Whoever asks the controller hears that no answer came; a fetcher just asks again."""
-        kind, to, what = self.mail.pop(at)
-        self.record.marks.add(f"lost {kind}")
+        """A message is lost. A request to the controller then fails; a fetcher just asks again."""
+        kind, to, what = self.in_flight.pop(at)
+        self.record.coverage.add(f"lost {kind}")
         if kind == "alter":
             self._hear_isr(what[0], IsrAnswer(what[1].serial, Code.NETWORK_EXCEPTION))
         elif kind == "altered":
@@ -204,7 +203,7 @@ class World:
             fetch.current_leader_epoch, (fetch.fetch_offset, fetch.last_fetched_epoch), verdict.code, verdict.diverging,
             node.machine.high_watermark, 0,
         )  # fmt: skip
-        self.mail.append(("fetched", fetch.replica_id, (answer, entries, node.log.log_end_offset)))
+        self.in_flight.append(("fetched", fetch.replica_id, (answer, entries, node.log.log_end_offset)))
         self.act(node, verdict.effects)  # type: ignore[arg-type]
 
     def _on_fetched(self, to: int, what: tuple[FetchAnswer, list[tuple[int, object]], int]) -> None:
@@ -213,7 +212,7 @@ class World:
             return
         answer, entries, leader_end = what
         then, effects = node.machine.fetch_answered(answer)
-        self.record.marks.add(then.name)
+        self.record.coverage.add(then.name)
         self.act(node, effects)
         if then is Next.APPEND:
             for epoch, value in entries:
@@ -226,12 +225,12 @@ class World:
         sender, ask = what
         before, leader = self.controller.state, self.nodes.get(sender)
         answer = self.controller.alter(sender, ask)
-        self.record.marks.add(f"alter {answer.code.name}")
+        self.record.coverage.add(f"alter {answer.code.name}")
         for joiner in sorted(set(self.controller.state.isr) - set(before.isr)):
             if leader is not None and joiner in self.nodes:
                 node = self.nodes[joiner]
-                self.record.judge(laws.isr_join_rule, laws.ReplicaSight(node.machine, node.log), leader.machine)
-        self.mail.append(("altered", sender, answer))
+                self.record.check(laws.isr_join_rule, laws.ReplicaSight(node.machine, node.log), leader.machine)
+        self.in_flight.append(("altered", sender, answer))
 
     def _hear_isr(self, to: int, answer: IsrAnswer) -> None:
         node = self.nodes.get(to)
@@ -254,7 +253,7 @@ class World:
         """A replica that is no more: its log goes. Should it come back, it begins empty."""
         if node.machine.role is not Role.IDLE or node.log.log_end_offset:
             self.act(node, node.machine.remove())
-            self.record.marks.add("a replica was removed")
+            self.record.coverage.add("a replica was removed")
             empty = self.node(node.me, ModelLog(), 0)
             empty.seen, empty.first, empty.broker_epoch = node.seen, node.first, node.broker_epoch
             empty.brokers.registered, empty.brokers.fenced = node.brokers.registered, node.brokers.fenced
@@ -266,40 +265,40 @@ class World:
 
     def act(self, node: Node, effects: Effects) -> None:
         """Effects in order, the laws after each."""
-        judge = self.record.judge
+        check = self.record.check
         for effect in effects:
             match effect:
                 case AssignEpoch(epoch, start):
                     node.log.epochs.assign(epoch, start)
                 case Truncate(offset) | Restart(offset):
-                    judge(laws.leader_keeps_its_log, node.machine)
-                    judge(laws.truncation_bound, node.log, offset, self.memory)
-                    self.judge()
+                    check(laws.leader_keeps_its_log, node.machine)
+                    check(laws.truncation_bound, node.log, offset, self.memory)
+                    self.check()
                     if offset < node.log.log_end_offset:
-                        self.record.marks.add("truncated")
+                        self.record.coverage.add("truncated")
                     node.log.truncate(offset)
                 case AlterIsr():
                     # The same wish again is not decided anew: only how its members are known may have changed since.
                     members = tuple(broker for broker, _ in effect.isr)
                     if self.proposed.get(node.me) != members:
-                        judge(laws.isr_ask_rule, node.machine, node.brokers, effect)
+                        check(laws.isr_ask_rule, node.machine, node.brokers, effect)
                     self.proposed[node.me] = members
-                    self.mail.append(("alter", NOBODY, (node.me, effect)))
+                    self.in_flight.append(("alter", NOBODY, (node.me, effect)))
                 case Follow() | AdvanceLogStart():
                     pass
                 case _:
-                    self.record.marks.add(type(effect).__name__)
-            self.judge()
+                    self.record.coverage.add(type(effect).__name__)
+            self.check()
 
     # ---- what befalls them
 
     def crash(self, me: int, *, keep: int | None = None, noticed: bool = True) -> None:
-        """Killed; or, with ``keep``, the power went and its log ends there. Not ``noticed``: nobody has told yet."""
+        """Kill a broker; with ``keep`` it loses power, and its log ends there. Not ``noticed``: no other knows yet."""
         node = self.nodes.pop(me)
         self.down[me] = node
         if keep is not None:
             node.log.truncate(keep)
-            self.record.marks.add("a tail was lost")
+            self.record.coverage.add("a tail was lost")
         if noticed:
             self.controller.fence(me)
 
@@ -311,7 +310,7 @@ class World:
         node.broker_epoch = self.controller.brokers.registered[me]
         node.first = len(self.controller.history)
         self.nodes[me] = node
-        self.mail = [m for m in self.mail if m[:2] not in (("fetched", me), ("altered", me))]
+        self.in_flight = [m for m in self.in_flight if m[:2] not in (("fetched", me), ("altered", me))]
 
     def unfence(self, me: int) -> None:
         self.controller.unfence(me)

@@ -1,7 +1,7 @@
-"""One seed of one machine: ``run_seed("quorum", 417)``. The table of machines is here, and what a run came to.
+"""``run_seed("quorum", 417)`` runs one seed of one machine and returns its outcome. The table of machines is here.
 
-``moldau sim --tier a --machine quorum --seed 417`` calls it and tells the story; the campaign (``make sim``) and the
-bug zoo call it by the thousand.
+``moldau sim --tier a --machine quorum --seed 417`` calls it and prints the trace; the campaign (``make sim``) and the
+hunt for mutants call it by the thousand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MACHINES = ("quorum", "voters", "replication", "controller", "active_controller"
 
 
 class Outcome(NamedTuple):
-    """``broken`` is the law that did not hold, ``story`` the last things that happened."""
+    """``broken`` is the law that did not hold, ``trace`` the last things that happened."""
 
     machine: str
     seed: int
@@ -24,9 +24,9 @@ class Outcome(NamedTuple):
     events: int
     checks: int
     virtual_ms: int
-    marks: frozenset[str]
+    coverage: frozenset[str]
     broken: Broken | None
-    story: tuple[str, ...]
+    trace: tuple[str, ...]
 
     @property
     def reproduce(self) -> str:
@@ -39,10 +39,10 @@ def play_of(machine: str) -> Callable[[int, Record], None]:
     return play
 
 
-def marks_of(machine: str) -> frozenset[str]:
-    """The marks that a night of seeds must hit."""
-    marks: frozenset[str] = import_module(f"moldau.simulator.machines.{machine}_swarm").MARKS
-    return marks
+def coverage_points_of(machine: str) -> frozenset[str]:
+    """Return the coverage points that a night of seeds must reach."""
+    coverage: frozenset[str] = import_module(f"moldau.simulator.machines.{machine}_swarm").COVERAGE_POINTS
+    return coverage
 
 
 def run_seed(machine: str, seed: int) -> Outcome:
@@ -54,6 +54,6 @@ def run_seed(machine: str, seed: int) -> Outcome:
     except Exception as error:
         broken = verdict(error)
     return Outcome(
-        machine, seed, record.digest, record.events, record.checks, record.virtual_ms, frozenset(record.marks), broken,
-        tuple(record.story),
+        machine, seed, record.digest, record.events, record.checks, record.virtual_ms, frozenset(record.coverage),
+        broken, tuple(record.trace),
     )  # fmt: skip

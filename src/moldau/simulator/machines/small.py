@@ -18,7 +18,7 @@ from moldau.simulator.machines.record import Broken, verdict
 
 
 class Scope(Protocol):
-    """A world small enough: its states, what may happen in one, and what tells two states apart."""
+    """A scope that can be searched whole: its states, what may happen in one, and what tells two states apart."""
 
     def start(self) -> Any: ...
 

@@ -1,6 +1,6 @@
 """The small scope of replication: two or three replicas, two records, three leader epochs, one crash, one lost message.
 
-Time stands still: nobody lags, so the ISR changes by crashes and by catching up only. Read next: small.py.
+Time stands still: no replica lags, so the ISR changes by crashes and by catching up only. Read next: small.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from moldau.simulator.machines.replication_world import Node, World
 
 
 class Small(World):
-    """A world with so many records, epochs, crashes and losses left."""
+    """A state with so many records, epochs, crashes and losses left."""
 
     records = 2
     epochs = 2
@@ -51,7 +51,15 @@ class Replicas:
         )
         memory = state.memory
         return repr(
-            (nodes, down, left, controller, len(state.controller.history), sorted(map(repr, state.mail)), state.parked)
+            (
+                nodes,
+                down,
+                left,
+                controller,
+                len(state.controller.history),
+                sorted(map(repr, state.in_flight)),
+                state.parked,
+            )
             + (memory.committed, memory.shown, memory.writers, memory.leader_hw, state.acked)
         )
 
@@ -89,7 +97,7 @@ def _deeds(state: Small) -> Iterator[tuple[str, Callable[[Small], None]]]:
             yield f"{me} learns {upto}", partial(Small.learn, me=me, upto=upto)
         if state.crashes and len(state.nodes) > 1:
             yield f"{me} is killed", partial(_crash, me=me)
-    for at, (kind, to, _) in enumerate(state.mail):
+    for at, (kind, to, _) in enumerate(state.in_flight):
         yield f"{kind} to {to} arrives", partial(Small.deliver, at=at)
         if state.losses:
             yield f"{kind} to {to} is lost", partial(_lose, at=at)
@@ -106,8 +114,8 @@ def _deeds(state: Small) -> Iterator[tuple[str, Callable[[Small], None]]]:
 
 def _under_way(state: Small, me: int) -> int:
     """A broker's fetches and their answers: the second may be on its way while the first lingers."""
-    asks = sum(1 for kind, _, what in state.mail if kind == "fetch" and what.replica_id == me)
-    return asks + sum(1 for kind, to, _ in state.mail if kind == "fetched" and to == me)
+    asks = sum(1 for kind, _, what in state.in_flight if kind == "fetch" and what.replica_id == me)
+    return asks + sum(1 for kind, to, _ in state.in_flight if kind == "fetched" and to == me)
 
 
 def _produce(world: Small, *, me: int) -> None:

@@ -1,8 +1,9 @@
-"""The weather of the voters' world: controllers are added, removed, moved and get new disks while everything breaks.
+"""Random runs of voter changes: controllers are added, removed, moved and get new disks during faults.
 
-Safety: the quorum's faults, with an operator among them. The atlas: he takes no voter away, and no disk dies, where
-that would leave a voter set that any log may still hold without a majority of replicas that exist. Then all heals, he
-puts the voters in order, and each answer comes in time (L8). Read next: voters_world.py, quorum_swarm.py.
+Safety: the quorum's faults, with an operator among them. The fault model: no voter is removed, and no disk dies, where
+that would leave a voter set that any log may still hold without a majority of replicas that exist. Then all heals, the
+operator puts the voters in order, and each request is answered in time (L8). Read next: voters_world.py,
+quorum_swarm.py.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from moldau.simulator.machines.quorum_world import Disk
 from moldau.simulator.machines.record import Broken, Record
 from moldau.simulator.machines.voters_world import VoterWorld
 
-__all__ = ["MARKS", "play"]
+__all__ = ["COVERAGE_POINTS", "play"]
 
-MARKS = frozenset(
+COVERAGE_POINTS = frozenset(
     {
         "a change was refused",
         "a disk was replaced",
@@ -42,7 +43,7 @@ def play(seed: int, record: Record) -> None:
     rng = Random(f"voters {seed}")
     world = made(seed, rng, record)
     world.run(lambda: world.any_reached(3))
-    storm(world, rng)
+    fault_phase(world, rng)
     heal(world)
     put_in_order(world, rng)
 
@@ -86,7 +87,7 @@ def may_remove(world: VoterWorld, id: int) -> bool:
 
 
 def may_lose(world: VoterWorld, id: int) -> bool:
-    """Nobody adds it this moment, every set has a majority without it, and so has what is committed."""
+    """Whether no request adds it now, every set has a majority without it, and so has what is committed."""
     for node in world.nodes.values():
         role = None if node.quorum is None else node.quorum.role
         change = role.change if isinstance(role, Leader) else None
@@ -123,7 +124,7 @@ def remove_the_leader(world: VoterWorld, rng: Random) -> None:
 
 
 def change_at_once(world: VoterWorld, rng: Random) -> None:
-    """Whoever is elected is asked at once, and for more than one change."""
+    """The new leader is asked at once, and for more than one change."""
     quorum.kill_the_leader(world, rng)
     for _ in range(100):
         world.run_for(10)
@@ -134,7 +135,7 @@ def change_at_once(world: VoterWorld, rng: Random) -> None:
 
 
 def remove_over_the_head(world: VoterWorld, rng: Random) -> None:
-    """The leader is cut off, asked for a change, and comes back to a majority that knows nothing of it."""
+    """The leader is cut off, asked for a change, and comes back to a majority that does not know it."""
     leader = world.leader()
     if leader is None:
         return
@@ -155,7 +156,7 @@ def new_disk(world: VoterWorld, rng: Random) -> None:
     id = rng.randrange(len(world.nodes))
     if may_lose(world, id):
         world.replace_disk(id)
-        world.record.marks.add("a disk was replaced")
+        world.record.coverage.add("a disk was replaced")
         world.after(rng.randrange(3000), lambda: world.boot(id))
 
 
@@ -168,7 +169,7 @@ FAULTS: tuple[Callable[[VoterWorld, Random], None], ...] = (
 )  # fmt: skip
 
 
-def storm(world: VoterWorld, rng: Random) -> None:
+def fault_phase(world: VoterWorld, rng: Random) -> None:
     """Changes all the time, and a few of the faults among them."""
     allowed = [fault for fault in FAULTS if rng.random() < 0.4]
     for _ in range(rng.randrange(4, 12)):
@@ -211,7 +212,7 @@ def put_in_order(world: VoterWorld, rng: Random) -> None:
         if listed is not None and listed.key != world.entry_of(id).key:
             answered(world, "remove", id)
             answered(world, "add", id)
-            world.record.marks.add("a replaced disk votes again")
+            world.record.coverage.add("a replaced disk votes again")
     id = rng.randrange(len(world.nodes))
     if id not in world.voting():
         answered(world, "add", id)
@@ -220,7 +221,7 @@ def put_in_order(world: VoterWorld, rng: Random) -> None:
 
 
 def answered(world: VoterWorld, what: str, id: int) -> None:
-    """Ask for a change until it is made; it is answered, and the set is what was asked for."""
+    """Request a change until it is made; it is answered, and the set is the requested one."""
     world.run(lambda: world.leader() is not None and decides(world), 10_000)
     world.answers.clear()
     (world.add if what == "add" else world.remove)(id)

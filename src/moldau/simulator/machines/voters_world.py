@@ -1,7 +1,7 @@
-"""The quorum's world with voters that come and go: every node is a controller with a directory id, the first few vote.
+"""The quorum's simulation with voters that change: every node is a controller with a directory id, the first few vote.
 
-The rest knows nobody but a list of addresses, as a controller formatted without voters does. A disk may be replaced:
-then the node is another replica, under another directory id (KIP-853). Read next: voters_swarm.py.
+The others know no voter, only a list of addresses, as a controller formatted without voters does. A disk may be
+replaced: then the node is another replica, under another directory id (KIP-853). Read next: voters_swarm.py.
 """
 
 from __future__ import annotations

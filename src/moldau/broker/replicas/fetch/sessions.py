@@ -14,7 +14,7 @@ from moldau.broker.replicas.fetch.cold_reads import ColdReads
 from moldau.broker.replicas.fetch.reader import Data, FetchPartition, FetchReader
 from moldau.model import Code
 from moldau.ports import Clock, Random
-from moldau.ports.rare import LOST_SESSION
+from moldau.ports.buggify import LOST_SESSION
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ class FetchSessionCache:
             reader.name(request.topics, by_id)
             return reader
         session = self._by_id.get(request.session_id)
-        if (rare := self._replicas.deps.world.rare) is not None and session is not None and rare(LOST_SESSION):
+        buggify = self._replicas.deps.world.buggify
+        if buggify is not None and session is not None and buggify(LOST_SESSION):
             del self._by_id[request.session_id]
             session.close()
             session = None

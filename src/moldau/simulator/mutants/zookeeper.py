@@ -1,0 +1,161 @@
+"""Mistakes in ZooKeeper mode: elections, fences, sessions, watches, and which states a new controller trusts.
+
+Shown by whole clusters (``simulator/run.py``), so hunts are short. Facts about Kafka's bugs are from its issues by
+number; the code is ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+from moldau.broker.zookeeper import admin_znodes, writer
+from moldau.broker.zookeeper.candidate import Candidate, Ours
+from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
+from moldau.broker.zookeeper.receiving import Receiving
+from moldau.broker.zookeeper.settings import ZnodeSettings
+from moldau.model import Code
+from moldau.ports.zookeeper import BadVersion, Check, NodeExists, NoNode, Set
+from moldau.simulator.mutants.mutant import Mutant, Patches
+from moldau.simulator.scenes import ZOOKEEPER
+from moldau.storage.log_dirs import LogDirs
+from moldau.zookeeper import paths, reading, writing
+from moldau.zookeeper.znodes import BrokerZnode, ControllerZnode, StateZnode, controller_epoch_text, controller_json
+
+
+def writes_whoever_is_controller(patches: Patches) -> None:
+    def unchecked(*, path: str, version: int) -> Check:
+        return Check(path=path, version=-1)
+
+    patches.set(writer, "Check", unchecked)
+
+
+def removes_requests_whoever_is_controller(patches: Patches) -> None:
+    async def write(self: Any, op: Any) -> None:
+        with contextlib.suppress(NoNode, BadVersion):
+            await self._plane.zk.multi([op])
+
+    patches.set(admin_znodes.AdminZnodes, "_write", write)
+
+
+def is_elected_before_the_epoch_is(patches: Patches) -> None:
+    async def stand(self: Any) -> Ours | None:
+        epoch, version = await self._epoch()
+        self._stood = epoch + 1
+        data = controller_json(ControllerZnode(broker_id=self._node.config.node_id))
+        try:
+            await self._zk.create(paths.CONTROLLER, data, ephemeral=True)
+            await self._zk.set(paths.CONTROLLER_EPOCH, controller_epoch_text(epoch + 1), version)
+        except (NodeExists, BadVersion):
+            self._changed()
+            return None
+        return Ours(epoch + 1, version + 1)
+
+    patches.set(Candidate, "stand", stand)
+
+
+def obeys_what_was_said_to_an_earlier_life(patches: Patches) -> None:
+    def refusal(self: Any, request: Any, said: object = None) -> Code | None:  # Any: in place of a method
+        if request.controller_epoch < self.controller_epoch:
+            return Code.STALE_CONTROLLER_EPOCH
+        self.saw(request.controller_epoch)
+        return None
+
+    patches.set(Receiving, "_refusal", refusal)
+
+
+def obeys_a_deposed_controller(patches: Patches) -> None:
+    def refusal(self: Any, request: Any, said: object = None) -> Code | None:  # Any: in place of a method
+        claimed_epoch = self._plane.claimed_epoch
+        if claimed_epoch is not None and request.controller_epoch <= claimed_epoch:  # it still rules by its own word
+            return Code.STALE_CONTROLLER_EPOCH
+        own = self._node.lifecycle
+        if not own.registered or 0 <= request.broker_epoch < own.epoch:
+            return Code.STALE_BROKER_EPOCH
+        self.saw(request.controller_epoch)
+        return None
+
+    patches.set(Receiving, "_refusal", refusal)
+
+
+def sets_states_whatever_they_were(patches: Patches) -> None:
+    def unconditional(*, path: str, data: bytes, version: int = -1) -> Set:
+        return Set(path=path, data=data)
+
+    patches.set(writing, "Set", unconditional)
+
+
+def resigns_for_others(patches: Patches) -> None:
+    async def resign(self: Any) -> None:
+        with contextlib.suppress(NoNode):
+            await self._zk.delete(paths.CONTROLLER)
+
+    patches.set(Candidate, "resign", resign)
+
+
+def serves_on_without_its_session(patches: Patches) -> None:
+    patches.set(ZooKeeperLifecycle, "lost", lambda self: None)
+
+
+def watches_no_settings(patches: Patches) -> None:
+    async def notes(self: Any) -> list[str]:
+        found: list[str] = await self._plane.zk.children(paths.CONFIG_CHANGES)
+        return found
+
+    patches.set(ZnodeSettings, "_notes", notes)
+
+
+def a_deposed_controller_believes_what_it_decided_last(patches: Patches) -> None:
+    patches.set(ZnodeSettings, "read_again", lambda self: None)
+
+
+def trusts_who_died_unseen(patches: Patches) -> None:
+    patches.set(BrokerZnode, "lives_since", lambda self, czxid: 0)
+
+
+def takes_a_state_for_newer_than_what_its_writer_knew(patches: Patches) -> None:
+    def lived(state: StateZnode, written: int) -> Iterable[tuple[int, int]]:
+        return zip(state.isr, (written,) * len(state.isr), strict=True)
+
+    patches.set(reading, "_lived", lived)
+
+
+def forgets_a_log_and_leaves_its_folder(patches: Patches) -> None:
+    def delete_all(self: Any, partitions: Iterable[Any], now_ms: int, *, strays: Any = ()) -> None:
+        for partition in partitions:
+            self.logs.pop(partition, None)
+
+    patches.set(LogDirs, "delete_all", delete_all)
+
+
+TOOLS = f"{ZOOKEEPER} tools"
+MUTANTS = tuple(
+    Mutant(bug, what, world, laws, patch, first)
+    for bug, what, world, laws, patch, first in (
+        ("KAFKA-6082", "decisions are written whoever is controller by then", ZOOKEEPER, ("Z1",),
+         writes_whoever_is_controller, 0),
+        ("KAFKA-6082's kind", "requests of tools are removed whoever is controller by then", TOOLS, ("Z1",),
+         removes_requests_whoever_is_controller, 0),
+        ("KAFKA-6082's kind", "/controller is taken, and the epoch a moment later", ZOOKEEPER, ("Z2",),
+         is_elected_before_the_epoch_is, 0),
+        ("KIP-380", "a broker obeys what was said to an earlier life of it", ZOOKEEPER, ("Z3",),
+         obeys_what_was_said_to_an_earlier_life, 27),
+        ("KAFKA-1188", "a broker obeys a controller that is deposed, but where it rules itself",
+         f"{ZOOKEEPER} expire-controller", ("Z3", "Z6"), obeys_a_deposed_controller, 19),
+        ("own (Z4)", "states are set whatever they were", ZOOKEEPER, ("Z4",), sets_states_whatever_they_were, 0),
+        ("own (Z5)", "who resigns removes /controller whoever holds it", f"{ZOOKEEPER} stop", ("Z5",),
+         resigns_for_others, 0),
+        ("KAFKA-9307's kind", "a broker serves on when its session is over", ZOOKEEPER, ("Z6", "Z3"),
+         serves_on_without_its_session, 1),
+        ("own (Z7)", "settings are read, and not watched", TOOLS, ("Z7",), watches_no_settings, 0),
+        ("own (Z7)", "a deposed controller reads no setting again that it had heard of and not decided",
+         f"{ZOOKEEPER} damaged-znodes", ("C3",), a_deposed_controller_believes_what_it_decided_last, 7107),
+        ("KAFKA-14616's kind", "a deleted topic's folders stay", ZOOKEEPER, ("C9",),
+         forgets_a_log_and_leaves_its_folder, 0),
+        ("own (seed 13)", "a new controller trusts who died and came back", ZOOKEEPER,
+         ("S2", "S3", "S4", "S7", "S8", "S12"), trusts_who_died_unseen, 13),
+        ("own (unseen)", "a state vouches for a registration that its writer had not heard of", f"{ZOOKEEPER} unseen",
+         ("S2", "S3", "S4", "S7", "S8", "S12"), takes_a_state_for_newer_than_what_its_writer_knew, 11),
+    )
+)  # fmt: skip

@@ -1,0 +1,98 @@
+"""What the simulator takes for survivable: who may crash, and who may lose something, given who already has."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from moldau.simulator.cluster import SimCluster
+from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
+from moldau.simulator.faults import FaultInjector
+from moldau.simulator.faults_zookeeper import ZooKeeperFaultInjector
+from moldau.simulator.loop import Owner
+from moldau.simulator.plan import draw
+from moldau.simulator.plan_zookeeper import draw_zookeeper
+from moldau.zookeeper import paths
+
+
+class OnePartition:
+    """Eyes that see a partition of three replicas, all in sync, and no ISR on its way."""
+
+    def partitions(self) -> list[tuple[str, object, SimpleNamespace]]:
+        return [("safe-0", None, SimpleNamespace(replicas=(1, 2, 3), isr=(1, 2, 3), elr=()))]
+
+    def replicas(self) -> dict[object, dict[int, object]]:
+        return {}
+
+
+def injector_of(*, flush: bool) -> FaultInjector:
+    plan = next(plan for plan in map(draw, range(50)) if len(plan.hosts) == 3)
+    cluster = SimCluster(replace(plan, flush=flush))  # nobody was started: nobody catches up by itself
+    return FaultInjector(cluster, OnePartition())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("flush", [False, True], ids=["not synced", "synced"])
+def test_no_bit_turns_where_all_others_have_crashed(flush: bool) -> None:
+    injector = injector_of(flush=flush)
+    injector.crashed = {1}
+    assert injector.may_lose(2)
+    injector.crashed = {1, 3}
+    assert not injector.may_lose(2)
+
+
+@pytest.mark.parametrize("flush", [False, True], ids=["not synced", "synced"])
+def test_while_a_bit_has_turned_the_last_who_is_whole_does_not_crash(flush: bool) -> None:
+    injector = injector_of(flush=flush)
+    injector.crashed, injector.lossy = {1, 2}, {2}
+    assert not injector.may_crash(3)
+    assert not injector.may_lose(3)
+    injector.crashed = {2}
+    assert injector.may_crash(3)
+
+
+@pytest.mark.parametrize("scene", ["power", "disk-full"])
+@pytest.mark.parametrize(("flush", "most"), [(False, 1), (True, 3)], ids=["not synced", "synced"])
+def test_any_number_may_lose_what_was_not_synced_where_all_is_synced_before_it_counts(
+    scene: str, flush: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    injector = injector_of(flush=flush)
+    killed: list[int] = []
+    monkeypatch.setattr(injector.cluster, "kill", lambda id, power=None: killed.append(id))
+    monkeypatch.setattr(injector, "come_back", lambda host: None)  # each stays in its trouble
+    injector.going = False  # and nobody waits for anything
+    for host in injector.cluster.hosts.values():
+        host.owner = Owner(host.hostname)
+    done = [asyncio.run(injector.inject(scene)) for _ in range(3)]
+    assert sum(done) == len(killed) == most
+    assert injector.lossy == (set() if flush else set(killed))
+
+
+@pytest.mark.parametrize("heard_of", [False, True], ids=["unheard of", "registered anew"])
+@pytest.mark.parametrize("crashed", [{2}, {1, 2}], ids=["another is whole", "the last who is whole"])
+def test_the_last_who_is_whole_keeps_his_session_until_who_lost_its_tail_is_heard_of(
+    crashed: set[int], heard_of: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = next(plan for plan in map(draw_zookeeper, range(50)) if len(plan.hosts) == 3 and not plan.flush)
+    cluster = ZooKeeperCluster(plan)
+    injector = ZooKeeperFaultInjector(cluster, OnePartition())  # type: ignore[arg-type]
+    for host in cluster.hosts.values():
+        host.owner = Owner(host.hostname)
+    lives = {20: Owner("n2 before the power cut"), 21: cluster.hosts[2].owner, 30: cluster.hosts[3].owner}
+    sessions = {id: SimpleNamespace(owner=owner) for id, owner in lives.items()}
+    znode = SimpleNamespace(owner=21 if heard_of else 20)
+    ended: list[int] = []
+    ensemble = SimpleNamespace(
+        tree=SimpleNamespace(znodes={CHROOT + paths.broker(2): znode}),
+        sessions=sessions,
+        opened=sessions,
+        expire=lambda session, linger_s: ended.append(session),
+    )
+    monkeypatch.setattr(injector, "ensemble", ensemble)
+    injector.crashed, injector.lossy = crashed, {2}
+    may = heard_of or crashed == {2}
+    assert injector._end(30) is may
+    assert ended == ([30] if may else [])
+    assert injector._end(20)  # of a life that is over
