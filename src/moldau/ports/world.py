@@ -25,6 +25,6 @@ class World:
     apart: Apart | None = None
     """Runs long computations in a process of their own; None where all stays in this one."""
     buggify: Buggify | None = None
-    """Says now and then that a rare way is taken; None in production: never."""
+    """Returns True now and then: take this buggify point. None in production: never."""
     step: int = 100
     """How many partitions, or records of the metadata log, one step of the loop should hold: under 5 ms of work."""

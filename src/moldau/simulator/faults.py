@@ -1,7 +1,7 @@
 """``FaultInjector`` begins faults, lets each last a while and ends it, several at once if the plan says so. By seed.
 
-The fault model: what no configuration survives is not done (docs/testing-method.md). A power cut takes what was not synced;
-at most min.insync.replicas - 1 hosts may have lost data and not have caught up since; while one has, every partition
+The fault model: what no configuration survives is not done (docs/testing-method.md). A power cut takes what was not
+synced; at most min.insync.replicas - 1 hosts may have lost data and not have caught up; while one has, every partition
 keeps a replica in ISR or ELR that has not crashed since it was in sync: if all have, no node knows who lost its tail.
 With flush.messages=1 any host may, but for corruption, which takes what was synced (seed 600310). Disks fail on one
 host at a time, and only while no host has lost data. Read next: storage_faults.py, run.py.

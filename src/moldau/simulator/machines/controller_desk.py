@@ -1,7 +1,7 @@
 """One controller whose proposals commit at once, and the image of all others; the laws run after every request.
 
 Tests and scenes speak to it line by line; controller_play.py makes hundreds of requests. A log whose tail may be lost
-is in office_swarm.py.
+is in active_controller_swarm.py.
 """
 
 from __future__ import annotations
