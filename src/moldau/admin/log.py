@@ -16,11 +16,11 @@ import click
 
 from moldau.admin.asking import OUTPUT, note, show
 from moldau.admin.main import fail
-from moldau.admin.state_changes.eras import Event, parse
-from moldau.admin.state_changes.history import Change, bar, changes, told_reasons
-from moldau.admin.state_changes.merging import logs, merge, wanted
-from moldau.admin.state_changes.skew import skews
-from moldau.admin.state_changes.sources import Source, opened
+from moldau.clusterdata.state_changes.eras import Event, parse
+from moldau.clusterdata.state_changes.history import Change, bar, changes, told_reasons
+from moldau.clusterdata.state_changes.merging import logs, merge, wanted
+from moldau.clusterdata.state_changes.skew import skews
+from moldau.clusterdata.state_changes.sources import Source, opened
 from moldau.model import TopicPartition
 
 LOGS = click.option(

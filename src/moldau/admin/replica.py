@@ -17,9 +17,9 @@ from moldau.admin.main import fail
 from moldau.admin.options import SECONDS
 from moldau.admin.progress import Progress
 from moldau.admin.rate import Rate
-from moldau.admin.replica_check.comparing import Finding, Verdict
-from moldau.admin.replica_check.folders import Pace, directories, replicas_in
-from moldau.admin.replica_check.folders import verify as verify_folders
+from moldau.clusterdata.replica_check.comparing import Finding, Verdict
+from moldau.clusterdata.replica_check.folders import Pace, directories, replicas_in
+from moldau.clusterdata.replica_check.folders import verify as verify_folders
 from moldau.model import TopicPartition
 from moldau.storage.errors import BrokenFile
 

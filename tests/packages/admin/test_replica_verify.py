@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.admin.replica import replica
-from moldau.admin.replica_check.comparing import Batch, Verdict, compare
+from moldau.clusterdata.replica_check.comparing import Batch, Verdict, compare
 from moldau.model import TopicPartition
 from moldau.runtime.disk import RealDisk
 from moldau.storage import LogConfig, LogDirs

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from moldau.admin.replica_check.comparing import Verdict
-from moldau.admin.replica_check.folders import Pace
 from moldau.admin.replica_check.wire import Silent, verify
 from moldau.client.view import Partition, View
+from moldau.clusterdata.replica_check.comparing import Verdict
+from moldau.clusterdata.replica_check.folders import Pace
 from moldau.model import TopicPartition
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 

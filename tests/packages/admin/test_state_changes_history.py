@@ -8,8 +8,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from moldau.admin.log import log
-from moldau.admin.state_changes.eras import parse
-from moldau.admin.state_changes.skew import Skew, skews
+from moldau.clusterdata.state_changes.eras import parse
+from moldau.clusterdata.state_changes.skew import Skew, skews
 
 LOGGER = "(state.change.logger)"
 

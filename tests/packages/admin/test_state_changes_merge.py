@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from moldau.admin.classic.run import run
 from moldau.admin.log import log
-from moldau.admin.state_changes.merging import logs, merge, wanted
-from moldau.admin.state_changes.sources import Source
+from moldau.clusterdata.state_changes.merging import logs, merge, wanted
+from moldau.clusterdata.state_changes.sources import Source
 
 MERGER = "kafka.tools.StateChangeLogMerger"
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from moldau.admin.state_changes.eras import parse
-from moldau.admin.state_changes.history import changes
-from moldau.admin.state_changes.merging import logs, merge, wanted
-from moldau.admin.state_changes.skew import skews
-from moldau.admin.state_changes.sources import Source
+from moldau.clusterdata.state_changes.eras import parse
+from moldau.clusterdata.state_changes.history import changes
+from moldau.clusterdata.state_changes.merging import logs, merge, wanted
+from moldau.clusterdata.state_changes.skew import skews
+from moldau.clusterdata.state_changes.sources import Source
 from moldau.model import TopicPartition
 
 RECORDED = Path(__file__).resolve().parents[2] / "golden" / "state_changes"

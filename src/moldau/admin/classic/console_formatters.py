@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 
 from moldau.admin.classic.console_properties import log
 from moldau.admin.classic.java_values import DESERIALIZERS
-from moldau.admin.classic.record_json import plain, text
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.wire.batch import Record
 from moldau.wire.codec import Malformed
 from moldau.wire.records import groups
+from moldau.wire.records.as_json import plain, text
 from moldau.wire.schema import Message
 
 Formatter = Callable[["Seen"], bytes]

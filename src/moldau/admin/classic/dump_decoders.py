@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable
 
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.record_json import Plain, plain, text
+from moldau.clusterdata.metadata import CONTROL, kind_of
 from moldau.wire.batch import ControlType, Record, control_type
 from moldau.wire.codec import Malformed, uvarint
-from moldau.wire.records import control, groups
+from moldau.wire.records import groups
+from moldau.wire.records.as_json import Plain, plain, text
 from moldau.wire.records.framing import unpack_metadata
 from moldau.wire.schema import Message
 
@@ -19,13 +19,6 @@ Decoder = Callable[[Record], tuple[str | None, str | None]]
 _CONSUMER_PROTOCOL = {
     "subscription": groups.ConsumerProtocolSubscription,
     "assignment": groups.ConsumerProtocolAssignment,
-}
-_CONTROL: dict[int, tuple[str, type[Message]]] = {
-    ControlType.LEADER_CHANGE: ("LeaderChange:", control.LeaderChangeMessage),
-    ControlType.SNAPSHOT_HEADER: ("SnapshotHeader", control.SnapshotHeaderRecord),
-    ControlType.SNAPSHOT_FOOTER: ("SnapshotFooter", control.SnapshotFooterRecord),
-    ControlType.KRAFT_VERSION: ("KRaftVersion", control.KRaftVersionRecord),
-    ControlType.KRAFT_VOTERS: ("KRaftVoters", control.VotersRecord),
 }
 
 
@@ -46,8 +39,7 @@ def metadata(record: Record) -> tuple[str | None, str | None]:
         _, at = uvarint(memoryview(value), 0)
         _, at = uvarint(memoryview(value), at)
         version, _ = uvarint(memoryview(value), at)
-        kind = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(found).__name__).upper()
-        return None, text({"type": kind, "version": version, "data": plain(found, version)})
+        return None, text({"type": kind_of(found), "version": version, "data": plain(found, version)})
     except (Malformed, IndexError) as error:
         return None, f"Error at {record.offset}, skipping. {error}"
 
@@ -102,7 +94,7 @@ def control_record(record: Record) -> str:
     if kind in (ControlType.ABORT, ControlType.COMMIT):
         _, epoch = struct.unpack_from(">hi", value)
         return f" endTxnMarker: {ControlType(kind).name} coordinatorEpoch: {epoch}"
-    known = _CONTROL.get(kind)
+    known = CONTROL.get(kind)
     if known is None:
         return f" controlType: UNKNOWN({kind})"
     name, message = known

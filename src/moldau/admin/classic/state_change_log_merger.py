@@ -12,8 +12,8 @@ import sys
 
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.options import Given, Option, java_integer
-from moldau.admin.state_changes.merging import merge, wanted
-from moldau.admin.state_changes.sources import Source
+from moldau.clusterdata.state_changes.merging import merge, wanted
+from moldau.clusterdata.state_changes.sources import Source
 
 ABOUT = "A tool for merging the log files from several brokers to reconnstruct a unified history of what happened."
 _FORMAT = "java.text.SimpleDateFormat@f17a63e7"

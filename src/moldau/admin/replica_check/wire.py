@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from moldau.admin.replica_check.comparing import Batch, Finding, Verdict, compare
-from moldau.admin.replica_check.folders import Pace
 from moldau.client.client import Node
 from moldau.client.reading import FetchOptions, fetch_request, fetch_version_bound
 from moldau.client.sync import Cluster
 from moldau.client.view import Partition
+from moldau.clusterdata.replica_check.comparing import Batch, Finding, Verdict, compare
+from moldau.clusterdata.replica_check.folders import Pace
 from moldau.model import Code, TopicPartition
 from moldau.wire.batch import check, headers
 from moldau.wire.messages.k01_fetch import FetchResponse

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from moldau.admin.state_changes.eras import Event
+from moldau.clusterdata.state_changes.eras import Event
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from moldau.admin.state_changes.sources import Source, first_time
+from moldau.clusterdata.state_changes.sources import Source, first_time
 
 _ROLLED = re.compile(r"(?:\.\d{4}-\d\d-\d\d(?:-\d\d)?)?(?:\.\d+)?(?:\.gz)?$")
 LOG_NAMES = ("state-change.log*", "stage-change.log*")

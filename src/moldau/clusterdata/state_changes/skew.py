@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from moldau.admin.state_changes.eras import Event
+from moldau.clusterdata.state_changes.eras import Event
 from moldau.model.named import NamedTuple
 
 SAME_MS = 1_000

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from moldau.admin.replica_check.comparing import Batch, Finding, compare
+from moldau.clusterdata.replica_check.comparing import Batch, Finding, compare
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.storage.checkpoints import parse_meta, parse_offsets
@@ -69,11 +69,12 @@ def directories(paths: Sequence[str]) -> list[Directory]:
         metas = [path / META] if (path / META).exists() else sorted(path.rglob(META))
         if not metas:
             raise FileNotFoundError(2, f"no {META} in it or below, so it is no log directory", str(path))
-        found += [_directory(meta.parent) for meta in metas]
+        found += [directory_of(meta.parent) for meta in metas]
     return found
 
 
-def _directory(path: Path) -> Directory:
+def directory_of(path: Path) -> Directory:
+    """A log directory by its files; BrokenFile or OSError names a bad one."""
     meta = parse_meta((path / META).read_bytes(), str(path / META))
 
     def offsets(name: str) -> Mapping[TopicPartition, int]:

@@ -1,0 +1,2 @@
+"""Whether the replicas of a partition hold the same: batch by batch (``comparing``), out of log folders
+(``folders``)."""
