@@ -95,6 +95,12 @@ class OneNode:
         return self._out.read_text(errors="replace")
 
     @property
+    def pid(self) -> int:
+        """The running process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import logging
 import os
@@ -15,11 +16,15 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from moldau.admin.banner import banner
 from moldau.broker.config.node_config import NodeConfig, load
 from moldau.model.config_key import ConfigError
 from moldau.runtime.levels import read_levels
+
+if TYPE_CHECKING:
+    from moldau.broker.node import Node
 
 USAGE = "usage: moldau node server.properties [--override key=value]... [--logs DIR] [--log-level [LOGGER=]LEVEL,...]"
 log = logging.getLogger("moldau.node")
@@ -126,14 +131,31 @@ def _watch_steps(loop: asyncio.AbstractEventLoop) -> None:
         SlowSteps(loop, int(threshold)).start()
 
 
+def _heed_signals(loop: asyncio.AbstractEventLoop, node: Node, logs: str | None) -> None:
+    """SIGTERM and SIGINT: a controlled shutdown; SIGHUP: open the log files again; SIGUSR1: log the node's state."""
+    from moldau.runtime.logs import reopen_logs
+
+    def show_state() -> None:
+        from moldau.broker.metrics.state import log_state  # hardly ever needed, and a start has no time for it
+
+        node.world.tasks.spawn(log_state(node), "state")
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.stop_soon)
+    # logrotate's word to a process without a terminal; at one, the user has closed it.
+    rotates = logs is not None and not (sys.stdin is not None and sys.stdin.isatty())
+    loop.add_signal_handler(signal.SIGHUP, reopen_logs if rotates else node.stop_soon)
+    loop.add_signal_handler(signal.SIGUSR1, show_state)
+
+
 def _run(config: NodeConfig, logs: str | None, began: float) -> int:
     from moldau.broker.api import import_handlers
     from moldau.broker.node import Node, StartRefused
     from moldau.ports.pools import COMPUTING
-    from moldau.runtime.logs import reopen_logs
     from moldau.runtime.memory import collect_seldom, keep_freed_buffers
     from moldau.runtime.world import new_loop, real_world
 
+    faulthandler.enable()  # a crash in C code names every thread's stack on standard error
     collect_seldom()
     _allow_many_files()
     loop = new_loop()
@@ -172,11 +194,7 @@ def _run(config: NodeConfig, logs: str | None, began: float) -> int:
         keep_freed_buffers()
         return await ended
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, lambda: node.stop_soon())
-    # logrotate's word to a process without a terminal; at one, the user has closed it.
-    rotates = logs is not None and not (sys.stdin is not None and sys.stdin.isatty())
-    loop.add_signal_handler(signal.SIGHUP, reopen_logs if rotates else node.stop_soon)
+    _heed_signals(loop, node, logs)
     try:
         code = loop.run_until_complete(live())
     finally:

@@ -124,7 +124,7 @@ NETWORK = table(
     _list("listeners", default=("PLAINTEXT://:9092",), importance=HIGH,
           doc="Where to listen: name://host:port each. An empty host is loopback."),
     _text("http.listener", default=None, importance=LOW,
-          doc="host:port of the node's own pages: /metrics, /livez, /readyz, /healthz, /safe-to-restart."),
+          doc="host:port of the node's own pages: /metrics, /livez, /readyz, /healthz, /safe-to-restart, /debug."),
     _list("advertised.listeners", default=None, importance=HIGH,
           doc="Addresses told to clients; the listeners when not set."),
     _text("listener.security.protocol.map", importance=LOW, doc="Which security protocol each listener name speaks.",

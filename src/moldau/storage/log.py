@@ -94,6 +94,9 @@ class Log:
         """Flushes that are under way and write the small files."""
         self.reconfigure(config)
 
+    def __repr__(self) -> str:
+        return f"Log({self.partition} {self.log_start_offset}-{self.log_end_offset}, {len(self.segments)} segments)"
+
     @classmethod
     def create(
         cls, place: LogDir | Folder, partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: int = 0

@@ -90,6 +90,10 @@ class Segment:
         self.lent_from, self.lent_times = -1, 0
         """The batch that the newest read began with, and how often one began with the same as the one before."""
 
+    def __repr__(self) -> str:
+        wrong = f", damaged: {self.damage}" if self.damage else ""
+        return f"Segment({self.path()}, {self.size} bytes{wrong})"
+
     @classmethod
     def unmade(cls, folder: Folder) -> Segment:
         """The first segment of a log without records: its files are made with the first batch."""

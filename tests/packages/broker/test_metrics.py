@@ -158,6 +158,31 @@ def test_every_figure_is_on_the_page_of_metrics(tmp_path: Path) -> None:
     run(work)
 
 
+def test_the_state_of_a_node_names_its_replicas_those_that_miss_some_first(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1, partitions=2)
+            cluster.change(1, replicas=[0, 1, 2])
+            await cluster.produce(0, batch(3))
+            await until(lambda: cluster.brokers[0].replicas.by_key[TOPIC_ID, 0].log.high_watermark == 3, "committed")
+            pages = Pages(node(cluster))
+            await pages.open("127.0.0.1", 0)
+            status, text = await get(pages, "/debug")
+            pages.close()
+            assert status == 200
+            replicas = text.partition("[replicas]\n")[2].splitlines()
+            assert [line.split()[0] for line in replicas] == [f"Replica({TOPIC}-1", f"Replica({TOPIC}-0"]
+            assert "leader 0 in epoch" in replicas[1]
+            assert "isr [0, 1] of [0, 1], high watermark 3" in replicas[1]
+            assert f"Log({TOPIC}-0 0-3, 1 segments)" in replicas[1]
+            assert "of a follower: 2 partitions" in text.partition("[fetch sessions]")[2]
+            assert "\nmetrics: Visit._serve:" in text.partition("[tasks]")[2], "who asks is a task too"
+            other = "".join(map(repr, cluster.brokers[1].replicas.fetchers))
+            assert other.startswith("Fetcher(from broker 0: 2 partitions,")
+
+    run(work)
+
+
 def test_what_is_no_request_for_a_page_is_refused_by_name(tmp_path: Path) -> None:
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:

@@ -1,7 +1,8 @@
-"""The node's pages: /metrics, /livez, /readyz, /healthz, /safe-to-restart. As much of HTTP/1.1 as that takes.
+"""The node's pages: /metrics, /livez, /readyz, /healthz, /safe-to-restart, /debug. As much of HTTP/1.1 as that takes.
 
 One GET a connection, no body; anything else gets its error and the connection is closed. Never on the listeners of
-clients. An answer is made from what the node is at that moment. Read next: ``figures.py``, ``health.py``.
+clients. An answer is made from what the node is at that moment. Read next: ``figures.py``, ``health.py``,
+``state.py``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from moldau.broker.metrics.elections import Elections
 from moldau.broker.metrics.figures import figures
 from moldau.broker.metrics.health import not_ready, not_safe_to_restart, report
 from moldau.broker.metrics.reported import Reported
+from moldau.broker.metrics.state import state
 from moldau.broker.metrics.text import CONTENT_TYPE, page
 from moldau.ports import Listener, Transport
 
@@ -71,8 +73,10 @@ class Pages:
             case "/healthz":
                 found = report(self.node)
                 return 200 if found["ready"] else 503, JSON, json.dumps(found, indent=2) + "\n"
+            case "/debug":
+                return 200, PLAIN, await state(self.node)
             case _:
-                return 404, PLAIN, "here are /metrics /livez /readyz /healthz /safe-to-restart\n"
+                return 404, PLAIN, "here are /metrics /livez /readyz /healthz /safe-to-restart /debug\n"
 
 
 def _verdict(reasons: list[str]) -> Answer:

@@ -63,6 +63,14 @@ class Replica:
         self.followers: dict[FetchPartition, None] = {}
         """Fetches of followers, which any new record interests."""
 
+    def __repr__(self) -> str:
+        it, waiting = self.machine, len(self.promises) + len(self.consumers) + len(self.followers)
+        return (
+            f"Replica({self.partition} {it.role.value}: leader {it.leader} in epoch {it.leader_epoch}, "
+            f"isr {list(it.isr)} of {list(it.replicas)}, high watermark {it.high_watermark}, {self.log!r}, "
+            f"{waiting} waiting)"
+        )
+
     def when_committed(self, next_offset: int, waiter: CommitWaiter, slot: object = None) -> None:
         """Have ``waiter.settle(slot, code)`` called once the high watermark reaches ``next_offset``, just above the
         last record, or when this broker leads no more. For what ``machine.acknowledged`` does not tell yet."""

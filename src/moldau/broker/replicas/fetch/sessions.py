@@ -7,7 +7,7 @@ for long enough, consumers before followers. What is read is ``replicas/fetch/re
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 from moldau.broker.replicas.fetch.cold_reads import ColdReads
@@ -37,6 +37,11 @@ class FetchSession(FetchReader):
         self.used_ms = 0
         self._opening = True
 
+    def __repr__(self) -> str:
+        who = "follower" if self.follower else "consumer"
+        now = "waits" if self.waiting is not None else "is answered"
+        return f"FetchSession({self.session_id} of a {who}: {len(self.parts)} partitions, epoch {self.epoch}, {now})"
+
     def respond(self, found: list[tuple[FetchPartition, Data]]) -> FetchResponse:
         """Everything the first time, then only what is new."""
         if self._opening:
@@ -62,6 +67,9 @@ class FetchSessionCache:
         self._random = random
         self._slots = slots
         self._by_id: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
+
+    def __iter__(self) -> Iterator[FetchSession]:
+        return iter(list(self._by_id.values()))
 
     def __len__(self) -> int:
         return len(self._by_id)

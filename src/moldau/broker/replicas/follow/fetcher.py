@@ -72,6 +72,11 @@ class Fetcher:
         self._failures = 0
         self._stopped = False
 
+    def __repr__(self) -> str:
+        session = f"session {self._session_id} at epoch {self._session_epoch}" if self._session_id else "no session"
+        told = f"{len(self.followed)} partitions, {len(self._dirty)} to be named, {len(self._in_flight)} requests sent"
+        return f"Fetcher(from broker {self.leader}: {told}, {session}, {self._failures} failures)"
+
     # ---- what is followed
 
     def follow(self, replica: Replica) -> None:

@@ -6,6 +6,7 @@ nothing left to follow. Read next: ``replicas/follow/fetcher.py``, the conversat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from moldau.broker.replicas.follow.fetcher import Fetcher
@@ -67,6 +68,9 @@ class FetcherManager:
         followed = [(one.replica, f.leader) for f in self._fetchers.values() for one in f.followed.values()]
         for replica, leader in followed:
             self.follow(replica, leader)
+
+    def __iter__(self) -> Iterator[Fetcher]:
+        return iter(self._fetchers.values())
 
     def __len__(self) -> int:
         """How many fetchers there are."""
