@@ -1,10 +1,8 @@
-"""KRaft as a pure step machine: who leads the metadata log, what of it is committed, who must truncate or load a
-snapshot.
+"""KRaft as a pure step machine: it decides who leads the metadata log, what of it is committed, and who must truncate.
 
-``step(quorum, event, at) -> (quorum, effects)``. It knows nothing of what records mean and touches nothing: time and
-chance arrive in ``At``, deeds leave as an ordered list of effects, each finished before the next. Of records it knows
-only those that decide who votes (KIP-853, ``changes.py``). Read on: ``state.py`` (what a node is), ``step.py`` (what
-happens to it), ``laws.py`` (what must never be).
+``step(quorum, event, at)`` returns the next state and an ordered list of effects, each finished before the next. It has
+no I/O: the time and random bits arrive in ``At``. It reads only those records that decide who votes (KIP-853,
+``changes.py``). Read next: ``state.py`` (the state of a replica), ``step.py`` (its events), ``laws.py`` (invariants).
 """
 
 from moldau.quorum.log_view import LogView, OffsetAndEpoch

@@ -1,6 +1,6 @@
-"""What a replica wants done, in order: each effect is finished before the next one starts.
+"""The effects of a step, in order: the driver finishes each before it starts the next.
 
-The exception is ``Sync``: it only asks for a flush soon, so that one flush serves a whole turn of the driver's loop;
+The exception is ``Sync``: it only requests a flush soon, so that one flush serves a whole turn of the driver's loop;
 what depends on it waits in the machine for ``Flushed``. ``Persist`` is always first in its list (``step.py`` puts it
 there).
 """
@@ -73,14 +73,14 @@ class Sync(NamedTuple):
 
 
 class SendAsk(NamedTuple):
-    """Ask a peer (a voter)."""
+    """Send a request to a peer (a voter)."""
 
     peer: int
     ask: Ask
 
 
 class SendAnswer(NamedTuple):
-    """Answer the ask of ``token``."""
+    """Send the response to the request of ``token``."""
 
     token: Any
     answer: Answer
@@ -111,37 +111,37 @@ class WriteChunk(NamedTuple):
 
 
 class InstallSnapshot(NamedTuple):
-    """The snapshot is whole: make it durable, restart the log after it, tell the listener to load it."""
+    """The snapshot is whole: make it durable, restart the log after it, have the listener load it."""
 
     snapshot: OffsetAndEpoch
 
 
 class Trim(NamedTuple):
-    """The log may start at ``start`` now; snapshots that end below it may go."""
+    """The log may start at ``start`` now; snapshots that end below it may be deleted."""
 
     start: int
 
 
 class Commit(NamedTuple):
-    """Everything below ``high_watermark`` is agreed: deliver it."""
+    """Everything below ``high_watermark`` is committed: deliver it."""
 
     high_watermark: int
 
 
 class BecameActive(NamedTuple):
-    """We lead ``epoch`` and its first record is committed: the state machine may decide (R6)."""
+    """This replica leads ``epoch`` and its first record is committed: the controller may decide (R6)."""
 
     epoch: int
 
 
 class LostActive(NamedTuple):
-    """We no longer lead ``epoch``; what was proposed in it and not committed is void here."""
+    """This replica no longer leads ``epoch``; what was proposed in it and not committed is void here."""
 
     epoch: int
 
 
 class Closed(NamedTuple):
-    """Nothing is left to do before this node goes."""
+    """Nothing is left to do: this node may shut down."""
 
 
 Effect = (

@@ -1,9 +1,9 @@
-"""Votes: who gets ours, what the answers mean, when to stand. And the two announcements, Begin and End of an epoch.
+"""Elections: votes and pre-votes, their responses, when to stand; and BeginQuorumEpoch and EndQuorumEpoch.
 
-One vote an epoch, only to a voter whose log is at least as new as ours; a pre-vote (KIP-996) binds nobody and is
-refused by whoever still hears the leader. Where the log decides who votes (KIP-853) a controller votes when it is
-asked, whatever its own log says: it may be the one that has yet to hear of its being added. Persisting the vote before
-the answer is not done here: ``step.py`` does it for every change.
+A replica gives one vote an epoch, only to a voter whose log is at least as new as its own; a pre-vote (KIP-996) binds
+no one, and a replica that still gets answers from the leader refuses it. Where the log decides who votes (KIP-853) a
+controller votes when it is asked, whatever its own log says: it may be the one whose addition its log does not have
+yet. ``step.py`` persists every vote before its response.
 """
 
 from __future__ import annotations
@@ -14,273 +14,277 @@ from moldau.model import Code
 from moldau.quorum import effects as do
 from moldau.quorum.messages import BeginAnswer, BeginAsk, EndAnswer, EndAsk, VoteAnswer, VoteAsk
 from moldau.quorum.moves import (
-    ask_votes,
     become_candidate,
     become_follower,
     become_leader,
     become_prospective,
     become_unattached,
     learn,
+    send_vote_requests,
 )
 from moldau.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from moldau.quorum.state import Quorum, Turn
+from moldau.quorum.state import Quorum, StepContext
 from moldau.quorum.tally import lost, won
 
 
-def vote_asked(turn: Turn, token: Any, ask: VoteAsk) -> None:
+def handle_vote_request(context: StepContext, token: Any, request: VoteAsk) -> None:
     """Give, or refuse, a vote or a pre-vote."""
-    code = _vote_refusal(turn.quorum, ask)
+    code = _vote_refusal(context.quorum, request)
     granted = False
     if code is Code.NONE:
-        learn(turn, ask.epoch, None)
-        if ask.pre_vote:
-            granted = _would_vote(turn, ask)
+        learn(context, request.epoch, None)
+        if request.pre_vote:
+            granted = _would_vote(context, request)
             if granted:
-                _yield_to_candidate(turn)
+                _yield_to_candidate(context)
         else:
-            granted = _may_vote(turn.quorum, ask)
-            if granted and turn.role.voted is None:
-                become_unattached(turn, ask.epoch, turn.election_timeout())
-                turn.carry(voted=ask.candidate)
+            granted = _may_vote(context.quorum, request)
+            if granted and context.role.voted is None:
+                become_unattached(context, request.epoch, context.election_deadline_ms())
+                context.update_role(voted=request.candidate)
             elif not granted:
-                _stand_instead(turn, ask)
-    quorum = turn.quorum
-    turn.say(do.SendAnswer(token, VoteAnswer(code, quorum.role.epoch, quorum.leader, granted)))
+                _stand_instead(context, request)
+    quorum = context.quorum
+    context.emit(do.SendAnswer(token, VoteAnswer(code, quorum.role.epoch, quorum.leader, granted)))
 
 
-def _vote_refusal(quorum: Quorum, ask: VoteAsk) -> Code:
-    if ask.epoch < quorum.role.epoch:
+def _vote_refusal(quorum: Quorum, request: VoteAsk) -> Code:
+    if request.epoch < quorum.role.epoch:
         return Code.FENCED_LEADER_EPOCH
-    newest = ask.epoch if ask.pre_vote else ask.epoch - 1
-    if ask.last.offset < 0 or not 0 <= ask.last.epoch <= newest:
+    newest = request.epoch if request.pre_vote else request.epoch - 1
+    if request.last.offset < 0 or not 0 <= request.last.epoch <= newest:
         return Code.INVALID_REQUEST
-    if not ask.voter.fits(quorum.me):
+    if not request.voter.fits(quorum.me):
         return Code.INVALID_VOTER_KEY
-    if ask.candidate.id == quorum.me.id or not quorum.flushes:
+    if request.candidate.id == quorum.me.id or not quorum.flushes:
         return Code.INCONSISTENT_VOTER_SET
-    if quorum.has_fixed_voters and not (quorum.is_voter and quorum.voters.holds(ask.candidate)):
+    if quorum.has_fixed_voters and not (quorum.is_voter and quorum.voters.holds(request.candidate)):
         return Code.INCONSISTENT_VOTER_SET
     return Code.NONE
 
 
-def _log_is_as_new(quorum: Quorum, ask: VoteAsk) -> bool:
+def _log_is_as_new(quorum: Quorum, request: VoteAsk) -> bool:
     mine = quorum.log.last
-    return (ask.last.epoch, ask.last.offset) >= (mine.epoch, mine.offset)
+    return (request.last.epoch, request.last.offset) >= (mine.epoch, mine.offset)
 
 
-def _may_vote(quorum: Quorum, ask: VoteAsk) -> bool:
+def _may_vote(quorum: Quorum, request: VoteAsk) -> bool:
     role = quorum.role
     if role.voted is not None:
-        return role.voted.fits(ask.candidate)
-    return role.leader is None and _log_is_as_new(quorum, ask)
+        return role.voted.fits(request.candidate)
+    return role.leader is None and _log_is_as_new(quorum, request)
 
 
-def _would_vote(turn: Turn, ask: VoteAsk) -> bool:
-    role = turn.role
+def _would_vote(context: StepContext, request: VoteAsk) -> bool:
+    role = context.role
     match role:
         case Leader():
             return False
         case Follower() if role.heard and role.stand_at_ms is None:
             return False
-    return _log_is_as_new(turn.quorum, ask)
+    return _log_is_as_new(context.quorum, request)
 
 
-def _yield_to_candidate(turn: Turn) -> None:
-    """Having said "I would", do not stand at once ourselves: two that stand together split the vote."""
-    role = turn.role
-    later_ms = turn.short_while() + turn.timing.fast_death_backoff_ms
+def _yield_to_candidate(context: StepContext) -> None:
+    """Having granted a pre-vote, do not stand at once: two that stand together split the vote."""
+    role = context.role
+    later_ms = context.short_deadline_ms() + context.timing.fast_death_backoff_ms
     if isinstance(role, Follower) and role.stand_at_ms is not None:
-        turn.carry(stand_at_ms=max(role.stand_at_ms, later_ms))
+        context.update_role(stand_at_ms=max(role.stand_at_ms, later_ms))
     elif isinstance(role, Unattached) and role.deadline_ms is not None:
-        turn.carry(deadline_ms=max(role.deadline_ms, later_ms))
+        context.update_role(deadline_ms=max(role.deadline_ms, later_ms))
 
 
-def _stand_instead(turn: Turn, ask: VoteAsk) -> None:
-    """A candidate that is behind us cannot win while we live: nobody gains by our waiting out a whole timeout."""
-    role = turn.role
-    if isinstance(role, Unattached) and role.deadline_ms is not None and not _log_is_as_new(turn.quorum, ask):
-        turn.carry(deadline_ms=min(role.deadline_ms, turn.short_while()))
+def _stand_instead(context: StepContext, request: VoteAsk) -> None:
+    """A candidate with an older log cannot win while this replica lives: stand soon, without a whole timeout."""
+    role = context.role
+    if isinstance(role, Unattached) and role.deadline_ms is not None and not _log_is_as_new(context.quorum, request):
+        context.update_role(deadline_ms=min(role.deadline_ms, context.short_deadline_ms()))
 
 
-def vote_answered(turn: Turn, peer: int, ask: VoteAsk, answer: VoteAnswer) -> None:
-    """Count it, if it is still ours to count."""
-    learn(turn, answer.epoch, answer.leader)
-    if not _counts(turn, ask) or answer.code is Code.FENCED_LEADER_EPOCH:
+def handle_vote_response(context: StepContext, peer: int, request: VoteAsk, response: VoteAnswer) -> None:
+    """Count the vote, if this election is still on."""
+    learn(context, response.epoch, response.leader)
+    if not _counts(context, request) or response.code is Code.FENCED_LEADER_EPOCH:
         return
-    role, voters = turn.role, turn.quorum.voters.ids
+    role, voters = context.role, context.quorum.voters.ids
     assert isinstance(role, Prospective | Candidate)
-    if answer.granted:
-        turn.carry(granted=role.granted | {peer}, refused=role.refused - {peer})
+    if response.granted:
+        context.update_role(granted=role.granted | {peer}, refused=role.refused - {peer})
     elif peer not in role.granted:
-        turn.carry(refused=role.refused | {peer})
-        if ask.pre_vote:
-            # It may think otherwise in a moment, when it too has noticed that the leader is gone.
-            _ask_again(turn, peer)
-    role = turn.role
+        context.update_role(refused=role.refused | {peer})
+        if request.pre_vote:
+            # It may answer otherwise in a moment, when it too has noticed that the leader is gone.
+            _resend_vote_requests(context, peer)
+    role = context.role
     assert isinstance(role, Prospective | Candidate)
     if not won(role.granted, voters):
-        _give_up_if_lost(turn)
+        _give_up_if_lost(context)
     elif isinstance(role, Prospective):
-        become_candidate(turn, role.retries)
+        become_candidate(context, role.retries)
     elif role.retry_at_ms is None:
-        become_leader(turn)
+        become_leader(context)
 
 
-def _give_up_if_lost(turn: Turn) -> None:
-    """When those left cannot be a majority, do not wait for the deadline: gridlock ends by back-off."""
-    role = turn.role
+def _give_up_if_lost(context: StepContext) -> None:
+    """Back off without waiting for the deadline when the votes left cannot be a majority."""
+    role = context.role
     assert isinstance(role, Prospective | Candidate)
-    if not lost(role.refused, turn.quorum.voters.ids):
+    if not lost(role.refused, context.quorum.voters.ids):
         return
     if isinstance(role, Prospective):
-        give_up(turn)
+        give_up(context)
     elif role.retry_at_ms is None:
-        turn.carry(retry_at_ms=turn.at.now_ms + _backoff_ms(turn, role.retries + 1))
+        context.update_role(retry_at_ms=context.at.now_ms + _backoff_ms(context, role.retries + 1))
 
 
-def _counts(turn: Turn, ask: VoteAsk) -> bool:
-    role = turn.role
-    wanted = Prospective if ask.pre_vote else Candidate
-    return isinstance(role, wanted) and role.epoch == ask.epoch
+def _counts(context: StepContext, request: VoteAsk) -> bool:
+    role = context.role
+    wanted = Prospective if request.pre_vote else Candidate
+    return isinstance(role, wanted) and role.epoch == request.epoch
 
 
-def vote_failed(turn: Turn, peer: int, ask: VoteAsk, *, dead: bool) -> None:
-    """No answer: ask again after a back-off, as long as the election lasts. The dead do not vote."""
-    if not _counts(turn, ask):
+def handle_vote_failure(context: StepContext, peer: int, request: VoteAsk, *, dead: bool) -> None:
+    """No response: ask again after a back-off, as long as the election lasts; never a dead process."""
+    if not _counts(context, request):
         return
-    role = turn.role
+    role = context.role
     assert isinstance(role, Prospective | Candidate)
-    _ask_again(turn, peer)
+    _resend_vote_requests(context, peer)
     if dead and peer not in role.granted:
-        turn.carry(refused=role.refused | {peer})
-        _give_up_if_lost(turn)
+        context.update_role(refused=role.refused | {peer})
+        _give_up_if_lost(context)
 
 
-def _ask_again(turn: Turn, peer: int) -> None:
-    role = turn.role
+def _resend_vote_requests(context: StepContext, peer: int) -> None:
+    role = context.role
     assert isinstance(role, Prospective | Candidate)
     resend_at_ms = role.resend_at_ms
     if resend_at_ms is None:
-        resend_at_ms = turn.at.now_ms + turn.timing.retry_backoff_ms
-    turn.carry(failed=role.failed | {peer}, resend_at_ms=resend_at_ms)
+        resend_at_ms = context.at.now_ms + context.timing.retry_backoff_ms
+    context.update_role(failed=role.failed | {peer}, resend_at_ms=resend_at_ms)
 
 
-def give_up(turn: Turn) -> None:
-    """The pre-vote came to nothing: back to the leader we suspected, or wait for another election timeout."""
-    role = turn.role
+def give_up(context: StepContext) -> None:
+    """End a lost pre-vote: follow the suspected leader again, or wait for another election timeout."""
+    role = context.role
     assert isinstance(role, Prospective)
-    if role.leader is not None and role.leader != turn.quorum.me.id:
-        become_follower(turn, role.epoch, role.leader)
-        turn.carry(bids=role.retries + 1)
+    if role.leader is not None and role.leader != context.quorum.me.id:
+        become_follower(context, role.epoch, role.leader)
+        context.update_role(bids=role.retries + 1)
     else:
-        become_unattached(turn, role.epoch, turn.election_timeout())
+        become_unattached(context, role.epoch, context.election_deadline_ms())
 
 
-def tick_election(turn: Turn) -> None:
-    """Time for a Prospective or a Candidate: ask again where it failed, retry after a loss, give up in the end."""
-    role, now_ms = turn.role, turn.at.now_ms
+def tick_election(context: StepContext) -> None:
+    """Handle a tick as Prospective or Candidate: resend failed requests, retry after a loss, end at the deadline."""
+    role, now_ms = context.role, context.at.now_ms
     assert isinstance(role, Prospective | Candidate)
     if isinstance(role, Candidate) and now_ms >= (role.deadline_ms if role.retry_at_ms is None else role.retry_at_ms):
-        become_prospective(turn, role.retries + 1)
+        become_prospective(context, role.retries + 1)
     elif isinstance(role, Prospective) and now_ms >= role.deadline_ms:
-        give_up(turn)
+        give_up(context)
     elif role.resend_at_ms is not None and now_ms >= role.resend_at_ms:
         again = tuple(sorted(role.failed - role.granted))
-        turn.carry(failed=frozenset(), resend_at_ms=None)
-        ask_votes(turn, again)
+        context.update_role(failed=frozenset(), resend_at_ms=None)
+        send_vote_requests(context, again)
 
 
-def _backoff_ms(turn: Turn, retries: int) -> int:
-    """Binary exponential back-off, random, at most ``election_backoff_max_ms``."""
-    span = turn.timing.retry_backoff_ms << min(retries, 10)
-    return 1 + turn.roll(min(span, turn.timing.election_backoff_max_ms))
+def _backoff_ms(context: StepContext, retries: int) -> int:
+    """Return a binary exponential back-off with jitter, at most ``election_backoff_max_ms``."""
+    span = context.timing.retry_backoff_ms << min(retries, 10)
+    return 1 + context.jitter_ms(min(span, context.timing.election_backoff_max_ms))
 
 
 def _is_stranger(quorum: Quorum, leader: int) -> bool:
     return leader == quorum.me.id or (quorum.has_fixed_voters and leader not in quorum.voters.ids)
 
 
-def begin_asked(turn: Turn, token: Any, ask: BeginAsk) -> None:
-    """A leader announces itself. Coming from itself, the news makes even a doubting voter follow again."""
-    quorum, role = turn.quorum, turn.role
+def handle_begin_epoch_request(context: StepContext, token: Any, request: BeginAsk) -> None:
+    """Follow a leader that announces itself. As it says so itself, even a replica that suspected it follows again."""
+    quorum, role = context.quorum, context.role
     code = Code.NONE
-    if ask.epoch < role.epoch:
+    if request.epoch < role.epoch:
         code = Code.FENCED_LEADER_EPOCH
-    elif not ask.voter.fits(quorum.me):
+    elif not request.voter.fits(quorum.me):
         code = Code.INVALID_VOTER_KEY
-    elif _is_stranger(quorum, ask.leader):
+    elif _is_stranger(quorum, request.leader):
         code = Code.INCONSISTENT_VOTER_SET
-    elif ask.epoch == role.epoch and role.leader not in (None, ask.leader):
+    elif request.epoch == role.epoch and role.leader not in (None, request.leader):
         code = Code.INVALID_REQUEST
     else:
-        learn(turn, ask.epoch, ask.leader)
-        if not isinstance(turn.role, Follower):
-            become_follower(turn, ask.epoch, ask.leader)
-    turn.say(do.SendAnswer(token, BeginAnswer(code, turn.role.epoch, turn.quorum.leader)))
+        learn(context, request.epoch, request.leader)
+        if not isinstance(context.role, Follower):
+            become_follower(context, request.epoch, request.leader)
+    context.emit(do.SendAnswer(token, BeginAnswer(code, context.role.epoch, context.quorum.leader)))
 
 
-def end_asked(turn: Turn, token: Any, ask: EndAsk) -> None:
-    """The leader of this epoch goes: its first successor stands at once, the others later, if need be."""
-    quorum = turn.quorum
+def handle_end_epoch_request(context: StepContext, token: Any, request: EndAsk) -> None:
+    """The leader of this epoch resigns: its first successor stands at once, the others later, if need be."""
+    quorum = context.quorum
     code = Code.NONE
-    if ask.epoch < turn.role.epoch:
+    if request.epoch < context.role.epoch:
         code = Code.FENCED_LEADER_EPOCH
-    elif _is_stranger(quorum, ask.leader):
+    elif _is_stranger(quorum, request.leader):
         code = Code.INCONSISTENT_VOTER_SET
     else:
-        learn(turn, ask.epoch, ask.leader)
-        role = turn.role
-        if role.leader == ask.leader and isinstance(role, Follower | Unattached | Prospective):
-            _succeed(turn, ask)
-    turn.say(do.SendAnswer(token, EndAnswer(code, turn.role.epoch, turn.quorum.leader)))
+        learn(context, request.epoch, request.leader)
+        role = context.role
+        if role.leader == request.leader and isinstance(role, Follower | Unattached | Prospective):
+            _succeed(context, request)
+    context.emit(do.SendAnswer(token, EndAnswer(code, context.role.epoch, context.quorum.leader)))
 
 
-def _succeed(turn: Turn, ask: EndAsk) -> None:
-    quorum = turn.quorum
-    places = [place for place, key in enumerate(ask.successors) if key.fits(quorum.me)]
+def _succeed(context: StepContext, request: EndAsk) -> None:
+    quorum = context.quorum
+    places = [place for place, key in enumerate(request.successors) if key.fits(quorum.me)]
     if places and places[0] == 0 and quorum.may_stand and not quorum.closing:
         # No pre-vote: leadership is vacant for certain.
-        become_candidate(turn)
+        become_candidate(context)
         return
-    most_ms = turn.timing.election_backoff_max_ms
+    most_ms = context.timing.election_backoff_max_ms
     delay_ms = most_ms
     if places and places[0] > 0:
-        delay_ms = min(most_ms, (most_ms >> (len(ask.successors) - 1)) << (places[0] - 1))
-    become_unattached(turn, turn.role.epoch, turn.at.now_ms + delay_ms + turn.roll(turn.timing.fast_death_backoff_ms))
+        delay_ms = min(most_ms, (most_ms >> (len(request.successors) - 1)) << (places[0] - 1))
+    become_unattached(
+        context,
+        context.role.epoch,
+        context.at.now_ms + delay_ms + context.jitter_ms(context.timing.fast_death_backoff_ms),
+    )
 
 
-def end_answered(turn: Turn, peer: int, ask: EndAsk, answer: EndAnswer) -> None:
-    learn(turn, answer.epoch, answer.leader)
-    _told(turn, peer, ask)
+def handle_end_epoch_response(context: StepContext, peer: int, request: EndAsk, response: EndAnswer) -> None:
+    learn(context, response.epoch, response.leader)
+    _told(context, peer, request)
 
 
-def end_failed(turn: Turn, peer: int, ask: EndAsk, *, dead: bool) -> None:
-    """Tell it again later; a dead process needs no telling."""
-    role = turn.role
+def handle_end_epoch_failure(context: StepContext, peer: int, request: EndAsk, *, dead: bool) -> None:
+    """Send it again later; a dead process needs none."""
+    role = context.role
     if dead:
-        _told(turn, peer, ask)
-    elif isinstance(role, Resigned) and role.epoch == ask.epoch:
-        resend_at_ms = turn.at.now_ms + turn.timing.retry_backoff_ms
-        turn.carry(failed=role.failed | {peer}, resend_at_ms=role.resend_at_ms or resend_at_ms)
+        _told(context, peer, request)
+    elif isinstance(role, Resigned) and role.epoch == request.epoch:
+        resend_at_ms = context.at.now_ms + context.timing.retry_backoff_ms
+        context.update_role(failed=role.failed | {peer}, resend_at_ms=role.resend_at_ms or resend_at_ms)
 
 
-def _told(turn: Turn, peer: int, ask: EndAsk) -> None:
-    role = turn.role
-    if isinstance(role, Resigned) and role.epoch == ask.epoch:
-        turn.carry(untold=role.untold - {peer})
+def _told(context: StepContext, peer: int, request: EndAsk) -> None:
+    role = context.role
+    if isinstance(role, Resigned) and role.epoch == request.epoch:
+        context.update_role(untold=role.untold - {peer})
 
 
-def tick_resigned(turn: Turn) -> None:
-    """Tell again those that were not reached; at the deadline take part in elections again, in a newer epoch.
+def tick_resigned(context: StepContext) -> None:
+    """Resend to voters that were not reached; at the deadline take part in elections again, in a newer epoch.
 
     Newer, because in its own a resigned leader could be elected a second time and write other records at the same
     places.
     """
-    role, now_ms = turn.role, turn.at.now_ms
+    role, now_ms = context.role, context.at.now_ms
     assert isinstance(role, Resigned)
     if now_ms >= role.deadline_ms:
-        become_unattached(turn, role.epoch + 1, turn.short_while())
+        become_unattached(context, role.epoch + 1, context.short_deadline_ms())
     elif role.resend_at_ms is not None and now_ms >= role.resend_at_ms:
         for peer in sorted(role.failed & role.untold):
-            turn.say(do.SendAsk(peer, EndAsk(role.epoch, role.leader, role.successors)))
-        turn.carry(failed=frozenset(), resend_at_ms=None)
+            context.emit(do.SendAsk(peer, EndAsk(role.epoch, role.leader, role.successors)))
+        context.update_role(failed=frozenset(), resend_at_ms=None)

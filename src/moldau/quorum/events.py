@@ -1,7 +1,6 @@
-"""Everything that can happen to a replica of the metadata log. Facts only; ``At`` (state.py) adds time and chance to
-each.
+"""The events of a replica of the metadata log: facts only; ``At`` (state.py) adds time and random bits to each.
 
-The driver reports each ask it sent exactly once: ``Answered``, ``Refused`` or ``Unreachable``.
+The driver reports the outcome of each request that it sent exactly once: ``Answered``, ``Refused`` or ``Unreachable``.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ class Tick(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A peer (or, to change the voters, an administrator) asks; the answer goes back by ``token``."""
+    """A request of a peer (or an administrator, to change the voters) arrived; its response goes by ``token``."""
 
     token: Any
     ask: Ask | ChangeAsk
 
 
 class Answered(NamedTuple):
-    """``peer`` answered what we asked."""
+    """The response of ``peer`` to a request arrived."""
 
     peer: int
     ask: Ask
@@ -33,21 +32,21 @@ class Answered(NamedTuple):
 
 
 class Unreachable(NamedTuple):
-    """No answer will come: the connection broke, or the request timed out."""
+    """No response will come: the connection broke, or the request timed out."""
 
     peer: int
     ask: Ask
 
 
 class Refused(NamedTuple):
-    """The peer's host is up and nobody listens there: its process is dead."""
+    """The peer's host is up and refuses the connection: its process is dead."""
 
     peer: int
     ask: Ask
 
 
 class Propose(NamedTuple):
-    """Append ``number`` records (opaque ``data``, one atomic batch) if we still lead ``epoch`` and it is active."""
+    """Append ``number`` records (opaque ``data``, one atomic batch) if ``epoch`` is still led here and active."""
 
     epoch: int
     number: int
@@ -61,21 +60,21 @@ class Flushed(NamedTuple):
 
 
 class SnapshotTaken(NamedTuple):
-    """The state machine's own snapshot is on disk; the log may begin at ``begin``, where an older one ends (at the one
-    before it, when not said)."""
+    """The state machine's own snapshot is on disk; the log may begin at ``begin``, where an older one ends (by default
+    the one before it)."""
 
     snapshot: OffsetAndEpoch
     begin: int | None = None
 
 
 class Resign(NamedTuple):
-    """Give leadership of ``epoch`` up (the state machine cannot go on)."""
+    """Resign the leadership of ``epoch`` (the state machine cannot go on)."""
 
     epoch: int
 
 
 class ShutDown(NamedTuple):
-    """Leave in good order: hand leadership over, then ``Closed``."""
+    """Shut down in order: hand leadership over, then ``Closed``."""
 
 
 Event = Tick | Asked | Answered | Unreachable | Refused | Propose | Flushed | SnapshotTaken | Resign | ShutDown

@@ -1,7 +1,7 @@
-"""Following: fetch, append, truncate where we diverge, load a snapshot where we are behind; notice a dead leader.
+"""The follower: it fetches, appends, truncates where logs diverge, loads a snapshot if behind, notices a dead leader.
 
-One ask at a time. A voter fetches only what it has flushed behind it, because the next fetch is its acknowledgement
-(KAFKA-13884). An observer without a leader asks the voters in turn.
+One request at a time. A voter fetches only after it has flushed what it holds, because the next fetch is its
+acknowledgement (KAFKA-13884). An observer without a leader asks one voter after another.
 """
 
 from __future__ import annotations
@@ -13,92 +13,92 @@ from moldau.quorum.log_view import LogView
 from moldau.quorum.messages import BatchSpan, FetchAnswer, FetchAsk, SnapshotAnswer, SnapshotAsk
 from moldau.quorum.moves import become_prospective, become_unattached, learn
 from moldau.quorum.roles import Follower, Loading, Unattached
-from moldau.quorum.state import Turn
+from moldau.quorum.state import StepContext
 
 
-def settle_follower(turn: Turn) -> None:
-    """Send the next ask when nothing is in flight and everything we hold is on disk."""
-    quorum, role = turn.quorum, turn.role
+def settle_follower(context: StepContext) -> None:
+    """Send the next request when none is in flight and everything this replica holds is on disk."""
+    quorum, role = context.quorum, context.role
     assert isinstance(role, Follower)
-    if role.in_flight is not None or turn.at.now_ms < role.retry_at_ms or not may_fetch(turn):
+    if role.in_flight is not None or context.at.now_ms < role.retry_at_ms or not may_fetch(context):
         return
     serial = quorum.serial + 1
-    ask: FetchAsk | SnapshotAsk
+    request: FetchAsk | SnapshotAsk
     if role.loading is None:
         wait_ms, known = quorum.timing.fetch_max_wait_ms, quorum.high_watermark
-        ask = FetchAsk(serial, quorum.me, role.epoch, quorum.log.last, wait_ms, known)
+        request = FetchAsk(serial, quorum.me, role.epoch, quorum.log.last, wait_ms, known)
     else:
-        ask = SnapshotAsk(serial, quorum.me, role.epoch, role.loading.snapshot, role.loading.position)
-    turn.put(serial=serial)
-    turn.carry(in_flight=serial)
-    turn.say(do.SendAsk(role.leader, ask))
+        request = SnapshotAsk(serial, quorum.me, role.epoch, role.loading.snapshot, role.loading.position)
+    context.update(serial=serial)
+    context.update_role(in_flight=serial)
+    context.emit(do.SendAsk(role.leader, request))
 
 
-def may_fetch(turn: Turn) -> bool:
-    """Whether all we hold is on disk, where that matters."""
-    log = turn.quorum.log
-    return not turn.quorum.flushes or log.flushed >= log.end
+def may_fetch(context: StepContext) -> bool:
+    """Return whether all this replica holds is on disk, where that matters."""
+    log = context.quorum.log
+    return not context.quorum.flushes or log.flushed >= log.end
 
 
-def settle_unattached(turn: Turn) -> None:
-    """An observer asks the next voter, or the next of the addresses without an id, who leads."""
-    quorum, role = turn.quorum, turn.role
+def settle_unattached(context: StepContext) -> None:
+    """Have an observer ask the next voter, or the next of the addresses without an id, who leads."""
+    quorum, role = context.quorum, context.role
     assert isinstance(role, Unattached)
-    if role.discover_at_ms is None or turn.at.now_ms < role.discover_at_ms:
+    if role.discover_at_ms is None or context.at.now_ms < role.discover_at_ms:
         return
     others = [voter.key.id for voter in quorum.voters.others(quorum.me)]
     others += range(-2, -2 - quorum.bootstrap, -1)
-    if not others or not may_fetch(turn):
-        turn.carry(discover_at_ms=turn.at.now_ms + turn.timing.retry_backoff_ms)
+    if not others or not may_fetch(context):
+        context.update_role(discover_at_ms=context.at.now_ms + context.timing.retry_backoff_ms)
         return
     peer = others[role.discovering % len(others)]
-    ask = FetchAsk(quorum.serial + 1, quorum.me, role.epoch, quorum.log.last, 0, quorum.high_watermark)
-    turn.put(serial=ask.serial)
-    turn.carry(discover_at_ms=None, discovering=role.discovering + 1)
-    turn.say(do.SendAsk(peer, ask))
+    request = FetchAsk(quorum.serial + 1, quorum.me, role.epoch, quorum.log.last, 0, quorum.high_watermark)
+    context.update(serial=request.serial)
+    context.update_role(discover_at_ms=None, discovering=role.discovering + 1)
+    context.emit(do.SendAsk(peer, request))
 
 
-def _rediscover(turn: Turn) -> None:
-    role = turn.role
-    searches = turn.quorum.bootstrap or not turn.quorum.may_stand
+def _rediscover(context: StepContext) -> None:
+    role = context.role
+    searches = context.quorum.bootstrap or not context.quorum.may_stand
     if isinstance(role, Unattached) and searches and role.discover_at_ms is None:
-        turn.carry(discover_at_ms=turn.at.now_ms + turn.timing.retry_backoff_ms)
+        context.update_role(discover_at_ms=context.at.now_ms + context.timing.retry_backoff_ms)
 
 
-def _own(turn: Turn, peer: int, ask: FetchAsk | SnapshotAsk) -> Follower | None:
-    """The role, if this ask is the one it has in flight."""
-    role = turn.role
-    if isinstance(role, Follower) and role.leader == peer and role.in_flight == ask.serial:
+def _own(context: StepContext, peer: int, request: FetchAsk | SnapshotAsk) -> Follower | None:
+    """Return the role, if this request is the one it has in flight."""
+    role = context.role
+    if isinstance(role, Follower) and role.leader == peer and role.in_flight == request.serial:
         return role
     return None
 
 
-def fetch_answered(turn: Turn, peer: int, ask: FetchAsk, answer: FetchAnswer) -> None:
-    """Append, or truncate, or start on a snapshot; then, and never before, take in what is committed."""
-    learn(turn, answer.epoch, answer.leader)
-    role = _own(turn, peer, ask)
+def handle_fetch_response(context: StepContext, peer: int, request: FetchAsk, response: FetchAnswer) -> None:
+    """Append, or truncate, or start on a snapshot; only then advance the high watermark."""
+    learn(context, response.epoch, response.leader)
+    role = _own(context, peer, request)
     if role is None:
-        _rediscover(turn)
+        _rediscover(context)
         return
-    if answer.code is not Code.NONE or answer.epoch != role.epoch:
-        _refused_by_leader(turn, role, answer.code, answer.epoch)
+    if response.code is not Code.NONE or response.epoch != role.epoch:
+        _refused_by_leader(context, role, response.code, response.epoch)
         return
-    _heard(turn, role)
-    if answer.diverging is not None:
-        _truncate(turn, turn.quorum.log.truncation_point(answer.diverging))
-    elif answer.snapshot is not None:
-        turn.carry(loading=Loading(answer.snapshot))
-    elif _append(turn, role, answer):
-        # Only an answer that continued our log proves that what we hold below the high watermark is the leader's: after
+    _heard(context, role)
+    if response.diverging is not None:
+        _truncate(context, context.quorum.log.truncation_point(response.diverging))
+    elif response.snapshot is not None:
+        context.update_role(loading=Loading(response.snapshot))
+    elif _append(context, role, response):
+        # Only a response that continued our log proves that what is below the high watermark is the leader's: after
         # one truncation the rest may still diverge (KAFKA-14704).
-        _commit(turn, answer.high_watermark)
+        _commit(context, response.high_watermark)
     else:
-        turn.carry(retry_at_ms=turn.at.now_ms + turn.timing.retry_backoff_ms)
+        context.update_role(retry_at_ms=context.at.now_ms + context.timing.retry_backoff_ms)
 
 
-def _heard(turn: Turn, role: Follower) -> None:
-    deadline_ms = turn.at.now_ms + turn.timing.fetch_timeout_ms
-    turn.put(
+def _heard(context: StepContext, role: Follower) -> None:
+    deadline_ms = context.at.now_ms + context.timing.fetch_timeout_ms
+    context.update(
         role=replace(
             role,
             deadline_ms=deadline_ms,
@@ -112,43 +112,43 @@ def _heard(turn: Turn, role: Follower) -> None:
     )
 
 
-def _refused_by_leader(turn: Turn, role: Follower, code: Code, epoch: int) -> None:
+def _refused_by_leader(context: StepContext, role: Follower, code: Code, epoch: int) -> None:
     if code is Code.NOT_LEADER_OR_FOLLOWER and epoch == role.epoch:
-        # It says so itself: it led this epoch and has resigned. Leadership is vacant, no need to wait for a timeout.
-        become_unattached(turn, role.epoch, turn.short_while())
+        # The peer itself led this epoch and has resigned. Leadership is vacant, no need to wait for a timeout.
+        become_unattached(context, role.epoch, context.short_deadline_ms())
     else:
-        turn.carry(in_flight=None, retry_at_ms=turn.at.now_ms + turn.timing.retry_backoff_ms)
+        context.update_role(in_flight=None, retry_at_ms=context.at.now_ms + context.timing.retry_backoff_ms)
 
 
-def _truncate(turn: Turn, end: int) -> None:
-    quorum = turn.quorum
+def _truncate(context: StepContext, end: int) -> None:
+    quorum = context.quorum
     assert end >= quorum.high_watermark, (
         f"the leader of epoch {quorum.role.epoch} would have us truncate to {end}, below the committed "
         f"{quorum.high_watermark}: a majority of the voters has lost committed metadata"
     )
     if end < quorum.log.end:
-        turn.say(do.Truncate(end))
-        turn.put(log=quorum.log.truncated(end))
-        turn.truncated_voters(end)
+        context.emit(do.Truncate(end))
+        context.update(log=quorum.log.truncated(end))
+        context.truncated_voters(end)
 
 
-def _append(turn: Turn, role: Follower, answer: FetchAnswer) -> bool:
-    if not answer.spans:
+def _append(context: StepContext, role: Follower, response: FetchAnswer) -> bool:
+    if not response.spans:
         return True
-    log = _extended(turn.quorum.log, answer.spans, role.epoch)
+    log = _extended(context.quorum.log, response.spans, role.epoch)
     if log is None:
         return False
-    turn.say(do.AppendFetched(answer.spans, answer.data))
-    turn.put(log=log)
-    for offset, voters in answer.voters:
-        turn.appended_voters(offset, voters)
-    if turn.quorum.flushes:
-        turn.say(do.Sync())
+    context.emit(do.AppendFetched(response.spans, response.data))
+    context.update(log=log)
+    for offset, voters in response.voters:
+        context.appended_voters(offset, voters)
+    if context.quorum.flushes:
+        context.emit(do.Sync())
     return True
 
 
 def _extended(log: LogView, spans: tuple[BatchSpan, ...], leader_epoch: int) -> LogView | None:
-    """The log with the batches added; None when they do not continue it (a peer's mistake is not ours to assert)."""
+    """Return the log with the batches added; None when they do not continue it (a peer's mistake must not stop us)."""
     for base, next_offset, epoch in spans:
         if base != log.end or next_offset <= base or not log.last_epoch <= epoch <= leader_epoch:
             return None
@@ -156,73 +156,77 @@ def _extended(log: LogView, spans: tuple[BatchSpan, ...], leader_epoch: int) -> 
     return log
 
 
-def _commit(turn: Turn, high_watermark: int) -> None:
-    """Move on what is known committed, to what we hold of it."""
-    known = min(high_watermark, turn.quorum.log.end)
-    if known > turn.quorum.high_watermark:
-        turn.put(high_watermark=known)
-        turn.say(do.Commit(known))
+def _commit(context: StepContext, high_watermark: int) -> None:
+    """Advance the high watermark, at most to the end of what this replica holds."""
+    known = min(high_watermark, context.quorum.log.end)
+    if known > context.quorum.high_watermark:
+        context.update(high_watermark=known)
+        context.emit(do.Commit(known))
 
 
-def snapshot_answered(turn: Turn, peer: int, ask: SnapshotAsk, answer: SnapshotAnswer) -> None:
+def handle_fetch_snapshot_response(
+    context: StepContext, peer: int, request: SnapshotAsk, response: SnapshotAnswer
+) -> None:
     """Keep a piece of the snapshot; install it when it is whole."""
-    learn(turn, answer.epoch, answer.leader)
-    role = _own(turn, peer, ask)
+    learn(context, response.epoch, response.leader)
+    role = _own(context, peer, request)
     if role is None or role.loading is None:
         return
-    if answer.code in (Code.SNAPSHOT_NOT_FOUND, Code.POSITION_OUT_OF_RANGE):
-        # The leader has moved on to a newer one: fetch again, and be told which.
-        turn.carry(in_flight=None, loading=None, retry_at_ms=turn.at.now_ms + turn.timing.retry_backoff_ms)
+    if response.code in (Code.SNAPSHOT_NOT_FOUND, Code.POSITION_OUT_OF_RANGE):
+        # The leader has a newer snapshot by now: fetch again, and learn which.
+        context.update_role(
+            in_flight=None, loading=None, retry_at_ms=context.at.now_ms + context.timing.retry_backoff_ms
+        )
         return
-    if answer.code is not Code.NONE or answer.epoch != role.epoch:
-        _refused_by_leader(turn, role, answer.code, answer.epoch)
+    if response.code is not Code.NONE or response.epoch != role.epoch:
+        _refused_by_leader(context, role, response.code, response.epoch)
         return
-    _heard(turn, role)
+    _heard(context, role)
     loading = role.loading
-    if answer.snapshot != loading.snapshot or answer.position != loading.position:
-        turn.carry(retry_at_ms=turn.at.now_ms + turn.timing.retry_backoff_ms)
+    if response.snapshot != loading.snapshot or response.position != loading.position:
+        context.update_role(retry_at_ms=context.at.now_ms + context.timing.retry_backoff_ms)
         return
-    turn.say(do.WriteChunk(loading.snapshot, loading.position, answer.data))
-    position = loading.position + answer.length
-    if position < answer.size:
-        turn.carry(loading=replace(loading, position=position))
+    context.emit(do.WriteChunk(loading.snapshot, loading.position, response.data))
+    position = loading.position + response.length
+    if position < response.size:
+        context.update_role(loading=replace(loading, position=position))
         return
-    turn.say(do.InstallSnapshot(loading.snapshot))
-    turn.carry(loading=None)
-    log = turn.quorum.log.replaced_by(loading.snapshot)
-    turn.put(log=log, high_watermark=max(turn.quorum.high_watermark, log.end))
-    turn.truncated_voters(0)
-    if answer.voters is not None:
-        turn.appended_voters(log.end - 1, answer.voters)
+    context.emit(do.InstallSnapshot(loading.snapshot))
+    context.update_role(loading=None)
+    log = context.quorum.log.replaced_by(loading.snapshot)
+    context.update(log=log, high_watermark=max(context.quorum.high_watermark, log.end))
+    context.truncated_voters(0)
+    if response.voters is not None:
+        context.appended_voters(log.end - 1, response.voters)
 
 
-def fetch_failed(turn: Turn, peer: int, ask: FetchAsk | SnapshotAsk, *, dead: bool) -> None:
-    """No answer. Try again at once, then with a back-off; a dead leader is not waited for."""
-    role = _own(turn, peer, ask)
+def handle_fetch_failure(context: StepContext, peer: int, request: FetchAsk | SnapshotAsk, *, dead: bool) -> None:
+    """No response. Try again at once, then with a back-off; a dead leader is not waited for."""
+    role = _own(context, peer, request)
     if role is None:
-        _rediscover(turn)
+        _rediscover(context)
         return
-    pause_ms = 0 if role.failures == 0 and not dead else turn.timing.retry_backoff_ms
-    turn.carry(in_flight=None, failures=role.failures + 1, retry_at_ms=turn.at.now_ms + pause_ms)
+    pause_ms = 0 if role.failures == 0 and not dead else context.timing.retry_backoff_ms
+    context.update_role(in_flight=None, failures=role.failures + 1, retry_at_ms=context.at.now_ms + pause_ms)
     if not dead:
         return
-    if not turn.quorum.may_stand:
-        become_unattached(turn, role.epoch)
+    if not context.quorum.may_stand:
+        become_unattached(context, role.epoch)
     elif role.stand_at_ms is None:
-        # Soon; later each time it was in vain, or a lone survivor would never do anything else.
-        timing = turn.timing
+        # Soon; later after each time in vain, or a lone survivor would never do anything else.
+        timing = context.timing
         span_ms = min(timing.fast_death_backoff_ms << min(role.bids, 10), timing.election_backoff_max_ms)
-        turn.carry(stand_at_ms=turn.at.now_ms + 1 + turn.roll(span_ms))
+        context.update_role(stand_at_ms=context.at.now_ms + 1 + context.jitter_ms(span_ms))
 
 
-def tick_follower(turn: Turn) -> None:
-    """Stand when the leader is silent for too long, or known dead; an observer looks for another."""
-    role, now_ms = turn.role, turn.at.now_ms
+def tick_follower(context: StepContext) -> None:
+    """Stand when the leader is silent for too long, or known dead; an observer looks for another leader."""
+    role, now_ms = context.role, context.at.now_ms
     assert isinstance(role, Follower)
     stand_at_ms = role.deadline_ms if role.stand_at_ms is None else min(role.stand_at_ms, role.deadline_ms)
     if now_ms < stand_at_ms:
         return
-    if turn.quorum.may_stand:
-        become_prospective(turn, role.bids)
+    if context.quorum.may_stand:
+        become_prospective(context, role.bids)
     else:
-        become_unattached(turn, role.epoch)
+        become_unattached(context, role.epoch)

@@ -1,8 +1,8 @@
-"""What must never be, whatever happens: laws of the metadata quorum, to be run after every event of a simulation.
+"""Laws of the metadata quorum: invariants, checked after every event of a simulation.
 
-Ids R1..R10 and C1 are those of the project's list of invariants (docs). ``History`` is what the checker remembers
-of the whole cluster; it is not part of any replica. Each law looks at the one replica that has just moved. Voters are
-those that this replica counts by, or (R5) those by which the last commit was counted.
+Ids R1..R10 and C1 are those of docs/laws.md. ``History`` is what the checker remembers of the whole cluster; it is not
+part of any replica. Each law looks at the one replica that has just moved. Voters are those that this replica counts
+by, or (R5) those by which the last commit was counted.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from moldau.quorum.tally import reached_by_majority
 from moldau.quorum.voters import VoterSet
 
 Entry = tuple[int, Any]
-"""A record as the checker sees it: its epoch and what it says."""
+"""A record as the checker sees it: its epoch and content."""
 
 
 class Sight(NamedTuple):
-    """One replica just after an event: its machine (None: down), its disk, and what the event made it do."""
+    """One replica just after an event: its machine (None: down), its disk, and the effects of the event."""
 
     id: int
     quorum: Quorum | None
@@ -76,7 +76,7 @@ def a_vote_is_never_changed(history: History, seen: Sight) -> None:
 
 
 def a_vote_is_spoken_after_it_is_persisted(persisted: ElectionState, answer: VoteAnswer, candidate: Any) -> None:
-    """R2: at the moment a granted vote leaves, it is on disk. Called by whoever carries the answer."""
+    """R2: at the moment a granted vote leaves, it is on disk. Called where the response is delivered."""
     if answer.granted:
         on_disk = (persisted.epoch, persisted.voted)
         assert on_disk == (answer.epoch, candidate), f"R2: a vote for {candidate} in {answer.epoch} left, not {on_disk}"
@@ -91,7 +91,7 @@ def epochs_never_go_back(history: History, seen: Sight) -> None:
 
 
 def an_epoch_is_opened_once(history: History, seen: Sight) -> None:
-    """R1, S13: nobody begins to lead an epoch that was led before, not even by itself in an earlier life.
+    """R1, S13: no replica begins to lead an epoch that was led before, not even by itself before a restart.
 
     It would write other records at places where the first time some may have been committed.
     """
@@ -138,7 +138,7 @@ def nothing_committed_is_truncated(history: History, seen: Sight) -> None:
 
 
 def committed_is_the_same_everywhere(history: History, seen: Sight) -> None:
-    """R3, C3: whatever a replica delivers as committed is what everybody else delivers at that offset."""
+    """R3, C3: what a replica delivers as committed is what all others deliver at that offset."""
     quorum = seen.quorum
     if quorum is None:
         return
@@ -171,7 +171,7 @@ def a_majority_has_flushed_what_is_committed(history: History, seen: Sight) -> N
         history.counted = (quorum.voter_log.before if changed_after else quorum.voters).ids
     end = len(history.committed)
     if quorum is not None and quorum.high_watermark == end and any(isinstance(one, do.Commit) for one in seen.effects):
-        decided = quorum.voter_log.at(end)  # news of a commit whose leader died before it was seen to count
+        decided = quorum.voter_log.at(end)  # a commit became known whose leader died before it was seen to count
         if decided is not None and not _flushed_by_majority(history, history.counted or history.voters, end):
             history.counted = decided.ids
     voters = history.counted or history.voters
@@ -217,7 +217,7 @@ def observers_never_vote(history: History, seen: Sight) -> None:
     if quorum is None:
         return
     role, voters = quorum.role, set(quorum.voters.ids)
-    if not quorum.voters.holds(quorum.me):  # reckoned here, not asked of the machine
+    if not quorum.voters.holds(quorum.me):  # computed here, not asked of the machine
         if quorum.has_fixed_voters or not quorum.flushes:
             assert role.voted is None, f"R8: observer {seen.id} voted"
         stands = isinstance(role, Candidate | Prospective)
@@ -269,7 +269,7 @@ def what_the_log_decides_counts_at_once(history: History, seen: Sight) -> None:
 
 
 def a_removed_leader_steps_down(history: History, seen: Sight) -> None:
-    """R9: nobody leads once its own removal is committed; until then it does not count itself."""
+    """R9: no replica leads once its own removal is committed; until then it does not count itself."""
     quorum = seen.quorum
     if quorum is None or not isinstance(quorum.role, Leader) or quorum.is_voter:
         return
@@ -279,10 +279,10 @@ def a_removed_leader_steps_down(history: History, seen: Sight) -> None:
 
 
 def a_leader_without_a_majority_resigns(history: History, seen: Sight) -> None:
-    """R10: nobody still leads when a majority has not fetched for the fetch timeout (KAFKA-15489).
+    """R10: no replica still leads when a majority has not fetched for the fetch timeout (KAFKA-15489).
 
-    While paused (until ``awake_ms``) it cannot. ``history.fetched_ms`` is written by the carrier of messages:
-    (leader, epoch, voter) -> when a fetch, or an ask for a piece of a snapshot, last arrived.
+    While paused (until ``awake_ms``) it cannot. ``history.fetched_ms`` is written where messages are delivered:
+    (leader, epoch, voter) -> when a fetch, or a request for a piece of a snapshot, last arrived.
     """
     quorum = seen.quorum
     if quorum is None or not isinstance(quorum.role, Leader):
@@ -317,7 +317,7 @@ LAWS = (
     a_removed_leader_steps_down,
     a_leader_without_a_majority_resigns,
 )
-"""All of them, in the order in which the checker's memory is built up."""
+"""All laws, in the order in which the checker's memory is built up."""
 
 
 def check(history: History, seen: Sight) -> None:

@@ -1,4 +1,4 @@
-"""The light view of the metadata log that the quorum decides by: bounds, epochs, snapshots. It holds no records.
+"""``LogView``: the metadata log as the quorum sees it, with bounds, epochs and snapshots. It holds no records.
 
 ``validate`` answers the leader's question about a follower's fetch (KIP-595: divergence by offset and epoch; KIP-630:
 behind the log start means "take the snapshot"); ``truncation_point`` answers the follower's question about the reply.
@@ -30,7 +30,7 @@ class Valid(NamedTuple):
 
 
 class Diverging(NamedTuple):
-    """The fetch does not: the largest epoch not above the asked one, and where it ends here."""
+    """The fetch does not: the largest epoch not above the requested one, and where it ends here."""
 
     end: OffsetAndEpoch
 
@@ -125,9 +125,7 @@ class LogView:
         return below[-1] if below else self.epoch_before_start
 
     def validate(self, fetch: OffsetAndEpoch) -> Valid | Diverging | Behind:
-        """What a leader with this log says to a fetch at ``fetch.offset`` by a log whose last epoch is
-        ``fetch.epoch``.
-        """
+        """Return a leader's answer to a fetch at ``fetch.offset`` by a log whose last epoch is ``fetch.epoch``."""
         if fetch.offset < self.start or (fetch.offset == self.start > 0 and fetch.epoch != self.epoch_before_start):
             assert self.snapshot is not None, (
                 f"the log starts at {self.start} and no snapshot replaces what is gone (R7)"
@@ -141,5 +139,5 @@ class LogView:
         return Valid()
 
     def truncation_point(self, diverging: OffsetAndEpoch) -> int:
-        """Where a follower with this log cuts it after ``Diverging(diverging)``."""
+        """Return where a follower with this log truncates it after ``Diverging(diverging)``."""
         return min(self.end_of_epoch(diverging.epoch).offset, diverging.offset)

@@ -1,9 +1,9 @@
-"""What replicas say to each other, as values: an ask and its answer for each of the five requests; and what
-administrators (and voters that have moved) ask of the leader: to change the voter set.
+"""Requests and responses between replicas, as values (``VoteAsk``: a Vote request; ``VoteAnswer``: its response).
 
-These are nouns, not bytes: the plane translates from and to the wire (Vote 52, BeginQuorumEpoch 53, EndQuorumEpoch
-54, Fetch 1, FetchSnapshot 59; AddRaftVoter 80, RemoveRaftVoter 81, UpdateRaftVoter 82) and checks the cluster id
-there. Every answer carries its sender's epoch and leader.
+And the requests by which administrators, and voters that have moved, have the leader change the voter set. These values
+are not wire messages: the plane translates from and to the wire (Vote 52, BeginQuorumEpoch 53, EndQuorumEpoch 54,
+Fetch 1, FetchSnapshot 59; AddRaftVoter 80, RemoveRaftVoter 81, UpdateRaftVoter 82) and checks the cluster id there.
+Every response carries its sender's epoch and leader.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class BatchSpan(NamedTuple):
 
 
 class VoteAsk(NamedTuple):
-    """Vote for ``candidate`` in ``epoch``; with ``pre_vote`` (KIP-996) only "would you", in the present epoch."""
+    """Vote for ``candidate`` in ``epoch``; with ``pre_vote`` (KIP-996) only the question, in the present epoch."""
 
     epoch: int
     candidate: ReplicaKey
@@ -72,8 +72,8 @@ class EndAnswer(NamedTuple):
 class FetchAsk(NamedTuple):
     """Records from ``at.offset``, to a log whose last record is of ``at.epoch``.
 
-    A voter asks only at an offset it has flushed: the ask is also its acknowledgement. ``high_watermark`` is what the
-    asker knows (KIP-1166), -1 where the protocol version does not say.
+    A voter fetches only at an offset it has flushed: the request is also its acknowledgement. ``high_watermark`` is
+    what the sender knows (KIP-1166), -1 where the protocol version does not have it.
     """
 
     serial: int
@@ -148,7 +148,7 @@ class UpdateVoterAsk(NamedTuple):
 
 
 class UpgradeVotersAsk(NamedTuple):
-    """Write the voters that were set by hand into the log, where they can be changed (kraft.version 1)."""
+    """Write the static voters into the log, where they can be changed (kraft.version 1)."""
 
     timeout_ms: int
     own: Voter

@@ -1,8 +1,8 @@
-"""The roles of Kafka's Raft, each a frozen class that owns its state: what is forgotten with the role is held by it.
+"""The roles of Kafka's Raft, each a frozen class that owns its state: what ends with the role is a field of it.
 
-Every role can say its epoch, the leader it knows and the vote it gave in that epoch: that is what ``quorum-state``
-keeps. The vote and the leader survive every move inside an epoch (a vote forgotten is a second leader). Moves are in
-``election.py``, ``leader.py`` and ``follower.py``.
+Every role has its epoch, the leader it knows and the vote it gave in that epoch: that is what ``quorum-state`` keeps.
+The vote and the leader survive every transition inside an epoch (a forgotten vote makes a second leader). Transitions
+are in ``moves.py``; ``election.py``, ``leader.py`` and ``follower.py`` decide on them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moldau.quorum.voters import ReplicaKey
 
 @value
 class Unattached:
-    """Follows nobody. With a vote it is Kafka's Voted. An observer has no deadline: it looks for the leader."""
+    """Follows no leader. With a vote it is Kafka's Voted. An observer has no deadline: it looks for the leader."""
 
     epoch: int
     voted: ReplicaKey | None = None
@@ -31,7 +31,7 @@ class Unattached:
 
 @value
 class Prospective:
-    """Asks whether it would win before disturbing anybody (pre-vote, KIP-996); the epoch is not its own yet."""
+    """Asks whether it would win before it disturbs a leader (pre-vote, KIP-996); the epoch is not its own yet."""
 
     epoch: int
     voted: ReplicaKey | None
@@ -46,7 +46,7 @@ class Prospective:
 
 @value
 class Candidate:
-    """Voted for itself in an epoch of its own. ``retry_at_ms``: lost, and waiting before it asks around again."""
+    """Voted for itself in an epoch of its own. ``retry_at_ms``: it lost, and waits before it stands again."""
 
     epoch: int
     voted: ReplicaKey
@@ -64,8 +64,8 @@ class Candidate:
 class Progress:
     """What a leader knows of one replica. ``end_offset`` -1: it has not fetched in this epoch.
 
-    ``begin_at_ms``: when to announce ourselves to this voter (again); None while an announcement is under way.
-    ``directory_id``: what it said itself; a voter set by hand has none in its key.
+    ``begin_at_ms``: when to send BeginQuorumEpoch to this voter (again); None while one is in flight.
+    ``directory_id``: what its requests say; a static voter has none in its key.
     """
 
     key: ReplicaKey
@@ -80,7 +80,7 @@ class Progress:
 
 @value
 class Change:
-    """A change of the voter set under way. ``offset`` None: the new voter is still catching up."""
+    """A change of the voter set in progress. ``offset`` None: the new voter is still catching up."""
 
     token: Any
     ask: ChangeAsk
@@ -90,7 +90,7 @@ class Change:
 
 @value
 class Parked:
-    """A fetch that waits for news until ``deadline_ms``."""
+    """A fetch that waits for records until ``deadline_ms``."""
 
     token: Any
     ask: FetchAsk
@@ -101,7 +101,7 @@ class Parked:
 class Leader:
     """Leads ``epoch`` from ``start_offset``, where its LeaderChange record stands. ``voters`` are the others, by id.
 
-    ``high_watermark`` None: nothing of this epoch is committed, so nothing is exposed and nobody may decide (R6).
+    ``high_watermark`` None: nothing of this epoch is committed, so nothing is exposed or decided (R6).
     """
 
     epoch: int
@@ -117,7 +117,7 @@ class Leader:
 
 @value
 class Loading:
-    """A snapshot under way, and the next byte wanted."""
+    """A snapshot that is being fetched, and the next byte wanted."""
 
     snapshot: OffsetAndEpoch
     position: int = 0
@@ -125,10 +125,10 @@ class Loading:
 
 @value
 class Follower:
-    """Fetches from ``leader``, one ask at a time.
+    """Fetches from ``leader``, one request at a time.
 
     ``heard``: the leader has answered a fetch in this epoch, so pre-votes are refused. ``stand_at_ms``: the leader's
-    process is gone, stand then; and grant pre-votes meanwhile. ``bids``: how often we stood in vain since.
+    process is gone, stand then; and grant pre-votes meanwhile. ``bids``: how often it stood in vain since.
     """
 
     epoch: int
@@ -146,7 +146,7 @@ class Follower:
 
 @value
 class Resigned:
-    """Led ``epoch`` and never will again. Tells the voters in ``untold`` until the deadline."""
+    """Led ``epoch`` and never will again. Sends EndQuorumEpoch to the voters in ``untold`` until the deadline."""
 
     epoch: int
     voted: ReplicaKey | None

@@ -1,7 +1,7 @@
-"""One replica's whole state as a value, and the facts that come with every event.
+"""The state of one replica as a value, and the facts that come with every event.
 
-``Quorum`` is what ``step`` folds events into. ``Turn`` is the pencil of a single step: handlers write the next state
-and the effects on it, and nobody keeps it. The rules are in ``step.py`` and the files it names.
+``Quorum`` is what ``step`` folds events into. A ``StepContext`` lives for a single step: handlers update the state and
+emit effects through it, and keep no reference to it. The rules are in ``step.py`` and the files it names.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class At(NamedTuple):
-    """When it happens (monotonic), and a fresh roll in [0, 2**30) for whatever needs chance."""
+    """When an event happens (monotonic), and fresh random bits in [0, 2**30) for jitter."""
 
     now_ms: int
-    chance: int
+    random_bits: int
 
 
 class ElectionState(NamedTuple):
@@ -35,7 +35,7 @@ class ElectionState(NamedTuple):
 
 @value(kw_only=True)
 class Timing:
-    """How long a replica waits, in milliseconds. The defaults are Kafka's; the fast death is ours."""
+    """How long a replica waits, in milliseconds. The defaults are Kafka's; fast death (docs/glossary.md) is ours."""
 
     election_timeout_ms: int = 1000  # controller.quorum.election.timeout.ms
     election_backoff_max_ms: int = 1000  # controller.quorum.election.backoff.max.ms
@@ -51,7 +51,7 @@ class Quorum:
     """A replica: who it is, its role, its log, and what it knows to be committed (that never goes back).
 
     ``voters`` is the newest set in the log, committed or not (KIP-853), ``voter_log`` those it follows.
-    ``bootstrap``: how many addresses are known whose ids are not; they are asked as nodes -2, -3 and so on.
+    ``bootstrap``: how many addresses are known whose ids are not; they get requests as nodes -2, -3 and so on.
     """
 
     me: ReplicaKey
@@ -60,7 +60,9 @@ class Quorum:
     timing: Timing = Timing()
     log: LogView = LogView()
     high_watermark: int = 0
-    flushes: bool = True  # whether it flushes before it fetches: every voter, and whoever may become one (KAFKA-17332)
+    flushes: bool = (
+        True  # whether it flushes before it fetches: every voter, and every replica that may become one (KAFKA-17332)
+    )
     serial: int = 0
     closing: bool = False
     voter_log: VoterLog = VoterLog()
@@ -75,7 +77,7 @@ class Quorum:
         """Whether this node may stand: a voter, or one whose removal is not known to be committed.
 
         Of two voters the one being removed may alone hold the record that says so; if it did not stand, and commit it,
-        nobody could (the other's log is shorter).
+        no replica could (the other's log is shorter).
         """
         if self.is_voter:
             return True
@@ -83,7 +85,7 @@ class Quorum:
 
     @property
     def has_fixed_voters(self) -> bool:
-        """Whether the voters are set by hand and the same everywhere (kraft.version 0)."""
+        """Return whether the voters are static, the same everywhere (kraft.version 0)."""
         return bool(self.voters.voters) and not self.voter_log.entries
 
     @property
@@ -96,18 +98,18 @@ class Quorum:
 
     @property
     def leader(self) -> int | None:
-        """The leader this node would name to others: a resigned or suspected one is not named."""
+        """Return the leader that responses name: a resigned or suspected one is not named."""
         return None if isinstance(self.role, Resigned | Prospective | Candidate) else self.role.leader
 
     @property
     def active_epoch(self) -> int | None:
-        """The epoch in which this node may decide, if any (R6)."""
+        """Return the epoch in which this node may decide, if any (R6)."""
         role = self.role
         return role.epoch if isinstance(role, Leader) and role.high_watermark is not None else None
 
 
-class Turn:
-    """The pencil of one step: the state so far and the effects so far."""
+class StepContext:
+    """The context of one step: the state so far and the effects so far."""
 
     __slots__ = ("at", "effects", "quorum")
 
@@ -124,37 +126,37 @@ class Turn:
     def timing(self) -> Timing:
         return self.quorum.timing
 
-    def say(self, effect: Effect) -> None:
+    def emit(self, effect: Effect) -> None:
         self.effects.append(effect)
 
-    def put(self, **changes: Any) -> None:
-        """Change fields of the state."""
+    def update(self, **changes: Any) -> None:
+        """Replace fields of the state."""
         self.quorum = replace(self.quorum, **changes)
 
     def appended_voters(self, offset: int, voters: VoterSet) -> None:
-        """A voter set stands in the log at ``offset``: from now on it counts."""
+        """Count by a voter set from now on, which stands in the log at ``offset``."""
         past = self.quorum.voter_log.appended(offset, voters, self.quorum.voters)
-        self.put(voter_log=past, voters=voters)
+        self.update(voter_log=past, voters=voters)
 
     def truncated_voters(self, end: int) -> None:
-        """What the log decided from ``end`` on is void."""
+        """Take back the voter sets that the log decided from ``end`` on."""
         if self.quorum.voter_log.offset >= end:
             past = self.quorum.voter_log.truncated(end)
-            self.put(voter_log=past, voters=past.current)
+            self.update(voter_log=past, voters=past.current)
 
-    def carry(self, **changes: Any) -> None:
-        """Change the luggage of the present role."""
+    def update_role(self, **changes: Any) -> None:
+        """Replace fields of the present role."""
         self.quorum = replace(self.quorum, role=replace(self.quorum.role, **changes))
 
-    def roll(self, below_ms: int) -> int:
-        """This event's roll, brought into [0, below_ms)."""
-        return self.at.chance % below_ms if below_ms > 0 else 0
+    def jitter_ms(self, below_ms: int) -> int:
+        """Return this event's random bits, brought into [0, below_ms)."""
+        return self.at.random_bits % below_ms if below_ms > 0 else 0
 
-    def election_timeout(self) -> int:
-        """A deadline for giving up on an election: the timeout and up to as much again, so that ties break."""
+    def election_deadline_ms(self) -> int:
+        """Return a deadline for an election: the timeout and up to as much again, so that ties break."""
         timeout_ms = self.timing.election_timeout_ms
-        return self.at.now_ms + timeout_ms + self.roll(timeout_ms)
+        return self.at.now_ms + timeout_ms + self.jitter_ms(timeout_ms)
 
-    def short_while(self) -> int:
-        """A moment soon, random: for standing when nobody is known to lead."""
-        return self.at.now_ms + 1 + self.roll(self.timing.fast_death_backoff_ms)
+    def short_deadline_ms(self) -> int:
+        """Return a random deadline soon: for standing when no leader is known."""
+        return self.at.now_ms + 1 + self.jitter_ms(self.timing.fast_death_backoff_ms)

@@ -1,9 +1,8 @@
-"""The machine's door: ``start``, ``step``, ``deadline_ms``. Here every change of the election state is
-persisted first.
+"""The machine's entry points: ``start``, ``step``, ``deadline_ms``. Each change of the election state is persisted.
 
-"Persist, then speak" is done once, for all: handlers only change the role, and whenever the election state after a step
+"Persist, then send" is done once, for all: handlers only change the role, and whenever the election state after a step
 differs from the one before, ``Persist`` is put at the head of the effects. The rules themselves: ``election.py``,
-``leader.py``, ``follower.py``; the moves: ``moves.py``.
+``leader.py``, ``follower.py``; the transitions: ``moves.py``.
 """
 
 from __future__ import annotations
@@ -40,150 +39,152 @@ from moldau.quorum.moves import (
     learn,
 )
 from moldau.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from moldau.quorum.state import At, ElectionState, Quorum, Turn
+from moldau.quorum.state import At, ElectionState, Quorum, StepContext
 
 
 def start(quorum: Quorum, election: ElectionState, at: At) -> tuple[Quorum, list[do.Effect]]:
-    """The state after a restart, from what was persisted and the log; ``quorum.role`` is not looked at.
+    """Return the state after a restart and its effects, from persisted state and log; ``quorum.role`` is ignored.
 
     Where both a leader and a vote are on record the leader decides: the vote is kept, and refused again to others.
     """
     log, voter = quorum.log, quorum.may_stand
     known = max(log.start, quorum.high_watermark, log.snapshot.offset if log.snapshot else 0)
     persisted = Unattached(election.epoch, election.voted, election.leader)
-    turn = Turn(replace(quorum, high_watermark=known, role=persisted), at)
+    context = StepContext(replace(quorum, high_watermark=known, role=persisted), at)
     epoch, leads, voted = election
     if log.last_epoch > epoch:
-        become_unattached(turn, log.last_epoch, turn.short_while())
+        become_unattached(context, log.last_epoch, context.short_deadline_ms())
     elif leads is not None and leads == quorum.me.id and voter:
-        turn.put(role=Resigned(epoch, quorum.me, leads, turn.short_while()))
+        context.update(role=Resigned(epoch, quorum.me, leads, context.short_deadline_ms()))
     elif leads is not None and leads == quorum.me.id and not quorum.has_fixed_voters:
-        become_unattached(turn, epoch + 1, turn.short_while())  # it was removed: it must not be taken for the leader
+        become_unattached(
+            context, epoch + 1, context.short_deadline_ms()
+        )  # it was removed: it must not be taken for the leader
     elif leads is not None and leads != quorum.me.id and leads in quorum.voters.ids:
-        become_follower(turn, epoch, leads)
+        become_follower(context, epoch, leads)
     elif voted is not None and voted == quorum.me and voter:
-        become_candidate(turn, epoch=epoch)
+        become_candidate(context, epoch=epoch)
     else:
-        become_unattached(turn, epoch, turn.short_while())
-    return _finish(turn, election)
+        become_unattached(context, epoch, context.short_deadline_ms())
+    return _finish(context, election)
 
 
 def step(quorum: Quorum, event: on.Event, at: At) -> tuple[Quorum, list[do.Effect]]:
-    """What follows from one event: the next state, and what to do, in order."""
-    turn = Turn(quorum, at)
+    """Return what follows from one event: the next state, and the effects in order."""
+    context = StepContext(quorum, at)
     match event:
         case on.Tick():
-            _tick(turn)
-        case on.Asked(token, ask):
-            _asked(turn, token, ask)
-        case on.Answered(peer, ask, answer):
-            _answered(turn, peer, ask, answer)
-        case on.Unreachable(peer, ask):
-            _failed(turn, peer, ask, dead=False)
-        case on.Refused(peer, ask):
-            _failed(turn, peer, ask, dead=True)
+            _tick(context)
+        case on.Asked(token, request):
+            _handle_request(context, token, request)
+        case on.Answered(peer, request, response):
+            _handle_response(context, peer, request, response)
+        case on.Unreachable(peer, request):
+            _handle_failure(context, peer, request, dead=False)
+        case on.Refused(peer, request):
+            _handle_failure(context, peer, request, dead=True)
         case on.Propose():
-            leader.propose(turn, event)
+            leader.propose(context, event)
         case on.Flushed(end):
-            turn.put(log=quorum.log.flushed_to(end))
+            context.update(log=quorum.log.flushed_to(end))
         case on.SnapshotTaken():
-            _snapshot_taken(turn, event)
+            _snapshot_taken(context, event)
         case on.Resign(epoch):
             if isinstance(quorum.role, Leader) and quorum.role.epoch == epoch:
-                become_resigned(turn)
+                become_resigned(context)
         case on.ShutDown():
-            _shut_down(turn)
-    return _finish(turn, quorum.election)
+            _shut_down(context)
+    return _finish(context, quorum.election)
 
 
-def _finish(turn: Turn, before: ElectionState) -> tuple[Quorum, list[do.Effect]]:
-    role = turn.role
+def _finish(context: StepContext, before: ElectionState) -> tuple[Quorum, list[do.Effect]]:
+    role = context.role
     if isinstance(role, Leader):
-        leader.settle_leader(turn)
-    elif not turn.quorum.closing:
+        leader.settle_leader(context)
+    elif not context.quorum.closing:
         if isinstance(role, Follower):
-            follower.settle_follower(turn)
+            follower.settle_follower(context)
         elif isinstance(role, Unattached):
-            follower.settle_unattached(turn)
-    effects = turn.effects
-    if turn.quorum.election != before:
-        effects.insert(0, do.Persist(turn.quorum.election))
-    return turn.quorum, effects
+            follower.settle_unattached(context)
+    effects = context.effects
+    if context.quorum.election != before:
+        effects.insert(0, do.Persist(context.quorum.election))
+    return context.quorum, effects
 
 
-def _tick(turn: Turn) -> None:
-    role, now_ms = turn.role, turn.at.now_ms
-    if turn.quorum.closing:
+def _tick(context: StepContext) -> None:
+    role, now_ms = context.role, context.at.now_ms
+    if context.quorum.closing:
         if isinstance(role, Resigned) and now_ms < role.deadline_ms:
-            election.tick_resigned(turn)
+            election.tick_resigned(context)
         elif isinstance(role, Resigned):
-            turn.say(do.Closed())
+            context.emit(do.Closed())
         return
     match role:
         case Unattached(deadline_ms=deadline_ms):
             if deadline_ms is not None and now_ms >= deadline_ms:
-                become_prospective(turn)
+                become_prospective(context)
         case Prospective() | Candidate():
-            election.tick_election(turn)
+            election.tick_election(context)
         case Leader():
-            leader.tick_leader(turn)
+            leader.tick_leader(context)
         case Follower():
-            follower.tick_follower(turn)
+            follower.tick_follower(context)
         case Resigned():
-            election.tick_resigned(turn)
+            election.tick_resigned(context)
 
 
-def _asked(turn: Turn, token: object, ask: Ask | ChangeAsk) -> None:
-    match ask:
+def _handle_request(context: StepContext, token: object, request: Ask | ChangeAsk) -> None:
+    match request:
         case FetchAsk():
-            leader.fetch_asked(turn, token, ask)
+            leader.handle_fetch_request(context, token, request)
         case VoteAsk():
-            election.vote_asked(turn, token, ask)
+            election.handle_vote_request(context, token, request)
         case BeginAsk():
-            election.begin_asked(turn, token, ask)
+            election.handle_begin_epoch_request(context, token, request)
         case EndAsk():
-            election.end_asked(turn, token, ask)
+            election.handle_end_epoch_request(context, token, request)
         case SnapshotAsk():
-            leader.snapshot_asked(turn, token, ask)
+            leader.handle_fetch_snapshot_request(context, token, request)
         case AddVoterAsk() | RemoveVoterAsk() | UpdateVoterAsk() | UpgradeVotersAsk():
-            changes.change_asked(turn, token, ask)
-    _close_if_done(turn)
+            changes.handle_voter_change_request(context, token, request)
+    _close_if_done(context)
 
 
-def _answered(turn: Turn, peer: int, ask: Ask, answer: Answer) -> None:
-    match ask, answer:
+def _handle_response(context: StepContext, peer: int, request: Ask, response: Answer) -> None:
+    match request, response:
         case FetchAsk(), FetchAnswer():
-            follower.fetch_answered(turn, peer, ask, answer)
+            follower.handle_fetch_response(context, peer, request, response)
         case VoteAsk(), VoteAnswer():
-            election.vote_answered(turn, peer, ask, answer)
+            election.handle_vote_response(context, peer, request, response)
         case BeginAsk(), BeginAnswer():
-            learn(turn, answer.epoch, answer.leader)
-            leader.begin_done(turn, peer, ask, reached=True)
+            learn(context, response.epoch, response.leader)
+            leader.handle_begin_epoch_response(context, peer, request, reached=True)
         case EndAsk(), EndAnswer():
-            election.end_answered(turn, peer, ask, answer)
+            election.handle_end_epoch_response(context, peer, request, response)
         case SnapshotAsk(), SnapshotAnswer():
-            follower.snapshot_answered(turn, peer, ask, answer)
+            follower.handle_fetch_snapshot_response(context, peer, request, response)
         case _:
-            raise AssertionError(f"{answer} does not answer {ask}")
-    _close_if_done(turn)
+            raise AssertionError(f"{response} does not answer {request}")
+    _close_if_done(context)
 
 
-def _failed(turn: Turn, peer: int, ask: Ask, *, dead: bool) -> None:
-    match ask:
+def _handle_failure(context: StepContext, peer: int, request: Ask, *, dead: bool) -> None:
+    match request:
         case FetchAsk() | SnapshotAsk():
-            follower.fetch_failed(turn, peer, ask, dead=dead)
+            follower.handle_fetch_failure(context, peer, request, dead=dead)
         case VoteAsk():
-            election.vote_failed(turn, peer, ask, dead=dead)
+            election.handle_vote_failure(context, peer, request, dead=dead)
         case BeginAsk():
-            leader.begin_done(turn, peer, ask, reached=False)
+            leader.handle_begin_epoch_response(context, peer, request, reached=False)
         case EndAsk():
-            election.end_failed(turn, peer, ask, dead=dead)
-    _close_if_done(turn)
+            election.handle_end_epoch_failure(context, peer, request, dead=dead)
+    _close_if_done(context)
 
 
-def _snapshot_taken(turn: Turn, event: on.SnapshotTaken) -> None:
-    """Note our own snapshot; the log may start where an older one ends (who is a little behind needs no snapshot)."""
-    quorum, snapshot = turn.quorum, event.snapshot
+def _snapshot_taken(context: StepContext, event: on.SnapshotTaken) -> None:
+    """Note our own snapshot; the log may start where an older one ends (then a follower a little behind needs none)."""
+    quorum, snapshot = context.quorum, event.snapshot
     newest = quorum.log.snapshot
     if newest is not None and snapshot.offset <= newest.offset:
         return
@@ -197,25 +198,25 @@ def _snapshot_taken(turn: Turn, event: on.SnapshotTaken) -> None:
         ends = [older.offset for older in quorum.log.snapshots]
         assert begin in ends, f"the log cannot begin at {begin}: snapshots end at {ends} (law R7)"
         log = log.trimmed(begin)
-        turn.say(do.Trim(begin))
-        turn.put(voter_log=quorum.voter_log.trimmed(begin))
-    turn.put(log=log)
+        context.emit(do.Trim(begin))
+        context.update(voter_log=quorum.voter_log.trimmed(begin))
+    context.update(log=log)
 
 
-def _shut_down(turn: Turn) -> None:
-    turn.put(closing=True)
-    if isinstance(turn.role, Leader):
-        become_resigned(turn)
-    _close_if_done(turn)
+def _shut_down(context: StepContext) -> None:
+    context.update(closing=True)
+    if isinstance(context.role, Leader):
+        become_resigned(context)
+    _close_if_done(context)
 
 
-def _close_if_done(turn: Turn) -> None:
-    if turn.quorum.closing and not (isinstance(turn.role, Resigned) and turn.role.untold):
-        turn.say(do.Closed())
+def _close_if_done(context: StepContext) -> None:
+    if context.quorum.closing and not (isinstance(context.role, Resigned) and context.role.untold):
+        context.emit(do.Closed())
 
 
 def deadline_ms(quorum: Quorum) -> int | None:
-    """When the next ``Tick`` is due; None: not until something happens."""
+    """Return when the next ``Tick`` is due; None: not until another event."""
     role = quorum.role
     if quorum.closing and not isinstance(role, Resigned):
         return None

@@ -1,7 +1,6 @@
-"""Majority arithmetic, alone: votes that win or cannot win any more, the offset and the moment that a majority has
-reached.
+"""Majority arithmetic, alone: votes that win or cannot win any more, and what value a majority has reached.
 
-All three are the same question (the k-th best of n). The tests hold a dumb twin of each.
+All three are the same question (the k-th best of n). The tests hold a slow, obvious twin of each.
 """
 
 from __future__ import annotations

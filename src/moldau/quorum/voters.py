@@ -1,8 +1,8 @@
-"""Who votes: replicas by (id, directory id), and the voter set as a value.
+"""Voters: replicas by (id, directory id), and the voter set as a value.
 
-The directory id (KIP-853) tells a replaced disk from the one that voted; voters listed by hand (``1@host:9093``)
-have none, and then the id alone decides. A set decided in the log counts from the moment it is appended, committed or
-not; ``VoterLog`` remembers those before it, for a truncation takes it back. Who may change the set, and when:
+The directory id (KIP-853) tells a replaced disk from the one that voted; static voters (``1@host:9093``) have none, and
+then the id alone decides. A set decided in the log counts from the moment it is appended, committed or not;
+``VoterLog`` remembers those before it, for a truncation takes it back. Who may change the set, and when:
 ``changes.py``.
 """
 
@@ -62,7 +62,7 @@ class VoterSet:
         return tuple(voter.key.id for voter in self.voters)
 
     def holds(self, replica: ReplicaKey) -> bool:
-        """Whether this very replica votes (a wiped disk with a new directory id does not)."""
+        """Return whether this very replica votes (a wiped disk with a new directory id does not)."""
         return any(voter.key.fits(replica) for voter in self.voters)
 
     def others(self, me: ReplicaKey) -> tuple[Voter, ...]:
@@ -81,7 +81,7 @@ class VoterSet:
 
 
 class VotersAt(NamedTuple):
-    """A voter set and the offset of the record that decided it; -1: the checkpoint that formatting made says so."""
+    """A voter set and the offset of the record that decided it; -1: from the checkpoint that formatting made."""
 
     offset: int
     voters: VoterSet
@@ -89,7 +89,7 @@ class VotersAt(NamedTuple):
 
 @value
 class VoterLog:
-    """The voter sets that the log has decided (kraft.version 1), oldest first, and the one set by hand before them.
+    """The voter sets that the log has decided (kraft.version 1), oldest first, and the static one before them.
 
     >>> log = VoterLog().appended(4, VoterSet.of(1, 2), VoterSet.of(1)).appended(9, VoterSet.of(1, 2, 3), VoterSet(()))
     >>> log.current.ids, log.truncated(9).current.ids, log.truncated(4).current.ids
@@ -118,7 +118,7 @@ class VoterLog:
         return self.entries[-1].offset if self.entries else -1
 
     def appended(self, offset: int, voters: VoterSet, present: VoterSet) -> VoterLog:
-        """With a set decided at ``offset``; ``present`` is the one set by hand, if this is the first."""
+        """With a set decided at ``offset``; ``present`` is the static one, if this is the first."""
         given = self.given if self.entries else present
         return VoterLog(given, (*self.entries, VotersAt(offset, voters)))
 

@@ -1,7 +1,7 @@
-"""What the partition machine asks its shell to do: an ordered list, each finished before the next.
+"""The effects of the partition machine: an ordered list, which the broker carries out one after another.
 
-Decides nothing. The shell executes them against storage, the fetchers, the waiting room and the controller. An empty
-tuple is the common answer and costs nothing. Read next: ``partition.py``.
+Decides nothing. The broker executes them on storage, fetchers, purgatory and controller. An empty tuple is the common
+result and costs nothing. Read next: ``partition.py``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Truncate(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """Throw the whole log away and begin again, empty, at ``offset`` (the leader no longer has what we need)."""
+    """Delete the whole log and begin again, empty, at ``offset`` (the leader no longer has what this replica needs)."""
 
     offset: int
 
@@ -35,7 +35,7 @@ class AdvanceLogStart(NamedTuple):
 
 
 class HighWatermark(NamedTuple):
-    """The high watermark moved up to ``offset``: look at parked fetches and produces of this partition."""
+    """The high watermark moved up to ``offset``: look at delayed fetches and produces of this partition."""
 
     offset: int
 
@@ -48,7 +48,7 @@ class Follow(NamedTuple):
 
 
 class StopFollowing(NamedTuple):
-    """Fetch this partition from nobody."""
+    """Stop fetching this partition."""
 
 
 class StartedLeading(NamedTuple):
@@ -58,11 +58,11 @@ class StartedLeading(NamedTuple):
 
 
 class StoppedLeading(NamedTuple):
-    """Everything parked on this partition is answered NOT_LEADER_OR_FOLLOWER."""
+    """Answer all delayed requests of this partition with NOT_LEADER_OR_FOLLOWER."""
 
 
 class AlterIsr(NamedTuple):
-    """Send AlterPartition; its answer returns through ``Partition.isr_answered`` with the same ``serial``.
+    """Send AlterPartition; its response returns through ``Partition.isr_answered`` with the same ``serial``.
 
     ``isr`` pairs each broker id with the broker epoch that this leader saw in its fetches, or -1 (KIP-903).
     """

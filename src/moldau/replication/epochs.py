@@ -2,7 +2,7 @@
 
 Decides: where an epoch ends (KIP-101, KIP-279), which entries survive a truncation from either end. Does not: write
 the ``leader-epoch-checkpoint`` file (storage does, when a mutator returns True) or know the log; ends are arguments.
-Law S14: epochs and starts both strictly increase. Read next: ``follower.py`` for how two tables find where they part.
+Law S14: epochs and starts both strictly increase. Read next: ``follower.py`` for where two tables diverge.
 """
 
 from __future__ import annotations

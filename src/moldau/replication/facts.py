@@ -1,7 +1,7 @@
-"""What the partition machine is told: the image's word, fetches, answers, and its views of the log and the brokers.
+"""The facts that the partition machine gets: assignments, fetches, responses, and views of the log and the brokers.
 
 Values and Protocols only. ``LogFacts`` and ``BrokerFacts`` are read, never changed, by the machine: the log changes
-when the shell executes effects, the brokers when the image does. Read next: ``partition.py``.
+when the broker executes effects, the brokers when the image does. Read next: ``partition.py``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class LogFacts(Protocol):
 
     @property
     def settled_end(self) -> int:
-        """Up to where this broker may answer for its records: at most the log's end, less while a flush that
-        flush.messages asks for is under way."""
+        """Return the end of the records that this broker may acknowledge: the log's end, or less while a flush that
+        flush.messages asks for is running."""
 
     @property
     def epochs(self) -> EpochTable: ...
@@ -35,11 +35,11 @@ class BrokerFacts(Protocol):
     """The brokers as the image has them."""
 
     def broker_epoch(self, broker_id: int) -> int | None:
-        """The epoch of the broker's present registration, fenced or not; None when it is not registered, -1 when it is
-        and nobody told under which."""
+        """Return the epoch of the broker's present registration, fenced or not; None when it is not registered, -1 when
+        it is registered under an unknown epoch."""
 
     def may_join_isr(self, broker_id: int) -> bool:
-        """Registered, unfenced and not in controlled shutdown (KIP-841)."""
+        """Return whether the broker is registered, unfenced and not in controlled shutdown (KIP-841)."""
 
 
 class Assignment(NamedTuple):
@@ -68,7 +68,7 @@ class FollowerFetch(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A leader's answer to a follower's fetch: serve it when ``code`` is NONE and ``diverging`` is None."""
+    """A leader's verdict on a follower's fetch: serve it when ``code`` is NONE and ``diverging`` is None."""
 
     code: Code
     diverging: tuple[int, int] | None
@@ -76,7 +76,7 @@ class Verdict(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """One partition of a Fetch response, with what the request said: the leader epoch it was sent under, and the
+    """One partition of a Fetch response, with facts of its request: the leader epoch it was sent under, and the
     position (offset, last fetched epoch) it was sent from."""
 
     sent_epoch: int
@@ -88,9 +88,9 @@ class FetchAnswer(NamedTuple):
 
 
 class IsrAnswer(NamedTuple):
-    """The controller's answer to AlterIsr ``serial``; the fields after ``code`` matter on success only.
+    """The controller's response to AlterIsr ``serial``; the fields after ``code`` matter on success only.
 
-    A request that got no answer is told as NETWORK_EXCEPTION.
+    A request without a response has NETWORK_EXCEPTION.
     """
 
     serial: int

@@ -1,6 +1,6 @@
-"""The follower's arithmetic: where to cut its own log when the leader says that histories differ, and what comes next.
+"""The follower's arithmetic: where to truncate when the leader's log diverges, and what follows.
 
-Decides: the truncation point (KIP-101, KIP-279, KIP-320). Does not cut, fetch or wait. Read next: ``partition.py``.
+Decides: the truncation point (KIP-101, KIP-279, KIP-320). Does not truncate or fetch. Read next: ``partition.py``.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from moldau.replication.epochs import NO_EPOCH, EpochTable
 
 
 class Next(Enum):
-    """What a follower's shell does with a fetch answer, after the effects."""
+    """What a follower's broker does with a fetch response, after the effects."""
 
     DROP = auto()  # it belongs to another epoch or position: forget it, records too (KAFKA-7786)
-    APPEND = auto()  # append its records verbatim, then tell Partition.appended_from_leader
+    APPEND = auto()  # append its records verbatim, then call Partition.appended_from_leader
     REFETCH = auto()  # the log was cut: fetch again at the new position
     BACK_OFF = auto()  # the leader cannot answer now: fetch again a little later
-    AWAIT_IMAGE = auto()  # we are the stale side: stop fetching until the image says more
-    ASK_RANGE = auto()  # out of range: learn the leader's log start and end, then tell Partition.out_of_range
+    AWAIT_IMAGE = auto()  # this replica is stale: stop fetching until the image changes
+    ASK_RANGE = auto()  # out of range: learn the leader's log start and end, then call Partition.out_of_range
 
 
 def truncation_point(own: EpochTable, own_end: int, answered_epoch: int, answered_end: int) -> int:
-    """The offset a follower's log must end at, given the leader's (largest epoch <= ours, where it ends there).
+    """Return the offset a follower's log must end at, given the leader's (largest epoch <= ours, where it ends there).
 
-    If we lack the answered epoch, cut to the end of our largest epoch below it; the next fetch asks again from there
+    Without the leader's epoch, cut to the end of our largest epoch below it; the next fetch asks again from there
     (KIP-279: the epoch matters, not its end alone, or fast leader changes leave logs that differ). The result is never
     above either end.
     """
@@ -41,4 +41,4 @@ AFTER_ERROR = {
     Code.FENCED_LEADER_EPOCH: Next.AWAIT_IMAGE,
     Code.OFFSET_OUT_OF_RANGE: Next.ASK_RANGE,
 }
-"""What follows an error in a fetch answer; anything absent is BACK_OFF (the leader lags behind us, or fails)."""
+"""What follows an error in a fetch response; all others mean BACK_OFF (the leader lags behind us, or fails)."""

@@ -1,8 +1,8 @@
-"""What must hold of one partition after every event, over all its replicas and the controller's committed state.
+"""Laws of one partition: invariants after every event, over all its replicas and the controller's committed state.
 
-Each law is a function that returns None, or the sentence that says how it was broken; ``broken`` runs those that can be
-judged by looking. ``Memory`` keeps what was promised earlier, for laws about time. Law ids (S2, S4 ...) are the
-invariants' names in the documentation. Used by tests, the simulator, and nothing in a running broker.
+Each law is a function that returns None, or the sentence that says how it was broken; ``broken`` runs those that need
+state only. ``Memory`` keeps what was promised earlier, for laws about time. Law ids (S2, S4 ...) are those of
+docs/laws.md. Used by tests, the simulator, and nothing in a running broker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moldau.replication.roles import Role
 
 
 class LogSight(LogFacts, Protocol):
-    """A log that can also be looked into."""
+    """A log whose entries can be read too."""
 
     def entry(self, offset: int) -> tuple[int, object]:
         """(leader epoch, content) of a present offset."""
@@ -27,7 +27,7 @@ class LogSight(LogFacts, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSight:
-    """One running replica. ``broker_epoch``: of its present life, -1 where it is not known."""
+    """One running replica. ``broker_epoch``: of its present process, -1 where it is not known."""
 
     machine: Partition
     log: LogSight
@@ -62,7 +62,7 @@ class Sight:
     memory: Memory
 
     def valid_leader(self) -> ReplicaSight | None:
-        """The replica that leads in the committed leader epoch, once it knows."""
+        """Return the replica that leads in the committed leader epoch, once it knows."""
         sight = self.replicas.get(self.controller.leader)
         if sight is None or sight.machine.role is not Role.LEADER:
             return None
@@ -70,7 +70,7 @@ class Sight:
 
 
 def _min_isr(machine: Partition) -> int:
-    """Reckoned here, not asked of the machine: a judge does not take the word of the accused."""
+    """Return the effective min.insync.replicas, computed here: a checker does not ask the machine that it checks."""
     return min(machine.limits.min_insync_replicas, len(machine.replicas))
 
 
@@ -140,7 +140,7 @@ def shown_never_goes_back(sight: Sight) -> str | None:
 
 
 def _lives_anew(replica: ReplicaSight, leader: Partition) -> bool:
-    """Whether a replica was restarted and the leader has not heard of it: what it held in its last life may be gone."""
+    """Return whether a replica restarted and the leader does not know it yet: what it held before may be gone."""
     progress = leader.followers.get(replica.machine.me)
     return progress is not None and replica.broker_epoch not in (-1, progress.broker_epoch)
 
@@ -234,7 +234,7 @@ def broken(sight: Sight) -> str | None:
 
 
 def isr_join_rule(joiner: ReplicaSight, leader: Partition) -> str | None:
-    """S10: judged at a committed expansion by ``joiner``."""
+    """S10: checked at a committed expansion by ``joiner``."""
     end = joiner.log.log_end_offset
     if end < leader.high_watermark or end < leader.epoch_start:
         return f"joined at {end}: watermark {leader.high_watermark}, epoch start {leader.epoch_start}"
@@ -242,7 +242,7 @@ def isr_join_rule(joiner: ReplicaSight, leader: Partition) -> str | None:
 
 
 def isr_ask_rule(machine: Partition, brokers: BrokerFacts, ask: AlterIsr) -> str | None:
-    """S10: judged when a leader asks: whom it adds is live and fetched under its present registration, as it knows."""
+    """S10: checked at a leader's request: those it adds are live and fetched under their present registration."""
     for broker, epoch in ask.isr:
         if broker in machine.isr:
             continue
@@ -254,7 +254,7 @@ def isr_ask_rule(machine: Partition, brokers: BrokerFacts, ask: AlterIsr) -> str
 
 
 def truncation_bound(log: LogSight, offset: int, memory: Memory) -> str | None:
-    """S12: judged before a truncation to ``offset``: nothing committed goes."""
+    """S12: checked before a truncation to ``offset``: nothing committed is removed."""
     for at in range(max(offset, log.log_start_offset), min(log.log_end_offset, memory.true_hw)):
         if log.entry(at) == memory.committed[at]:
             return f"truncation to {offset} cuts committed offset {at}"
@@ -262,18 +262,18 @@ def truncation_bound(log: LogSight, offset: int, memory: Memory) -> str | None:
 
 
 def one_writer(broker: int, epoch: int, memory: Memory) -> str | None:
-    """S13: judged at a leader's append: one broker writes in an epoch."""
+    """S13: checked at a leader's append: one broker writes in an epoch."""
     writer = memory.writers.setdefault(epoch, broker)
     return None if writer == broker else f"brokers {writer} and {broker} both wrote in epoch {epoch}"
 
 
 def leader_keeps_its_log(machine: Partition) -> str | None:
-    """S13: judged at a truncation: a leader never truncates its own log in its epoch."""
+    """S13: checked at a truncation: a leader never truncates its own log in its epoch."""
     return f"leader {machine.me} truncates" if machine.role is Role.LEADER else None
 
 
 def proposals_resolve(sight: Sight) -> Sequence[str]:
-    """L3, L4, judged after quiet: no proposal open, ISR is all live replicas, everything committed on every one."""
+    """L3, L4, checked at quiescence: no proposal open, ISR is all live replicas, everything committed on every one."""
     leader = sight.valid_leader()
     if leader is None:
         return ["no valid leader"]

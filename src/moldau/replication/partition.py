@@ -2,8 +2,8 @@
 
 Decides: whom to follow, what a follower's fetch means, when the ISR should change, when the high watermark moves, if a
 produce may be taken and when it is acknowledged, where a follower truncates. Does not: hold records, send requests,
-park anybody. Entry points take facts and return effects in order; state is already the new one when they return.
-A broker holds ten thousand of these, so the object is mutable, slotted, and has no timer: the shell sweeps.
+delay any. Entry points take facts and return effects in order; state is already the new one when they return.
+A broker holds ten thousand of these, so the object is mutable, slotted, and has no timer: the broker calls ``sweep``.
 Read next: ``facts.py`` (what comes in), ``effects.py`` (what goes out), ``laws.py`` (what must hold after every call).
 """
 
@@ -76,16 +76,16 @@ class Partition:
         self.proposal: Proposal | None = None
         self._serial = 0
 
-    # ---- what the image says -------------------------------------------------------------------------------------
+    # ---- assignments of the image ---------------------------------------------------------------------------------
 
     def relocated(self, log: LogFacts) -> None:
         """The same log lies in another directory: records, epochs and ends are as they were."""
         self._log = log
 
     def assign(self, said: Assignment, now_ms: int) -> tuple[Code, Effects]:
-        """Take the image's word: lead, follow, or only note new replicas and ISR.
+        """Adopt an assignment of the image: lead, follow, or only note new replicas and ISR.
 
-        FENCED_LEADER_EPOCH, and no change, when what is said is older than what is known; the same word twice is
+        FENCED_LEADER_EPOCH, and no change, when the assignment is older than the known one; the same one twice is
         harmless. KAFKA_STORAGE_ERROR when the log directory has failed.
         """
         if self.role in (Role.OFFLINE, Role.REMOVED):
@@ -98,7 +98,7 @@ class Partition:
         return Code.NONE, self._follow(said)
 
     def remove(self) -> Effects:
-        """The partition left this broker (moved away or deleted): answer who waits, fetch no more, know nothing."""
+        """The partition left this broker (moved away or deleted): answer delayed requests, stop fetching."""
         return self._retire(Role.REMOVED)
 
     def fail(self) -> Effects:
@@ -116,7 +116,7 @@ class Partition:
 
     def _note(self, said: Assignment) -> None:
         # A newer partition epoch settles a proposal, whatever became of the request. The same one does not: the
-        # controller's answer to an earlier proposal may have told us of it first, and a new proposal be on its way.
+        # controller's response to an earlier proposal may have arrived first, and a new proposal be in flight.
         if said.partition_epoch > self.partition_epoch or said.leader_epoch > self.leader_epoch:
             self.proposal = None
             self.isr = said.isr
@@ -169,7 +169,7 @@ class Partition:
     # ---- the leader: followers' fetches --------------------------------------------------------------------------
 
     def follower_fetched(self, fetch: FollowerFetch) -> Verdict:
-        """A follower's fetch of this partition: what to answer, and what its progress means for ISR and watermark."""
+        """Return the verdict on a follower's fetch, and what its progress means for ISR and watermark."""
         code = self.check_epoch(fetch.current_leader_epoch)
         if code is not Code.NONE:
             return Verdict(code, None, NOTHING)
@@ -184,7 +184,7 @@ class Partition:
         if fetch.broker_epoch != progress.broker_epoch:
             registered = self._brokers.broker_epoch(fetch.replica_id)
             if registered is not None and fetch.broker_epoch < registered:
-                # Sent before that broker restarted: what it says it holds may be gone (KAFKA-15221).
+                # Sent before that broker restarted: what the fetch claims may be gone (KAFKA-15221).
                 return Verdict(Code.NOT_LEADER_OR_FOLLOWER, None, NOTHING)
             progress.broker_epoch = fetch.broker_epoch
         end = log.log_end_offset
@@ -208,9 +208,9 @@ class Partition:
             progress.fetched_from(end, progress.log_start, end, at_ms)
 
     def divergence(self, last_fetched_epoch: int, offset: int) -> tuple[Code, tuple[int, int] | None]:
-        """Whether a reader holds our history: its last record is of ``last_fetched_epoch``, just below ``offset``.
+        """Return whether a reader's log is a prefix of ours: its last record is of ``last_fetched_epoch``.
 
-        (NONE, None) if so; (NONE, (epoch, end)) names where histories part; OFFSET_OUT_OF_RANGE when the log does not
+        (NONE, None) if so; (NONE, (epoch, end)) says where the logs diverge; OFFSET_OUT_OF_RANGE when the log does not
         reach that far on either side. Source: KIP-595, KIP-320.
         """
         log = self._log
@@ -241,12 +241,12 @@ class Partition:
         if not self._brokers.may_join_isr(broker):
             return False
         known = self._brokers.broker_epoch(broker)
-        # A broker told by requests does not learn the epochs of the quorum's brokers (KIP-866): the controller checks.
+        # In a migration a broker does not learn the epochs of KRaft brokers (KIP-866): the controller checks them.
         return known == progress.broker_epoch or (known == UNKNOWN and progress.broker_epoch != UNKNOWN)
 
     def _expand(self, now_ms: int, fetching: int = NOBODY, dropped: Sequence[int] = ()) -> Effects:
-        """Propose everybody who may join, when nothing else is proposed: who is fetching now, and who is not lagging
-        (else whom a sweep dropped would be back at once, on the strength of an old fetch). Not who is just ``dropped``.
+        """Propose all replicas that may join, if nothing else is proposed: the one fetching now, those not lagging
+        (else one that a sweep dropped would be back at once, by an old fetch). Not those just ``dropped``.
         """
         if self.proposal is not None or len(self.isr) > len(self.followers):
             return NOTHING
@@ -272,7 +272,7 @@ class Partition:
             self.followers[broker] = Progress(None)
 
     def sweep(self, now_ms: int) -> Effects:
-        """Called for leaders every replica.lag.time.max.ms / 2: drop who fell behind, ask again what none answered."""
+        """Called for leaders every replica.lag.time.max.ms / 2: drop lagging replicas, repeat unanswered requests."""
         if self.role is not Role.LEADER:
             return NOTHING
         lag_max_ms = self.limits.replica_lag_time_max_ms
@@ -311,10 +311,10 @@ class Partition:
         return -1 if progress is None else progress.broker_epoch
 
     def isr_answered(self, answer: IsrAnswer, now_ms: int) -> Effects:
-        """The controller's answer to an AlterIsr. Only the latest ask of a still open proposal is heard."""
+        """Handle the controller's response to an AlterIsr. Only the latest request of a still open proposal counts."""
         proposal = self.proposal
         if proposal is None or answer.serial != self._serial:
-            return NOTHING  # the image, or a newer ask, has settled it
+            return NOTHING  # the image, or a newer request, has settled it
         match answer.code:
             case Code.NONE:
                 return self._agreed(answer, now_ms)
@@ -326,11 +326,11 @@ class Partition:
                 Code.INVALID_UPDATE_VERSION | Code.FENCED_LEADER_EPOCH | Code.NEW_LEADER_ELECTED | Code.INVALID_REQUEST
                 | Code.UNKNOWN_TOPIC_OR_PARTITION | Code.UNKNOWN_TOPIC_ID
             ):  # fmt: skip
-                # We are stale, perhaps because an earlier ask was done and its answer lost. The image is on its way and
+                # We are stale, perhaps because an earlier request was done and its response lost. The image comes, and
                 # both ISRs stay possible until it comes; should it not, a sweep asks again (law L4).
                 proposal.waiting = True
                 return NOTHING
-            case _:  # NOT_CONTROLLER, timeouts, no answer: the same ask again (KAFKA-14010)
+            case _:  # NOT_CONTROLLER, timeouts, no response: the same request again (KAFKA-14010)
                 return self._ask(proposal, now_ms)
 
     def _agreed(self, answer: IsrAnswer, now_ms: int) -> Effects:
@@ -345,7 +345,7 @@ class Partition:
         self.recovering = False
         self.proposal = None
         changed: Effects = (IsrChanged(before, self.isr),) if before != self.isr else NOTHING
-        # Others may have asked to join meanwhile; and a shrink may be what the watermark waited for (KAFKA-13091).
+        # Others may have caught up meanwhile; and the watermark may have waited for a shrink (KAFKA-13091).
         return changed + self._expand(now_ms) + self._advance(now_ms)
 
     # ---- the leader: high watermark and acknowledgement ----------------------------------------------------------
@@ -356,13 +356,13 @@ class Partition:
         return min(self.limits.min_insync_replicas, len(self.replicas))
 
     def appended(self, now_ms: int, *, flushed: bool = False) -> Effects:
-        """The leader appended, or what waited for a flush of its log is ``flushed``: may move the watermark."""
+        """The leader appended, or flushed (``flushed``) what waited for it: the watermark may move."""
         if len(self.maximal_isr) > 1 and not flushed:
             return NOTHING
         return self._advance(now_ms)
 
     def _watched(self) -> frozenset[int]:
-        """Whose log ends bound the watermark: the maximal ISR, for a pending change may have happened already (S8)."""
+        """Return what bounds the watermark: the maximal ISR, as a proposal may be committed already (S8)."""
         return self.maximal_isr
 
     def _advance(self, now_ms: int) -> Effects:
@@ -396,7 +396,7 @@ class Partition:
         return Code.NONE
 
     def acknowledged(self, next_offset: int) -> Code | None:
-        """The answer for an acks=all produce whose last record lies just below ``next_offset``; None: not yet."""
+        """Return the code for an acks=all produce whose last record lies just below ``next_offset``; None: not yet."""
         if self.role is not Role.LEADER:
             return Code.NOT_LEADER_OR_FOLLOWER
         if self.high_watermark < next_offset:
@@ -408,7 +408,7 @@ class Partition:
     # ---- any reader ----------------------------------------------------------------------------------------------
 
     def check_epoch(self, current_leader_epoch: int, *, leader_only: bool = True) -> Code:
-        """Whether a request made under ``current_leader_epoch`` (-1: not said) may be served here (KIP-320)."""
+        """Return whether a request under ``current_leader_epoch`` (-1: absent) may be served here (KIP-320)."""
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
             fenced = current_leader_epoch < self.leader_epoch
             return Code.FENCED_LEADER_EPOCH if fenced else Code.UNKNOWN_LEADER_EPOCH
@@ -425,7 +425,7 @@ class Partition:
         return Code.NONE, *self._log.epochs.end_offset_for(epoch, self._log.log_end_offset)
 
     def latest(self) -> int | None:
-        """The end of what consumers may know, or None: OFFSET_NOT_AVAILABLE.
+        """Return the end of what consumers may see, or None: OFFSET_NOT_AVAILABLE.
 
         A new leader's watermark may lie below what an older one has shown, until it covers the start of its own epoch
         (KIP-207, law S7).
@@ -436,8 +436,8 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The lowest log start among this broker and its live followers (-1: one has not fetched yet). DeleteRecords
-        answers with it."""
+        """Return the lowest log start of this broker and its live followers (-1: one has not fetched yet), with which
+        DeleteRecords answers."""
         low = self._log.log_start_offset
         for broker, progress in self.followers.items():
             if progress.log_start < low and self._brokers.may_join_isr(broker):
@@ -451,26 +451,26 @@ class Partition:
         return self._log.log_end_offset, self._log.epochs.latest
 
     def fetch_answered(self, answer: FetchAnswer) -> tuple[Next, Effects]:
-        """Judge a fetch answer. On APPEND the shell appends the records, then calls ``appended_from_leader``."""
+        """Decide on a fetch response. On APPEND the broker appends the records, then calls ``appended_from_leader``."""
         log = self._log
         if self.role is not Role.FOLLOWER or answer.sent_epoch != self.leader_epoch:
             return Next.DROP, NOTHING  # of an epoch that has passed (KAFKA-7786)
         if answer.sent_from != self.position():
-            # Our log moved while it was under way. The offset alone could be the same again after a truncation and
-            # new appends, and an old "histories part" would cut committed records; with the epoch it is one history.
+            # Our log moved while it was in flight. The offset alone could be the same again after a truncation and
+            # new appends, and an old divergence would cut committed records; with the epoch it is one history.
             return Next.DROP, NOTHING
         if answer.code is not Code.NONE:
             return AFTER_ERROR.get(answer.code, Next.BACK_OFF), NOTHING
         if answer.diverging is not None:
             if NO_OFFSET in answer.diverging:
-                return Next.ASK_RANGE, NOTHING  # the leader cannot say where
+                return Next.ASK_RANGE, NOTHING  # the leader does not know where
             # Cut first: the leader's watermark says nothing about records that are not the leader's (KAFKA-14704).
             point = truncation_point(log.epochs, log.log_end_offset, *answer.diverging)
             return Next.REFETCH, self._cut(point, answer.log_start_offset)
         return Next.APPEND, NOTHING
 
     def appended_from_leader(self, leader_high_watermark: int, leader_log_start: int) -> Effects:
-        """The answer's records (maybe none) are in our log: our watermark follows the leader's, up to our log's end."""
+        """The response's records (maybe none) are in our log: our watermark follows the leader's, up to our end."""
         effects = NOTHING
         high = min(leader_high_watermark, self._log.log_end_offset)
         if high > self.high_watermark:
@@ -493,7 +493,7 @@ class Partition:
 
     def _cut(self, offset: int, leader_log_start: int) -> Effects:
         assert self.role is Role.FOLLOWER, "a leader never truncates its own log (law S13)"
-        if offset < self._log.log_start_offset:  # in sync without what the leader has, we would lead without it
+        if offset < self._log.log_start_offset:  # in sync without the leader's records, we could lead without them
             self.high_watermark = offset = min(offset, max(leader_log_start, 0))
             return (Restart(offset),)
         self.high_watermark = min(self.high_watermark, offset)

@@ -1,4 +1,4 @@
-"""What a leader knows about one follower, from that follower's fetches in this leader epoch, and nothing older.
+"""The progress of one follower, as its leader knows it from fetches in this leader epoch, and nothing older.
 
 Decides: when the follower was last caught up (the time that replica.lag.time.max.ms is counted from). Does not decide
 who is in the ISR; ``partition.py`` does.
@@ -12,7 +12,7 @@ UNKNOWN = -1
 
 
 class Progress:
-    """One follower as its leader sees it. Born anew with every leader epoch: a fetch of an older one proves nothing."""
+    """One follower as its leader sees it. New with every leader epoch: a fetch of an older one proves nothing."""
 
     __slots__ = ("broker_epoch", "last_caught_up_ms", "last_fetch_leader_end", "last_fetch_ms", "leo", "log_start")
 
@@ -27,11 +27,11 @@ class Progress:
 
     @property
     def fetched(self) -> bool:
-        """Whether it has fetched in this leader epoch at all."""
+        """Return whether it has fetched in this leader epoch at all."""
         return self.leo != UNKNOWN
 
     def fetched_from(self, offset: int, log_start: int, leader_end: int, now_ms: int) -> None:
-        """It asks for ``offset``, so it holds everything below. It is caught up now if that is our end, and was at its
+        """Note a fetch at ``offset``: the follower holds all below. It is caught up if that is our end, and was at its
         previous fetch if it has reached what was our end then: a steady stream of appends must not look like lag."""
         if offset >= leader_end:
             self.last_caught_up_ms = now_ms
@@ -44,15 +44,15 @@ class Progress:
         self.last_fetch_ms = now_ms
 
     def caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
-        """Whether it holds all we have, or did within the last ``lag_max_ms``."""
+        """Return whether it holds all we have, or did within the last ``lag_max_ms``."""
         if self.leo == leader_end:
             return True
         return self.last_caught_up_ms is not None and now_ms - self.last_caught_up_ms <= lag_max_ms
 
 
 def drop(followers: Mapping[int, Progress], before: Sequence[int], after: Sequence[int]) -> list[int]:
-    """Who is in the ISR no more. Until it fetches again it is not waited for, nor asked back at once: who dies or
-    leaves is taken out of partition after partition, and fenced only when it is out of the last one."""
+    """Return the progress of a replica that left the ISR. Until it fetches again it is not waited for nor added: a
+    broker that dies or leaves is removed from one partition after another, and fenced after the last one."""
     dropped = [broker for broker in before if broker not in after and broker in followers]
     for broker in dropped:
         followers[broker].last_caught_up_ms = None

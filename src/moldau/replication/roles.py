@@ -1,4 +1,4 @@
-"""What one broker is for a partition, the settings it obeys, and an ISR change under way: small values of the machine.
+"""Values of the partition machine: a broker's role, the configs it obeys, and an ISR change in flight.
 
 Decides nothing. Read next: ``partition.py``.
 """
@@ -12,9 +12,9 @@ NOBODY = -1
 
 
 class Role(Enum):
-    """What this broker is for the partition."""
+    """The role of this broker for the partition."""
 
-    IDLE = "idle"  # known on disk, the image has not spoken yet
+    IDLE = "idle"  # on disk, and not assigned by the image yet
     LEADER = "leader"
     FOLLOWER = "follower"
     OFFLINE = "offline"  # its log directory failed
@@ -22,7 +22,7 @@ class Role(Enum):
 
 
 class Limits:
-    """The two settings that replication obeys; shared by all partitions of a topic, changed in place by the shell."""
+    """The two settings that replication obeys; shared by all partitions of a topic, changed in place by the broker."""
 
     __slots__ = ("min_insync_replicas", "replica_lag_time_max_ms")
 
@@ -39,4 +39,4 @@ class Proposal:
     def __init__(self, isr: tuple[int, ...], asked_ms: int) -> None:
         self.isr = isr
         self.asked_ms = asked_ms
-        self.waiting = False  # answered with "you are stale": the image will resolve it, or a sweep asks again
+        self.waiting = False  # refused as stale: the image will resolve it, or a sweep asks again

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from moldau.model import Code
 from moldau.quorum import At, Leader, LogView, Progress, Quorum, ReplicaKey, VoterSet
 from moldau.quorum.leader import _note
-from moldau.quorum.state import Turn
+from moldau.quorum.state import StepContext
 from moldau.simulator.machines.voters_world import VoterWorld, voter
 
 EXAMPLES = int(os.environ.get("MOLDAU_EXAMPLES", "12"))
@@ -234,9 +234,9 @@ def test_an_upgrade_writes_down_the_disk_that_a_voter_has_now() -> None:
     log = LogView(end=5, flushed=5)
     seen = Progress(ReplicaKey(2), 0, directory_id=b"2" * 16)
     role = Leader(3, ReplicaKey(1), 1, 0, {2: seen})
-    turn = Turn(Quorum(me=ReplicaKey(1, b"1" * 16), voters=VoterSet.of(1, 2), role=role, log=log), At(7, 0))
-    _note(turn, ReplicaKey(2, b"9" * 16))
-    assert isinstance(turn.role, Leader)
-    assert turn.role.voters[2].directory_id == b"9" * 16
-    _note(turn, ReplicaKey(2))
-    assert turn.role.voters[2].directory_id == b"9" * 16, "who says nothing is taken for who spoke last"
+    context = StepContext(Quorum(me=ReplicaKey(1, b"1" * 16), voters=VoterSet.of(1, 2), role=role, log=log), At(7, 0))
+    _note(context, ReplicaKey(2, b"9" * 16))
+    assert isinstance(context.role, Leader)
+    assert context.role.voters[2].directory_id == b"9" * 16
+    _note(context, ReplicaKey(2))
+    assert context.role.voters[2].directory_id == b"9" * 16, "who says nothing is taken for who spoke last"

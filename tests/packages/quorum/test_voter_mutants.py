@@ -73,12 +73,12 @@ def hasty(seed: int) -> None:
     """Changes are asked of whoever is elected, at once and all at once."""
     world = VoterWorld(seed, voters=3, observers=2)
     world.run(lambda: world.any_reached(10))
-    for turn in range(4):
+    for context in range(4):
         leads = world.leader()
         if leads is not None:
             world.kill(leads, power=False)
         world.run(lambda: world.leader() is not None)
-        for id in (turn % 5, (turn + 1) % 5):
+        for id in (context % 5, (context + 1) % 5):
             world.remove(id, 50)
         for id in world.nodes:
             world.boot(id)

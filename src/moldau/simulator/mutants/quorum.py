@@ -12,29 +12,29 @@ from moldau.quorum import Candidate, LogView, OffsetAndEpoch, Quorum, election, 
 from moldau.quorum import effects as do
 from moldau.quorum import step as door
 from moldau.quorum.roles import Leader
-from moldau.quorum.state import Turn
+from moldau.quorum.state import StepContext
 from moldau.quorum.tally import reached_by_majority
 from moldau.simulator.machines.quorum_world import Node, World
 from moldau.simulator.mutants.mutant import Mutant, Patches
 
 
-def _exposes(turn: Turn, reached: int) -> None:
-    role = turn.role
+def _exposes(context: StepContext, reached: int) -> None:
+    role = context.role
     assert isinstance(role, Leader)
-    turn.carry(high_watermark=reached)
-    turn.put(high_watermark=max(reached, turn.quorum.high_watermark))
-    turn.say(do.Commit(turn.quorum.high_watermark))
+    context.update_role(high_watermark=reached)
+    context.update(high_watermark=max(reached, context.quorum.high_watermark))
+    context.emit(do.Commit(context.quorum.high_watermark))
     if role.high_watermark is None:
-        turn.say(do.BecameActive(role.epoch))
+        context.emit(do.BecameActive(role.epoch))
 
 
 def exposes_before_its_own_record(patches: Patches) -> None:
-    def advance(turn: Turn) -> None:
-        quorum, role = turn.quorum, turn.role
+    def advance(context: StepContext) -> None:
+        quorum, role = context.quorum, context.role
         assert isinstance(role, Leader)
         reached = reached_by_majority([quorum.log.flushed, *(voter.end_offset for voter in role.voters.values())])
         if reached > (role.high_watermark or 0):
-            _exposes(turn, reached)
+            _exposes(context, reached)
 
     patches.set(leader, "_advance", advance)
 
@@ -42,11 +42,11 @@ def exposes_before_its_own_record(patches: Patches) -> None:
 def decides_before_it_has_read(patches: Patches) -> None:
     real = leader._advance
 
-    def advance(turn: Turn) -> None:
-        at = len(turn.effects)
-        real(turn)
-        if any(isinstance(effect, do.BecameActive) for effect in turn.effects[at:]):
-            turn.effects[at:] = [effect for effect in turn.effects[at:] if not isinstance(effect, do.Commit)]
+    def advance(context: StepContext) -> None:
+        at = len(context.effects)
+        real(context)
+        if any(isinstance(effect, do.BecameActive) for effect in context.effects[at:]):
+            context.effects[at:] = [effect for effect in context.effects[at:] if not isinstance(effect, do.Commit)]
 
     patches.set(leader, "_advance", advance)
 
@@ -58,16 +58,20 @@ def keeps_leading_alone(patches: Patches) -> None:
 def stands_without_asking_first(patches: Patches) -> None:
     for module in (moves, election, follower, door):
         if hasattr(module, "become_prospective"):
-            patches.set(module, "become_prospective", lambda turn, retries=0: moves.become_candidate(turn, retries))
+            patches.set(
+                module, "become_prospective", lambda context, retries=0: moves.become_candidate(context, retries)
+            )
 
 
 def grants_pre_votes_although_it_hears_the_leader(patches: Patches) -> None:
-    patches.set(election, "_would_vote", lambda turn, ask: not isinstance(turn.role, Leader))
+    patches.set(election, "_would_vote", lambda context, ask: not isinstance(context.role, Leader))
 
 
 def waits_for_a_dead_leader(patches: Patches) -> None:
-    real = follower.fetch_failed
-    patches.set(follower, "fetch_failed", lambda turn, peer, ask, *, dead: real(turn, peer, ask, dead=False))
+    real = follower.handle_fetch_failure
+    patches.set(
+        follower, "handle_fetch_failure", lambda context, peer, ask, *, dead: real(context, peer, ask, dead=False)
+    )
 
 
 def counts_what_is_not_flushed(patches: Patches) -> None:
@@ -76,19 +80,19 @@ def counts_what_is_not_flushed(patches: Patches) -> None:
 
 
 def fetches_before_it_has_flushed(patches: Patches) -> None:
-    patches.set(follower, "may_fetch", lambda turn: True)
+    patches.set(follower, "may_fetch", lambda context: True)
 
 
 def votes_twice_in_an_epoch(patches: Patches) -> None:
-    real = election.vote_asked
+    real = election.handle_vote_request
 
-    def vote(turn: Turn, token: Any, ask: Any) -> None:
-        if not ask.pre_vote and turn.role.epoch == ask.epoch and not isinstance(turn.role, Leader):
-            turn.carry(voted=None)
-        real(turn, token, ask)
+    def vote(context: StepContext, token: Any, ask: Any) -> None:
+        if not ask.pre_vote and context.role.epoch == ask.epoch and not isinstance(context.role, Leader):
+            context.update_role(voted=None)
+        real(context, token, ask)
 
     patches.set(election, "_may_vote", lambda quorum, ask: election._log_is_as_new(quorum, ask))
-    patches.set(election, "vote_asked", vote)
+    patches.set(election, "handle_vote_request", vote)
 
 
 def votes_for_short_logs(patches: Patches) -> None:
@@ -102,37 +106,37 @@ def compares_log_lengths_only(patches: Patches) -> None:
 def commits_before_its_log_is_proved(patches: Patches) -> None:
     real = follower._truncate
 
-    def truncate(turn: Turn, end: int) -> None:
-        real(turn, end)
-        follower._commit(turn, 1 << 40)
+    def truncate(context: StepContext, end: int) -> None:
+        real(context, end)
+        follower._commit(context, 1 << 40)
 
     patches.set(follower, "_truncate", truncate)
 
 
 def commits_what_it_does_not_hold(patches: Patches) -> None:
-    def commit(turn: Turn, high_watermark: int) -> None:
-        if high_watermark > turn.quorum.high_watermark:
-            turn.put(high_watermark=high_watermark)
-            turn.say(do.Commit(high_watermark))
+    def commit(context: StepContext, high_watermark: int) -> None:
+        if high_watermark > context.quorum.high_watermark:
+            context.update(high_watermark=high_watermark)
+            context.emit(do.Commit(high_watermark))
 
     patches.set(follower, "_commit", commit)
 
 
 def never_truncates(patches: Patches) -> None:
-    real = follower.fetch_answered
+    real = follower.handle_fetch_response
 
-    def fetched(turn: Turn, peer: int, ask: Any, answer: Any) -> None:
-        real(turn, peer, ask, answer._replace(diverging=None))
+    def fetched(context: StepContext, peer: int, ask: Any, answer: Any) -> None:
+        real(context, peer, ask, answer._replace(diverging=None))
 
-    patches.set(follower, "fetch_answered", fetched)
+    patches.set(follower, "handle_fetch_response", fetched)
 
 
 def truncates_below_its_watermark(patches: Patches) -> None:
-    def truncate(turn: Turn, end: int) -> None:
-        cut = max(turn.quorum.log.start, min(end, turn.quorum.high_watermark - 1))
-        if cut < turn.quorum.log.end:
-            turn.say(do.Truncate(cut))
-            turn.put(log=turn.quorum.log.truncated(cut))
+    def truncate(context: StepContext, end: int) -> None:
+        cut = max(context.quorum.log.start, min(end, context.quorum.high_watermark - 1))
+        if cut < context.quorum.log.end:
+            context.emit(do.Truncate(cut))
+            context.update(log=context.quorum.log.truncated(cut))
 
     patches.set(follower, "_truncate", truncate)
 
@@ -140,44 +144,44 @@ def truncates_below_its_watermark(patches: Patches) -> None:
 def leads_its_own_epoch_again(patches: Patches) -> None:
     real = election.tick_resigned
 
-    def tick(turn: Turn) -> None:
-        role = turn.role
-        if turn.at.now_ms >= role.deadline_ms:  # type: ignore[union-attr,operator]
-            me = turn.quorum.me
-            moves._enter(turn, Candidate(role.epoch, me, turn.election_timeout(), granted=frozenset({me.id})))
-            moves.ask_votes(turn, tuple(voter.key.id for voter in turn.quorum.voters.others(me)))
+    def tick(context: StepContext) -> None:
+        role = context.role
+        if context.at.now_ms >= role.deadline_ms:  # type: ignore[union-attr,operator]
+            me = context.quorum.me
+            moves._enter(context, Candidate(role.epoch, me, context.election_deadline_ms(), granted=frozenset({me.id})))
+            moves.send_vote_requests(context, tuple(voter.key.id for voter in context.quorum.voters.others(me)))
         else:
-            real(turn)
+            real(context)
 
     patches.set(election, "tick_resigned", tick)
 
 
 def counts_observers(patches: Patches) -> None:
-    def advance(turn: Turn) -> None:
-        quorum, role = turn.quorum, turn.role
+    def advance(context: StepContext) -> None:
+        quorum, role = context.quorum, context.role
         assert isinstance(role, Leader)
         ends = sorted([seen.end_offset for seen in (*role.voters.values(), *role.observers.values())], reverse=True)
         reached = reached_by_majority([quorum.log.flushed, *ends[: len(role.voters)]])
         if reached > role.start_offset and reached > (role.high_watermark or -1):
-            _exposes(turn, reached)
+            _exposes(context, reached)
 
     patches.set(leader, "_advance", advance)
 
 
 def lets_the_watermark_go_back(patches: Patches) -> None:
-    def advance(turn: Turn) -> None:
-        quorum, role = turn.quorum, turn.role
+    def advance(context: StepContext) -> None:
+        quorum, role = context.quorum, context.role
         assert isinstance(role, Leader)
         reached = reached_by_majority([quorum.log.flushed, *(voter.end_offset for voter in role.voters.values())])
         if reached > role.start_offset and reached != role.high_watermark:
-            _exposes(turn, reached)
+            _exposes(context, reached)
 
     real = leader._note
 
-    def note(turn: Turn, replica: Any, fetch: Any = None) -> None:
-        if fetch is not None and turn.at.chance % 7 == 0:  # a fetch of long ago is believed once more
+    def note(context: StepContext, replica: Any, fetch: Any = None) -> None:
+        if fetch is not None and context.at.random_bits % 7 == 0:  # a fetch of long ago is believed once more
             fetch = fetch._replace(at=OffsetAndEpoch(max(0, fetch.at.offset - 3), fetch.at.epoch))
-        real(turn, replica, fetch)
+        real(context, replica, fetch)
 
     patches.set(leader, "_advance", advance)
     patches.set(leader, "_note", note)

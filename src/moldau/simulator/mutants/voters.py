@@ -10,7 +10,7 @@ from typing import Any
 from moldau.model.value import replace
 from moldau.quorum import Leader, VoterSet, changes, follower, leader
 from moldau.quorum import effects as do
-from moldau.quorum.state import Turn
+from moldau.quorum.state import StepContext
 from moldau.quorum.tally import reached_by_majority
 from moldau.simulator.mutants.mutant import Mutant, Patches
 
@@ -19,11 +19,11 @@ def _let_pass(patches: Patches, *words: str) -> None:
     """Begin what is refused with one of these words."""
     real = changes._refusal
 
-    def refusal(turn: Turn, ask: Any) -> Any:
-        refused = real(turn, ask)
+    def refusal(context: StepContext, ask: Any) -> Any:
+        refused = real(context, ask)
         if refused is None or not any(word in refused[1] for word in words):
             return refused
-        return changes._refusal_of_voter(turn.quorum.voters, ask)
+        return changes._refusal_of_voter(context.quorum.voters, ask)
 
     patches.set(changes, "_refusal", refusal)
 
@@ -37,62 +37,62 @@ def changes_two_voters_at_once(patches: Patches) -> None:
 
 
 def ignores_an_uncommitted_set(patches: Patches) -> None:
-    real = Turn.appended_voters
+    real = StepContext.appended_voters
 
-    def appended(self: Turn, offset: int, voters: VoterSet) -> None:
+    def appended(self: StepContext, offset: int, voters: VoterSet) -> None:
         present = self.quorum.voters
         real(self, offset, voters)
         if present.voters:
-            self.put(voters=present)
+            self.update(voters=present)
 
-    patches.set(Turn, "appended_voters", appended)
+    patches.set(StepContext, "appended_voters", appended)
 
 
 def takes_no_set_back(patches: Patches) -> None:
-    patches.set(Turn, "truncated_voters", lambda self, end: None)
+    patches.set(StepContext, "truncated_voters", lambda self, end: None)
 
 
 def counts_itself_though_removed(patches: Patches) -> None:
-    def advance(turn: Turn) -> None:
-        role = turn.role
+    def advance(context: StepContext) -> None:
+        role = context.role
         assert isinstance(role, Leader)
-        reached = reached_by_majority([turn.quorum.log.flushed, *(seen.end_offset for seen in role.voters.values())])
+        reached = reached_by_majority([context.quorum.log.flushed, *(seen.end_offset for seen in role.voters.values())])
         if reached > max(role.start_offset, role.high_watermark or 0):
-            turn.put(high_watermark=reached)
-            turn.carry(high_watermark=reached)
-            turn.say(do.Commit(reached))
+            context.update(high_watermark=reached)
+            context.update_role(high_watermark=reached)
+            context.emit(do.Commit(reached))
             if role.high_watermark is None:
-                turn.say(do.BecameActive(role.epoch))
+                context.emit(do.BecameActive(role.epoch))
 
     patches.set(leader, "_advance", advance)
 
 
 def leads_on_though_removed(patches: Patches) -> None:
-    patches.set(changes, "become_resigned", lambda turn: None)
+    patches.set(changes, "become_resigned", lambda context: None)
 
 
 def counts_a_removed_voter_on(patches: Patches) -> None:
     real = changes._count_by
 
-    def count(turn: Turn, voters: VoterSet) -> None:
-        role = turn.role
+    def count(context: StepContext, voters: VoterSet) -> None:
+        role = context.role
         assert isinstance(role, Leader)
         before = role.voters
-        real(turn, voters)
-        after = turn.role
+        real(context, voters)
+        after = context.role
         assert isinstance(after, Leader)
-        turn.put(role=replace(after, voters={**before, **after.voters}))
+        context.update(role=replace(after, voters={**before, **after.voters}))
 
     patches.set(changes, "_count_by", count)
 
 
 def learns_no_voters_from_snapshots(patches: Patches) -> None:
-    real = follower.snapshot_answered
+    real = follower.handle_fetch_snapshot_response
 
-    def answered(turn: Turn, peer: int, ask: Any, answer: Any) -> None:
-        real(turn, peer, ask, answer._replace(voters=None))
+    def answered(context: StepContext, peer: int, ask: Any, answer: Any) -> None:
+        real(context, peer, ask, answer._replace(voters=None))
 
-    patches.set(follower, "snapshot_answered", answered)
+    patches.set(follower, "handle_fetch_snapshot_response", answered)
 
 
 MUTANTS = tuple(
