@@ -13,11 +13,14 @@ from pathlib import Path
 
 import fastavro
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
 from foreign import create_topic
 from kafka_peer import wait_until
 from pyspark.sql import SparkSession
 
+from moldau.admin.pipeline import pipeline as commands
+from moldau.pipeline.backfill import BackfillError, Backfills
 from moldau.pipeline.batches import Refused
 from moldau.pipeline.books import Line, balances, outcomes
 from moldau.pipeline.reading import load
@@ -264,6 +267,74 @@ def test_a_table_for_each_topic_can_be_added_later_and_is_reset_with_the_others(
     assert orders.ids() == sorted([*range(9), *range(9)])
     found = verified(pipeline, orders.runner().folder.books.newest(1)[0].totals)
     assert [(one["rows"], one["there"]) for one in found] == [(18, 18), (18, None), (13, 13), (0, 0)]
+
+
+def test_what_lay_before_a_pipeline_began_is_read_beside_it_once(orders: Orders) -> None:
+    """Cut off after its first batch, finished with the same ones beside a stream that goes on, known afterwards."""
+    orders.orders(range(10))
+    orders.file.write_text(orders.file.read_text().replace("max_records: 40", "start: latest, max_records: 4"))
+    orders.run()
+    orders.orders(range(10, 14))
+    orders.run()
+    pipeline = load(orders.file, {})
+    folder = orders.runner().folder
+    backfills = Backfills(pipeline, folder)
+    wanted = backfills.wanted("earliest", None)
+    assert (wanted.size, wanted.again, wanted.go_on) == (10, [], None)
+
+    def die(line: Line) -> None:
+        raise RuntimeError("dead after a batch")
+
+    with pytest.raises(RuntimeError, match="dead after a batch"):
+        backfills.carry_out(orders.spark, wanted, modules=None, heard=die)
+    orders.orders(range(14, 16))
+    orders.run()
+    Backfills(pipeline, folder).finish(orders.spark, modules=None, heard=orders.lines.append)
+    assert [line.kind for line in orders.lines[-2:]] == ["backfill", "backfill"]
+    assert orders.ids() == list(range(16))
+    assert orders.clean() == list(range(16))
+    totals = orders.runner().folder.books.newest(1)[0].totals
+    assert (balances(totals), totals.read) == (True, 16)
+    assert all(one["there"] in (None, one["rows"]) for one in verified(pipeline, totals))
+    assert sum(one.size for one in backfills.wanted("earliest", "latest").again) == 16
+    assert sum(one.lag for one in lags(pipeline, folder)) == 0, "positions are the stream's"
+
+
+def test_a_pipeline_that_never_ran_goes_on_where_its_backfill_ended(orders: Orders) -> None:
+    orders.orders(range(20))
+    pipeline = load(orders.file, {})
+    folder = orders.runner().folder
+    backfills = Backfills(pipeline, folder)
+    with pytest.raises(BackfillError, match="say how far"):
+        backfills.wanted("earliest", None)
+    with pytest.raises(BackfillError, match="the source has no other-0"):
+        backfills.wanted("earliest", '{"other": {"0": 1}}')
+    ends = {str(one.partition): one.end // 2 for one in lags(pipeline, folder)}
+    wanted = backfills.wanted("earliest", json.dumps({orders.topic: ends}))
+    assert wanted.size == sum(ends.values())
+    backfills.carry_out(orders.spark, wanted, modules=None, heard=orders.lines.append)
+    assert len(orders.ids()) == wanted.size
+    orders.run()
+    assert orders.ids() == list(range(20))
+    again = backfills.wanted("2026-01-01T00:00:00Z", "latest")
+    assert (again.size, sum(one.size for one in again.again)) == (20, 20)
+    backfills.carry_out(orders.spark, again, modules=None, heard=orders.lines.append)
+    assert orders.ids() == sorted([*range(20), *range(20)])
+    totals = orders.runner().folder.books.newest(1)[0].totals
+    assert (balances(totals), totals.read) == (True, 40)
+
+    def said(*words: str) -> tuple[int, str]:
+        found = CliRunner().invoke(commands, [words[0], str(orders.file), *words[1:]])
+        return found.exit_code, found.output
+
+    assert said("backfill", "--dry-run") == (0, "0 offsets would be read, 0 of them again\n")
+    code, text = said("replay", "--from", "-1h", "--to", "latest", "--topic", orders.topic, "--dry-run")
+    assert (code, text.splitlines()[-1]) == (0, "20 offsets would be read, 20 of them again")
+    code, text = said("backfill", "--to", "latest", "--yes")
+    assert (code, "`moldau pipeline replay` reads a range again" in text) == (1, True), text
+    code, text = said("run", "--once", "--metrics-port", "0")
+    assert (code, "/metrics" in text) == (0, True), text
+    assert len(orders.ids()) == 40
 
 
 def test_a_run_that_is_killed_goes_on_without_loss_or_doubles(orders: Orders) -> None:

@@ -5,9 +5,7 @@ Each verb loads what it needs: ``lint`` neither Spark nor a client. What a pipel
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,18 +14,15 @@ import click
 from moldau.admin.main import fail
 from moldau.admin.options import IN_PROGRESS, MISMATCH, OUTPUT
 from moldau.admin.output import note, show, show_one, watch
+from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
+from moldau.admin.pipeline_ranges import backfill, replay
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from moldau.pipeline.books import Line, Totals
+    from moldau.pipeline.books import Totals
     from moldau.pipeline.folder import Folder
     from moldau.pipeline.replays import Group
     from moldau.pipeline.spec import Pipeline
 
-FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-YES = click.option("--yes", is_flag=True, help="Do it without asking.")
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 EVERY = click.option(
     "--watch", "every_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Show it again and again."
 )
@@ -73,6 +68,10 @@ def pipeline() -> None:
     """
 
 
+pipeline.add_command(backfill)
+pipeline.add_command(replay)
+
+
 @pipeline.command()
 @click.argument("name")
 @click.option("--topic", help="The topic that is read (default: NAME). Its newest records tell what fields there are.")
@@ -88,7 +87,7 @@ def init(name: str, topic: str | None, bootstrap: str | None, out: Path | None) 
     if bootstrap is not None:
         from moldau.pipeline.sampling import fields_of
 
-        with _explained():
+        with explained():
             found = fields_of(bootstrap, topic)
         if not found:
             note(f"{topic} has no records that are JSON objects; the fields are yours to name")
@@ -113,7 +112,7 @@ def lint(files: tuple[Path, ...], output: str) -> None:
     """Say what is wrong with files, without Spark or a cluster. Exit 1 when there is an error."""
     from moldau.pipeline.lint import lint_file
 
-    with _explained():
+    with explained():
         found = [(path, one) for path in files for one in lint_file(path)]
     errors = sum(one.error for _, one in found)
     if output == "text":
@@ -137,8 +136,8 @@ def plan(file: Path, output: str) -> None:
     """Show what a run would do now: where it begins, which tables are new, what is left to read. Writes nothing."""
     from moldau.pipeline import standing
 
-    pipeline, folder = _open(file)
-    with _explained():
+    pipeline, folder = open_file(file)
+    with explained():
         steps = standing.plan(pipeline, folder)
     rows = [{"what": one.what, "how": one.how, "changes": one.changes} for one in steps]
     show(rows, output, ("what", "how", "changes"))
@@ -152,9 +151,9 @@ def dry_run(file: Path, records: int, output: str) -> None:
     """Take the next records through all stages and show what would be written. Writes nothing."""
     from moldau.pipeline import rehearsal
 
-    pipeline, folder = _open(file)
-    with _explained():
-        found = rehearsal.rehearse(_spark(pipeline), pipeline, folder, records, modules=file.parent)
+    pipeline, folder = open_file(file)
+    with explained():
+        found = rehearsal.rehearse(start_spark(pipeline), pipeline, folder, records, modules=file.parent)
     if not show_one(found.to_row(), output):
         show(found.outcomes, output, ("topic", "outcome", "stage", "records", "first", "reason"))
         note(f"{found.read} records read, {len(found.rows)} rows would be written to each sink; the first:")
@@ -170,16 +169,16 @@ def test(file: Path, tests: Path | None, output: str) -> None:
     from moldau.pipeline import trial
     from moldau.pipeline.decode.plan import plan_decode
 
-    pipeline, _ = _open(file)
+    pipeline, _ = open_file(file)
     path = tests or file.with_suffix(".test.yaml")
     if not path.exists():
         fail(f"{path} is not there; `moldau pipeline test --help` says what stands in it", 2)
-    with _explained():
+    with explained():
         try:
             cases = trial.read_cases(path)
         except trial.BadTest as error:
             fail("\n".join(one.to_text(str(path)) for one in error.problems))
-        decoding, spark = plan_decode(pipeline.decode, pipeline.source.topics), _spark(pipeline)
+        decoding, spark = plan_decode(pipeline.decode, pipeline.source.topics), start_spark(pipeline)
         found = [trial.run_case(spark, pipeline, decoding, case, file.parent) for case in cases]
     rows = [
         {"case": one.case.name, "verdict": "failed" if one.differences else "passed", "differences": one.differences}
@@ -196,25 +195,45 @@ def test(file: Path, tests: Path | None, output: str) -> None:
 @pipeline.command()
 @FILE
 @click.option("--once", is_flag=True, help="Write what is there now, and end. Exit 3 when a record pauses it.")
-def run(file: Path, once: bool) -> None:
+@click.option("--schedule", metavar="CRON", help='Write what is there at these times, in UTC: "*/5 * * * *", @hourly.')
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Show books and lag to Prometheus there (0: any).")
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address for that.")
+def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, metrics_host: str) -> None:
     """Run a pipeline until it is stopped (SIGTERM, Ctrl-C), from where it was; or --once, as from cron.
 
     One process runs a pipeline at a time. A query that ended for a reason that may pass is begun again; a record whose
-    policy is `pause` is tried again, with the file as it is then.
+    policy is `pause` is tried again, with the file as it is then. With a schedule, from the file or from --schedule,
+    runs follow each other; times that come while one is under way are told and left out.
     """
     from moldau.pipeline.lint import lint_file
+    from moldau.pipeline.metrics import MetricsServer, metrics
     from moldau.pipeline.running import Ended, Runner, stopped_by_signals
+    from moldau.pipeline.schedule import parse_schedule
+    from moldau.pipeline.ticking import Ticks
 
     errors = [one for one in lint_file(file) if one.error]
     if errors:
         fail("\n".join(one.to_text(str(file)) for one in errors))
-    pipeline, _ = _open(file)
-    with _explained():
-        runner = Runner(pipeline, file=file, once=once, say=note, heard=_tell)
+    pipeline, folder = open_file(file)
+    times = None if once else schedule or pipeline.schedule
+    with explained(), ExitStack() as stack:
+        if metrics_port is not None:
+            server = MetricsServer(lambda: metrics(pipeline, folder), metrics_host, metrics_port)
+            stack.enter_context(server)
+            note(f"metrics at http://{metrics_host}:{server.port}/metrics")
+        runner: Runner | Ticks
+        if times is None:
+            runner = Runner(pipeline, file=file, once=once, say=note, heard=tell)
+        else:
+
+            def begin() -> Runner:
+                return Runner(open_file(file)[0], file=file, once=True, say=note, heard=tell)
+
+            runner = Ticks(parse_schedule(times), begin, say=note)
         with stopped_by_signals(runner):
             ended = runner.run()
     if ended is Ended.PAUSED:
-        state = runner.folder.state()
+        state = folder.state()
         note(f"paused: {state.message if state is not None else ''}")
         raise SystemExit(IN_PROGRESS)
 
@@ -226,11 +245,11 @@ def run(file: Path, once: bool) -> None:
 @OUTPUT
 def status(file: Path, verify: bool, every_s: float | None, output: str) -> None:
     """Show what became of every record that was read. Exit 4 when the books do not balance."""
-    pipeline, folder = _open(file)
+    pipeline, folder = open_file(file)
     codes: list[int] = []
 
     def draw() -> None:
-        with _explained():
+        with explained():
             codes[:] = [_draw_status(pipeline, folder, output, verify=verify)]
 
     watch(draw, every_s)
@@ -245,10 +264,10 @@ def lag(file: Path, every_s: float | None, output: str) -> None:
     """Show where the pipeline is in each partition, and how many offsets are left."""
     from moldau.pipeline import standing
 
-    pipeline, folder = _open(file)
+    pipeline, folder = open_file(file)
 
     def draw() -> None:
-        with _explained():
+        with explained():
             found = standing.lags(pipeline, folder)
         rows = [
             {"topic": one.topic, "partition": one.partition, "position": one.position, "end": one.end, "lag": one.lag}
@@ -273,8 +292,8 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
     from moldau.pipeline import standing
     from moldau.pipeline.resetting import reset as carry_out
 
-    pipeline, folder = _open(file)
-    with _explained():
+    pipeline, folder = open_file(file)
+    with explained():
         to, again, left_out = standing.reset_cost(pipeline, folder, start)
         told = f"{again:,} offsets would be read again, {left_out:,} would be left out"
         print(f"{pipeline.name} would begin at {standing.as_start(to)}: {told}")
@@ -317,8 +336,8 @@ def dlq_replay(file: Path, stage: str | None, dry_run: bool, yes: bool) -> None:
     from moldau.pipeline.replays import Replays
 
     found = _waiting(file, stage)
-    pipeline, folder = _open(file)
-    with _explained():
+    pipeline, folder = open_file(file)
+    with explained():
         replays = Replays(pipeline, folder)
         unfinished = [one for one in replays.planned() if not one.done]
         count = sum(one.records for one in found)
@@ -330,73 +349,15 @@ def dlq_replay(file: Path, stage: str | None, dry_run: bool, yes: bool) -> None:
         if not yes and not click.confirm("Take them up again?", err=True):
             fail("nothing was done")
         with folder.locked():
-            replays.replay(_spark(pipeline), found, modules=file.parent, heard=_tell)
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """End the command with a line for what users can mend; faults of the program are raised."""
-    try:
-        yield
-    except click.ClickException:
-        raise
-    except (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError):
-        raise  # a fault of this program, whose place is worth more than a line
-    except ImportError as error:
-        fail(f"{error}. A pipeline needs: pip install 'moldau[pipeline]'")
-    except (
-        Exception
-    ) as error:  # of files, tables, registries, the cluster, Spark and the steps of users: each says what
-        fail(_words(error))
-
-
-def _words(error: BaseException) -> str:
-    """An error in a line or a few: of a failed query, what the stage said and not how Spark carried it."""
-    text = str(error).strip() or type(error).__name__
-    lines = [line for line in text.splitlines() if line.strip()]
-    told = [
-        line.strip() for line in lines if ".pipeline." in line and ": " in line and not line.startswith((" ", "\t"))
-    ]
-    if told:
-        return told[-1].partition(": ")[2]
-    return lines[0] if len(lines) > 6 else "\n".join(lines)
-
-
-def _open(file: Path) -> tuple[Pipeline, Folder]:
-    from moldau.pipeline.reading import PipelineError, load
-
-    with _explained():
-        try:
-            found = load(file)
-        except PipelineError as error:
-            fail(str(error))
-        from moldau.pipeline.folder import Folder
-
-        return found, Folder(found)
-
-
-def _spark(pipeline: Pipeline) -> SparkSession:
-    from moldau.spark.local import session
-
-    return session(pipeline.name)
+            replays.replay(start_spark(pipeline), found, modules=file.parent, heard=tell)
 
 
 def _waiting(file: Path, stage: str | None) -> list[Group]:
     from moldau.pipeline.replays import Replays
 
-    pipeline, folder = _open(file)
-    with _explained():
+    pipeline, folder = open_file(file)
+    with explained():
         return Replays(pipeline, folder).waiting(stage)
-
-
-def _tell(line: Line) -> None:
-    """A batch in a line, for people."""
-    parts = [f"{line.read:,} read"]
-    for one in ("skip", "dlq"):
-        count = sum(each.records for each in line.counts if each.outcome == one)
-        parts += [f"{count:,} {'left out' if one == 'skip' else 'dead letters'}"] if count else []
-    parts += [f"{wrote.rows:,} to {name.rsplit('/', 1)[-1]}" for name, wrote in line.sinks.items()]
-    note(f"{time.strftime('%H:%M:%S')} {line.kind} {line.batch}: {', '.join(parts)} ({line.took_ms:,} ms)")
 
 
 def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool) -> int:

@@ -59,22 +59,21 @@ class Batches:
     ) -> None:
         self._pipeline, self._decoding, self._books, self._heard = pipeline, decoding, kept, heard
         self._checkpoint, self._modules, self._kind = checkpoint, modules, kind
-        last = kept.last()
-        known = set() if last is None else set(last.totals.sinks)
+        stream = kept.newest_of_stream() if kind == books.BATCH else None
         self._sinks: Sequence[Target] = [
             open_sink(
                 sink,
                 pipeline.name,
                 cluster,
-                begins_late=kind == books.REPLAY or (last is not None and sink.name not in known),
+                begins_late=kind != books.BATCH or (stream is not None and sink.name not in stream.sinks),
             )
             for sink in pipeline.sinks
         ]
         letters = pipeline.dead_letters
         self._dead = None
         if letters.table is not None or letters.topic is not None:
-            known_dead = last is not None and letters.table in last.totals.dead and kind == books.BATCH
-            self._dead = Dead(letters, pipeline.name, cluster, begins_late=last is not None and not known_dead)
+            late = kind != books.BATCH or (stream is not None and stream.dead_in != letters.table)
+            self._dead = Dead(letters, pipeline.name, cluster, begins_late=late)
         self.refused: Refused | None = None
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
@@ -83,9 +82,11 @@ class Batches:
         again = self._books.find(key.query_id, key.batch_id)  # Spark had not committed it: same dead letters, same name
         self.take(records, key, str(self._books.next() if again is None else again.sequence))
 
-    def take(self, records: DataFrame, key: BatchKey, batch: str) -> Line:
+    def take(self, records: DataFrame, key: BatchKey, batch: str, *, covered: BatchKey | None = None) -> Line:
         """Write a batch, and its line in the books; ``batch`` is what its dead letters call it, as no other batch is
-        called. Refused when a policy forbids it."""
+        called. ``covered`` has the offsets for the books where tables are not to compare them. Refused when a policy
+        forbids it."""
+        covered = key if covered is None else covered
         self.refused, began = None, time.time()
         pipeline = self._pipeline
         rows = stages.judged(records, self._decoding, pipeline.decode.on_error, pipeline.checks).persist()
@@ -104,8 +105,8 @@ class Batches:
             rows.unpersist()
         line = Line(
             sequence=-1, kind=self._kind, batch=key.batch_id, query=key.query_id, at_ms=round(began * 1000),
-            took_ms=round((time.time() - began) * 1000), start=key.start, end=key.end, counts=counts, drift=drift,
-            rows_out=rows_out, late=late, sinks=sinks, dead=dead, dead_in=pipeline.dead_letters.table,
+            took_ms=round((time.time() - began) * 1000), start=covered.start, end=covered.end, counts=counts,
+            drift=drift, rows_out=rows_out, late=late, sinks=sinks, dead=dead, dead_in=pipeline.dead_letters.table,
             totals=Totals(),
         )  # fmt: skip
         books.check(line, [sink.name for sink in self._sinks if sink.exact])

@@ -16,7 +16,7 @@ from moldau.pipeline.spec import OnError
 from moldau.pipeline.stages import OK
 
 FOLDER = "books"
-BATCH, REPLAY = "batch", "replay"
+BATCH, REPLAY, BACKFILL = "batch", "replay", "backfill"
 _PER_FOLDER = 1000
 
 
@@ -94,7 +94,7 @@ class Line:
     sequence: int
     """Lines count from 0, over resets and replays too."""
     kind: str
-    """``batch`` of the stream, or ``replay`` of dead letters."""
+    """``batch`` of the stream, ``replay`` of dead letters, or ``backfill`` of a range of offsets."""
     batch: int
     query: str
     at_ms: int
@@ -147,7 +147,7 @@ def added(before: Totals, line: Line, newest_ms: int | None) -> Totals:
     for name, wrote in line.sinks.items():
         sinks[name] = sinks.get(name, 0) + wrote.rows
     times = [one for one in (before.newest_ms, newest_ms) if one is not None]
-    replays = line.kind == REPLAY
+    replays, stream = line.kind == REPLAY, line.kind == BATCH
     return Totals(
         read=before.read + (0 if replays else line.read),
         replayed=before.replayed + (line.read if replays else 0),
@@ -155,9 +155,9 @@ def added(before: Totals, line: Line, newest_ms: int | None) -> Totals:
         rows_out=before.rows_out + line.rows_out,
         topics=topics,
         sinks=sinks,
-        end=before.end if replays else line.end,
+        end=line.end if stream else before.end,
         newest_ms=max(times, default=None),
-        newest=before.newest if replays else (line.query, line.batch),
+        newest=(line.query, line.batch) if stream else before.newest,
         dead=before.dead if line.dead_in is None else {
             **before.dead, line.dead_in: before.dead.get(line.dead_in, 0) + line.dead
         },
@@ -179,7 +179,10 @@ def balances(totals: Totals) -> bool:
 
 def check(line: Line, tables: Iterable[str]) -> None:
     """NotBalanced unless every record has one of the outcomes that a batch may end with, the dead letters hold as many
-    as were meant for them, and each of ``tables`` (those that keep every row) took what the transformation gave."""
+    as were meant for them, and each of ``tables`` (those that keep every row) took what the transformation gave.
+
+    A batch of the stream that ran before, with the file as it was then, may have given other rows. One of a replay or a
+    backfill may not: its number would be that of another one, whose folder is gone."""
     for count in line.counts:
         if count.outcome not in (OK, OnError.SKIP.value, OnError.DLQ.value):
             raise NotBalanced(f"batch {line.batch}: {count.records} records of {count.topic} are {count.outcome}")
@@ -187,7 +190,7 @@ def check(line: Line, tables: Iterable[str]) -> None:
     if dead != line.dead:
         raise NotBalanced(f"batch {line.batch}: {dead} records are dead letters, {line.dead} were written")
     for name in tables:
-        if line.sinks[name].rows != line.rows_out and not line.sinks[name].again:
+        if line.sinks[name].rows != line.rows_out and (not line.sinks[name].again or line.kind != BATCH):
             raise NotBalanced(
                 f"batch {line.batch}: the transformation gave {line.rows_out} rows, {name} has {line.sinks[name].rows}"
             )
@@ -232,6 +235,13 @@ class Books:
         while self._last is not None and (following := self.line(self._last.sequence + 1)) is not None:
             self._last = following
         return self._last
+
+    def newest_of_stream(self) -> Line | None:
+        """The newest line of the stream itself, whatever replays and backfills came after it."""
+        line = self.last()
+        while line is not None and line.kind != BATCH:
+            line = self.line(line.sequence - 1)
+        return line
 
     def newest(self, most: int) -> list[Line]:
         """The newest lines, oldest first."""

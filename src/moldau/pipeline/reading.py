@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from moldau.pipeline.places import NotYaml, Place, Problem, Value, parse
+from moldau.pipeline.schedule import parse_schedule
 from moldau.pipeline.spec import (
     Check,
     DeadLetters,
@@ -111,7 +112,7 @@ class _Reader:
 
     def pipeline(self, root: Value) -> Pipeline | None:
         names = ("pipeline", "cluster", "folder", "source", "decode", "check", "transform", "sinks", "dlq", "late",
-                 "every", "publish_group")  # fmt: skip
+                 "every", "schedule", "publish_group")  # fmt: skip
         found = self.mapping(root, "a pipeline", names)
         if found is None:
             return None
@@ -135,8 +136,18 @@ class _Reader:
             dead_letters=self.dead_letters(found.get("dlq")),
             late=self.late(found.get("late")),
             every=every,
+            schedule=self.schedule(found.get("schedule")),
             publish_group=self.text(found.get("publish_group"), "publish_group"),
         )
+
+    def schedule(self, value: Value | None) -> str | None:
+        found = self.text(value, "schedule")
+        if value is not None and found is not None:
+            try:
+                parse_schedule(found)
+            except ValueError as error:
+                self.wrong(value.place, f"schedule: {error}")
+        return found
 
     def source(self, value: Value | None) -> Source:
         names = ("topics", "pattern", "start", "on_loss", "max_records", "max_bytes", "options")

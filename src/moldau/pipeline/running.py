@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.books import Line
@@ -42,6 +42,12 @@ class Ended(Enum):
     """Somebody asked it to."""
     PAUSED = "paused"
     """A record cannot be taken, and only one round was asked for."""
+
+
+class Stoppable(Protocol):
+    """What runs until it is stopped."""
+
+    def stop(self) -> None: ...
 
 
 class NoCluster(Exception):
@@ -199,7 +205,7 @@ def _session(pipeline: Pipeline) -> SparkSession:
 
 
 @contextmanager
-def stopped_by_signals(runner: Runner) -> Iterator[None]:
+def stopped_by_signals(runner: Stoppable) -> Iterator[None]:
     """SIGTERM and the first Ctrl-C end the runner in good order."""
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -122,7 +122,10 @@ def wrote(table: Table, found: Written, key: BatchKey) -> Wrote:
     if not found.skipped:
         return Wrote(found.rows)
     last = table.last(key.query_id)
-    return Wrote(last.rows if last is not None and last.batch_id == key.batch_id else 0, again=True)
+    if last is None or last.batch_id != key.batch_id:
+        at = "it is gone" if last is None else f"it has batch {last.batch_id}"
+        raise TableError(f"{table.store}: batch {key.batch_id} is not the newest there ({at}), nor in the books")
+    return Wrote(last.rows, again=True)
 
 
 def as_records(rows: DataFrame, sink: TopicSink) -> DataFrame:

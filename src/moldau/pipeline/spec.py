@@ -153,7 +153,8 @@ class Pipeline:
     """A pipeline: what is read, what is done to it, where it goes.
 
     ``folder`` keeps the checkpoint and the books; ``cluster`` is a bootstrap list; ``every`` is how often a batch
-    begins (a duration like ``10s``); ``publish_group`` shows positions as a consumer group's commits.
+    begins (a duration like ``10s``); ``schedule`` (as in a crontab, UTC) says when all that is there is read, instead;
+    ``publish_group`` shows positions as a consumer group's commits.
     """
 
     name: str
@@ -167,4 +168,5 @@ class Pipeline:
     dead_letters: DeadLetters = DeadLetters()
     late: Late | None = None
     every: str = "10s"
+    schedule: str | None = None
     publish_group: str | None = None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from moldau.admin.pipeline import pipeline
 from moldau.pipeline.lint import lint_file, output_columns
 from moldau.pipeline.reading import load
 from moldau.pipeline.trial import read_cases
@@ -154,3 +157,21 @@ def test_columns_of_a_schema_file_are_known(tmp_path: Path) -> None:
     assert lint_file(path, {}) == []
     path.write_text(text.format("amont > 0") + "sinks: [{table: t}]")
     assert "Did you mean 'amount'?" in lint_file(path, {})[0].message
+
+
+def test_every_command_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is parsed as it stands there, with a file of that name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders.yaml").touch()
+    page = (Path(__file__).parents[3] / "docs" / "pipelines.md").read_text()
+    lines = re.findall(r"^moldau pipeline (.*)$", page, re.MULTILINE)
+    seen = set()
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        command: click.Command = pipeline
+        while isinstance(command, click.Group):
+            name = words.pop(0)
+            seen.add(name)
+            command = command.commands[name]
+        command.make_context(line, words)
+    assert seen == {*pipeline.commands, "list", "dlq", "replay"}

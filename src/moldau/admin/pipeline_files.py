@@ -1,0 +1,86 @@
+"""What every command of a pipeline begins with: its file and options, and errors told in a line.
+
+Read next: pipeline.py, pipeline_ranges.py (the commands).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moldau.admin.main import fail
+from moldau.admin.output import note
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from moldau.pipeline.books import Line
+    from moldau.pipeline.folder import Folder
+    from moldau.pipeline.spec import Pipeline
+
+FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+YES = click.option("--yes", is_flag=True, help="Do it without asking.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """End the command with a line for what users can mend; faults of the program are raised."""
+    try:
+        yield
+    except click.ClickException:
+        raise
+    except (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError):
+        raise  # a fault of this program, whose place is worth more than a line
+    except ImportError as error:
+        fail(f"{error}. A pipeline needs: pip install 'moldau[pipeline]'")
+    except (
+        Exception
+    ) as error:  # of files, tables, registries, the cluster, Spark and the steps of users: each says what
+        fail(_words(error))
+
+
+def _words(error: BaseException) -> str:
+    """An error in a line or a few: of a failed query, what the stage said and not how Spark carried it."""
+    text = str(error).strip() or type(error).__name__
+    lines = [line for line in text.splitlines() if line.strip()]
+    told = [
+        line.strip() for line in lines if ".pipeline." in line and ": " in line and not line.startswith((" ", "\t"))
+    ]
+    if told:
+        return told[-1].partition(": ")[2]
+    return lines[0] if len(lines) > 6 else "\n".join(lines)
+
+
+def open_file(file: Path) -> tuple[Pipeline, Folder]:
+    from moldau.pipeline.reading import PipelineError, load
+
+    with explained():
+        try:
+            found = load(file)
+        except PipelineError as error:
+            fail(str(error))
+        from moldau.pipeline.folder import Folder
+
+        return found, Folder(found)
+
+
+def start_spark(pipeline: Pipeline) -> SparkSession:
+    from moldau.spark.local import session
+
+    return session(pipeline.name)
+
+
+def tell(line: Line) -> None:
+    """A batch in a line, for people."""
+    parts = [f"{line.read:,} read"]
+    for one in ("skip", "dlq"):
+        count = sum(each.records for each in line.counts if each.outcome == one)
+        parts += [f"{count:,} {'left out' if one == 'skip' else 'dead letters'}"] if count else []
+    parts += [f"{wrote.rows:,} to {name.rsplit('/', 1)[-1]}" for name, wrote in line.sinks.items()]
+    note(f"{time.strftime('%H:%M:%S')} {line.kind} {line.batch}: {', '.join(parts)} ({line.took_ms:,} ms)")

@@ -1,0 +1,83 @@
+"""``moldau pipeline backfill`` and ``replay``: ranges of offsets or times that are read beside the stream.
+
+Read next: pipeline/backfill.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from moldau.admin.main import fail
+from moldau.admin.output import note
+from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
+
+POSITIONS = 'earliest, latest, -10m, group:ID, {"topic":{"0":23}}, 2026-11-23T12:00:00Z'
+TOPICS = click.option("--topic", "topics", multiple=True, help="Only this topic; may be given several times.")
+
+
+@click.command()
+@FILE
+@click.option("--from", "start", default="earliest", show_default=True, help=POSITIONS)
+@click.option("--to", "end", help="The same; without it, up to where the pipeline began.")
+@TOPICS
+@DRY_RUN
+@YES
+def backfill(file: Path, start: str, end: str | None, topics: tuple[str, ...], dry_run: bool, yes: bool) -> None:
+    """Read into the same tables and topics what lay before the pipeline began; what it has read is refused.
+
+    A pipeline that never ran goes on, when it runs, where the backfill ended. One that is cut off is finished by the
+    next, with the same batches. The pipeline must be stopped for it.
+    """
+    _read(file, start, end, topics, dry_run=dry_run, yes=yes, again=False)
+
+
+@click.command()
+@FILE
+@click.option("--from", "start", required=True, help=POSITIONS)
+@click.option("--to", "end", required=True, help="The same.")
+@TOPICS
+@DRY_RUN
+@YES
+def replay(file: Path, start: str, end: str, topics: tuple[str, ...], dry_run: bool, yes: bool) -> None:
+    """Read a range of offsets or times again, with the file as it is now. Rows of it then stand in tables twice, but
+    in those with keys. The pipeline must be stopped for it."""
+    _read(file, start, end, topics, dry_run=dry_run, yes=yes, again=True)
+
+
+def _read(
+    file: Path, start: str, end: str | None, topics: tuple[str, ...], *, dry_run: bool, yes: bool, again: bool
+) -> None:
+    from moldau.pipeline.backfill import BackfillError, Backfills
+
+    pipeline, folder = open_file(file)
+    with explained():
+        backfills = Backfills(pipeline, folder)
+        unfinished = any(not one.done for one in backfills.planned())
+        if unfinished and not dry_run:
+            note("a backfill was cut off and is finished first")
+            with folder.locked():
+                backfills.finish(start_spark(pipeline), modules=file.parent, heard=tell)
+        wanted = backfills.wanted(start, end, topics)
+        twice = sum(one.size for one in wanted.again)
+        for span in wanted.spans:
+            if span.size:
+                print(f"{span.source.topic}-{span.source.partition}: {span.start} to {span.end}, {span.size:,} offsets")
+        print(
+            f"{wanted.size:,} offsets would be read, {twice:,} of them again" if dry_run else f"{wanted.size:,} offsets"
+        )
+        if twice and not again:
+            first = wanted.again[0]
+            raise BackfillError(
+                f"{twice:,} of these offsets the pipeline has read, or will when it runs ({first.source.topic}-"
+                f"{first.source.partition} from {first.start}): `moldau pipeline replay` reads a range again"
+            )
+        if dry_run or not wanted.size:
+            return
+        if not yes and not click.confirm("Do it?", err=True):
+            fail("nothing was done")
+        with folder.locked():
+            backfills.carry_out(start_spark(pipeline), wanted, modules=file.parent, heard=tell)
+    if wanted.go_on is not None:
+        note(f"the first run begins at {wanted.go_on}")

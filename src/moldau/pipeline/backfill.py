@@ -1,0 +1,239 @@
+"""Reads a range of the source into the sinks of a pipeline, beside what its stream reads: what lay before it began.
+
+A backfill is planned before it is carried out: ``backfills/N.json`` has its batches, so that one that was cut off is
+finished first, with the same batches. It has a name of its own in the tables' ledgers, as a replay has, and lines in
+the books. What the pipeline has read, or will read by itself, is refused unless it is wanted again.
+Read next: ranges.py (the arithmetic), batches.py (what is done with a batch).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.model import TopicPartition
+from moldau.pipeline import books
+from moldau.pipeline.batches import Batches
+from moldau.pipeline.books import Line
+from moldau.pipeline.decode.plan import plan_decode
+from moldau.pipeline.folder import Folder
+from moldau.pipeline.ranges import FOREVER, Span, ends, overlap, pieces, starts, taken
+from moldau.pipeline.running import cluster_of
+from moldau.pipeline.source_options import source_options
+from moldau.pipeline.spec import Pipeline
+from moldau.spark.given import OptionError
+from moldau.spark.offsets import Positions
+from moldau.spark.start import EARLIEST, LATEST, AtTime, Explicit, Start
+from moldau.spark.tables import BatchKey
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from moldau.spark.planner import Planner
+
+_FOLDER = "backfills"
+_BATCH_MOST = 100_000
+_STREAM_ONLY = ("initialOffsetsLocation", "maxOffsetsPerTrigger", "maxBytesPerTrigger")
+
+
+class BackfillError(Exception):
+    """A range that cannot be read, or that would be read twice; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A range that may be read: the spans, how many offsets of them the pipeline has read or will read, and where a
+    pipeline that has not begun yet goes on after it."""
+
+    spans: Sequence[Span]
+    again: Sequence[Span]
+    go_on: str | None
+
+    @property
+    def size(self) -> int:
+        return sum(one.size for one in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A backfill: its number, the number of its first batch, the batches, and the line of the books that came next."""
+
+    number: int
+    first: int
+    batches: Sequence[Sequence[Span]]
+    line: int
+    done: bool
+
+
+class Backfills:
+    """The backfills of one pipeline."""
+
+    def __init__(self, pipeline: Pipeline, folder: Folder) -> None:
+        self._pipeline, self._folder = pipeline, folder
+
+    def wanted(self, start: str, end: str | None, topics: Sequence[str] = ()) -> Wanted:
+        """What lies between two positions (as in ``start`` of the file, or a time like 2026-11-23T12:00:00Z), of all
+        topics or some; without ``end``, up to where the pipeline began. OptionError, BackfillError, Unreachable."""
+        planner, folder = self._planner(topics), self._folder
+        try:
+            there = planner.existing()
+            low, high = (planner.edge(which, there).offsets for which in (EARLIEST, LATEST))
+            begin = self._position(start, planner, there, low, "from")
+            there_now = self._taken(high)
+            if end is not None:
+                stop = self._position(end, planner, there, begin, "to")
+            elif there_now:
+                stop = {source: min((one.start for one in there_now if one.source == source), default=begin[source])
+                        for source in begin}  # fmt: skip
+            else:
+                raise BackfillError("the pipeline has read nothing yet: say how far, with --to")
+        finally:
+            planner.line.close()
+        spans = [
+            Span(source, max(low[source], begin[source]), min(high[source], stop[source])) for source in sorted(low)
+        ]
+        spans = [one if one.size else Span(one.source, one.start, one.start) for one in spans]
+        go_on = None
+        if folder.books.last() is None and folder.start() is None and not folder.has_checkpoint() and not topics:
+            go_on = ends(spans)
+        return Wanted(spans, overlap(spans, there_now), go_on)
+
+    def carry_out(
+        self, spark: SparkSession, wanted: Wanted, *, modules: Path | None, heard: Callable[[Line], None]
+    ) -> None:
+        """Finish a backfill that was cut off, if there is one, then read what is wanted; Refused as in a run."""
+        self.finish(spark, modules=modules, heard=heard)
+        if not wanted.size:
+            return
+        if wanted.go_on is not None:
+            self._folder.begin_at(wanted.go_on)
+        before = self.planned()
+        number, first = len(before), sum(len(one.batches) for one in before)
+        found = pieces(wanted.spans, self._pipeline.source.max_records or _BATCH_MOST)
+        content = {
+            "number": number, "first": first, "line": self._folder.books.next(),
+            "batches": [[[one.source.topic, one.source.partition, one.start, one.end] for one in each]
+                        for each in found],
+        }  # fmt: skip
+        self._folder.store.put_if_absent(f"{_FOLDER}/{number:09d}.json", json.dumps(content).encode())
+        self.finish(spark, modules=modules, heard=heard)
+
+    def finish(self, spark: SparkSession, *, modules: Path | None, heard: Callable[[Line], None]) -> None:
+        """Carry out what is planned and not done."""
+        for one in self.planned():
+            if not one.done:
+                self._finish(spark, one, modules, heard)
+
+    def planned(self) -> list[Planned]:
+        """Every backfill so far, in order."""
+        store = self._folder.store
+        found = []
+        for name in store.names(_FOLDER, ".json"):
+            content = json.loads(store.read(name) or b"{}")
+            batches = [
+                [Span(TopicPartition(topic, partition), start, end) for topic, partition, start, end in each]
+                for each in content["batches"]
+            ]
+            done = store.read(f"{_FOLDER}/{content['number']:09d}.done") is not None
+            found.append(Planned(content["number"], content["first"], batches, content["line"], done))
+        return sorted(found, key=lambda one: one.number)
+
+    def _finish(
+        self, spark: SparkSession, planned: Planned, modules: Path | None, heard: Callable[[Line], None]
+    ) -> None:
+        pipeline, folder = self._pipeline, self._folder
+        query = self._query()
+        lines = [folder.books.line(number) for number in range(planned.line, folder.books.next())]
+        written = {line.batch for line in lines if line is not None and line.query == query}
+        batches = Batches(
+            replace(pipeline, name=f"{pipeline.name}.backfill", late=None),
+            plan_decode(pipeline.decode, pipeline.source.topics),
+            folder.books,
+            cluster_of(pipeline),
+            checkpoint=folder.checkpoint,
+            modules=modules,
+            heard=heard,
+            kind=books.BACKFILL,
+        )
+        for number, spans in enumerate(planned.batches, planned.first):
+            if number in written:
+                continue
+            options = source_options(_of_topics(pipeline, spans), cluster_of(pipeline), start=starts(spans))
+            options = {name: value for name, value in options.items() if name not in _STREAM_ONLY}
+            records = spark.read.format("moldau").options(**options, endingOffsets=ends(spans)).load()
+            covered = BatchKey(query, number, (starts(spans),), (ends(spans),))
+            batches.take(records, BatchKey(query, number), f"backfill-{number}", covered=covered)
+        folder.store.write(f"{_FOLDER}/{planned.number:09d}.done", b"")
+
+    def _query(self) -> str:
+        """The name of this folder's backfills: numbers begin anew in another folder, and must not be taken for these
+        by a table that both fill."""
+        store = self._folder.store
+        store.put_if_absent(f"{_FOLDER}/id", f"backfill-{uuid.uuid4()}".encode())
+        return (store.read(f"{_FOLDER}/id") or b"").decode()
+
+    def _taken(self, high: Mapping[TopicPartition, int]) -> list[Span]:
+        folder = self._folder
+        kept, last = folder.books, folder.books.last()
+        lines = [] if last is None else [line for n in range(last.sequence + 1) if (line := kept.line(n)) is not None]
+        goes_on = last is not None and folder.has_checkpoint() and last.totals.newest is not None
+        found = taken(lines, last.totals.newest[0] if goes_on and last is not None and last.totals.newest else None)
+        if not folder.has_checkpoint() and (start := folder.start()) is not None:
+            begins = {TopicPartition(topic, int(partition)): at for topic, of in json.loads(start).items()
+                      for partition, at in of.items()}  # fmt: skip
+            found += [Span(source, at, FOREVER) for source, at in begins.items()]
+        elif goes_on:
+            known = {one.source for one in found}
+            found += [Span(source, 0, FOREVER) for source in high if source not in known]
+        return found
+
+    def _position(
+        self, text: str, planner: Planner, there: Positions, others: Mapping[TopicPartition, int], name: str
+    ) -> dict[TopicPartition, int]:
+        """The offsets that a text comes to; partitions that JSON leaves out are at ``others``."""
+        start = _start(text, self._pipeline, name)
+        if isinstance(start, Explicit):
+            unknown = [str(one) for one in start.offsets if one not in others]
+            if unknown:
+                raise BackfillError(f"--{name}: the source has no {', '.join(unknown)}")
+            start = Explicit({**others, **start.offsets})
+        return dict(planner.resolve(start, there, "endingOffsets").offsets)
+
+    def _planner(self, topics: Sequence[str]) -> Planner:
+        from moldau.spark.client_feed import open_feed
+        from moldau.spark.options import parse
+        from moldau.spark.planner import Planner
+
+        pipeline = self._pipeline
+        unknown = [one for one in topics if pipeline.source.topics and one not in pipeline.source.topics]
+        if unknown:
+            raise BackfillError(f"the pipeline does not read {', '.join(unknown)}")
+        source = replace(pipeline.source, topics=tuple(topics), pattern=None) if topics else pipeline.source
+        options = source_options(replace(pipeline, source=source), cluster_of(pipeline), start="earliest")
+        return Planner(parse(options, "stream"), open_feed)
+
+
+def _of_topics(pipeline: Pipeline, spans: Sequence[Span]) -> Pipeline:
+    """The pipeline, reading the spans' topics alone."""
+    topics = tuple(sorted({one.source.topic for one in spans}))
+    return replace(pipeline, source=replace(pipeline.source, topics=topics, pattern=None))
+
+
+def _start(text: str, pipeline: Pipeline, name: str) -> Start:
+    """The position of a text: a time, or what ``start`` of the file takes."""
+    from moldau.spark.options import parse
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return parse(source_options(pipeline, cluster_of(pipeline), start=text), "stream").start
+        except OptionError as error:
+            raise BackfillError(f"--{name}: {error}, or a time like 2026-11-23T12:00:00Z") from None
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    return AtTime(round(moment.timestamp() * 1000))

@@ -1,0 +1,65 @@
+"""Ranges of a backfill: what was read is known from the books, and batches cover a range once."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.model import TopicPartition
+from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, Line, Totals
+from moldau.pipeline.ranges import FOREVER, Span, ends, overlap, pieces, starts, taken
+
+ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def line(kind: str, query: str, start: dict[str, int] | None, end: dict[str, int] | None) -> Line:
+    def text(of: dict[str, int] | None) -> list[str] | None:
+        return None if of is None else [json.dumps({"t": of, "#topicIds": {"t": "AAAAAAAAAAAAAAAAAAAAAQ"}})]
+
+    return Line(
+        sequence=0, kind=kind, batch=0, query=query, at_ms=0, took_ms=0, start=text(start), end=text(end), counts=[],
+        drift=[], rows_out=0, late=0, sinks={}, dead=0, totals=Totals(),
+    )  # fmt: skip
+
+
+def test_what_was_read_is_known_for_each_checkpoint_and_the_last_one_goes_on_for_ever() -> None:
+    lines = [
+        line(BATCH, "a", {"0": 5}, {"0": 7}),
+        line(BATCH, "a", {"0": 7}, {"0": 9, "1": 3}),
+        line(REPLAY, "replay", None, None),
+        line(BACKFILL, "backfill", {"0": 0, "1": 0}, {"0": 2, "1": 0}),
+        line(BATCH, "b", {"0": 20, "1": 10}, {"0": 30, "1": 10}),
+    ]
+    found = taken(lines, "b")
+    assert [one for one in found if one.size] == [
+        Span(ONE, 0, 2), Span(ONE, 5, 9), Span(OTHER, 0, 3), Span(ONE, 20, FOREVER), Span(OTHER, 10, FOREVER),
+    ]  # fmt: skip
+    assert overlap([Span(ONE, 1, 21), Span(OTHER, 3, 10)], found) == [
+        Span(ONE, 1, 2), Span(ONE, 5, 9), Span(ONE, 20, 21),
+    ]  # fmt: skip
+    assert overlap([Span(ONE, 2, 5)], found) == []
+    twice = [Span(ONE, 0, 10), Span(ONE, 5, 12), Span(ONE, 6, 8), Span(OTHER, 0, 9)]
+    assert overlap([Span(ONE, 1, 20)], twice) == [Span(ONE, 1, 10), Span(ONE, 10, 12)]
+    assert taken([line(BATCH, "a", None, {"0": 4})], None) == [Span(ONE, 0, 4)], "where it began is not known"
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=5)
+
+
+@given(SPANS, st.integers(1, 300))
+def test_batches_cover_a_range_once_without_gaps(given_spans: list[tuple[int, int]], most: int) -> None:
+    spans = [Span(TopicPartition("t", at), start, start + size) for at, (start, size) in enumerate(given_spans)]
+    found = pieces(spans, most)
+    assert all(sum(one.size for one in each) <= most + len(spans) for each in found)
+    for at, span in enumerate(spans):
+        parts = [each[at] for each in found]
+        assert [one.start for one in parts[:1]] == ([span.start] if parts else [])
+        assert all(before.end == after.start for before, after in zip(parts, parts[1:], strict=False))
+        assert sum(one.size for one in parts) == span.size
+
+
+def test_spans_are_given_to_the_source_as_offsets_of_every_partition() -> None:
+    spans = [Span(ONE, 1, 2), Span(OTHER, 3, 3)]
+    assert (starts(spans), ends(spans)) == ('{"t": {"0": 1, "1": 3}}', '{"t": {"0": 2, "1": 3}}')
