@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test unit quick test-zookeeper test-classic check up down kills migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
+.PHONY: help setup java demo test unit quick interchange test-zookeeper test-classic check up down kills migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -72,6 +72,9 @@ unit: setup  ## the tests of the packages that only decide, without the longest:
 quick: setup  ## all tests without the simulator's, and a client and a command on a real cluster: three minutes
 	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist loadscope tests/packages tests/scenes --ignore tests/packages/simulator \
 		--ignore tests/packages/package tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
+
+interchange: setup jars  ## clusters of Apache Kafka's and our nodes together, each killed (10 minutes)
+	MOLDAU_INTERCHANGE=1 $(PYTEST) -q tests/live/test_mixed_kraft.py $(ARGS)
 
 test-classic: setup jars  ## Kafka's command line tools and ours, on all three systems (15 minutes)
 	for system in moldau moldau-zookeeper kafka; do \

@@ -73,6 +73,8 @@ class Heartbeat:
     want_fence: bool = False
     want_shut_down: bool = False
     offline_log_dirs: tuple[bytes, ...] = ()
+    cordoned_log_dirs: tuple[bytes, ...] | None = None
+    """None: nothing is said of them."""
 
 
 @value(kw_only=True)

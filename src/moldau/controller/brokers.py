@@ -25,9 +25,13 @@ from moldau.controller.asks import (
 from moldau.controller.facts import Decision, DecisionContext, Session
 from moldau.controller.replies import Done, Heartbeaten, Moved, Refused, Registered
 from moldau.image.registration import Broker, Controller, broker_record, controller_record
+from moldau.image.snapshot import METADATA_VERSION
 from moldau.model import Code
-from moldau.wire.records.metadata import NoOpRecord, UnregisterBrokerRecord
+from moldau.wire.records.metadata import BrokerRegistrationChangeRecord, NoOpRecord, UnregisterBrokerRecord
 from moldau.wire.schema import Message
+
+CORDONED_LEVEL = 30
+"""metadata.version 4.3-IV0, whose registrations tell which directories take no new replicas (KIP-1066)."""
 
 
 def register_broker(view: DecisionContext, ask: RegisterBroker) -> Decision:
@@ -61,6 +65,7 @@ def register_broker(view: DecisionContext, ask: RegisterBroker) -> Decision:
         in_controlled_shutdown=existing.in_controlled_shutdown if existing is not None and again else False,
         log_dirs=ask.log_dirs,
         is_migrating=ask.is_migrating_zk_broker,
+        cordoned_log_dirs=existing.cordoned_log_dirs if existing is not None and again else None,
     )
     records.append(broker_record(broker))
     session = view.soft.sessions.get(ask.broker_id) if again else None
@@ -182,7 +187,19 @@ def heartbeat(view: DecisionContext, ask: Heartbeat) -> Decision:
         then = parts.lost_directories(view, broker.id, lost, ask)
         if then is None:
             records = failures.lose_directories(view, broker.id, lost)
+    records = [*records, *_cordoned(view, broker, ask)]
     return Decision(records, reply, {broker.id: session}, None if begun else then)
+
+
+def _cordoned(view: DecisionContext, broker: Broker, ask: Heartbeat) -> list[Message]:
+    """What changes of the directories that take no new replicas (KIP-1066); nothing below the level that has them."""
+    if ask.cordoned_log_dirs is None or view.image.features.get(METADATA_VERSION, 0) < CORDONED_LEVEL:
+        return []
+    if set(ask.cordoned_log_dirs) == set(broker.cordoned_log_dirs or ()) and broker.cordoned_log_dirs is not None:
+        return []
+    change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch)
+    change.cordoned_log_dirs = sorted(ask.cordoned_log_dirs)
+    return [change]
 
 
 def _shutdown_offset(view: DecisionContext, broker: Broker) -> int:

@@ -24,11 +24,23 @@ from moldau.wire.records.metadata import (
 from moldau.wire.schema import Message
 
 METADATA_LEVEL = 25
-"""metadata.version 4.0-IV3: the newest whose records are all known here."""
+"""metadata.version 4.0-IV3: what a new cluster begins with, so that Kafka 4.0 can join it."""
+NEWEST_LEVEL = 30
+"""metadata.version 4.3-IV0: the newest whose records are all known here."""
+
+CARRIED: tuple[FeatureRange, ...] = (
+    FeatureRange("group.version", 0, 1),
+    FeatureRange("share.version", 0, 1),
+    FeatureRange("streams.version", 0, 1),
+    FeatureRange("transaction.version", 0, 2),
+)
+"""Features of a cluster that Apache Kafka made: this version of Moldau lives in it and keeps their levels, but serves
+nothing of what they promise. So its controller lowers them where it is asked to, and raises none."""
 
 SUPPORTED: tuple[FeatureRange, ...] = (
-    FeatureRange(METADATA_VERSION, 23, METADATA_LEVEL),  # 23 is the first that allows an ELR
+    FeatureRange(METADATA_VERSION, 23, NEWEST_LEVEL),  # 23 is the first that allows an ELR
     FeatureRange(ELR_FEATURE, 0, 1),
+    *CARRIED,
 )
 """What a node of this version says it supports when it registers, and in ApiVersions."""
 
@@ -122,6 +134,9 @@ def _refusal(view: DecisionContext, update: FeatureUpdate) -> Problem:
         return Problem(Code.INVALID_UPDATE_VERSION, why)
     if update.level > now and update.upgrade_type != _UPGRADE:
         return Problem(Code.INVALID_UPDATE_VERSION, "Can't downgrade to a newer version.")
+    if feature in CARRIED and update.level > now:
+        why = f"{update.feature} promises what Moldau does not serve yet: only a controller of Apache Kafka raises it."
+        return Problem(Code.INVALID_UPDATE_VERSION, why)
     if not feature.low <= update.level <= feature.high:
         why = f"The controller supports {feature.low} to {feature.high} of {update.feature}, not {update.level}."
         return Problem(Code.INVALID_UPDATE_VERSION, why)

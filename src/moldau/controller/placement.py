@@ -115,7 +115,7 @@ class Placer:
 
 def place_on(image: Image, factor: int, chance: Chance) -> Placer | Problem:
     """Who hands out replicas of new partitions, or INVALID_REPLICATION_FACTOR in words."""
-    brokers = [broker for broker in image.brokers.values() if not broker.in_controlled_shutdown]
+    brokers = [b for b in image.brokers.values() if not b.in_controlled_shutdown and b.takes_replicas]
     why = None
     if factor <= 0:
         why = f"Invalid replication factor {factor}: the replication factor must be positive."

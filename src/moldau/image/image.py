@@ -15,7 +15,7 @@ from moldau.image.delta import Delta
 from moldau.image.index import Index
 from moldau.image.partition import NO_LEADER, Key, Partition, from_record, merged
 from moldau.image.prepared import MANY, Prepared, Run, at_once
-from moldau.image.registration import Broker, Controller, broker_from, controller_from
+from moldau.image.registration import Broker, Controller, broker_from, controller_from, dirs_of
 from moldau.wire.records import metadata as records
 from moldau.wire.schema import Message
 
@@ -260,6 +260,8 @@ class Image:
             broker = broker._replace(in_controlled_shutdown=True)
         if record.log_dirs:
             broker = broker._replace(log_dirs=tuple(bytes(d) for d in record.log_dirs))
+        if record.cordoned_log_dirs is not None:
+            broker = broker._replace(cordoned_log_dirs=dirs_of(record.cordoned_log_dirs))
         self.brokers[record.broker_id] = broker
 
     def _register_controller(self, record: records.RegisterControllerRecord, offset: int, delta: Delta | None) -> None:
@@ -287,6 +289,21 @@ class Image:
         before = topic.partitions.get(record.partition_id)
         assert before is not None, f"a change of an unknown partition: {record!r}"
         self._set_partition(topic, record.partition_id, merged(before, record), delta)
+
+    def _clear_elr(self, record: records.ClearElrRecord, offset: int, delta: Delta | None) -> None:
+        """No eligible leader replicas any more, in one topic or in all: what Kafka's controller says when a topic's
+        min.insync.replicas changes. It counts as a change of each partition that had some."""
+        if record.topic_name:
+            assert record.topic_name in self.names, f"an unknown topic has no eligible leader replicas: {record!r}"
+        name = record.topic_name
+        for id in [self.names[name]] if name else sorted(self.names.values()):
+            topic = self.topics[id]
+            for number, one in sorted(topic.partitions.items()):
+                if one.elr or one.last_known_elr:
+                    change = records.PartitionChangeRecord(
+                        topic_id=id, partition_id=number, eligible_leader_replicas=[], last_known_elr=[]
+                    )
+                    self._set_partition(topic, number, merged(one, change), delta)
 
     def _set_partition(self, topic: Topic, number: int, after: Partition, delta: Delta | None) -> None:
         before = topic.partitions.get(number)
@@ -415,5 +432,6 @@ _FOLDS: dict[type, Callable[[Image, Any, int, Delta | None], None]] = {
     records.AbortTransactionRecord: Image._abort,
     records.RemoveDelegationTokenRecord: Image._let_go,
     records.RegisterControllerRecord: Image._register_controller,
+    records.ClearElrRecord: Image._clear_elr,
 }
 _TRANSACTION_FOLDS = frozenset({Image._begin, Image._end, Image._abort, Image._nothing})

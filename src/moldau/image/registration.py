@@ -44,11 +44,18 @@ class Broker(NamedTuple):
     log_dirs: tuple[bytes, ...] = ()
     is_migrating: bool = False
     """Whether it is told by requests, as on the ZooKeeper plane, and does not read the metadata log (KIP-866)."""
+    cordoned_log_dirs: tuple[bytes, ...] | None = None
+    """Directories that get no new replicas (KIP-1066); None: the broker never said."""
 
     @property
     def active(self) -> bool:
         """May lead and be in ISRs: neither fenced nor on its way out."""
         return not self.fenced and not self.in_controlled_shutdown
+
+    @property
+    def takes_replicas(self) -> bool:
+        """Whether new replicas may be placed on it: not when all its directories are cordoned."""
+        return not self.log_dirs or not self.cordoned_log_dirs or not set(self.log_dirs) <= set(self.cordoned_log_dirs)
 
     def endpoint(self, listener: str) -> Endpoint | None:
         return next((e for e in self.endpoints if e.name == listener), None)
@@ -93,6 +100,11 @@ def features_of(items: Sequence[_FeatureFields]) -> tuple[FeatureRange, ...]:
     return tuple(FeatureRange(f.name, f.min_supported_version, f.max_supported_version) for f in items)
 
 
+def dirs_of(items: Sequence[bytes] | None) -> tuple[bytes, ...] | None:
+    """Directory ids of a record or request; None where it has none to tell."""
+    return None if items is None else tuple(bytes(one) for one in items)
+
+
 def broker_from(record: RegisterBrokerRecord) -> Broker:
     return Broker(
         id=record.broker_id,
@@ -105,6 +117,7 @@ def broker_from(record: RegisterBrokerRecord) -> Broker:
         in_controlled_shutdown=record.in_controlled_shutdown,
         log_dirs=tuple(bytes(d) for d in record.log_dirs),
         is_migrating=record.is_migrating_zk_broker,
+        cordoned_log_dirs=dirs_of(record.cordoned_log_dirs),
     )
 
 
@@ -128,6 +141,7 @@ def broker_record(broker: Broker) -> RegisterBrokerRecord:
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=list(broker.log_dirs),
+        cordoned_log_dirs=None if broker.cordoned_log_dirs is None else list(broker.cordoned_log_dirs),
     )
 
 

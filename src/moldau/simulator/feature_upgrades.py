@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from moldau.client.client import CONTROLLER, Client
-from moldau.controller.features import SUPPORTED
+from moldau.controller.features import CARRIED, SUPPORTED
 from moldau.image.snapshot import METADATA_VERSION
 from moldau.model import Code
 from moldau.simulator.laws.quorum import driver_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 KRAFT_VERSION = "kraft.version"
-TOP = {**{feature.name: feature.high for feature in SUPPORTED}, KRAFT_VERSION: 1}
+TOP = {**{feature.name: feature.high for feature in SUPPORTED if feature not in CARRIED}, KRAFT_VERSION: 1}
 RAISED, IN_THE_LOG = "a level was raised", "voters went into the log"
 AGAIN_S = 0.5
 

@@ -431,3 +431,36 @@ def test_one_hundred_thousand_partitions_stay_small() -> None:
     held = {id(p.replicas) for p in image.topics[TOPIC].partitions.values()}
     assert len(held) == 1, "equal replica lists are one tuple"
     assert sys.getsizeof(image.at((TOPIC, 0)).replicas) < 100
+
+
+@pytest.mark.parametrize("name", ["test", ""])
+def test_a_cleared_elr_is_a_change_of_each_partition_that_had_one(name: str) -> None:
+    """Kafka's controller writes it whenever a topic's min.insync.replicas is set: it ended every node that read it."""
+    image = cluster()
+    image.apply(change(0, isr=[], leader=-1, eligible_leader_replicas=[0], last_known_elr=[1]))
+    delta, before = Delta(), dict(image.topics[TOPIC].partitions)
+    image.apply(unpack_metadata(pack_metadata(records.ClearElrRecord(topic_name=name))), -1, delta)
+    first, second = (image.topics[TOPIC].partitions[number] for number in (0, 1))
+    assert (first.elr, first.last_known_elr, first.partition_epoch) == ((), (), 2)
+    assert second == before[1], "nothing of it was there to clear"
+    assert set(delta.partitions) == {(TOPIC, 0)}
+    assert not image.index.eligible
+
+
+def test_cordoned_directories_are_kept_and_written_in_the_version_that_has_them() -> None:
+    image = cluster()
+    assert pack_metadata(broker(1))[2] == 3, "what Kafka 4.0 reads, as long as nothing is cordoned"
+    said = records.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, cordoned_log_dirs=[DIR])
+    assert pack_metadata(said)[2] == 3
+    image.apply(unpack_metadata(pack_metadata(said)))
+    assert image.brokers[1].cordoned_log_dirs == (DIR,)
+    assert not image.brokers[1].takes_replicas
+    assert image.brokers[0].takes_replicas
+    again = image_from([unpack_metadata(pack_metadata(one)) for one in snapshot_records(image)])
+    assert image_hash(again) == image_hash(image)
+
+
+@pytest.mark.parametrize("value", [b"\x01\x7f\x00", b"\x01\x00\x09"], ids=["type", "version"])
+def test_a_record_of_a_newer_level_says_which_level_is_read(value: bytes) -> None:
+    with pytest.raises(Exception, match="newer metadata.version than this version of Moldau reads"):
+        unpack_metadata(value)

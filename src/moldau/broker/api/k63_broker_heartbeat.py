@@ -1,5 +1,6 @@
-"""BrokerHeartbeat, 0-1, on controller listeners: a broker lives, has read so far, wants in or out (KIP-631,
-KIP-841)."""
+"""BrokerHeartbeat, 0-2, on controller listeners: a broker lives, has read so far, wants in or out (KIP-631,
+KIP-841,
+KIP-1066)."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from moldau.broker.api.forwarding import whole
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
 from moldau.controller import asks
+from moldau.image.registration import dirs_of
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 
@@ -22,6 +24,7 @@ async def control(
             want_fence=request.want_fence,
             want_shut_down=request.want_shut_down,
             offline_log_dirs=tuple(request.offline_log_dirs),
+            cordoned_log_dirs=dirs_of(request.cordoned_log_dirs),
         )
     )
     refused = whole(reply)

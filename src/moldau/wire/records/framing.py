@@ -21,16 +21,25 @@ METADATA: dict[int, type[Message]] = {
     if isinstance(record, type) and issubclass(record, Message) and record.api_key >= 0
 }
 """Record type -> class."""
+_NEWER = "this log is of a newer metadata.version than this version of Moldau reads (30, Apache Kafka 4.3)"
 
 
 def pack_metadata(record: Message, version: int | None = None) -> bytes:
-    """The value of a metadata record; ``version`` defaults to the newest that Moldau knows."""
-    version = record.versions[1] if version is None else version
+    """The value of a metadata record; ``version`` defaults to ``written_version``."""
+    version = written_version(record) if version is None else version
     out = bytearray()
     put_uvarint(out, FRAME_VERSION)
     put_uvarint(out, record.api_key)
     put_uvarint(out, version)
     return bytes(encode(record, version, out, None))
+
+
+def written_version(record: Message) -> int:
+    """The version that a record is written in: the newest that Moldau knows, but none that only Kafka 4.3 reads where
+    an older one says the same (KIP-1066's cordoned directories)."""
+    if isinstance(record, metadata.RegisterBrokerRecord | metadata.BrokerRegistrationChangeRecord):
+        return record.versions[1] - (record.cordoned_log_dirs is None)
+    return record.versions[1]
 
 
 def unpack_metadata(value: Buffer) -> Message:
@@ -46,9 +55,9 @@ def unpack_metadata(value: Buffer) -> Message:
         raise Malformed(f"metadata frame version {frame} is not {FRAME_VERSION}")
     cls = METADATA.get(key)
     if cls is None:
-        raise Malformed(f"metadata record type {key} is not known")
+        raise Malformed(f"metadata record type {key} is not known: {_NEWER}")
     if not cls.versions[0] <= version <= cls.versions[1]:
-        raise Malformed(f"{cls.__name__} version {version} is not known")
+        raise Malformed(f"{cls.__name__} version {version} is not known: {_NEWER}")
     record, end = decode_from(cls, view, p, version)
     if end != len(view):
         raise Malformed(f"{cls.__name__} v{version}: {len(view) - end} bytes left over")

@@ -1,7 +1,7 @@
 """Records of the metadata log, one class each.
 
 Keys are the record types of KIP-631; ``moldau.image`` folds them, ``moldau.wire.records.framing`` puts them into bytes.
-Source: KIP-631, KIP-746, KIP-778, KIP-841, KIP-858, KIP-966.
+Source: KIP-631, KIP-746, KIP-778, KIP-841, KIP-858, KIP-966, KIP-1066.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from moldau.wire.schema import Message, Struct, at
 
 
-class RegisterBrokerRecord(Message, key=0, versions=(0, 3)):
+class RegisterBrokerRecord(Message, key=0, versions=(0, 4)):
     """Metadata record 0."""
 
     class BrokerEndpoint(Struct):
@@ -33,6 +33,7 @@ class RegisterBrokerRecord(Message, key=0, versions=(0, 3)):
     fenced: bool = at(0, "bool", default=True)
     in_controlled_shutdown: bool = at(1, "bool")
     log_dirs: list[bytes] = at(3, ["uuid"], tag=0)
+    cordoned_log_dirs: list[bytes] | None = at(4, ["uuid"], null=4, default=None, tag=1)
 
 
 class UnregisterBrokerRecord(Message, key=1, versions=(0, 0)):
@@ -163,7 +164,7 @@ class ProducerIdsRecord(Message, key=15, versions=(0, 0)):
     next_producer_id: int = at(0, "int64")
 
 
-class BrokerRegistrationChangeRecord(Message, key=17, versions=(0, 2)):
+class BrokerRegistrationChangeRecord(Message, key=17, versions=(0, 3)):
     """Metadata record 17."""
 
     broker_id: int = at(0, "int32")
@@ -171,6 +172,7 @@ class BrokerRegistrationChangeRecord(Message, key=17, versions=(0, 2)):
     fenced: int = at(0, "int8", tag=0)
     in_controlled_shutdown: int = at(1, "int8", tag=1)
     log_dirs: list[bytes] = at(2, ["uuid"], tag=2)
+    cordoned_log_dirs: list[bytes] | None = at(3, ["uuid"], null=3, default=None, tag=3)
 
 
 class AccessControlEntryRecord(Message, key=18, versions=(0, 0)):
@@ -250,3 +252,9 @@ class RegisterControllerRecord(Message, key=27, versions=(0, 0)):
     zk_migration_ready: bool = at(0, "bool")
     end_points: list[RegisterControllerRecord.ControllerEndpoint] = at(0, ["ControllerEndpoint"])
     features: list[RegisterControllerRecord.ControllerFeature] = at(0, ["ControllerFeature"])
+
+
+class ClearElrRecord(Message, key=28, versions=(0, 0)):
+    """Metadata record 28: a topic, or every topic when the name is empty, has no eligible leader replicas any more."""
+
+    topic_name: str = at(0, "string")

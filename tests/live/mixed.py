@@ -1,0 +1,126 @@
+"""Clusters of Apache Kafka's and Moldau's nodes together: the same files and folders, whichever program runs a node.
+
+A node changes its program by being stopped and started again: both read the same server.properties and the same logs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka_peer import KafkaPeer, java_command, java_tool, wait_until
+
+MOLDAU, KAFKA = "moldau", "kafka"
+SMALL_HEAP = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+class MixedPeer(KafkaPeer):
+    """Combined nodes of which each is run by ``programs[node_id]``; formatted by Kafka's tool, with its defaults."""
+
+    def __init__(self, programs: Mapping[int, str], properties: Mapping[str, object], folder: Path) -> None:
+        super().__init__(len(programs), properties, folder)
+        self.programs = dict(programs)
+
+    def node_command(self, node_id: int) -> list[str]:
+        if self.programs[node_id] == MOLDAU:
+            return [sys.executable, "-m", "moldau", "node", str(self.config_file(node_id))]
+        return java_command("kafka.Kafka", [self.config_file(node_id)], SMALL_HEAP)
+
+    def change(self, node_id: int, program: str, *, kill: bool = False) -> None:
+        """Run a node by another program from now on, on the folders that it has."""
+        if kill:
+            self.kill(node_id)
+        else:
+            self.stop_node(node_id)
+        self.programs[node_id] = program
+        self.restart(node_id)
+
+
+class Load:
+    """An idempotent producer with acks=all that writes numbered values until it is told to stop."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._topic, self._partitions = topic, partitions
+        self.acked: list[bytes] = []
+        self.failed: list[str] = []
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 120_000}
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.wait(0.005):  # a pace: two hundred a second
+            value = b"%d" % number
+            self._producer.produce(self._topic, value, partition=number % self._partitions, on_delivery=self._told)
+            self._producer.poll(0)
+            number += 1
+        self._producer.flush(120)
+
+    def _told(self, error: object, message: object) -> None:
+        if error is None:
+            self.acked.append(message.value())  # type: ignore[attr-defined]
+        else:
+            self.failed.append(str(error))
+
+    def wait_for(self, more: int) -> None:
+        """Until so many more values were acknowledged."""
+        target = len(self.acked) + more
+        wait_until(lambda: len(self.acked) >= target, f"{more} more acknowledged values, {self.failed[:3]}")
+
+
+def values_of(bootstrap: str, topic: str, partitions: int) -> list[bytes]:
+    """Every value of a topic, read to the ends that were there at the beginning."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
+    try:
+        ends = {n: consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=60)[1] for n in range(partitions)}
+        consumer.assign([TopicPartition(topic, n, 0) for n in ends])
+        found: list[bytes] = []
+        left = {n for n, end in ends.items() if end}
+        while left:
+            message = consumer.poll(60)
+            assert message is not None, f"nothing came for a minute, {left} are not read to their ends"
+            assert message.error() is None, message.error()
+            value, offset, number = message.value(), message.offset(), message.partition()
+            assert value is not None
+            assert offset is not None
+            assert number is not None
+            found.append(value)
+            if offset + 1 >= ends[number]:
+                left.discard(number)
+        return found
+    finally:
+        consumer.close()
+
+
+def segments(peer: KafkaPeer, folder: str) -> dict[int, bytes]:
+    """The bytes of a partition's segments on each node, by node id."""
+    found = {}
+    for node_id in peer.ports:
+        files = sorted((peer.data_dir(node_id) / folder).glob("*.log"))
+        found[node_id] = b"".join(path.read_bytes() for path in files)
+    return found
+
+
+def dump(path: Path, *options: str) -> str:
+    """What Kafka's DumpLogSegments says of a copy of a file."""
+    copy = path.parent.parent / "dumped" / path.parent.name
+    shutil.copytree(path.parent, copy, dirs_exist_ok=True)
+    return java_tool("kafka-dump-log", "--files", copy / path.name, *options).stdout
+
+
+def bootstrap_of(peer: KafkaPeer, nodes: Sequence[int]) -> str:
+    return ",".join(f"127.0.0.1:{peer.ports[one][0]}" for one in nodes)

@@ -1,0 +1,108 @@
+"""One KRaft cluster of Apache Kafka's and Moldau's nodes, at the format that Kafka has by default."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+from kafka_peer import wait_until
+from mixed import KAFKA, MOLDAU, Load, MixedPeer, bootstrap_of, dump, segments, values_of
+
+PARTITIONS = 3
+FASTER = {"broker.session.timeout.ms": 6000, "min.insync.replicas": 2, "default.replication.factor": 3}
+
+
+def topic_through(peer: MixedPeer, node_id: int, name: str) -> None:
+    """Make, change and enlarge a topic through one node."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_of(peer, [node_id])})
+    wanted = NewTopic(name, PARTITIONS, 3, config={"min.insync.replicas": "2"})
+    admin.create_topics([wanted], operation_timeout=60)[name].result(60)
+    entry = ConfigEntry("retention.ms", "86400000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(60)
+    admin.create_partitions([NewPartitions(name, PARTITIONS + 1)])[name].result(60)
+
+    def shown() -> bool:
+        described = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)])
+        found = next(iter(described.values())).result(60)
+        return bool(found["retention.ms"].value == "86400000")
+
+    wait_until(shown, f"node {node_id} shows the setting of {name}")
+
+
+def test_topics_are_made_changed_and_written_through_nodes_of_either_kind(tmp_path: Path) -> None:
+    with MixedPeer({1: MOLDAU, 2: KAFKA, 3: KAFKA}, FASTER, tmp_path) as peer:
+        for node_id in peer.ports:
+            topic_through(peer, node_id, f"through-{node_id}")
+        with Load(peer.bootstrap_servers, "through-2", PARTITIONS + 1) as load:
+            load.wait_for(300)
+        assert not load.failed
+        assert sorted(values_of(peer.bootstrap_servers, "through-2", PARTITIONS + 1)) == sorted(load.acked)
+
+
+@pytest.mark.skipif("MOLDAU_INTERCHANGE" not in os.environ, reason="minutes of Apache Kafka's nodes: make interchange")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("programs", [(MOLDAU, KAFKA, KAFKA), (MOLDAU, MOLDAU, KAFKA)], ids=["mkk", "mmk"])
+def test_each_node_is_killed_and_no_acknowledged_record_is_lost_or_doubled(
+    tmp_path: Path, programs: tuple[str, ...]
+) -> None:
+    with MixedPeer(dict(enumerate(programs, 1)), FASTER, tmp_path) as peer:
+        for node_id in peer.ports:
+            topic_through(peer, node_id, f"through-{node_id}")
+        topic = "through-1"
+        with Load(peer.bootstrap_servers, topic, PARTITIONS + 1) as load:
+            load.wait_for(300)
+            for node_id in peer.ports:
+                peer.kill(node_id)
+                load.wait_for(200)
+                peer.restart(node_id)
+                load.wait_for(200)
+        nothing_is_lost(peer, topic, load)
+        for node_id in peer.ports:
+            peer.stop_node(node_id)
+    metadata = tmp_path / "node-1" / "data" / "__cluster_metadata-0" / "00000000000000000000.log"
+    said = dump(metadata, "--cluster-metadata-decoder")
+    assert "isvalid: true" in said
+    assert "isvalid: false" not in said
+
+
+@pytest.mark.skipif("MOLDAU_INTERCHANGE" not in os.environ, reason="minutes of Apache Kafka's nodes: make interchange")
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("kill", [False, True], ids=["clean", "killed"])
+def test_a_cluster_of_kafkas_is_replaced_node_by_node_and_back(tmp_path: Path, kill: bool) -> None:
+    with MixedPeer(dict.fromkeys((1, 2, 3), KAFKA), FASTER, tmp_path) as peer:
+        topic = "through-1"
+        topic_through(peer, 1, topic)
+        with Load(peer.bootstrap_servers, topic, PARTITIONS + 1) as load:
+            load.wait_for(300)
+            for program in (MOLDAU, KAFKA):
+                for node_id in peer.ports:
+                    peer.change(node_id, program, kill=kill)
+                    load.wait_for(200)
+                topic_through(peer, 2, f"through-{program}")
+        nothing_is_lost(peer, topic, load)
+
+
+def nothing_is_lost(peer: MixedPeer, topic: str, load: Load) -> None:
+    """Every acknowledged value is there once, and all replicas are the same."""
+    assert not load.failed
+    found = values_of(peer.bootstrap_servers, topic, PARTITIONS + 1)
+    assert len(found) == len(set(found)), "no record is there twice"
+    assert set(load.acked) <= set(found), "every acknowledged record is there"
+
+    def same(folder: str) -> bool:
+        return len(set(segments(peer, folder).values())) == 1
+
+    for folder in (f"{topic}-{number}" for number in range(PARTITIONS + 1)):
+        wait_until(partial(same, folder), f"all replicas of {folder} are the same")

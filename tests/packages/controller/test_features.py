@@ -1,0 +1,73 @@
+"""Feature levels of clusters that Apache Kafka made: lived with, and not promised by us."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.controller.asks import CreateTopics, FeatureUpdate, NewTopic, UpdateFeatures
+from moldau.controller.features import CARRIED, NEWEST_LEVEL, SUPPORTED
+from moldau.image import FeatureRange
+from moldau.model import Code
+from moldau.simulator.machines.controller_desk import Desk
+from moldau.wire.records import metadata as records
+
+DEFAULTS_OF_KAFKA = {
+    "metadata.version": 30, "group.version": 1, "transaction.version": 2, "share.version": 1, "streams.version": 1,
+    "eligible.leader.replicas.version": 1,
+}  # fmt: skip
+"""What Apache Kafka 4.3.1 formats a cluster with."""
+
+
+def at_defaults_of_kafka() -> Desk:
+    desk = Desk()
+    assert desk.controller.working is not None
+    for name, level in DEFAULTS_OF_KAFKA.items():
+        for image in (desk.image, desk.controller.working):
+            image.apply(records.FeatureLevelRecord(name=name, feature_level=level))
+    return desk
+
+
+def test_our_brokers_are_taken_into_a_cluster_at_kafkas_defaults() -> None:
+    desk = at_defaults_of_kafka()
+    assert desk.register(1, features=SUPPORTED).code is Code.NONE
+    assert {one.name: one.high for one in SUPPORTED}["metadata.version"] == NEWEST_LEVEL == 30
+
+
+def test_a_broker_that_lacks_a_level_is_refused_by_the_name_of_the_feature() -> None:
+    desk = at_defaults_of_kafka()
+    refused = desk.register(1, features=(FeatureRange("metadata.version", 23, 30),))
+    assert refused.code is Code.UNSUPPORTED_VERSION
+    assert "group.version" in refused.message or "eligible.leader.replicas.version" in refused.message
+
+
+@pytest.mark.parametrize("feature", CARRIED, ids=lambda one: one.name)
+def test_what_we_do_not_serve_is_kept_and_lowered_but_never_raised(feature: FeatureRange) -> None:
+    desk = at_defaults_of_kafka()
+
+    def update(level: int, kind: int) -> Code:
+        asked = FeatureUpdate(feature=feature.name, level=level, upgrade_type=kind)
+        return Code(desk.ask(UpdateFeatures(updates=(asked,))).code)
+
+    assert update(0, 2) is Code.NONE
+    assert feature.name not in desk.image.features
+    assert update(feature.high, 1) is Code.INVALID_UPDATE_VERSION
+
+
+@pytest.mark.parametrize(("level", "kept"), [(30, (b"d" * 16,)), (25, None)])
+def test_cordoned_directories_are_noted_where_the_level_has_them(level: int, kept: tuple[bytes, ...] | None) -> None:
+    desk = at_defaults_of_kafka() if level == 30 else Desk()
+    desk.add_broker(1, log_dirs=(b"d" * 16,))
+    desk.add_broker(2, log_dirs=(b"e" * 16,))
+    assert desk.beat(1, cordoned_log_dirs=(b"d" * 16,)).code is Code.NONE
+    assert desk.broker(1).cordoned_log_dirs == kept
+    desk.beat(1, cordoned_log_dirs=(b"d" * 16,))
+    assert desk.records == [], "said before"
+    placed = {desk.image.partition(topic, 0).replicas for topic in [made(desk, name) for name in "abcdef"]}  # type: ignore[union-attr]
+    assert placed == ({(2,)} if kept else {(1,), (2,)})
+
+
+def made(desk: Desk, name: str) -> bytes:
+    """A topic of one partition, placed by the controller."""
+    (result,) = desk.ask(CreateTopics(topics=(NewTopic(name=name, partitions=1, replication_factor=1),))).topics
+    assert result.problem.code == 0, result
+    return desk.image.names[name]
