@@ -16,6 +16,7 @@ from typing import Protocol
 
 from moldau.broker.host import Host, WithClusterId, WithOwnEndpoints, WithPeers
 from moldau.broker.node_parts import WithChannel
+from moldau.controller.feature_support import ADVICE, unsupported
 from moldau.controller.features import SUPPORTED
 from moldau.image import Endpoint
 from moldau.model import Code
@@ -241,7 +242,10 @@ class Lifecycle:
             )
         if code is Code.DUPLICATE_BROKER_REGISTRATION and self.epoch < 0 and await self._is_duplicate():
             raise RegistrationRefused(self._duplicate())
-        if code in (Code.UNSUPPORTED_VERSION, Code.INVALID_REGISTRATION):
+        if code is Code.UNSUPPORTED_VERSION:
+            levels = "; ".join(unsupported(node.metadata.image.features))
+            raise RegistrationRefused(f"the controller refuses this broker: {code.name}: {levels}; {ADVICE}")
+        if code is Code.INVALID_REGISTRATION:
             raise RegistrationRefused(f"the controller refuses this broker: {code.name}")
         return f"the controller answered {code.name}"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.kraft.batches import decided, is_whole
+from moldau.broker.kraft.batches import NewerLevel, decided, is_whole, proposal
 from moldau.broker.kraft.files import BrokenQuorumState, format_election, parse_election
 from moldau.model import Code
 from moldau.ports import Pool, pools
@@ -21,7 +21,7 @@ from moldau.wire.codec import Malformed
 from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k52_vote import VoteRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
-from moldau.wire.records.metadata import TopicRecord
+from moldau.wire.records.metadata import FeatureLevelRecord, TopicRecord
 from tests.packages.broker.quorum_seats import Seat, SeatedQuorum, on_loop
 
 
@@ -326,6 +326,18 @@ def test_the_election_state_is_kafkas_json_and_both_versions_are_read() -> None:
 def test_an_unknown_record_is_never_skipped() -> None:
     with pytest.raises(Malformed, match="not known"):
         list(decided(build([(0, None, b"\x01\x7f\x00", ())], base_offset=0, leader_epoch=1)))
+
+
+def test_a_log_of_a_newer_level_is_refused_with_feature_and_level() -> None:
+    newer = FeatureLevelRecord(name="metadata.version", feature_level=1000)
+    with pytest.raises(NewerLevel, match="level 1000 of metadata.version, and this version of Moldau supports 23 to"):
+        list(decided(proposal([newer], 0, 1, 0)))
+
+
+def test_a_feature_that_is_not_known_and_an_older_level_are_read() -> None:
+    unknown = FeatureLevelRecord(name="another.version", feature_level=1)
+    older = FeatureLevelRecord(name="metadata.version", feature_level=1)
+    assert [batch.records for batch in decided(proposal([unknown, older], 0, 1, 0))] == [[unknown, older]]
 
 
 @pytest.mark.parametrize("epoch", ["2147483647", "2147483646", "99999999999", "-1", "1e400", "[" * 100_000])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from moldau.controller.feature_support import newer_than_supported
 from moldau.image.prepared import Prepared
 from moldau.model import Code
 from moldau.model.named import NamedTuple
@@ -23,10 +24,15 @@ from moldau.wire.records.control import (
     VotersRecord,
 )
 from moldau.wire.records.framing import pack_metadata, unpack_metadata
+from moldau.wire.records.metadata import FeatureLevelRecord
 from moldau.wire.schema import Message
 
 RECORDS_PER_BATCH = 500
 """In snapshots; the log has one batch per proposal, because a proposal is atomic."""
+
+
+class NewerLevel(Exception):
+    """The metadata log has a feature level whose records this version may not know; the text says what to do."""
 
 
 class Decided(NamedTuple):
@@ -106,7 +112,7 @@ def to_voters(record: VotersRecord) -> VoterSet:
 
 def decided(data: bytes) -> Iterator[Decided]:
     """Every batch in ``data``; control batches as empty ones. Malformed names a record that is not known: never
-    skipped.
+    skipped. NewerLevel names a feature level after which there may be some.
     """
     return (batch for batch in decided_in_slices(data, len(data)) if batch is not None)
 
@@ -118,8 +124,17 @@ def decided_in_slices(data: bytes, at_once: int) -> Iterator[Decided | None]:
         for record in () if header.is_control else records(data, position):
             if found and len(found) % at_once == 0:
                 yield None
-            found.append(unpack_metadata(record.value or b""))
+            found.append(_readable(unpack_metadata(record.value or b"")))
         yield Decided(found, header.last_offset, header.leader_epoch)
+
+
+def _readable(record: Message) -> Message:
+    """The record; NewerLevel when it announces records that may not be known here."""
+    if type(record) is FeatureLevelRecord:
+        why = newer_than_supported(record.name, record.feature_level)
+        if why is not None:
+            raise NewerLevel(why)
+    return record
 
 
 def snapshot(contents: Iterable[Message], epoch: int, wall_ms: int, voters: VoterSet | None = None) -> Iterator[bytes]:
