@@ -25,11 +25,19 @@ def test_a_reference_page_or_picture_is_what_the_code_says(path: Path) -> None:
     assert path.read_text() == {**REFERENCE, **PICTURES}[path](), "run `make docs`, and commit what it wrote"
 
 
-@pytest.mark.parametrize("name", ["architecture.md", "walks.md", "glossary.md"])
-def test_every_file_that_a_page_sends_its_reader_to_is_there(name: str) -> None:
-    named = re.findall(r"`([a-z_]+/[a-z0-9_/]+\.py)`", (ROOT / "docs" / name).read_text())
-    assert named
-    assert not [path for path in named if not (ROOT / "src" / "moldau" / path).exists()]
+@pytest.mark.parametrize("page_of", [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], ids=lambda path: path.stem)
+def test_every_file_that_a_page_sends_its_reader_to_is_there(page_of: Path) -> None:
+    """Names are paths from the root or from src/moldau; one with capitals stands for many."""
+    named = re.findall(r"`([a-z_]+(?:/[a-z0-9_]+)+\.(?:py|txt))`", page_of.read_text())
+    gone = [name for name in named if not (ROOT / name).exists() and not (ROOT / "src" / "moldau" / name).exists()]
+    assert not gone, f"{page_of.name} names {gone}"
+
+
+def test_every_package_is_on_the_page_of_architecture() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    packages = {path.parent.name for path in (ROOT / "src" / "moldau").glob("*/__init__.py")}
+    within = {path.parent.name for path in (ROOT / "src" / "moldau" / "broker").glob("*/__init__.py")}
+    assert not [name for name in sorted(packages | within) if f"`{name}/`" not in text]
 
 
 def test_every_public_member_says_what_it_does() -> None:
