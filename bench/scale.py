@@ -264,11 +264,11 @@ def table(rows: list[Row]) -> str:
         "| where | what | partitions | s | us a partition | largest step, ms | memory, MiB |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for row in sorted(rows, key=lambda row: (PLACES.index(row.where), row.deed)):
-        lines.append(
-            f"| {row.where} | {row.deed} | {row.partitions:,} | {row.seconds:.3g} | {row.each_us:.3g} |"
-            f" {row.largest_step_ms:.3g} | {row.memory_mib:.3g} |"
-        )
+    lines += [
+        f"| {row.where} | {row.deed} | {row.partitions:,} | {row.seconds:.3g} | {row.each_us:.3g} |"
+        f" {row.largest_step_ms:.3g} | {row.memory_mib:.3g} |"
+        for row in sorted(rows, key=lambda row: (PLACES.index(row.where), row.deed))
+    ]
     return "\n".join(lines)
 
 

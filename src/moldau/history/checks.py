@@ -164,8 +164,7 @@ def inconsistent(history: History) -> Iterator[Anomaly]:
     values: dict[tuple[int, int], str] = {}
     told = [send for send in history.sends if send.outcome == OK and send.offset >= 0]
     rows = [(send.partition, send.offset, send.value) for send in told]
-    for read in (*history.final, *history.reads):
-        rows.append((read.partition, read.offset, read.value))
+    rows += [(read.partition, read.offset, read.value) for read in (*history.final, *history.reads)]
     for partition, offset, value in rows:
         first = values.setdefault((partition, offset), value)
         if first != value:
@@ -280,9 +279,11 @@ def doubts(history: History, kills: int, acks_per_kill: int = 50) -> list[str]:
         found.append(f"{len(history.kills)} of {kills} kills were done")
     if history.acked < acks_per_kill * kills:
         found.append(f"only {history.acked} acknowledgements, {acks_per_kill * kills} are wanted")
-    for kill in history.kills:
-        if not kill.had_effect:
-            found.append(f"kill {kill.number} of node {kill.node} had no effect that anybody saw")
+    found += [
+        f"kill {kill.number} of node {kill.node} had no effect that anybody saw"
+        for kill in history.kills
+        if not kill.had_effect
+    ]
     silent = sorted(set(history.ends) - {send.partition for send in history.sends if send.outcome == OK})
     if silent:
         found.append(f"partitions {silent} acknowledged nothing")

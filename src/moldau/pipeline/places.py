@@ -43,7 +43,7 @@ class Value:
     """A value of the file: text, a number, a truth, None, a tuple of ``Value``s, or a mapping of names to them."""
 
     place: Place
-    data: str | int | float | bool | None | tuple[Value, ...] | Mapping[str, Value]
+    data: str | int | float | bool | tuple[Value, ...] | Mapping[str, Value] | None
     keys: Mapping[str, Place]
     """Where the names of a mapping stand."""
     written: str = ""

@@ -89,10 +89,10 @@ def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     elif last is not None:
         steps.append(Step("checkpoint", f"goes on after batch {last.batch}; 'start' has no effect", False))
         known = {one.topic for one in found if one.position is not None}
-        for topic in sorted({one.topic for one in found} - known):
-            steps.append(Step(f"topic {topic}", "new to this pipeline: read from its first record", True))
-        for topic in sorted(set(last.totals.topics) - {one.topic for one in found}):
-            steps.append(Step(f"topic {topic}", "read until now, and no more", True))
+        present = {one.topic for one in found}
+        new, gone = sorted(present - known), sorted(set(last.totals.topics) - present)
+        steps += [Step(f"topic {topic}", "new to this pipeline: read from its first record", True) for topic in new]
+        steps += [Step(f"topic {topic}", "read until now, and no more", True) for topic in gone]
     return steps
 
 

@@ -119,9 +119,11 @@ def _refuse_unknown(value: Value, known: Sequence[str], problems: list[Problem])
     if not isinstance(value.data, Mapping):
         problems.append(Problem(value.place, "a mapping is expected"))
         return
-    for name in value.data:
-        if name not in known:
-            problems.append(Problem(value.keys[name], f"{name!r} is not known here. {did_you_mean(name, known)}"))
+    problems += [
+        Problem(value.keys[name], f"{name!r} is not known here. {did_you_mean(name, known)}")
+        for name in value.data
+        if name not in known
+    ]
 
 
 def run_case(spark: SparkSession, pipeline: Pipeline, decoding: Decoding, case: Case, folder: Path | None) -> Verdict:

@@ -7,6 +7,7 @@ docs/laws.md. Used by tests, the simulator, and nothing in a running broker.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -200,7 +201,7 @@ def epoch_cache(sight: Sight) -> str | None:
     """S14: the epoch table increases strictly, is not ahead of the replica, and equals a rebuild from the log."""
     for broker, replica in sight.replicas.items():
         entries, log = replica.log.epochs.entries(), replica.log
-        for older, newer in zip(entries, entries[1:], strict=False):
+        for older, newer in itertools.pairwise(entries):
             if not (older[0] < newer[0] and older[1] < newer[1]):
                 return f"broker {broker}: epoch table {entries} does not increase"
         rebuilt = EpochTable()

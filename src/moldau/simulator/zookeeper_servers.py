@@ -278,10 +278,8 @@ class SimEnsemble:
         A path per Create, a Stat per Set, None for others.
         """
         changes: list[Change] = []
-        results: list[Any] = []
         trial = _Trial(self.tree)
-        for op in ops:
-            results.append(self._one(op, session_id, trial, changes))
+        results: list[Any] = [self._one(op, session_id, trial, changes) for op in ops]
         self.zxid += 1
         for change in changes:
             self.tree.apply(self.zxid, change)

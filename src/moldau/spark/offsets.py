@@ -7,6 +7,7 @@ ids under a key no topic can have: a topic made anew is not mistaken for a log t
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -277,4 +278,4 @@ def _cut(whole: Range, count: int) -> list[Range]:
     """``count`` parts of nearly equal size, none empty."""
     count = min(count, whole.size)
     edges = [whole.start + whole.size * index // count for index in range(count + 1)]
-    return [whole._replace(start=first, end=last) for first, last in zip(edges, edges[1:], strict=False)]
+    return [whole._replace(start=first, end=last) for first, last in itertools.pairwise(edges)]

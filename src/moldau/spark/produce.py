@@ -8,6 +8,7 @@ producer id is given up. Read next: encode.py (Arrow to bytes), client/writing.p
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import time
@@ -422,7 +423,7 @@ def _cuts(places: Ints, sizes: Ints, most: int) -> Ints:
     lanes = np.flatnonzero(np.diff(places)) + 1
     bounds = [0, *lanes.tolist(), len(places)]
     found = [0]
-    for first, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, end in itertools.pairwise(bounds):
         at = first
         while at < end:
             before = ends[at - 1] if at else 0

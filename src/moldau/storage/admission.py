@@ -177,7 +177,7 @@ class Admission:
         """
         if not self._plain or isinstance(data, Admitted):
             return None
-        (base, length, _, magic, crc, attributes, delta, oldest, newest, producer_id, epoch, sequence, count) = header
+        (base, length, _, magic, crc, attributes, delta, _oldest, _newest, producer_id, epoch, sequence, count) = header
         whole: bytes | bytearray
         if type(data) is bytearray:
             whole, at = data, 0

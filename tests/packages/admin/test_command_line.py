@@ -410,7 +410,7 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
         assert isinstance(options.instant_ms(text, 0), int)
     except ValueError as error:
         said = str(error)
-        assert "is no " in said  # noqa: PT017  # either is right
+        assert "is no " in said  # either is right
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_a_plan_uses_the_brokers_given_and_keeps_the_number_of_replicas(
 def test_without_racks_every_broker_holds_about_as_much_and_leads_about_as_often(
     drawn: tuple[Plan, dict[int, str | None], int],
 ) -> None:
-    today, racks, factor = drawn
+    today, racks, _factor = drawn
     plan = spread(today, dict.fromkeys(racks))
     held: Counter[int] = Counter()
     for replicas in plan.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ def test_batches_cover_a_range_once_without_gaps(given_spans: list[tuple[int, in
     for at, span in enumerate(spans):
         parts = [each[at] for each in found]
         assert [one.start for one in parts[:1]] == ([span.start] if parts else [])
-        assert all(before.end == after.start for before, after in zip(parts, parts[1:], strict=False))
+        assert all(before.end == after.start for before, after in pairwise(parts))
         assert sum(one.size for one in parts) == span.size
 
 

@@ -24,7 +24,7 @@ class Query:
         self._failure, self._messages = failure, iter(["Initializing sources", "Initializing sources"])
 
     @property
-    def isActive(self) -> bool:  # noqa: N802
+    def isActive(self) -> bool:
         return not self._failure
 
     @property
@@ -63,7 +63,7 @@ class Life:
         ]
 
     @property
-    def isActive(self) -> bool:  # noqa: N802
+    def isActive(self) -> bool:
         return self._turns > 0
 
     @property
@@ -73,7 +73,7 @@ class Life:
     def exception(self) -> Exception | None:
         return RuntimeError(self._failure) if self._failure and self._turns <= 0 else None
 
-    def awaitTermination(self, timeout: int) -> bool:  # noqa: N802
+    def awaitTermination(self, timeout: int) -> bool:
         self._turns -= 1
         if self._turns <= 0 and self._failure:
             raise RuntimeError(self._failure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 from pathlib import Path
 
@@ -82,9 +83,7 @@ def test_segments_go_when_their_newest_record_is_too_old() -> None:
     assert dirs.retention_pass(202) > 0
     assert log.log_start_offset == log.segments[0].base_offset
     assert log.segments[0].largest_timestamp() >= 102
-    assert log.segments[0].base_offset == min(
-        b for b, n in zip(bases, bases[1:], strict=False) if (n // 3 - 1) * 10 + 2 >= 102
-    )
+    assert log.segments[0].base_offset == min(b for b, n in itertools.pairwise(bases) if (n // 3 - 1) * 10 + 2 >= 102)
     assert log.epochs.entries() == [(0, log.log_start_offset)]
     assert offsets(log) == list(range(log.log_start_offset, 60, 3))
     names = dirs.disk.list_dir("/d/t-0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 import pytest
@@ -79,7 +80,7 @@ def test_index_entries_name_the_last_offset_of_the_batch_at_their_position() -> 
     assert len(entries) > 3
     for offset, position in entries:
         assert read_header(data, position).last_offset == offset
-    gaps = [later - sooner for (_, sooner), (_, later) in zip(entries, entries[1:], strict=False)]
+    gaps = [later - sooner for (_, sooner), (_, later) in itertools.pairwise(entries)]
     assert all(600 < gap <= 600 + 2 * len(batch(3)) for gap in gaps)
     times = list(struct.iter_unpack(">qi", disk.read("/d/t-0/00000000000000000000.timeindex")))
     assert times[-1] == (192, 59)  # the largest timestamp, and the last offset of its batch

@@ -58,7 +58,7 @@ def test_no_step_on_the_loop_waits_for_a_disk() -> None:
 @pytest.mark.parametrize("crash", ["", "killed", "power"])
 def test_a_log_cut_between_two_steps_is_what_it_would_be_without_a_compaction(at: int, cut: int, crash: str) -> None:
     disk = FaultyDisk()
-    dirs, log, compaction = compacted(disk)
+    _dirs, log, compaction = compacted(disk)
     steps = in_place(log, compaction, 0)
     for _ in range(at):
         sync = next(steps, None)
@@ -68,7 +68,7 @@ def test_a_log_cut_between_two_steps_is_what_it_would_be_without_a_compaction(at
     expected = read_all(log)
     assert log.log_end_offset <= cut
     if crash:
-        dirs, log = reopen(disk.process_killed() if crash == "killed" else disk.power_cut(at), COMPACT)
+        _dirs, log = reopen(disk.process_killed() if crash == "killed" else disk.power_cut(at), COMPACT)
         end = log.log_end_offset
     else:
         for sync in steps:

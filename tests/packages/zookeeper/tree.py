@@ -42,7 +42,7 @@ class Tree:
             return
         if op.path not in self.nodes:
             raise NoNode(op.path)
-        data, version = self.nodes[op.path]
+        _data, version = self.nodes[op.path]
         if op.version not in (-1, version):
             raise BadVersion(op.path, f"{version}, not {op.version}")
         if isinstance(op, Set):

@@ -100,7 +100,7 @@ class _Reader:
             return self._object(at)
         if char == "[":
             return self._array(at)
-        if char.isascii() and char.isdigit() or char == "-":
+        if (char.isascii() and char.isdigit()) or char == "-":
             return self._number(at)
         if char in "]}":
             raise _Wrong(f"Unexpected close marker '{char}': no open {_OPENED[char][0]} to close", at)

@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def java_datetime_ms(text: str) -> int:
     """Milliseconds since 1970 of a time like 2024-01-31T12:00:00.000, in UTC where it names no zone."""
-    date, *rest = text.split("T")
+    _date, *rest = text.split("T")
     if not rest:
         raise _unreadable("Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
     if not any(mark in rest[0] for mark in "+-Z"):

@@ -166,7 +166,7 @@ class Given:
                 self.rest += reversed(words)
                 break
             if word.startswith("--"):
-                name, equals, value = word[2:].partition("=")
+                name, _equals, value = word[2:].partition("=")
                 if name not in self._named:
                     raise _unrecognized(name)
                 self._take(self._named[name], value, words)

@@ -7,6 +7,7 @@ home. Pure: no I/O, no randomness, the same result each time. Used by ``planning
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
@@ -143,7 +144,7 @@ class Leveller(Generic[Item]):
     def _shift(self, path: list[int]) -> bool:
         """Move one item over each edge; False, and all as it was, when an item of one edge is in another's way."""
         done: list[tuple[Item, int, int]] = []
-        for giver, taker in zip(path, path[1:], strict=False):
+        for giver, taker in itertools.pairwise(path):
             item = self._cheapest_item(giver, taker)
             if item is None:
                 for moved, source, target in reversed(done):

@@ -171,9 +171,11 @@ def describe(config: NodeConfig, disk: Disk) -> tuple[str, bool]:
         what = f"{{cluster.id={meta.cluster_id}, directory.id={id}, node.id={meta.node_id}, version={meta.version}}}"
         lines.append(f"Found metadata in {folder}: {what}")
     problems = [f"  {folder} is not formatted." for folder in folders if folder not in metas]
-    for name in ("cluster_id", "node_id"):
-        if len({getattr(meta, name) for meta in metas.values()}) > 1:
-            problems.append(f"  The folders differ in {name.replace('_', '.')}.")
+    problems += [
+        f"  The folders differ in {name.replace('_', '.')}."
+        for name in ("cluster_id", "node_id")
+        if len({getattr(meta, name) for meta in metas.values()}) > 1
+    ]
     if problems:
         lines += ["", "Found problem:" if len(problems) == 1 else "Found problems:", *problems]
     return "\n".join(lines), not problems

@@ -15,7 +15,7 @@ from moldau.wire.schema import Message
 if TYPE_CHECKING:
     from moldau.broker.network.context import Context
 
-Slices = Generator[None, None, Message | None | Awaitable[Message | None]]
+Slices = Generator[None, None, Message | Awaitable[Message | None] | None]
 """Work on a long request that pauses where everybody else should have a turn, and returns as a handler does."""
 Outcome = Message | None | Awaitable[Message | None] | Slices
 """What a handler returns: the response, None when nothing is sent, a response to come, or work in slices."""

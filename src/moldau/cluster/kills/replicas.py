@@ -79,9 +79,11 @@ def read_values(folder: Path, partition: int, until: int) -> list[Read]:
     found = []
     for batch in batches(RealDisk(), str(folder)):
         if not batch.header.is_control:
-            for record in records(batch.data):
-                if record.offset < until:
-                    found.append(Read("disk", partition, record.offset, (record.value or b"").decode()))
+            found += [
+                Read("disk", partition, record.offset, (record.value or b"").decode())
+                for record in records(batch.data)
+                if record.offset < until
+            ]
     return found
 
 

@@ -7,6 +7,7 @@ moldau.replication.laws.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -331,7 +332,7 @@ _RUNNING = (Role.LEADER, Role.FOLLOWER)
 def _epochs(log: Any) -> str:
     """S14: the epoch table increases strictly, and is what the batches say (a last epoch may be empty still)."""
     entries = [tuple(entry) for entry in log.epochs.entries()]
-    if any(old[0] >= new[0] or old[1] >= new[1] for old, new in zip(entries, entries[1:], strict=False)):
+    if any(old[0] >= new[0] or old[1] >= new[1] for old, new in itertools.pairwise(entries)):
         return f"the epoch table {entries} does not increase"
     rebuilt: list[tuple[int, int]] = []
     for piece in pieces(log, log.log_start_offset, log.log_end_offset):

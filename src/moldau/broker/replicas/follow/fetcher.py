@@ -436,8 +436,7 @@ class Fetcher:
         epoch = machine.leader_epoch
         ends = []
         try:
-            for timestamp in (-2, -1):
-                ends.append(await self._list_offset(following.replica, epoch, timestamp))
+            ends = [await self._list_offset(following.replica, epoch, timestamp) for timestamp in (-2, -1)]
         except OSError as error:
             log.info("%s: broker %d does not tell its range: %s", following.replica.partition, self.leader, error)
         if self.followed.get(following.replica.key) is not following or machine.leader_epoch != epoch:
