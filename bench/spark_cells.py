@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 from tests.parity.compare import FORMATS, start
 
+from bench.state_changes import write_logs
 from moldau.client.sync import Cluster
 from moldau.model import TopicPartition
 from moldau.spark import until_it_stands
@@ -143,10 +144,39 @@ def decode(stage: Stage) -> Iterator[Row]:
     yield Row("decode 1 KB", "moldau", "records/s/core", "higher", best)
 
 
+def cluster_files(stage: Stage) -> Iterator[Row]:
+    """Lines a second of state-change logs, each kept as a row, and bytes a second of segments, each checksum computed;
+    on all cores of the session, ours alone."""
+    lines = stage.sizes.large
+    home = stage.folder / "logs"
+    home.mkdir()
+    write_logs(home, lines)
+    size = max(stage.sizes.large // 1000, 64) << 20
+    folder = stage.folder / "data" / "orders-0"
+    folder.mkdir(parents=True)
+    each = 64 << 20
+    batch = build([(1_000_000 + n, b"%8d" % n, bytes(1024), ()) for n in range(500)])
+    for number in range(size // each):
+        (folder / f"{number * 500:020d}.log").write_bytes(batch * (each // len(batch)))
+    written = size // each * (each // len(batch)) * len(batch)
+    read = stage.spark.read
+    for cell, unit, amount, frame in (
+        ("state-change logs", "lines/s", lines, read.format("moldau_statelog").load(f"{home}/state-change.log.*")),
+        ("segments, verified", "MB/s", written / 1e6, read.format("moldau_segments").load(str(folder.parent))),
+    ):
+        best = 0.0
+        for _ in range(stage.sizes.repeats + 1):
+            began = time.monotonic()
+            frame.write.format("noop").mode("overwrite").save()
+            best = max(best, amount / (time.monotonic() - began))
+        yield Row(cell, "moldau", unit, "higher", best)
+
+
 CELLS: dict[str, Callable[[Stage], Iterator[Row]]] = {
     "source": source_rows,
     "micro": micro_batches,
     "decode": decode,
+    "files": cluster_files,
 }
 
 

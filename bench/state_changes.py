@@ -27,7 +27,7 @@ def merge_cell(stand: Stand) -> Iterator[Row]:
     """Lines read and lines kept by a merge of three logs, each second."""
     lines = LINES if stand.sizes == FULL else LINES // 20
     with tempfile.TemporaryDirectory(prefix="bench-merge-") as folder:
-        files = _written(Path(folder), lines)
+        files = write_logs(Path(folder), lines)
         command = [sys.executable, "-m", "moldau", "kafka-run-class.sh"]
         if stand.system == "kafka":
             command = ["java", "-cp", f"{JARS}/*"]
@@ -44,8 +44,8 @@ def merge_cell(stand: Stand) -> Iterator[Row]:
             yield Row("merge state-change logs, lines kept", "%", "higher", 100 * kept / lines)
 
 
-def _written(folder: Path, lines: int) -> list[Path]:
-    """Logs of three brokers, several lines in each millisecond, the brokers in any order."""
+def write_logs(folder: Path, lines: int) -> list[Path]:
+    """Files with logs of three brokers, several lines in each millisecond, the brokers in any order."""
     rng = random.Random(3)
     paths = [folder / f"state-change.log.{node}" for node in range(NODES)]
     now = datetime(2024, 1, 31, 10)

@@ -31,6 +31,7 @@ COMMANDS = {
     "broker": ("moldau.admin.brokers:broker", "Look at brokers; stop, start and roll them."),
     "replica": ("moldau.admin.replica:replica", "Look whether replicas hold the same, byte for byte."),
     "log": ("moldau.admin.log:log", "Merge state-change logs; tell who led a partition when, and why."),
+    "job": ("moldau.admin.job:job", "Make tables of what a cluster keeps itself, from the files of its nodes."),
     "migrate": ("moldau.admin.migrate:migrate", "Move a cluster from ZooKeeper to the quorum's plane, or back."),
     "spark": ("moldau.admin.spark:spark", "Look at tables that Spark streams fill; say who may go on from where."),
     "install-scripts": (

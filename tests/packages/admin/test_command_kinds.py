@@ -17,7 +17,7 @@ from tests.packages.admin.native import ELSEWHERE, NATIVE
 
 NOUNS = (
     "topic", "config", "group", "record", "produce", "consume", "tail", "perf", "reassign", "leader", "replica",
-    "broker", "log", "quorum", "feature", "doctor",
+    "broker", "log", "job", "quorum", "feature", "doctor",
 )  # fmt: skip
 
 LOOK, READ, RECORDS, CHANGE, DESTROY, WAIT = "look", "read", "records", "change", "destroy", "wait"
@@ -77,6 +77,14 @@ KINDS: dict[str, set[str]] = {
     "log timeline": {READ},
     "log why": {READ},
     "log skew": {READ},
+    "job timeline": {READ},
+    "job splits": {READ},
+    "job verify": {READ},
+    "job load": {READ},
+    "job offsets": {READ},
+    "job groups": {READ},
+    "job lag": {READ},
+    "job metadata": {READ},
     "quorum status": {LOOK},
     "quorum add-controller": {CHANGE, WAIT},
     "quorum remove-controller": {CHANGE},
@@ -94,7 +102,7 @@ NAMED = {
 """Options and arguments that name something of the cluster, so that a shell can complete it."""
 NEW = {"topic create": {"names"}}
 """Names of what is not there yet."""
-NO_CLUSTER = ("log ",)
+NO_CLUSTER = ("log ", "job ")
 """Commands that read files."""
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
+from moldau.admin.plans import BadPlan
 from moldau.admin.rate import bytes_text, time_text
+from moldau.admin.reassignment.plan_command import sizes_in
 from moldau.admin.reassignment.summary import summarize
 from moldau.model import TopicPartition
 
@@ -43,3 +49,17 @@ def test_bytes_and_seconds_are_told_as_people_do() -> None:
         "5000.0 TB",
     ]
     assert [time_text(n) for n in (0.4, 61, 7500)] == ["0 s", "1 min 1 s", "2 h 5 min"]
+
+
+def test_the_table_of_the_load_job_gives_the_bytes_of_the_largest_replica() -> None:
+    rows = [
+        {"topic": "orders", "partition": 0, "broker": broker, "directory": "d", "from_ms": at, "bytes": size}
+        for broker, at, size in ((1, None, 5), (1, 0, 10), (1, 3600, 7), (2, 0, 10))
+    ]
+    assert sizes_in(json.dumps(rows)) == {TopicPartition("orders", 0): 22}
+
+
+@pytest.mark.parametrize("text", ["", "7", "[7]", "[{}]", '[{"topic": "a", "partition": "x", "bytes": 1}]', "{" * 9])
+def test_a_file_that_is_no_such_table_is_refused(text: str) -> None:
+    with pytest.raises(BadPlan, match="moldau job load"):
+        sizes_in(text)

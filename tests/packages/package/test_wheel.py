@@ -122,7 +122,8 @@ def test_licence_and_types_are_in_it_and_nothing_that_is_not_the_packages(wheel:
         (licence,) = [name for name in names if name.endswith("/LICENSE")]
         assert b"Apache License" in archive.read(licence)
     assert {"moldau/py.typed", "pyspark_moldau/py.typed"} <= set(names)
-    assert {name.split("/")[0].partition("-")[0] for name in names} == {"moldau", "pyspark_moldau"}
+    sources = {"pyspark_moldau", *(f"pyspark_moldau_{name}" for name in ("statelog", "segments", "metadata", "job"))}
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"moldau", *sources}
 
 
 def test_a_cluster_comes_up_from_the_wheel_alone(python: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from moldau.admin.main import fail
 from moldau.admin.output import show_one
 from moldau.admin.plans import Plan
 from moldau.admin.rate import Rate, bytes_text, time_text
-from moldau.admin.reassignment.cluster import current, ids
+from moldau.admin.reassignment.cluster import current, ids, read
 from moldau.admin.reassignment.planning import GOALS, Impossible, Planner
 from moldau.admin.reassignment.summary import Summary, summarize
 from moldau.client import admin
@@ -59,6 +59,7 @@ class Wish(TypedDict):
     set_rf: int | None
     balance: str | None
     throttle: float | None
+    load: Path | None
     out: Path | None
 
 
@@ -79,6 +80,10 @@ class Wish(TypedDict):
 )
 @click.option("--topics", "pattern", help="Only topics of which this regular expression matches the whole name.")
 @click.option("--throttle", type=Rate(), help="Tell how long it takes when a broker spends so much a second: 50MB.")
+@click.option(
+    "--load", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    help="Take the partitions' bytes from what `moldau job load -o json` wrote, and not from the brokers.",
+)  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan here; else it is printed.")
 @OUTPUT
 def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | None, **wish: Unpack[Wish]) -> None:
@@ -104,7 +109,7 @@ def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | Non
         everything = current(talk, talk.cluster.topics())
         racks = {id: broker.rack for id, broker in sorted(talk.cluster.brokers().items())}
         chosen = _chosen(everything, names, pattern)
-        sizes = _sizes(talk, racks)
+        sizes = _sizes(talk, racks) if wish["load"] is None else read(wish["load"], sizes_in)
         leaders = {TopicPartition(name, n): part.leader for name, topic in talk.cluster.topics().items()
                    for n, part in topic.partitions.items()}  # fmt: skip
     before = {p: replicas for p, replicas in everything.items() if p.topic in chosen}
@@ -185,6 +190,23 @@ def _sizes(talk: Talk, alive: Collection[int]) -> dict[TopicPartition, int]:
                     if not part.is_future_key:
                         key = TopicPartition(topic.name, part.partition_index)
                         sizes[key] = max(sizes.get(key, 0), part.partition_size)
+    return sizes
+
+
+def sizes_in(text: str) -> dict[TopicPartition, int]:
+    """Bytes of each partition out of the table of ``moldau job load`` in JSON: of its largest replica, over all of its
+    time. BadPlan when it is none."""
+    replicas: dict[tuple[TopicPartition, object, object], int] = {}
+    try:
+        for row in json.loads(text):
+            key = TopicPartition(str(row["topic"]), int(row["partition"])), row.get("broker"), row.get("directory")
+            replicas[key] = replicas.get(key, 0) + int(row["bytes"])
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        wanted = "a list of rows with topic, partition and bytes is expected, as `moldau job load -o json` writes it"
+        raise plans.BadPlan(f"{wanted}: {error!r}") from None
+    sizes: dict[TopicPartition, int] = {}
+    for (partition, _, _), size in replicas.items():
+        sizes[partition] = max(sizes.get(partition, 0), size)
     return sizes
 
 

@@ -1,0 +1,198 @@
+"""``moldau job``: what a cluster keeps itself, as tables: who led when, whether replicas agree, how far groups are.
+
+Reads files, of Moldau's nodes or of Apache Kafka's; no cluster need run, and none is asked. The same tables in Spark:
+``format("moldau_job")``, docs/cluster-pipelines.md. Exit 0 done, 1 a replica is not well or nothing is readable, 2
+usage, 4 replicas diverged or the logs of nodes contradict each other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from moldau.admin.main import fail
+from moldau.admin.options import DURATION, INSTANT, MISMATCH, OUTPUT
+from moldau.admin.output import note, show
+
+if TYPE_CHECKING:
+    from moldau.clusterdata.columns import Column
+
+PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path())
+TOPICS = click.option("--topic", "topics", multiple=True, help="Only this topic; repeat it.")
+GROUPS = click.option("--group", "groups", multiple=True, help="Only this group; repeat it.")
+IMAGE_TABLES = ("topics", "partitions", "configs", "brokers", "features")
+
+
+@click.group()
+def job() -> None:
+    """Make tables of what a cluster keeps itself, from the files of its nodes.
+
+    \b
+    moldau job splits moldau-data
+    moldau job verify moldau-data
+    moldau job load moldau-data -o json > load.json
+    moldau job offsets moldau-data --group app
+    moldau job metadata moldau-data --table partitions --as-of-offset 1000
+
+    PATHS are folders of nodes, or above them. Nothing is changed, and no cluster is asked.
+    """
+
+
+@job.command()
+@PATHS
+@TOPICS
+@OUTPUT
+def timeline(paths: tuple[str, ...], topics: tuple[str, ...], output: str) -> None:
+    """Tell who led each partition when, and why it changed, from the state-change logs of all nodes."""
+    _show("timeline", output, paths, topics=topics)
+
+
+@job.command()
+@PATHS
+@TOPICS
+@OUTPUT
+def splits(paths: tuple[str, ...], topics: tuple[str, ...], output: str) -> None:
+    """Find what must not be in the state-change logs of all nodes; exit 4 when something is found.
+
+    That is: two leaders or two controllers in one epoch, a leader epoch that goes back, an ISR that is not among the
+    replicas.
+    """
+    if _show("splits", output, paths, topics=topics):
+        raise SystemExit(MISMATCH)
+    note("nothing of the kind is in these logs.")
+
+
+@job.command()
+@PATHS
+@TOPICS
+@OUTPUT
+def verify(paths: tuple[str, ...], topics: tuple[str, ...], output: str) -> None:
+    """Compare the replicas of each partition, out of the log directories of all brokers.
+
+    As `moldau replica verify --folders`, and in Spark with a task for each partition. A replica that the metadata
+    log in the same folders assigns, and that is not there, is MISSING.
+    """
+    verdicts = {row["verdict"] for row in _show("verify", output, paths, topics=topics)}
+    if "DIVERGED" in verdicts:
+        raise SystemExit(MISMATCH)
+    raise SystemExit(1 if verdicts - {"OK"} else 0)
+
+
+@job.command()
+@PATHS
+@TOPICS
+@click.option("--every", type=DURATION, default="1h", show_default=True, help="How long each span of time is.")
+@OUTPUT
+def load(paths: tuple[str, ...], topics: tuple[str, ...], every: int, output: str) -> None:
+    """Count the bytes and records of each replica over time, from its segments.
+
+    `-o json > load.json` is what `moldau reassign plan --load load.json` reads.
+    """
+    if every < 1:
+        fail("--every: at least 1ms", 2)
+    _show("load", output, paths, topics=topics, every_ms=every)
+
+
+@job.command()
+@PATHS
+@GROUPS
+@OUTPUT
+def offsets(paths: tuple[str, ...], groups: tuple[str, ...], output: str) -> None:
+    """Tell the newest committed offset of each group and partition, from __consumer_offsets; tombstones too."""
+    _show("offsets", output, paths, groups=groups)
+
+
+@job.command("groups")
+@PATHS
+@GROUPS
+@OUTPUT
+def groups_command(paths: tuple[str, ...], groups: tuple[str, ...], output: str) -> None:
+    """Tell the newest state of each group, from __consumer_offsets; tombstones too."""
+    _show("groups", output, paths, groups=groups)
+
+
+@job.command()
+@PATHS
+@TOPICS
+@GROUPS
+@OUTPUT
+def lag(paths: tuple[str, ...], topics: tuple[str, ...], groups: tuple[str, ...], output: str) -> None:
+    """Tell how far each commit was behind the end of its partition when it was made."""
+    _show("lag", output, paths, topics=topics, groups=groups)
+
+
+@job.command()
+@click.argument("path", type=click.Path())
+@click.option("--table", type=click.Choice(("records", *IMAGE_TABLES, "diff")), default="records", show_default=True)
+@click.option("--as-of-offset", type=click.IntRange(min=0), help="The image up to this offset of the metadata log.")
+@click.option("--as-of-time", type=INSTANT, help="The image at this time.")
+@click.option("--from-offset", type=click.IntRange(min=0), help="Of diff: the earlier image, up to this offset.")
+@click.option("--from-time", type=INSTANT, help="Of diff: the earlier image, at this time.")
+@OUTPUT
+def metadata(
+    path: str,
+    table: str,
+    output: str,
+    *,
+    as_of_offset: int | None,
+    as_of_time: int | None,
+    from_offset: int | None,
+    from_time: int | None,
+) -> None:
+    """Read a KRaft node's metadata log: its records, the cluster as it was at an offset or a time, or what changed.
+
+    Of several logs below PATH the one that goes furthest is read. The end of a log need not be committed.
+    """
+    from moldau.clusterdata import metadata as made
+
+    after, before = made.Point(as_of_offset, as_of_time), made.Point(from_offset, from_time)
+    if None not in after or None not in before:
+        fail("an offset or a time, not both", 2)
+    if table == "records" and after != made.Point():
+        fail("--as-of-... is of images; records have offsets and times in their columns", 2)
+    if (table == "diff") != (before != made.Point()):
+        fail("--table diff, and nothing else, needs --from-offset or --from-time", 2)
+    try:
+        files = made.files(path)
+        columns: tuple[Column, ...]
+        if table == "records":
+            columns, rows = made.RECORD_COLUMNS, list(made.record_rows(files))
+        elif table == "diff":
+            columns = made.DIFF_COLUMNS
+            rows = list(made.diff_rows(made.image_at(files, before), made.image_at(files, after)))
+        else:
+            columns, rows = made.TABLES[table], list(made.table_rows(made.image_at(files, after), table))
+    except made.MetadataError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}")
+    names = [one.name for one in columns]
+    show([dict(zip(names, row, strict=True)) for row in rows], output, names)
+
+
+def _show(
+    name: str,
+    output: str,
+    paths: tuple[str, ...],
+    *,
+    topics: tuple[str, ...] = (),
+    groups: tuple[str, ...] = (),
+    every_ms: int = 3_600_000,
+) -> list[dict[str, object]]:
+    """Print a job's table; its rows."""
+    from moldau.clusterdata.jobs import JOBS, all_rows
+    from moldau.clusterdata.jobs.wish import Wish
+    from moldau.storage.errors import BrokenFile
+
+    names = [one.name for one in JOBS[name].columns]
+    try:
+        found = all_rows(JOBS[name], Wish(paths, topics, groups, every_ms))
+        rows = [dict(zip(names, row, strict=True)) for row in found]
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}")
+    except BrokenFile as error:
+        fail(str(error))
+    if rows or output == "json":
+        show(rows, output, names)
+    return rows

@@ -1,0 +1,56 @@
+"""The changes of every partition, merged from the state-change logs of all nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from moldau.clusterdata.columns import Column
+from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.state_changes.eras import Event, parse
+from moldau.clusterdata.state_changes.history import changes
+from moldau.clusterdata.state_changes.merging import logs, merge
+from moldau.clusterdata.state_changes.sources import Source
+from moldau.model import TopicPartition
+
+COLUMNS = (
+    Column("topic", "string", "The topic."),
+    Column("partition", "int", "The number of the partition."),
+    Column("time", "string", "When it changed, by the clock of whoever told of it first."),
+    Column("leader", "int", "The leader; -1 is nobody."),
+    Column("leader_epoch", "int", "The leader epoch."),
+    Column("isr", "array<int>", "The in-sync replicas; null where no line tells them."),
+    Column("replicas", "array<int>", "The assigned replicas, as last told."),
+    Column("controller", "int", "The controller that decided it; null where no line tells."),
+    Column("controller_epoch", "int", "The epoch of that controller."),
+    Column("why", "string", "Why it came about, seen from the change."),
+    Column("seen_by", "array<int>", "The nodes whose logs tell of it, in the order of time."),
+)
+
+
+def plan(wish: Wish) -> Sequence[tuple[tuple[str, ...], ...]]:
+    """One task: what a partition's history is, all logs tell together. Each of its parts are the files of one log."""
+    return [tuple(tuple(one) for one in logs(wish.paths))]
+
+
+def events(files: Sequence[Sequence[str]]) -> Iterator[Event]:
+    """The entries of all logs by time."""
+    for entries in merge([Source(one) for one in files]):
+        for entry in entries:
+            event = parse(entry)
+            if event is not None:
+                yield event
+
+
+def rows(files: Sequence[Sequence[str]], wish: Wish) -> Iterator[tuple[object, ...]]:
+    """A row of ``COLUMNS`` for each change of each partition."""
+    of: dict[TopicPartition, list[Event]] = {}
+    for event in events(files):
+        for topic, number in event.partitions:
+            if not wish.topics or topic in wish.topics:
+                of.setdefault(TopicPartition(topic, number), []).append(event)
+    for partition in sorted(of):
+        for one in changes(of[partition], partition):
+            yield (
+                *partition, one.time, one.leader, one.leader_epoch, None if one.isr is None else list(one.isr),
+                list(one.replicas), one.controller, one.controller_epoch, one.why, [node for node, _ in one.seen],
+            )  # fmt: skip

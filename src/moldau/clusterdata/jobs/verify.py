@@ -1,0 +1,80 @@
+"""The replicas of each partition compared, out of the log directories of all brokers.
+
+Who should have a replica, the metadata log tells, where one lies in the same folders; without one, a replica that is
+not there is not missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from moldau.clusterdata.columns import Column
+from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.metadata import TOPIC, MetadataError, Point, files, image_at
+from moldau.clusterdata.replica_check.comparing import Finding, Verdict
+from moldau.clusterdata.replica_check.folders import Pace, Replica, directories, replicas_in
+from moldau.clusterdata.replica_check.folders import verify as compared
+from moldau.model import TopicPartition
+from moldau.model.named import NamedTuple
+
+COLUMNS = (
+    Column("topic", "string", "The topic."),
+    Column("partition", "int", "The number of the partition."),
+    Column("broker", "int", "The broker of the replica."),
+    Column("verdict", "string", "OK, LAGGING, MISSING or DIVERGED; UNREACHABLE when its files cannot be read."),
+    Column("offset", "bigint", "Where it diverged, or ends."),
+    Column("detail", "string", "What differs."),
+    Column("bytes", "bigint", "How many bytes were read to compare the partition's replicas."),
+)
+
+
+class Task(NamedTuple):
+    """The replicas of a partition that are there, and the brokers that should have one and have not."""
+
+    partition: TopicPartition
+    replicas: tuple[Replica, ...]
+    missing: tuple[int, ...]
+
+
+def plan(wish: Wish) -> Sequence[Task]:
+    """A task for each partition. FileNotFoundError or BrokenFile names a directory that is none."""
+    found = replicas_in(directories(wish.paths))
+    wanted = _assigned(wish.paths)
+    return [
+        Task(partition, replicas, missing)
+        for partition in sorted({*found, *wanted})
+        if partition.topic != TOPIC and (not wish.topics or partition.topic in wish.topics)
+        for replicas in [tuple(found.get(partition, ()))]
+        for missing in [tuple(sorted(set(wanted.get(partition, ())) - {one.broker for one in replicas}))]
+    ]
+
+
+def _assigned(paths: Sequence[str]) -> dict[TopicPartition, tuple[int, ...]]:
+    """The replicas of each partition by the metadata logs in the folders; none when there is none to read."""
+    newest, assigned = -2, dict[TopicPartition, tuple[int, ...]]()
+    for path in paths:
+        try:
+            image = image_at(files(path), Point())
+        except (MetadataError, FileNotFoundError):
+            continue
+        if image.offset > newest:
+            newest = image.offset
+            assigned = {
+                TopicPartition(topic.name, number): one.replicas
+                for topic in image.topics.values()
+                for number, one in topic.partitions.items()
+            }
+    return assigned
+
+
+def rows(task: Task, wish: Wish) -> Iterator[tuple[object, ...]]:
+    """A row of ``COLUMNS`` for each replica of a partition."""
+    pace = Pace(None)
+    try:
+        found = compared(task.replicas, pace) if task.replicas else []
+    except OSError as error:  # a file that went away, or cannot be read: all that is known is that
+        text = f"{error.filename}: {error.strerror}"
+        found = [Finding(one.broker, Verdict.UNREACHABLE, None, text) for one in task.replicas]
+    found += [Finding(broker, Verdict.MISSING, None, "assigned, and not in its directories") for broker in task.missing]
+    for one in found:
+        yield *task.partition, one.replica, one.verdict.value, one.offset, one.detail, pace.total

@@ -1,0 +1,144 @@
+"""What the data sources over a cluster's files share: options that are checked, tasks, rows as Arrow batches.
+
+Kept light, since Spark imports it whenever it looks for a source: what reads files is imported when a source is used.
+Only batch reads: these files are looked at as they are, and not followed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from moldau.clusterdata.columns import Column
+    from moldau.spark.given import Given
+
+
+class TaskPartition(InputPartition):
+    """Some tasks as Spark sends them to whoever runs them."""
+
+    def __init__(self, tasks: Sequence[object]) -> None:
+        super().__init__(None)
+        self.tasks = tasks
+
+
+class Table(ABC):
+    """What a source reads: columns, tasks that share nothing, and the batches of a task. Spark sends it to workers."""
+
+    columns: tuple[Column, ...]
+    split_bytes: int = 32 << 20
+    """How much a partition of Spark's has to read, about."""
+
+    @abstractmethod
+    def tasks(self) -> Sequence[object]:
+        """The work, cut up."""
+
+    @abstractmethod
+    def batches(self, task: Any) -> Iterator[pyarrow.RecordBatch]:  # Any: each table has tasks of its own
+        """The rows of a task."""
+
+
+class TableReader(DataSourceReader):
+    """Reads a table, some of its tasks in each partition."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks, small ones together; a table without any still has one partition, which Spark demands."""
+        from moldau.spark.own.packing import packed
+
+        return [TaskPartition(tasks) for tasks in packed(self._table.tasks(), self._table.split_bytes) or [[]]]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """The rows of some tasks."""
+        assert isinstance(partition, TaskPartition)
+        for task in partition.tasks:
+            yield from self._table.batches(task)
+
+
+class FilesSource(DataSource):
+    """A source over files; ``OPTIONS`` are those that it has beside ``path``."""
+
+    NAME: ClassVar[str]
+    OPTIONS: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.NAME
+
+    def schema(self) -> str:
+        """The columns, which may depend on the options; OptionError at ``load()`` when one cannot be honoured."""
+        from moldau.clusterdata.columns import ddl
+
+        return ddl(self._table().columns)
+
+    def reader(self, schema: object) -> DataSourceReader:
+        return TableReader(self._table())
+
+    @abstractmethod
+    def table(self, given: Given, paths: tuple[str, ...]) -> Table:
+        """What these options ask for."""
+
+    def _table(self) -> Table:
+        from moldau.spark.given import Given, OptionError
+        from moldau.spark.own.options import paths_of
+
+        given = Given({name: value for name, value in self.options.items() if value is not None})
+        given.refuse_unknown(("path", "paths", *self.OPTIONS))
+        if given.under("kafka."):
+            raise OptionError("kafka.*", next(iter(given.under("kafka."))), "files are read here, and no cluster")
+        return self.table(given, paths_of(given))
+
+
+class StateLogSource(FilesSource):
+    """``format("moldau_statelog")``: state-change logs, a row for each line."""
+
+    NAME = "moldau_statelog"
+    OPTIONS = ("splitBytes",)
+
+    def table(self, given: Given, paths: tuple[str, ...]) -> Table:
+        from moldau.spark.own.tables import state_log
+
+        return state_log(given, paths)
+
+
+class SegmentsSource(FilesSource):
+    """``format("moldau_segments")``: the batches or the records of segments."""
+
+    NAME = "moldau_segments"
+    OPTIONS = ("mode", "topics", "until", "checksums")
+
+    def table(self, given: Given, paths: tuple[str, ...]) -> Table:
+        from moldau.spark.own.tables import segments
+
+        return segments(given, paths)
+
+
+class MetadataSource(FilesSource):
+    """``format("moldau_metadata")``: the records of the metadata log, the image at a point, or a difference of two."""
+
+    NAME = "moldau_metadata"
+    OPTIONS = ("table", "asOfOffset", "asOfTime", "fromOffset", "fromTime")
+
+    def table(self, given: Given, paths: tuple[str, ...]) -> Table:
+        from moldau.spark.own.tables import metadata
+
+        return metadata(given, paths)
+
+
+class JobSource(FilesSource):
+    """``format("moldau_job")``: the table of a job (``moldau job``)."""
+
+    NAME = "moldau_job"
+    OPTIONS = ("job", "topics", "groups", "every")
+
+    def table(self, given: Given, paths: tuple[str, ...]) -> Table:
+        from moldau.spark.own.tables import job
+
+        return job(given, paths)

@@ -1,0 +1,80 @@
+"""What docs/cluster-pipelines.md shows is run as printed, over the files of a cluster that it starts; and the examples
+that `moldau job --help` gives."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from test_snippets import blocks, run
+
+from moldau.admin.cli import cli
+
+PAGE = "docs/cluster-pipelines.md"
+CHECKS = """
+from pyspark.errors import PySparkException
+assert lines.where("reason IS NULL AND leader >= 0").count() > 0
+verdicts = spark.read.format("moldau_job").options(job="verify", topics="orders").load(data).collect()
+found = sorted((row.partition, row.broker, row.verdict) for row in verdicts)
+assert found == [(partition, broker, "OK") for partition in (0, 1) for broker in (1, 2, 3)]
+committed = spark.read.format("moldau_job").options(job="offsets", groups="billing").load(data)
+assert sum(row.offset for row in committed.collect()) == 3
+try:
+    spark.read.format("moldau_segments").options(mood="records").load(data)
+except PySparkException as error:
+    assert "did you mean mode" in str(error), error
+else:
+    raise AssertionError("mood was taken")
+print("all is so")
+"""
+
+
+def examples() -> list[str]:
+    """The commands of the help of `moldau job`."""
+    group = cli.get_command(click.Context(cli), "job")
+    assert group is not None
+    return [line.strip() for line in (group.help or "").splitlines() if line.strip().startswith("moldau ")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the page's commands were run, and left the files of a cluster that was stopped."""
+    found = tmp_path_factory.mktemp("pipelines")
+    script = "\n".join(text for kind, text in blocks(PAGE) if kind == "sh")
+    path = f'export PATH="{Path(sys.executable).parent}:$PATH"\n'
+    try:
+        said = run("bash", "-ec", f"set -o pipefail\n{path}{script}", cwd=found)
+    finally:
+        subprocess.run([sys.executable, "-m", "moldau", "down"], cwd=found, capture_output=True, check=False)
+    (found / "said").write_text(said)
+    return found
+
+
+def test_the_commands_of_the_page_do_what_it_says(folder: Path) -> None:
+    said = (folder / "said").read_text()
+    assert "billing" in said
+    assert "PartitionRecord" not in said
+    rows = json.loads((folder / "load.json").read_text())
+    assert {row["broker"] for row in rows} == {1, 2, 3}
+    assert sum(row["records"] for row in rows if row["broker"] == 1) == 3
+    assert (folder / "plan.json").exists()
+
+
+def test_the_examples_of_the_help_are_run(folder: Path) -> None:
+    assert len(examples()) == 5
+    path = f'export PATH="{Path(sys.executable).parent}:$PATH"\n'
+    run("bash", "-ec", path + "\n".join(examples()), cwd=folder)
+
+
+def test_the_statements_of_the_page_do_what_it_says(folder: Path) -> None:
+    """One session for all that Spark shows here."""
+    pytest.importorskip("pyspark")
+    (text,) = [text for kind, text in blocks(PAGE) if kind == "python"]
+    (folder / "page.py").write_text(text + CHECKS)
+    said = run(sys.executable, "page.py", cwd=folder)
+    assert "PARTITION_RECORD" in said
+    assert said.rstrip().endswith("all is so")
