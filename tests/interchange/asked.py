@@ -1,0 +1,171 @@
+"""Administration asked of one node of a cluster, whoever runs it: the same requests, on a connection to that node.
+
+Clients send such requests to the broker that Metadata names as controller, which in KRaft mode is any: so each broker
+is asked here by itself, and must pass on to the active controller what it cannot answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from moldau.client.lines import ConnectionOptions, shake_hands
+from moldau.client.sockets import SocketLine, drive
+from moldau.cluster.kills.looking import Address
+from moldau.wire.messages.k03_metadata import MetadataRequest
+from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
+from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
+from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest
+from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest
+from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest
+from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
+from moldau.wire.messages.k45_alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from moldau.wire.messages.k46_list_partition_reassignments import ListPartitionReassignmentsRequest
+from moldau.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest
+from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
+from moldau.wire.schema import Message
+
+_OPTIONS = ConnectionOptions(client_id="interchange", request_timeout_ms=30_000, connect_timeout_ms=5_000)
+_TOPIC = 2
+_SET = 0
+_PREFERRED = 0
+_RETENTION = ("retention.ms", "86400000")
+PATIENCE_S = 60.0
+
+
+class Asked:
+    """One node's answers. A context manager."""
+
+    def __init__(self, place: Address) -> None:
+        self._line = SocketLine(*place, _OPTIONS)
+        self._line.versions = drive(shake_hands(self._line, _OPTIONS, self._line.peer))
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._line.close()
+
+    def ask(self, request: Message) -> Any:  # Any: a response of any kind
+        """The answer to a request."""
+
+        async def answer() -> Any:  # Any: as above
+            return await self._line.ask(request)
+
+        return drive(answer())
+
+
+def administer(place: Address, name: str, brokers: list[int]) -> Iterator[str]:
+    """Make, change, move and remove a topic and a quota through one node; what was refused or did not come about.
+
+    What follows the first of these is not to be trusted: ask for no more."""
+    with Asked(place) as node:
+        yield from _refused(node, CreateTopicsRequest(topics=[_new(name)], timeout_ms=30_000))
+        yield from _until(lambda: len(_partitions(node, name)) == 1, f"topic {name} is shown")
+        yield from _refused(node, _retention_of(name))
+        yield from _until(lambda: _retention(node, name) == _RETENTION[1], f"retention.ms of {name} is shown")
+        more = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=2, assignments=None)
+        yield from _refused(node, CreatePartitionsRequest(topics=[more], timeout_ms=30_000))
+        yield from _until(lambda: len(_partitions(node, name)) == 2, f"{name} has two partitions")
+        turned = brokers[1:] + brokers[:1]
+        yield from _refused(node, _to(name, turned))
+        yield from _until(
+            lambda: [one.replica_nodes for one in _partitions(node, name)[:1]] == [turned], f"{name}-0 is at {turned}"
+        )
+        yield from _until(lambda: not _moving(node), "no reassignment is under way")
+        yield from _until(
+            lambda: [set(one.isr_nodes) for one in _partitions(node, name)[:1]] == [set(turned)], f"{name}-0 is in sync"
+        )
+        one = ElectLeadersRequest.TopicPartitions(topic=name, partitions=[0])
+        elected = node.ask(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=[one], timeout_ms=30_000))
+        yield from [f"ElectLeaders: {elected}"] if elected.error_code else []
+        yield from _until(
+            lambda: [one.leader_id for one in _partitions(node, name)[:1]] == turned[:1],
+            f"{name}-0 is led by {turned[0]}",
+        )
+        yield from _refused(node, _quota(name))
+        yield from _refused(node, _quorum())
+        yield from _refused(node, _removal(node, name))
+        yield from _until(lambda: not _partitions(node, name), f"{name} is gone")
+
+
+def _new(name: str) -> Any:  # Any: a struct of the message
+    config = CreateTopicsRequest.CreatableTopicConfig(name="min.insync.replicas", value="2")
+    return CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=3, configs=[config])
+
+
+def _retention_of(name: str) -> Message:
+    request = IncrementalAlterConfigsRequest
+    config = request.AlterableConfig(name=_RETENTION[0], config_operation=_SET, value=_RETENTION[1])
+    return request(resources=[request.AlterConfigsResource(resource_type=_TOPIC, resource_name=name, configs=[config])])
+
+
+def _retention(node: Asked, name: str) -> str | None:
+    request = DescribeConfigsRequest
+    one = request.DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=[_RETENTION[0]])
+    configs = node.ask(request(resources=[one])).results[0].configs
+    return str(configs[0].value) if configs else None
+
+
+def _to(name: str, replicas: list[int]) -> Message:
+    request = AlterPartitionReassignmentsRequest
+    part = request.ReassignablePartition(partition_index=0, replicas=replicas)
+    return request(timeout_ms=30_000, topics=[request.ReassignableTopic(name=name, partitions=[part])])
+
+
+def _moving(node: Asked) -> bool:
+    return bool(node.ask(ListPartitionReassignmentsRequest(timeout_ms=30_000)).topics)
+
+
+def _quota(user: str) -> Message:
+    request = AlterClientQuotasRequest
+    entity = request.EntityData(entity_type="client-id", entity_name=user)
+    limit = request.OpData(key="producer_byte_rate", value=1e9)
+    return request(entries=[request.EntryData(entity=[entity], ops=[limit])])
+
+
+def _quorum() -> Message:
+    request = DescribeQuorumRequest
+    part = request.PartitionData(partition_index=0)
+    return request(topics=[request.TopicData(topic_name="__cluster_metadata", partitions=[part])])
+
+
+def _removal(node: Asked, name: str) -> Message:
+    request = DeleteTopicsRequest
+    state = request.DeleteTopicState(name=name)
+    return request(topics=[state], topic_names=[name], timeout_ms=30_000)
+
+
+def _partitions(node: Asked, name: str) -> list[Any]:  # Any: structs of the message
+    """Partitions as a node tells them, by number; none when it does not know the topic."""
+    wanted = MetadataRequest.MetadataRequestTopic(name=name)
+    topics = node.ask(MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)).topics
+    known = topics and not topics[0].error_code
+    return sorted(topics[0].partitions, key=lambda one: one.partition_index) if known else []
+
+
+def _refused(node: Asked, request: Message) -> Iterator[str]:
+    """A text for every error code in an answer, wherever it stands."""
+    answer = node.ask(request)
+    if any(_codes(answer)):
+        yield f"{type(request).__name__}: {answer}"
+
+
+def _codes(part: Any) -> Iterator[int]:  # Any: a message or a struct of one
+    for name, value in vars(part).items():
+        if name == "error_code":
+            yield value
+        elif isinstance(value, list):
+            for each in value:
+                yield from _codes(each)
+
+
+def _until(shown: Callable[[], bool], what: str) -> Iterator[str]:
+    """Nothing once it is so; that it did not come about when it is not in time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not shown():
+        if time.monotonic() > deadline:
+            yield f"not within {PATIENCE_S:g} s: {what}"
+            return
+        time.sleep(0.05)
