@@ -23,6 +23,7 @@ from moldau.admin.pipeline import pipeline as commands
 from moldau.pipeline.backfill import BackfillError, Backfills
 from moldau.pipeline.batches import Refused
 from moldau.pipeline.books import Line, balances, outcomes
+from moldau.pipeline.lint import lint_file
 from moldau.pipeline.reading import load
 from moldau.pipeline.registry.double import RegistryDouble
 from moldau.pipeline.replays import Replays
@@ -335,6 +336,43 @@ def test_a_pipeline_that_never_ran_goes_on_where_its_backfill_ended(orders: Orde
     code, text = said("run", "--once", "--metrics-port", "0")
     assert (code, "/metrics" in text) == (0, True), text
     assert len(orders.ids()) == 40
+
+
+def test_a_topic_is_copied_to_another_cluster_as_it_is(orders: Orders, fresh: Fresh) -> None:
+    """Partitions, keys, timestamps of years, headers and tombstones, but for the mark of whoever wrote them."""
+    copy = fresh("copy")
+    create_topic(orders.bootstrap, copy, 2, 3)
+    producer = Producer({"bootstrap.servers": orders.bootstrap})
+    now_ms, year_ms = 1_790_000_000_000, 365 * 86_400_000
+    headers: list[tuple[str, bytes | str | None]] = [("a", b"x"), ("moldau-batch", b"q/0/0/0"), ("a", None)]
+    for number in range(12):
+        value = None if number == 7 else f"value {number}".encode()
+        producer.produce(orders.topic, value, b"k" if number % 3 else None, number % 2, headers=headers,
+                         timestamp=now_ms - number % 5 * year_ms)  # fmt: skip
+    assert producer.flush(120) == 0
+    orders.file.write_text(
+        f"pipeline: {copy}\ncluster: {orders.bootstrap}\nfolder: copy\nsource: {{topics: {orders.topic}}}\n"
+        f"decode: {{format: raw}}\nsinks:\n  - {{topic: {copy}, cluster: '{orders.bootstrap}', key: _key, "
+        "value: value, keep: [partition, timestamp, headers]}\n  - {table: copied}\n"
+    )
+    assert lint_file(orders.file, {}) == []
+    orders.run()
+
+    def all_of(topic: str) -> list[tuple[object, ...]]:
+        options = {"kafka.bootstrap.servers": orders.bootstrap, "subscribe": topic, "includeHeaders": "true"}
+        rows = orders.spark.read.format("moldau").options(**options).load().collect()
+        found = [
+            (row.partition, row.offset, row.timestamp, row.key, row.value,
+             [(one.key, one.value) for one in row.headers if one.key != "moldau-batch"])
+            for row in rows
+        ]  # fmt: skip
+        assert all(sum(one.key == "moldau-batch" for one in row.headers) == 1 for row in rows)
+        return sorted(found, key=lambda one: one[:2])
+
+    assert all_of(copy) == all_of(orders.topic)
+    assert len(all_of(copy)) == 12
+    columns = Table(orders.folder / "copied", pipeline=copy).read().column_names
+    assert columns == ["value", "_topic", "_partition", "_offset", "_timestamp"]
 
 
 def test_a_run_that_is_killed_goes_on_without_loss_or_doubles(orders: Orders) -> None:

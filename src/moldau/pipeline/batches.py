@@ -15,7 +15,7 @@ from moldau.pipeline import books, stages
 from moldau.pipeline import columns as names
 from moldau.pipeline.books import Books, Count, Drift, Line, Totals
 from moldau.pipeline.reading import seconds
-from moldau.pipeline.sinks import KEPT, Dead, Target, open_sink
+from moldau.pipeline.sinks import KEPT, Dead, Target, ToTopic, open_sink
 from moldau.pipeline.spec import Late, OnError, Pipeline
 from moldau.spark.tables import BatchKey, key_of
 
@@ -98,7 +98,7 @@ class Batches:
             try:
                 rows_out = out.count()
                 dead = self._bury(rows, counts, key, batch)
-                sinks = {sink.name: sink.write(out, key, rows_out) for sink in self._sinks}
+                sinks = {sink.name: sink.write(self._for(sink, out), key, rows_out) for sink in self._sinks}
             finally:
                 out.unpersist()
         finally:
@@ -165,7 +165,13 @@ class Batches:
         ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*inner)
         if self._pipeline.steps:
             return stages.transformed(ok, self._pipeline.steps, self._modules)
-        return ok.drop(*(name for name in names.PLACES if name not in KEPT))
+        return ok
+
+    def _for(self, sink: Target, out: DataFrame) -> DataFrame:
+        """The rows for a sink: a table, in a pipeline without steps, has neither key nor headers."""
+        if self._pipeline.steps or isinstance(sink, ToTopic):
+            return out
+        return out.drop(*(name for name in names.PLACES if name not in KEPT))
 
     def _bury(self, rows: DataFrame, counts: Sequence[Count], key: BatchKey, batch: str) -> int:
         from pyspark.sql import functions as fn

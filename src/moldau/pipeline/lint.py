@@ -20,7 +20,7 @@ from sqlglot.optimizer.qualify import qualify
 from moldau.pipeline.columns import PLACES, RESERVED
 from moldau.pipeline.places import Place, Problem
 from moldau.pipeline.reading import Read, did_you_mean, read_file
-from moldau.pipeline.spec import Decode, Format, OnError, Pipeline, TableSink, TopicSink
+from moldau.pipeline.spec import KEPT_OF_RECORDS, Decode, Format, OnError, Pipeline, TableSink, TopicSink
 
 RECORDS = "records"
 """The view over which a transformation's SQL is written."""
@@ -265,6 +265,8 @@ class _Linter:
             self.condition(sink.value, columns, path, f"topic {sink.topic}: value")
         if sink.key is not None:
             self.condition(sink.key, columns, path, f"topic {sink.topic}: key")
+        if columns is not None:
+            self.demand((KEPT_OF_RECORDS[name] for name in sink.keep), columns, path, f"topic {sink.topic}: keep")
 
     def dead_letters(self) -> None:
         pipeline = self.pipeline
@@ -287,7 +289,7 @@ class _Linter:
             if name in seen:
                 self.say(path, f"{what}: {name} is written by two parts of the pipeline")
             seen.add(name)
-            if name in pipeline.source.topics:
+            if name.removesuffix(f"@{pipeline.cluster}") in pipeline.source.topics:
                 self.say(path, f"{what}: topic {name} is what the pipeline reads; it would never come to an end")
         if not pipeline.sinks:
             self.say("sinks", "sinks: there is none")

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 from moldau.pipeline.places import NotYaml, Place, Problem, Value, parse
 from moldau.pipeline.schedule import parse_schedule
 from moldau.pipeline.spec import (
+    KEPT_OF_RECORDS,
     Check,
     DeadLetters,
     Decode,
@@ -248,12 +249,19 @@ class _Reader:
         return table
 
     def topic(self, value: Value) -> TopicSink | None:
-        found = self.mapping(value, "a topic", ("topic", "key", "value", "options"))
+        found = self.mapping(value, "a topic", ("topic", "cluster", "key", "value", "keep", "options"))
         if found is None:
             return None
         topic = self.matching(found.get("topic"), "topic", _TOPIC, "letters, digits, '.', '_' and '-'") or ""
+        keep = tuple(
+            name
+            for one in self.items(found.get("keep"))
+            if (name := self.one_of(one, "keep", tuple(KEPT_OF_RECORDS))) in KEPT_OF_RECORDS
+        )
         return TopicSink(
             topic=topic,
+            cluster=self.text(found.get("cluster"), "cluster"),
+            keep=keep,
             key=self.text(found.get("key"), "key"),
             value=self.text(found.get("value"), "value"),
             options=self.words(found.get("options"), "options"),

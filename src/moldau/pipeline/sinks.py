@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from moldau.pipeline import columns as names
 from moldau.pipeline.books import Wrote
-from moldau.pipeline.spec import DeadLetters, TableSink, TopicSink
+from moldau.pipeline.spec import KEPT_OF_RECORDS, DeadLetters, TableSink, TopicSink
+from moldau.spark.produce import MARK
 from moldau.spark.tables import BatchKey, Table, TableError
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.manifest import ParquetFormat
@@ -17,7 +18,7 @@ from moldau.spark.tables.table import Format, Written
 from moldau.spark.tables.upsert import Upserts
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 KEPT = (names.TOPIC, names.PARTITION, names.OFFSET, names.TIMESTAMP)
 """What says in a table, of a pipeline without steps, where a row came from."""
@@ -92,12 +93,14 @@ class ToTopic:
     exact = True
 
     def __init__(self, sink: TopicSink, cluster: str) -> None:
-        self.name, self._sink, self._cluster = sink.name, sink, cluster
+        self.name, self._sink, self._cluster = sink.name, sink, sink.cluster or cluster
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
         if count:
             options = {"kafka.bootstrap.servers": self._cluster, **self._sink.options}
-            write_marked(as_records(rows, self._sink), self.name, key, options)
+            if "timestamp" in self._sink.keep:
+                options["keepTimestamp"] = "true"
+            write_marked(as_records(rows, self._sink), self._sink.topic, key, options)
         return Wrote(count)
 
 
@@ -137,9 +140,20 @@ def as_records(rows: DataFrame, sink: TopicSink) -> DataFrame:
     else:
         value = fn.to_json(fn.struct(*[name for name in rows.columns if name not in names.RESERVED]))
     kept = [] if sink.key is None else [fn.expr(sink.key).alias("key")]
-    found = rows.select(*kept, value.alias("value"))
-    texts = [name for name in found.columns if found.schema[name].dataType.simpleString() not in ("string", "binary")]
+    found = rows.select(*kept, value.alias("value"), *(_kept(name) for name in sink.keep))
+    texts = [name for name in ("key", "value") if name in found.columns]
+    texts = [name for name in texts if found.schema[name].dataType.simpleString() not in ("string", "binary")]
     return found.withColumns({name: fn.col(name).cast("string") for name in texts}) if texts else found
+
+
+def _kept(name: str) -> Column:
+    """What the record itself had; headers without the mark that another pipeline gave it, since it gets one here."""
+    from pyspark.sql import functions as fn
+
+    column = fn.col(KEPT_OF_RECORDS[name])
+    if name == "headers":
+        column = fn.filter(column, lambda header: header["key"] != MARK)
+    return column.alias(name)
 
 
 def open_sink(sink: TableSink | TopicSink, pipeline: str, cluster: str, *, begins_late: bool = False) -> Target:

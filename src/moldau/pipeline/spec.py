@@ -116,18 +116,25 @@ class TableSink:
 class TopicSink:
     """A topic; ``key`` and ``value`` are SQL over the rows. Records are marked, so that readers can leave out doubles.
 
-    Without ``value`` it is the row as JSON, without the columns that begin with an underscore.
+    Without ``value`` it is the row as JSON, without the columns that begin with an underscore. ``cluster`` is another
+    bootstrap list than the pipeline's. ``keep`` names what of the record that a row came from its own has as well:
+    ``partition``, ``timestamp``, ``headers``.
     """
 
     topic: str
+    cluster: str | None = None
+    keep: tuple[str, ...] = ()
     key: str | None = None
     value: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        return self.topic
+        return self.topic if self.cluster is None else f"{self.topic}@{self.cluster}"
 
+
+KEPT_OF_RECORDS = {"partition": "_partition", "timestamp": "_timestamp", "headers": "_headers"}
+"""What a topic may keep of the record that a row came from, and the column that has it."""
 
 Sink = TableSink | TopicSink
 

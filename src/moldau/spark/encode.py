@@ -44,11 +44,14 @@ def lengths(column: pa.Array) -> Ints:
 
 
 def varint_sizes(numbers: Ints) -> Ints:
-    """How many bytes each number takes as a zigzag varint; numbers are those of lengths and offsets (int32)."""
+    """How many bytes each number takes as a zigzag varint; lengths, offsets, differences of timestamps (62 bits)."""
     zigzag = _zigzag(numbers)
     sizes = np.ones(len(numbers), np.int64)
     for bits in (7, 14, 21, 28):
         sizes += zigzag >= (1 << bits)
+    for bits in (35, 42, 49, 56):
+        if len(zigzag) and int(zigzag.max()) >> bits:  # differences of timestamps may be that far apart
+            sizes += zigzag >= (1 << bits)
     return sizes
 
 
@@ -74,8 +77,11 @@ def varints(*columns: Ints) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def encode(key: pa.Array | None, value: pa.Array, headers: pa.Array | None, deltas: Ints) -> Encoded:
-    """The rows as records, all with the timestamp of their batch; ``deltas`` are their offsets within their batches.
+def encode(
+    key: pa.Array | None, value: pa.Array, headers: pa.Array | None, deltas: Ints, times: Ints | None = None
+) -> Encoded:
+    """The rows as records; ``deltas`` are their offsets within their batches, ``times`` how far their timestamps are
+    from that of their batch (None: they are the same).
 
     ``key`` and ``value`` are large_binary; ``headers`` is a column of encoded headers (``encode_headers``), None for
     records without.
@@ -87,9 +93,11 @@ def encode(key: pa.Array | None, value: pa.Array, headers: pa.Array | None, delt
     body = 2 + varint_sizes(deltas) + varint_sizes(key_sizes) + np.maximum(key_sizes, 0)
     body += varint_sizes(value_sizes) + np.maximum(value_sizes, 0) + header_sizes
     no_headers = pa.scalar(b"\x00", pa.large_binary())
-    # attributes are one byte 0, and so is the varint of timestamp delta 0: two numbers that are always there
+    # attributes are one byte 0, and so is the varint of timestamp delta 0: two bytes that are always there
+    if times is not None:
+        body += varint_sizes(times) - 1
     zeros = np.zeros(rows, np.int64)
-    parts: list[pa.Array | pa.Scalar] = [varints(body, zeros, zeros, deltas, key_sizes)]
+    parts: list[pa.Array | pa.Scalar] = [varints(body, zeros, zeros if times is None else times, deltas, key_sizes)]
     if key is not None:
         parts.append(key)
     parts += [varints(value_sizes), value, no_headers if headers is None else headers]

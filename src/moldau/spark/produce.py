@@ -110,11 +110,12 @@ class Lane:
 
 
 class Batch(NamedTuple):
-    """Encoded records, and when they were made (ms since the epoch)."""
+    """Encoded records, and when the first and the newest of them were made (ms since the epoch)."""
 
     payload: bytes | memoryview
     records: int
     timestamp_ms: int
+    newest_ms: int
 
 
 class Producer:
@@ -197,7 +198,7 @@ class Producer:
                     self._identity = self.out.producer_id()
                 lane.identity = self._identity
             (producer_id, producer_epoch), sequence = lane.identity, lane.next_sequence
-        times = (batch.timestamp_ms, batch.timestamp_ms)
+        times = (batch.timestamp_ms, batch.newest_ms)
         return sealed(
             batch.payload, batch.records, times, codec=self.options.codec,
             producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence,
@@ -292,6 +293,7 @@ class Task:
     def write(self, rows: Iterator[pa.RecordBatch]) -> None:
         """All rows, until every one is acknowledged."""
         names = {"topic", "key", "value", "partition", "headers"}
+        names |= {"timestamp"} if self.options.keep_timestamp else set()
         chunk: list[pa.RecordBatch] = []
         size = 0
         for each in rows:
@@ -341,11 +343,13 @@ class Task:
         places = self._places(topic, columns.get("partition"), key, sizes)
         order = np.argsort(places, kind="stable")
         headers = columns.get("headers")
+        times = self._times(columns.get("timestamp"), len(value))
         if len(order) > 1 and (np.diff(order) != 1).any():
             take = pa.array(order)
             value, places, sizes, numbers = value.take(take), places[order], sizes[order], numbers[order]
             key = None if key is None else key.take(take)
             headers = None if headers is None else headers.take(take)
+            times = times[order]
         try:
             marks = self._marks(key, numbers)
             header = encode.encode_headers(headers, marks, MARK, len(value))
@@ -355,11 +359,12 @@ class Task:
             sizes = sizes + encode.lengths(header)
         cuts = _cuts(places, sizes, self._batch_bytes)
         deltas = np.arange(len(value)) - np.repeat(cuts[:-1], np.diff(cuts))
-        encoded = encode.encode(key, value, header, deltas)
-        now_ms = time.time_ns() // 1_000_000
-        for first, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        since = times - np.repeat(times[cuts[:-1]], np.diff(cuts)) if self.options.keep_timestamp else None
+        encoded = encode.encode(key, value, header, deltas, since)
+        newest = np.maximum.reduceat(times, cuts[:-1]).tolist()
+        for at, (first, end) in enumerate(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)):
             target = TopicPartition(topic, int(places[first]))
-            batch = Batch(encoded.payload(first, end), end - first, now_ms)
+            batch = Batch(encoded.payload(first, end), end - first, int(times[first]), newest[at])
             if len(batch.payload) + HEADER_SIZE > self.options.number("max.request.size"):
                 raise SinkError(
                     f"{target}: a record of {len(batch.payload)} bytes is above kafka.max.request.size "
@@ -369,6 +374,15 @@ class Task:
             self.producer.pump()
         while any(len(lane.waiting) > 1 for lane in self.producer._lanes.values()):
             self.producer.wait_for_one()
+
+    def _times(self, column: pa.Array | None, rows: int) -> Ints:
+        """When each record was made, in ms: what the column says, else now."""
+        now = np.full(rows, time.time_ns() // 1_000_000)
+        if column is None:
+            return now
+        given = column.cast(pa.int64())  # microseconds
+        known = pc.is_valid(given).to_numpy(zero_copy_only=False)
+        return np.where(known, pc.fill_null(given, 0).to_numpy(zero_copy_only=False) // 1000, now)
 
     def _marks(self, key: pa.Array | None, numbers: Ints) -> pa.Array | None:
         if not self._mark:

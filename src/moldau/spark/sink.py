@@ -58,6 +58,8 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
         raise OptionError("topic", None, "set it, or give the rows a column topic")
     if options.mark_by_key and "key" not in found:
         raise OptionError("markBy", "key", "the rows need a column key")
+    if options.keep_timestamp and found.get("timestamp") not in ("timestamp",):
+        raise OptionError("keepTimestamp", "true", "the rows need a column timestamp, of that type")
     for text in options.warnings:
         warnings.warn(text, stacklevel=3)
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from moldau.spark.given import Given, OptionError, integer
 
-NAMES = ("topic", "includeHeaders", "markBatches", "markBy", "batch", "checkpointLocation", "path", "queryName")
+NAMES = ("topic", "includeHeaders", "markBatches", "markBy", "batch", "keepTimestamp", "checkpointLocation", "path",
+         "queryName")  # fmt: skip
 """The sink's own options, and those that Spark adds by itself (queryName, checkpointLocation, path)."""
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -88,7 +89,8 @@ class SinkOptions:
     """Where to write and how; times in ms, sizes in bytes.
 
     ``topic`` overrides the column. ``mark`` adds the header that ``once`` reads, in streams and where ``batch`` names
-    the batch; it tells rows apart by their number in the task, or by their key when ``mark_by_key``.
+    the batch; it tells rows apart by their number in the task, or by their key when ``mark_by_key``. Records get the
+    time of the column ``timestamp`` when ``keep_timestamp``; else, and where it is null, that of writing.
     """
 
     kafka: Mapping[str, str] = field(default_factory=dict)
@@ -96,6 +98,7 @@ class SinkOptions:
     mark: bool = True
     mark_by_key: bool = False
     batch: str | None = None
+    keep_timestamp: bool = False
     codec: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -151,7 +154,7 @@ def parse(raw: Mapping[str, str]) -> SinkOptions:
     by = given.choice("markBy", "row", ("row", "key"))
     return SinkOptions(
         kafka, given.get("topic"), given.flag("markBatches", True), by == "key", given.get("batch"),
-        CODECS[kafka.get("compression.type", "none")], warnings,
+        given.flag("keepTimestamp", False), CODECS[kafka.get("compression.type", "none")], warnings,
     )  # fmt: skip
 
 

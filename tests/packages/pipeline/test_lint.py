@@ -65,6 +65,9 @@ def test_a_sound_pipeline_has_no_problem(tmp_path: Path) -> None:
         ({"sinks": "{table: t, partition_by: day}"}, "6 error table"),
         ({"sinks": "{table: t}, {table: t}"}, "is written by two parts of the pipeline"),
         ({"sinks": "{topic: orders}"}, "topic orders is what the pipeline reads"),
+        ({"sinks": "{topic: x, keep: headers}", "transform": "{sql: SELECT id FROM records}"}, "no column '_headers'"),
+        ({"sinks": "{topic: x, keep: header}"}, "keep: 'header' is not known. Did you mean 'headers'?"),
+        ({"sinks": "{topic: orders, cluster: 'c:1'}", "more": "cluster: c:1"}, "topic orders@c:1 is what the pipeline"),
         ({"sinks": "{topic: clean, key: key}"}, "there is no column 'key'"),
         ({"sinks": "{table: t, format: iceberg}"}, "needs options.catalog"),
         ({"sinks": "{table: 'a/{topic}'}", "transform": "{sql: SELECT id FROM records}"}, "must keep the column"),
@@ -145,7 +148,9 @@ def test_the_file_that_the_docs_show_is_sound(tmp_path: Path) -> None:
     shown = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
     (tmp_path / "orders.yaml").write_text(shown[0])
     assert lint_file(tmp_path / "orders.yaml", {}) == []
-    (tmp_path / "orders.test.yaml").write_text(shown[1])
+    (tmp_path / "copy.yaml").write_text(f"pipeline: copy\nsource: {{topics: orders}}\n{shown[1]}")
+    assert lint_file(tmp_path / "copy.yaml", {}) == []
+    (tmp_path / "orders.test.yaml").write_text(shown[2])
     assert len(read_cases(tmp_path / "orders.test.yaml")) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -347,3 +348,27 @@ def test_whatever_the_rows_the_records_are_what_they_say(rows, first, mark):
 def test_keys_are_hashed_as_one_by_one(keys, first):
     column = pa.array(keys, pa.large_binary()).slice(first)
     assert encode.murmur2(column).tolist() == [murmur2(key) for key in keys[first:]]
+
+
+def test_records_keep_the_time_of_their_column_when_asked_to():
+    """Years apart in one batch, and now where there is none."""
+    out = Out()
+    year_us = 365 * 86_400_000_000
+    times = [
+        1_790_000_000_000_000,
+        1_790_000_000_000_000 - 50 * year_us,
+        None,
+        1_999,
+        -5 * year_us,
+        8_000_000_000_000_000,
+    ]
+    columns = {"value": list("abcdef"), "timestamp": pa.array(times, pa.timestamp("us", "UTC"))}
+    write(out, columns, keepTimestamp="true", topic="t")
+    found = {each.value: each.timestamp for batch in out.seen().values() for each in batch}
+    assert [found[value.encode()] for value in "abdef"] == [one // 1000 for one in times if one is not None]
+    assert abs(found[b"c"] - time.time() * 1000) < 3_600_000
+    other = Out()
+    write(other, columns, topic="t")
+    assert all(
+        abs(each.timestamp - time.time() * 1000) < 3_600_000 for batch in other.seen().values() for each in batch
+    )
