@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -339,16 +340,16 @@ def test_a_pipeline_that_never_ran_goes_on_where_its_backfill_ended(orders: Orde
 
 
 def test_a_topic_is_copied_to_another_cluster_as_it_is(orders: Orders, fresh: Fresh) -> None:
-    """Partitions, keys, timestamps of years, headers and tombstones, but for the mark of whoever wrote them."""
+    """Partitions, keys, timestamps of hours, headers and tombstones, but for the mark of whoever wrote them."""
     copy = fresh("copy")
     create_topic(orders.bootstrap, copy, 2, 3)
     producer = Producer({"bootstrap.servers": orders.bootstrap})
-    now_ms, year_ms = 1_790_000_000_000, 365 * 86_400_000
+    now_ms, hour_ms = time.time_ns() // 1_000_000, 3_600_000  # retention removes what is days old
     headers: list[tuple[str, bytes | str | None]] = [("a", b"x"), ("moldau-batch", b"q/0/0/0"), ("a", None)]
     for number in range(12):
         value = None if number == 7 else f"value {number}".encode()
         producer.produce(orders.topic, value, b"k" if number % 3 else None, number % 2, headers=headers,
-                         timestamp=now_ms - number % 5 * year_ms)  # fmt: skip
+                         timestamp=now_ms - number % 5 * hour_ms)  # fmt: skip
     assert producer.flush(120) == 0
     orders.file.write_text(
         f"pipeline: {copy}\ncluster: {orders.bootstrap}\nfolder: copy\nsource: {{topics: {orders.topic}}}\n"
