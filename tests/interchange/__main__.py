@@ -67,7 +67,10 @@ def _do(name: str, mix: Mix, drill: Drill) -> None:
     if name == ROLLING:
         drill.add_user()
         drill.roll(MOLDAU, say)
+        before = drill.snapshots()
         drill.ask_each(say)
+        if not drill.snapshots() - before:
+            drill.seen.problems.append("Moldau's nodes took no snapshot for Kafka's to read")
         drill.roll(KAFKA, say)
         drill.user_is_there()
     else:

@@ -103,6 +103,11 @@ class Drill:
             if wanted not in said:
                 self.seen.problems.append(f"{wanted} is not described: {said}")
 
+    def snapshots(self) -> set[Path]:
+        """The snapshots of the metadata log that the nodes have now."""
+        name = f"{METADATA_LOG.topic}-{METADATA_LOG.partition}"
+        return {path for id in self.cluster.ports for path in (self.cluster.data_dir(id) / name).glob("*.checkpoint")}
+
     def ask_each(self, say: Callable[[str], None]) -> None:
         """The same administration through every broker."""
         brokers = sorted(self.cluster.brokers)
