@@ -38,7 +38,7 @@ def measure(log: Log, now_ms: int) -> Dirt | None:
     last = len(segments) - 1  # never the active one
     # Not beyond what the checkpoint says is durable: a start that reads a compacted segment would take its gaps for
     # losses.
-    limit = min(log.high_watermark, log.restart_point)
+    limit = min(log.producers.stable_offset(log.high_watermark), log.restart_point)
     while last > first and segments[last].base_offset > limit:
         last -= 1
     if config.min_compaction_lag_ms > 0:

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 from moldau.model.named import NamedTuple
 from moldau.ports import Disk
 from moldau.storage.cleanable import LONG_MAX, Dirt, is_due, measure
-from moldau.storage.errors import CorruptLog
+from moldau.storage.errors import CorruptLog, LogError
 from moldau.storage.flush import sync_file
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.names import CLEANED, INDEX, LOG, TIME_INDEX, offset_name
 from moldau.storage.raw_records import Scanned, scan
 from moldau.storage.segment import Mark, Segment
+from moldau.storage.transactions import all_aborted
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, headers, payload
 from moldau.wire.compression import BatchError, compress
 from moldau.wire.crc import crc32c
@@ -97,7 +98,11 @@ class Outcome(NamedTuple):
 def plan(log: Log, now_ms: int) -> Compaction | None:
     """A compaction to run when the log is dirty enough. OSError, LogError when it cannot be read."""
     dirt = measure(log, now_ms)
-    return None if dirt is None or not is_due(log, dirt) else Compaction(log, dirt, now_ms)
+    if dirt is None or not is_due(log, dirt):
+        return None
+    if all_aborted(log):  # records that were never committed must not stand for older ones that were
+        raise LogError("logs with aborted transactions are not compacted")
+    return Compaction(log, dirt, now_ms)
 
 
 def no_haste_needed(size: int) -> None:

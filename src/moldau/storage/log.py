@@ -31,7 +31,8 @@ from moldau.storage.rolling import Limits
 from moldau.storage.segment import Mark, Segment
 from moldau.storage.slow import at_once
 from moldau.storage.timestamps import TimedOffset, first_since, newest
-from moldau.wire.batch import LENGTH_OVERHEAD, BatchHeader, patch
+from moldau.storage.transactions import is_abort, save_aborted
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, patch
 
 if TYPE_CHECKING:
     from moldau.storage.swap import Swap
@@ -214,7 +215,7 @@ class Log:
         if leader_epoch != self.epochs.latest:
             self.epochs_changed |= self.epochs.assign(leader_epoch, first)
         self._write(data, marks, now_ms)
-        self._account(batches, marks)
+        self._account(batches, marks, data)
         # As it was stamped when the batch was examined, which may be a while ago.
         append_time = batches[0].max_timestamp if self._log_append_time else -1
         return Appended(Code.NONE, first, offset - 1, append_time, self.log_start_offset)
@@ -233,13 +234,15 @@ class Log:
         data, batches, marks = taken
         if not marks:
             return Appended(Code.NONE, log_start_offset=self.log_start_offset)
+        if self.known_producers is None and any(header.is_control for header in batches):
+            self.known_producers = self.producers  # before these batches are in the log: a marker is counted once
         if marks[0].base_offset < self.log_end_offset:
             truncation.restart_at(self, marks[0].base_offset, self.log_start_offset)
         for header in batches:
             if header.leader_epoch > self.epochs.latest:
                 self.epochs_changed |= self.epochs.assign(header.leader_epoch, header.base_offset)
         self._write(data, marks, now_ms)
-        self._account(batches, marks)
+        self._account(batches, marks, data)
         return Appended(Code.NONE, marks[0].base_offset, marks[-1].last_offset, -1, self.log_start_offset)
 
     def _out_of_sequence(self, code: Code, header: BatchHeader) -> Appended:
@@ -272,14 +275,15 @@ class Log:
         if self.log_end_offset - self.recovery_point >= self.flush_messages:
             flushing.want(self, first, now_ms)
 
-    def _account(self, batches: list[BatchHeader], marks: list[Mark]) -> None:
+    def _account(self, batches: list[BatchHeader], marks: list[Mark], data: Buffer) -> None:
         """The batches are in the log: producers are remembered from here on."""
         producers = self.known_producers
         if producers is None:
             return  # it is read from the log, which now holds these batches too
         for header, mark in zip(batches, marks, strict=True):
             if header.producer_id >= 0:
-                producers.record(header, mark.base_offset, header.max_timestamp)
+                aborts = header.is_control and _aborts(data, marks, mark)
+                producers.record(header, mark.base_offset, header.max_timestamp, aborts=aborts)
         producers.end_offset = self.log_end_offset
 
     def _failed_append(self, error: OSError) -> LogError:
@@ -307,6 +311,7 @@ class Log:
         old.save_index()
         self.sealed.append(old)
         if self.known_producers is not None:  # else an older snapshot and the log after it say the same
+            save_aborted(self)
             save_producers(self.folder, self.known_producers, self.log_end_offset)
         segment = Segment(self.folder, base_offset)
         segment.created_ms = now_ms
@@ -481,6 +486,13 @@ class Log:
     def _save(self) -> None:
         if self.changed:
             self.active.seal()
+            save_aborted(self)
             save_producers(self.folder, self.producers, self.log_end_offset)
         self.flush(whole=self.changed)
         self.changed = False
+
+
+def _aborts(data: Buffer, marks: list[Mark], mark: Mark) -> bool:
+    """Whether the control batch at ``mark`` of an append is the marker of an abort."""
+    begin = sum(before.size for before in marks[: marks.index(mark)])
+    return is_abort(memoryview(data)[begin + HEADER_SIZE : begin + mark.size])

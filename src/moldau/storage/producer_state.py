@@ -14,7 +14,8 @@ from moldau.storage.folder import Folder
 from moldau.storage.names import SNAPSHOT, offset_name, parse_offset_name
 from moldau.storage.producers import Producers
 from moldau.storage.segment import Segment
-from moldau.wire.batch import LENGTH_OVERHEAD
+from moldau.storage.transactions import is_abort
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD
 
 if TYPE_CHECKING:
     from moldau.storage.log import Log
@@ -87,7 +88,10 @@ def _some(producers: Producers, segment: Segment, position: int, between: tuple[
         if header.base_offset >= end:
             return None
         if header.producer_id >= 0 and header.base_offset >= begin:
-            producers.record(header, header.base_offset, header.max_timestamp)
+            aborts = header.is_control and is_abort(
+                segment.open().pread(header.length + LENGTH_OVERHEAD - HEADER_SIZE, at + HEADER_SIZE)
+            )
+            producers.record(header, header.base_offset, header.max_timestamp, aborts=aborts)
         if number == AT_ONCE:
             return at + header.length + LENGTH_OVERHEAD
     return None

@@ -13,6 +13,7 @@ from struct import Struct
 from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.storage.errors import BrokenFile
+from moldau.storage.transactions import Aborted
 from moldau.wire.batch import BatchHeader
 from moldau.wire.crc import crc32c
 
@@ -56,13 +57,25 @@ class Producer:
 class Producers:
     """All producers of one log, and the log offset up to which they are known (``end_offset``)."""
 
-    __slots__ = ("_by_id", "end_offset", "snapshot_offset")
+    __slots__ = (
+        "_by_id", "_ended", "_open", "aborted", "aborted_saved", "began_at", "end_offset", "older_aborted",
+        "snapshot_offset",
+    )  # fmt: skip
 
     def __init__(self, end_offset: int = 0) -> None:
         self._by_id: dict[int, Producer] = {}
         self.end_offset = end_offset
         self.snapshot_offset = -1
         """The end offset that the newest snapshot on disk holds."""
+        self._open: dict[int, int] = {}
+        """Where each open transaction began, by producer id; the oldest first."""
+        self._ended: list[tuple[int, int]] = []
+        """First offset and marker of transactions whose marker may not be replicated yet."""
+        self.began_at = self.aborted_saved = end_offset
+        """From where on batches were recorded, and up to where the ``.txnindex`` files say what was aborted."""
+        self.aborted: list[Aborted] = []
+        self.older_aborted: list[Aborted] | None = None
+        """Transactions that were aborted at or after ``began_at``, and before it (None: not read yet)."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -119,9 +132,9 @@ class Producers:
             before[id] = header
         return Code.NONE
 
-    def record(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
+    def record(self, header: BatchHeader, base_offset: int, timestamp: int, *, aborts: bool = False) -> None:
         """The batch is in the log at ``base_offset``: remember it. Followers and recovery call this without
-        ``check``.
+        ``check``. ``aborts``: it is a control batch, and the marker of an abort.
         """
         known = self._by_id.get(header.producer_id)
         if known is None:
@@ -131,7 +144,7 @@ class Producers:
             known.batches.clear()
         known.last_timestamp = timestamp
         if header.attributes & 0x20:
-            known.txn_first_offset = -1  # a marker ends the transaction
+            self._end(header.producer_id, known, base_offset, aborts)
             return
         delta = header.last_offset_delta
         batches = known.batches
@@ -139,11 +152,25 @@ class Producers:
             del batches[0]
         batches.append(Written(header.last_sequence, base_offset + delta, delta, timestamp))
         if header.attributes & 0x10 and known.txn_first_offset < 0:
-            known.txn_first_offset = base_offset
+            known.txn_first_offset = self._open[header.producer_id] = base_offset
 
-    def first_unstable_offset(self) -> int | None:
-        """Where the oldest open transaction began, or None."""
-        return min((p.txn_first_offset for p in self._by_id.values() if p.txn_first_offset >= 0), default=None)
+    def _end(self, id: int, known: Producer, marker: int, aborts: bool) -> None:
+        """A marker ends the producer's transaction, if it has one open."""
+        first, known.txn_first_offset = known.txn_first_offset, -1
+        if self._open.pop(id, None) is None:
+            return
+        self._ended.append((first, marker))
+        if aborts:
+            stable = next(iter(self._open.values()), marker + 1)
+            self.aborted.append(Aborted(id, first, marker, stable))
+
+    def stable_offset(self, high_watermark: int) -> int:
+        """Up to where every transaction has ended, with a marker below the watermark: the last stable offset."""
+        if self._ended:
+            self._ended = [ended for ended in self._ended if ended[1] >= high_watermark]
+        if self._open:
+            high_watermark = min(high_watermark, next(iter(self._open.values())))
+        return min([high_watermark, *[first for first, _ in self._ended]]) if self._ended else high_watermark
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers silent for longer than ``producer.id.expiration.ms``; how many."""
@@ -158,6 +185,8 @@ class Producers:
 
     def clear(self, end_offset: int) -> None:
         self._by_id.clear()
+        self._open.clear()
+        self._ended.clear()
         self.end_offset = end_offset
 
     def snapshot(self) -> bytes:
@@ -195,5 +224,7 @@ class Producers:
             known.last_timestamp, known.coordinator_epoch, known.txn_first_offset = stamp, coordinator, txn
             if offset >= 0:
                 known.batches.append(Written(sequence, offset, delta, stamp))
+        begun = [(known.txn_first_offset, id) for id, known in producers if known.txn_first_offset >= 0]
+        producers._open = {id: first for first, id in sorted(begun)}
         producers.snapshot_offset = end_offset
         return producers

@@ -28,6 +28,7 @@ from moldau.storage.names import (
 from moldau.storage.producer_state import drop_snapshots, load_producers, newest_snapshot
 from moldau.storage.producers import Producers
 from moldau.storage.segment import FEW_ENTRIES, Segment
+from moldau.storage.transactions import is_abort
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, read_header
 
 _SCAN_BYTES = 4 << 20
@@ -351,7 +352,8 @@ class _Scan:
             if epoch > epochs.latest:
                 epochs.assign(epoch, header.base_offset)
             if producers is not None and header.producer_id >= 0:
-                producers.record(header, header.base_offset, header.max_timestamp)
+                aborts = header.is_control and is_abort(chunk[at + HEADER_SIZE : at + header.length + LENGTH_OVERHEAD])
+                producers.record(header, header.base_offset, header.max_timestamp, aborts=aborts)
             position += header.length + LENGTH_OVERHEAD
             end = header.next_offset
         if position < size and not cut:

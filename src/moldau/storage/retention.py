@@ -10,7 +10,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from moldau.storage.folder import ONE_FILE
-from moldau.storage.names import DELETE_FOLDER, DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, offset_name
+from moldau.storage.names import DELETE_FOLDER, DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, TXN_INDEX, offset_name
 
 if TYPE_CHECKING:
     from moldau.storage.folder import LogDir
@@ -86,7 +86,8 @@ def doom(segment: Segment, due_ms: int) -> None:
     """Rename a segment's files out of the log and have them removed at ``due_ms``."""
     folder = segment.folder
     segment.drop()
-    for kind in (LOG, INDEX, TIME_INDEX, SNAPSHOT):  # the log first: without it the rest is litter that a start removes
+    # The log first: without it the rest is litter that a start removes.
+    for kind in (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT):
         path = folder.file(offset_name(segment.base_offset, kind))
         if folder.disk.exists(path):
             folder.disk.rename(path, path + DELETED)

@@ -20,7 +20,7 @@ from moldau.storage import checked_reads, index_file, lookups
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
 from moldau.storage.index import ENTRY_BYTES, FOLLOWING_MAX, TIME_ENTRY_BYTES, Index
-from moldau.storage.names import INDEX, LOG, TIME_INDEX, offset_name
+from moldau.storage.names import INDEX, LOG, TIME_INDEX, TXN_INDEX, offset_name
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, MIN_LENGTH, BatchHeader, check, read_header
 
 _OFFSET_LENGTH = Struct(">qi")
@@ -142,7 +142,8 @@ class Segment:
     def remove(self) -> None:
         """Close and delete the files, now."""
         self.drop()
-        for kind in (INDEX, TIME_INDEX, LOG):  # the log last: a crash leaves a segment without index, not the reverse
+        # The log last: a crash leaves a segment without index, not the reverse.
+        for kind in (INDEX, TIME_INDEX, TXN_INDEX, LOG):
             self.folder.remove(self.path(kind))
 
     def drop(self) -> None:

@@ -51,7 +51,7 @@ def truncate(log: Log, offset: int) -> None:
     log.high_watermark = min(log.high_watermark, offset)
     log.cleaned_to = min(log.cleaned_to, log.active.base_offset)
     log.epochs_changed |= log.epochs.truncate_from_end(offset)
-    if log.known_producers is None or len(log.known_producers):
+    if log.known_producers is None or len(log.known_producers) or log.known_producers.aborted:
         log.known_producers = None
         log.dir.producers_cut(log)
     else:

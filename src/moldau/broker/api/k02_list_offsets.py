@@ -28,6 +28,7 @@ _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDIN
 DEBUGGING = -2
 """The replica id of tools that look at any replica."""
 Slot = ListOffsetsResponse.ListOffsetsPartitionResponse
+READ_COMMITTED = 1
 _NOWHERE = (-1, -1, -1)
 AT_ONCE = 500
 """Partitions that are looked up in one turn of the loop."""
@@ -83,8 +84,32 @@ def _steps(
             elif part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP:
                 searches.append(_Search(slot, replica, part.timestamp))
             else:
-                _fill(slot, _known(replica, part.timestamp, request.replica_id >= 0), context.api_version)
+                _fill(slot, _known(replica, part.timestamp, _Reader.of(request)), context.api_version)
     return _search(node, request, context.api_version, response, searches) if searches else response
+
+
+class _Reader(NamedTuple):
+    """Who asks: a follower sees the whole log, a consumer what is replicated or, with read_committed, decided."""
+
+    follower: bool
+    committed: bool
+
+    @classmethod
+    def of(cls, request: ListOffsetsRequest) -> _Reader:
+        return cls(request.replica_id >= 0, request.isolation_level == READ_COMMITTED)
+
+    def end(self, replica: Replica) -> int | None:
+        """The end of what it may read; None: a new leader does not know yet."""
+        if self.follower:
+            return replica.log.log_end_offset
+        return None if replica.machine.latest() is None else self.readable(replica)
+
+    def readable(self, replica: Replica) -> int:
+        """The same, where the watermark is taken as it is."""
+        if self.follower:
+            return replica.log.log_end_offset
+        high: int = replica.machine.high_watermark
+        return replica.log.producers.stable_offset(high) if self.committed else high
 
 
 class _Search(NamedTuple):
@@ -116,7 +141,7 @@ async def _search(
             warnings.warning("%s: a batch cannot be read for its timestamps: %s", replica.partition, error)
             slot.error_code = Code.CORRUPT_MESSAGE
         else:
-            _fill(slot, _found(replica, found, request.replica_id >= 0), version)
+            _fill(slot, _found(replica, found, _Reader.of(request)), version)
         if number % SEARCHES_AT_ONCE == SEARCHES_AT_ONCE - 1:
             await yield_to_loop(tasks)
     return response
@@ -143,11 +168,11 @@ def _fill(slot: Slot, outcome: tuple[Code, tuple[int, int, int]], version: int) 
     slot.error_code = code
 
 
-def _known(replica: Replica, timestamp: int, follower: bool) -> tuple[Code, tuple[int, int, int]]:
+def _known(replica: Replica, timestamp: int, reader: _Reader) -> tuple[Code, tuple[int, int, int]]:
     """An offset that need not be looked for."""
     log, machine = replica.log, replica.machine
     if timestamp == LATEST:
-        end = log.log_end_offset if follower else machine.latest()
+        end = reader.end(replica)
         if end is None:
             return Code.OFFSET_NOT_AVAILABLE, _NOWHERE
         return Code.NONE, (-1, end, machine.leader_epoch)
@@ -156,11 +181,10 @@ def _known(replica: Replica, timestamp: int, follower: bool) -> tuple[Code, tupl
     return Code.NONE, _NOWHERE
 
 
-def _found(replica: Replica, found: TimedOffset | None, follower: bool) -> tuple[Code, tuple[int, int, int]]:
+def _found(replica: Replica, found: TimedOffset | None, reader: _Reader) -> tuple[Code, tuple[int, int, int]]:
     """What is told of a record that was found by time: only what the asker may read."""
-    log, machine = replica.log, replica.machine
-    end = log.log_end_offset if follower else machine.latest()
-    readable = log.log_end_offset if follower else machine.high_watermark
+    end = reader.end(replica)
+    readable = reader.readable(replica)
     if found is not None and found.offset < readable:
         return Code.NONE, (found.timestamp, found.offset, found.leader_epoch)
     if end is None:  # what is found, or would be, may be committed already: the watermark does not say yet

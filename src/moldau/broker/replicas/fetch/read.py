@@ -1,7 +1,8 @@
 """What one partition gives one reader: records, or why not; whole batches, never more than the reader may see.
 
 Consumers read up to the high watermark, from any replica since version 11; followers up to the log's end, from the
-leader only, and their position moves ISR and watermark. Without transactions the last stable offset is the watermark.
+leader only, and their position moves ISR and watermark. With read_committed they stop where an open transaction begins,
+and are told which were aborted.
 Source: KIP-207, KIP-320, KIP-392 (rack), KIP-595 (diverging epoch). Read next: ``replicas/fetch/reader.py``.
 """
 
@@ -15,6 +16,8 @@ from moldau.model import Code
 from moldau.replication.facts import FollowerFetch
 from moldau.replication.roles import Role
 from moldau.storage import LogError
+from moldau.storage.log import Log
+from moldau.storage.transactions import aborted_within
 from moldau.storage.uncached import LOAD_BYTES, uncached
 from moldau.wire.messages.k01_fetch import FetchResponse
 
@@ -38,6 +41,12 @@ def read(reader: FetchReader, asked: FetchPartition, left: int, *, first: bool) 
     else:
         code, diverging = _consumer(reader, asked, replica)
         up_to = replica.machine.high_watermark
+        if terms.committed and code is Code.NONE:
+            try:
+                up_to = replica.log.producers.stable_offset(up_to)
+            except LogError as error:
+                read_failed(reader.replicas, replica, error)
+                return _refused(asked, error.code)
     if code is not Code.NONE:
         return _refused(asked, code)
     data = _told(asked, replica, terms.committed)
@@ -68,6 +77,12 @@ def read(reader: FetchReader, asked: FetchPartition, left: int, *, first: bool) 
         except LogError as error:
             read_failed(reader.replicas, replica, error)
             return _refused(asked, error.code)
+        if up_to is not None and terms.committed and data.records:
+            try:
+                data.aborted_transactions = _aborted(replica.log, asked.fetch_offset, up_to)
+            except LogError as error:
+                read_failed(reader.replicas, replica, error)
+                return _refused(asked, error.code)
         if throttled and data.records:
             throttles.sent(replica, len(data.records))
     return data
@@ -152,14 +167,23 @@ def _preferred(reader: FetchReader, asked: FetchPartition, replica: Replica) -> 
 
 def _told(asked: FetchPartition, replica: Replica, committed: bool) -> Data:
     high = replica.machine.high_watermark
+    producers = replica.log.known_producers
     return Data(
         partition_index=asked.number,
         high_watermark=high,
-        last_stable_offset=high,
+        last_stable_offset=high if producers is None else producers.stable_offset(high),
         log_start_offset=replica.log.log_start_offset,
         aborted_transactions=[] if committed else None,
         records=b"",
     )
+
+
+def _aborted(log: Log, start: int, end: int) -> list[FetchResponse.AbortedTransaction]:
+    """The aborted transactions that may have records between two offsets."""
+    return [
+        FetchResponse.AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+        for entry in aborted_within(log, start, end)
+    ]
 
 
 def _refused(asked: FetchPartition, code: Code) -> Data:

@@ -1,0 +1,139 @@
+"""The aborted transactions of a log: where they stand in its ``.txnindex`` files, and which a reader has to leave out.
+
+Beside each segment that holds an abort marker there is such a file, in Apache Kafka's format. A producer snapshot at an
+offset says that the files are right below it; what ended above it is found again in the log, with the producers' state
+(``producers.py``). The files are written before each snapshot. One that is damaged costs a look through the log.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from moldau.model.named import NamedTuple
+from moldau.storage.errors import BrokenFile
+from moldau.storage.names import TXN_INDEX, parse_offset_name
+from moldau.storage.raw_records import scan
+from moldau.wire.batch import control_type
+from moldau.wire.compression import BatchError
+
+if TYPE_CHECKING:
+    from moldau.storage.log import Log
+
+_ENTRY = Struct(">hqqqq")
+_ABORT = 0
+
+
+class Aborted(NamedTuple):
+    """A transaction that was aborted: its first record's offset, its marker's, and the first offset that was not
+    decided once it had ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    stable_offset: int
+
+
+def is_abort(records: bytes | bytearray | memoryview) -> bool:
+    """Whether the records of a control batch are the marker of an abort."""
+    try:
+        return control_type(next(scan(bytes(records), 1))[5]) == _ABORT
+    except BatchError:
+        return False
+
+
+def pack(entries: list[Aborted]) -> bytes:
+    """The entries as the bytes of a ``.txnindex`` file."""
+    return b"".join([_ENTRY.pack(0, *entry) for entry in entries])
+
+
+def parse(data: bytes, base_offset: int, what: str) -> list[Aborted]:
+    """The entries of the file of the segment at ``base_offset``; BrokenFile when they cannot be."""
+    if len(data) % _ENTRY.size:
+        raise BrokenFile(f"{what}: {len(data)} bytes are no whole number of entries")
+    entries = []
+    before = base_offset - 1
+    for version, *fields in _ENTRY.iter_unpack(data):
+        entry = Aborted._make(fields)
+        if version != 0 or not 0 <= entry.first_offset <= entry.last_offset or entry.last_offset <= before:
+            raise BrokenFile(f"{what}: {entry} of version {version} after offset {before}")
+        entries.append(entry)
+        before = entry.last_offset
+    return entries
+
+
+def all_aborted(log: Log) -> list[Aborted]:
+    """The aborted transactions of the log whose markers it holds, in the order of those. OSError, LogError."""
+    producers = log.producers
+    if producers.older_aborted is None:
+        try:
+            producers.older_aborted = _from_files(log, producers.began_at)
+        except (BrokenFile, OSError) as error:
+            log.dir.on_repair(f"{error}; aborted transactions are looked for in the log")
+            producers.older_aborted = _from_log(log, producers.began_at)
+    return producers.older_aborted + producers.aborted if producers.older_aborted else producers.aborted
+
+
+def aborted_within(log: Log, start: int, end: int) -> list[Aborted]:
+    """Those that had not ended before ``start``, and had begun before ``end``."""
+    entries = all_aborted(log)
+    found = []
+    for at in range(bisect_left(entries, start, key=lambda entry: entry.last_offset), len(entries)):
+        entry = entries[at]
+        if entry.first_offset < end:
+            found.append(entry)
+        if entry.stable_offset >= end:
+            break
+    return found
+
+
+def save_aborted(log: Log) -> None:
+    """Have the files say what ended since they were last written, durably. OSError."""
+    producers = log.producers
+    disk = log.dir.disk
+    for number in range(log.segment_at(producers.aborted_saved), len(log.segments)):
+        segment = log.segments[number]
+        path = segment.path(TXN_INDEX)
+        is_there = disk.exists(path)
+        if not is_there and not producers.aborted:
+            continue
+        below = log.bases[number + 1] if number + 1 < len(log.bases) else log.log_end_offset
+        data = pack([entry for entry in all_aborted(log) if segment.base_offset <= entry.last_offset < below])
+        if data:
+            file = log.folder.open(path, create=True)
+            try:
+                file.truncate(0)
+                file.pwrite((data,), 0)
+                file.sync()
+            finally:
+                file.close()
+            log.folder.names.touch()
+        elif is_there:
+            log.folder.remove(path)
+    producers.aborted_saved = log.log_end_offset
+
+
+def _from_files(log: Log, up_to: int) -> list[Aborted]:
+    """What the files say of markers below ``up_to``."""
+    bases = set(log.bases)
+    names = []
+    for name in log.dir.disk.list_dir(log.folder.path):
+        parsed = parse_offset_name(name)
+        if parsed is not None and parsed.kind == TXN_INDEX and not parsed.state and parsed.offset in bases:
+            names.append((parsed.offset, log.folder.file(name)))
+    entries: list[Aborted] = []
+    for base, path in sorted(names):
+        entries += parse(log.folder.read(path), base, path)
+    return [entry for entry in entries if entry.last_offset < up_to]
+
+
+def _from_log(log: Log, up_to: int) -> list[Aborted]:
+    """The same from the markers themselves."""
+    from moldau.storage.producer_state import follow
+    from moldau.storage.producers import Producers
+
+    known = Producers(log.bases[0])
+    for _ in follow(known, log.segments, up_to, []):
+        pass
+    return known.aborted
