@@ -12,7 +12,7 @@ from typing import Any
 
 from moldau.client.lines import ConnectionOptions, shake_hands
 from moldau.client.sockets import SocketLine, drive
-from moldau.cluster.kills.looking import Address
+from moldau.cluster.kills.cluster_poller import Address
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest

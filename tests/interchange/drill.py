@@ -14,8 +14,8 @@ from kafka_peer import wait_until
 
 from moldau.client import sync
 from moldau.client.admin import METADATA_LOG, NewTopic, create_topics
-from moldau.cluster.kills.load import Load, LoadPlan, high_watermarks, read_all
-from moldau.cluster.kills.looking import Eyes
+from moldau.cluster.kills.cluster_poller import ClusterPoller
+from moldau.cluster.kills.load import LoadPlan, ProducerLoad, high_watermarks, read_all
 from moldau.cluster.kills.replicas import check_folders, compare, read_replica
 from moldau.history.checks import check
 from moldau.history.rows import History
@@ -42,8 +42,8 @@ class Drill:
     def __init__(self, cluster: MixedCluster) -> None:
         self.cluster = cluster
         self.seen = Seen()
-        self._eyes = Eyes(cluster, PLAN.topic)
-        self._load = Load(cluster.bootstrap_servers, PLAN)
+        self._poller = ClusterPoller(cluster, PLAN.topic)
+        self._load = ProducerLoad(cluster.bootstrap_servers, PLAN)
 
     def begin(self) -> None:
         """Make the topic and write to it until every partition acknowledges."""
@@ -65,7 +65,7 @@ class Drill:
 
     def in_sync(self, what: str) -> None:
         """Wait until every broker says that every replica is in sync."""
-        wait_until(lambda: self._eyes.in_sync(self.cluster.brokers), f"all in sync: {what}", PATIENCE_S)
+        wait_until(lambda: self._poller.in_sync(self.cluster.brokers), f"all in sync: {what}", PATIENCE_S)
 
     def flows(self, what: str) -> None:
         """Wait until every partition has acknowledged something that was sent after this call."""
@@ -124,15 +124,15 @@ class Drill:
         self.in_sync("the end of the load")
         ends = high_watermarks(cluster.bootstrap_servers, PLAN)
         final = read_all(cluster.bootstrap_servers, PLAN, ends)
-        ruler = self._eyes.ruler(cluster.controllers)
-        self._eyes.close()
+        active_controller = self._poller.active_controller(cluster.controllers)
+        self._poller.close()
         history = History(self._load.sends(), self._load.follower.reads, final, ends, [])
         seen.sent, seen.acked = len(history.sends), history.acked
         seen.problems += self._load.broken()
         seen.problems += [f"{one.kind}: {one.text}" for one in check(history)]
-        seen.problems += [] if ruler is not None else ["nobody is the active controller at the end"]
+        seen.problems += [] if active_controller is not None else ["nobody is the active controller at the end"]
         cluster.leave()
-        seen.problems += self._on_disk(ends, ruler.high_watermark if ruler is not None else 0)
+        seen.problems += self._on_disk(ends, active_controller.high_watermark if active_controller is not None else 0)
         return seen
 
     def _on_disk(self, ends: dict[int, int], metadata_end: int) -> list[str]:

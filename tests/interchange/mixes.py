@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kafka_peer import ask_cluster, java_tool, wait_until
 from mixed import KAFKA, MOLDAU, MixedPeer
 
-from moldau.cluster.kills.looking import Address
+from moldau.cluster.kills.cluster_poller import Address
 
 COMBINED, CONTROLLER, BROKER = "broker,controller", "controller", "broker"
 

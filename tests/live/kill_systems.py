@@ -14,8 +14,8 @@ from pathlib import Path
 
 from kafka_peer import KafkaPeer
 
+from moldau.cluster.kills.cluster_poller import Address, System
 from moldau.cluster.kills.command import MoldauSystem, main, stop_on_term
-from moldau.cluster.kills.looking import Address, System
 
 
 class KafkaSystem:

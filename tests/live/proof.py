@@ -11,7 +11,7 @@ import time
 from kafka_peer import wait_until
 
 from moldau import Cluster
-from moldau.cluster.kills.load import Load, LoadPlan, high_watermarks, read_all
+from moldau.cluster.kills.load import LoadPlan, ProducerLoad, high_watermarks, read_all
 from moldau.history import checks
 from moldau.history.rows import History
 
@@ -25,7 +25,7 @@ class Proof:
     def __init__(self, cluster: Cluster, topic: str, partitions: int, rate_per_s: float = 150) -> None:
         self._cluster = cluster
         self._plan = LoadPlan(topic, partitions, producers=2, rate_per_s=rate_per_s, more=IMPATIENT)
-        self._load = Load(cluster.bootstrap_servers, self._plan)
+        self._load = ProducerLoad(cluster.bootstrap_servers, self._plan)
 
     def __enter__(self) -> Proof:
         self._load.start()

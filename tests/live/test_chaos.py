@@ -19,7 +19,7 @@ import pytest
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
 from moldau.cluster.chaos.volumes import Plain
 from moldau.cluster.cluster import QUORUM, ZOOKEEPER
-from moldau.cluster.kills.judging import Verdict
+from moldau.cluster.kills.checking import RunVerdict
 
 pytestmark = pytest.mark.timeout(340)
 
@@ -75,7 +75,7 @@ def chaos(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def permitted(done: Done, number: int) -> None:
     """Leave out a fault of disks that this machine does not permit: such a run begins with saying so."""
-    if SCENARIOS[number].volume is not Plain and done.status == Verdict.UNKNOWN and "\n0 acknowledged" in done.said:
+    if SCENARIOS[number].volume is not Plain and done.status == RunVerdict.UNKNOWN and "\n0 acknowledged" in done.said:
         pytest.skip(done.said)
 
 
@@ -84,7 +84,7 @@ def test_nothing_acknowledged_suffers_from_chaos(which: tuple[str, int], chaos: 
     done = chaos(*which)
 
     permitted(done, which[1])
-    assert done.status == Verdict.PASS, done.said
+    assert done.status == RunVerdict.PASS, done.said
 
 
 @pytest.mark.parametrize("which", [(QUORUM, 2)], ids=named)

@@ -125,8 +125,8 @@ def read(cluster: moldau.Cluster, count: int) -> list[int]:
 @pytest.mark.timeout(400)
 def test_a_full_disk_of_the_leader_loses_nothing_and_heals(small: tuple[moldau.Cluster, Tmpfs | FileLimit]) -> None:
     cluster, disk = small
-    wish = NewTopic(name=TOPIC, assignment={0: (1, 2, 3)}, configs={"min.insync.replicas": "2"})
-    assert cluster.client().run(create_topics(cluster.client().client, [wish]))[TOPIC].ok
+    setup = NewTopic(name=TOPIC, assignment={0: (1, 2, 3)}, configs={"min.insync.replicas": "2"})
+    assert cluster.client().run(create_topics(cluster.client().client, [setup]))[TOPIC].ok
     cluster.wait_until(lambda: cluster.leader(TOPIC, 0) == 1, "the small one leads")
 
     acked = produce(cluster, range(RECORDS))

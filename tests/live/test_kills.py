@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from kill_systems import open_system
 
+from moldau.cluster.kills.checking import RunVerdict
 from moldau.cluster.kills.command import MoldauSystem, run_one
-from moldau.cluster.kills.judging import Verdict
-from moldau.cluster.kills.killing import SCENARIOS, KillPlan, Run
-from moldau.cluster.kills.load import Load, LoadPlan, high_watermarks, read_all
+from moldau.cluster.kills.killing import SCENARIOS, KillPlan, KillRun
+from moldau.cluster.kills.load import LoadPlan, ProducerLoad, high_watermarks, read_all
 from moldau.cluster.kills.report import problems, table
 from moldau.history import checks
 from moldau.history.rows import History
@@ -28,10 +28,10 @@ from moldau.history.rows import History
 def test_nothing_acknowledged_suffers_from_two_kills(scenario: str, tmp_path: Path) -> None:
     plan = KillPlan(scenario, LoadPlan(f"kills-{scenario}", partitions=6, rate_per_s=100), kills=2, seed=7)
 
-    judged = run_one(plan, tmp_path, open_system, print)
+    checked = run_one(plan, tmp_path, open_system, print)
 
-    print(table([judged]))
-    assert judged.verdict is Verdict.PASS, problems([judged])
+    print(table([checked]))
+    assert checked.verdict is RunVerdict.PASS, problems([checked])
 
 
 @pytest.mark.timeout(300)
@@ -39,10 +39,10 @@ def test_nothing_acknowledged_suffers_on_zookeeper_either(tmp_path: Path) -> Non
     """Leader and controller at once, on the plane whose truth stands in znodes."""
     plan = KillPlan("both", LoadPlan("kills-zookeeper", partitions=6, rate_per_s=100), kills=1, seed=11)
 
-    judged = run_one(plan, tmp_path, partial(MoldauSystem, plane="zookeeper"), print)
+    checked = run_one(plan, tmp_path, partial(MoldauSystem, plane="zookeeper"), print)
 
-    print(table([judged]))
-    assert judged.verdict is Verdict.PASS, problems([judged])
+    print(table([checked]))
+    assert checked.verdict is RunVerdict.PASS, problems([checked])
 
 
 @pytest.mark.timeout(300)
@@ -51,13 +51,13 @@ def test_records_that_only_the_leader_has_acknowledged_are_lost_with_it_and_told
     unsafe = LoadPlan("unsafe", 1, producers=1, more={"enable.idempotence": False, "acks": "1"})
     system = open_system(tmp_path)
     try:
-        run = Run(system, KillPlan("leader", unsafe), print)
+        run = KillRun(system, KillPlan("leader", unsafe), print)
         run.make_topic()
-        load = Load(system.bootstrap_servers, unsafe)
+        load = ProducerLoad(system.bootstrap_servers, unsafe)
         start_ns = time.monotonic_ns()
         load.start()
         run.wait(lambda: load.acked_since(start_ns), "the topic is written to")
-        leader = run.eyes.newest(run.nodes)[0].leader
+        leader = run.poller.newest(run.nodes)[0].leader
         followers = [node for node in run.nodes if node != leader]
         for node in followers:
             os.kill(system.pid(node), signal.SIGSTOP)

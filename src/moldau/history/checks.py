@@ -1,9 +1,9 @@
-"""Whether a history is one that a log may have: pure functions, each a rule, each giving the anomalies that it found.
+"""Rules over a history: pure functions, each of which returns the anomalies that it found.
 
 Rules, with the ids of the laws: S1 nothing acknowledged is lost, S6 what was read stays, S15 order, S16 once, S19 a
 definite refusal is in no log, L2 every send is answered. All are linear or n log n. What replicas hold on disk is
 compared elsewhere. A checker can be wrong too: tests/packages/history/test_checks.py breaks each rule. What a topic's
-producers did not ask for (acks, idempotence) is not held against it: ``check`` takes a ``Promise``.
+producers did not ask for (acks, idempotence) is no anomaly: ``check`` takes a ``Promise``.
 Source: the anomalies of Jepsen's Kafka checker. Read next: ``rows.py`` (the rows).
 """
 
@@ -30,14 +30,14 @@ _LAWS = {
 
 
 class Anomaly(NamedTuple):
-    """Something that must not be: which rule it breaks, and where."""
+    """A violation: which rule was broken, and where."""
 
     kind: str
     text: str
 
     @property
     def law(self) -> str:
-        """The id of the law that it breaks."""
+        """Return the id of the law that it breaks."""
         return _LAWS.get(self.kind, "S1")
 
 
@@ -59,7 +59,7 @@ SAFE = Promise()
 
 
 def check(history: History, promise: Promise = SAFE) -> list[Anomaly]:
-    """Every anomaly of a history, by all rules that its promise covers."""
+    """Return every anomaly of a history, by all rules that its promise covers."""
     if not promise.kept:
         history, promise = history._replace(reads=[]), Promise(acked=False, once=False, kept=False)
     if not promise.acked:
@@ -104,7 +104,7 @@ def unseen(history: History) -> Iterator[Anomaly]:
 
 
 def phantom(history: History) -> Iterator[Anomaly]:
-    """S19: a value in the log that nobody sent there, or whose send was refused for sure."""
+    """S19: a value in the log that no producer sent there, or whose send was refused for sure."""
     outcomes = {(send.partition, send.value): send.outcome for send in history.sends}
     for read in history.final:
         outcome = outcomes.get((read.partition, read.value))
@@ -212,7 +212,7 @@ def replaced(history: History) -> Iterator[Anomaly]:
     newest: dict[tuple[int, str], Send] = {}
     for send in sorted((one for one in history.sends if one.outcome == OK), key=lambda one: one.offset):
         newest[send.partition, key_of(send.value)] = send
-    # A tombstone may have come after it whose answer was lost, and may be gone: then nothing tells of it.
+    # A tombstone may have come after it whose answer was lost, and may be gone: then no row shows it.
     doubtful = {
         (one.partition, key_of(one.value)) for one in history.sends if one.outcome != OK and is_tombstone(one.value)
     }
@@ -246,12 +246,12 @@ _ONCE: tuple[Rule, ...] = (duplicated, reordered, overtaken)
 
 
 def count(anomalies: Iterable[Anomaly]) -> Counter[str]:
-    """How many of each kind."""
+    """Return how many of each kind."""
     return Counter(anomaly.kind for anomaly in anomalies)
 
 
 def longest_gap_ms(sends: Iterable[Send], kill: Kill) -> float:
-    """The longest time within a kill's span in which one partition acknowledged nothing, in ms.
+    """Return the longest time within a kill's span in which one partition acknowledged nothing, in ms.
 
     A gap counts from the last acknowledgement before the kill, or from the kill when there was none; it is cut at the
     end of the span.
@@ -273,7 +273,7 @@ def longest_gap_ms(sends: Iterable[Send], kill: Kill) -> float:
 
 
 def doubts(history: History, kills: int, acks_per_kill: int = 50) -> list[str]:
-    """Why a run without anomalies proves nothing: too few kills or acknowledgements, or a kill that nobody noticed."""
+    """Return why a run without anomalies proves nothing: too few kills or acknowledgements, or no effect."""
     found = []
     if len(history.kills) < kills:
         found.append(f"{len(history.kills)} of {kills} kills were done")

@@ -1,8 +1,8 @@
-"""What clients saw, line by line: sends with their answers, reads, kills. Written as JSON lines, read back the same.
+"""The rows of a history: sends with their answers, reads, kills. Written as JSON lines, read back the same.
 
 Values are unique, so that a value names its send. A send is ``ok`` (acknowledged at an offset), ``fail`` (refused for
 sure: it never left the client), ``info`` (refused, but it may be in the log: every error after the first attempt), or
-``open`` (never answered). Times are monotonic, in ns. Judges nothing. Read next: ``checks.py``.
+``open`` (never answered). Times are monotonic, in ns. Checks nothing. Read next: ``checks.py``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Kill(NamedTuple):
 
     @property
     def had_effect(self) -> bool:
-        """Whether the cluster was seen to react: another leader, or another controller, where the victim was one."""
+        """Return whether the cluster reacted: another leader, or another controller, where the victim was one."""
         led = self.leader_ms >= 0 if self.led else True
         ruled = self.controller_ms >= 0 if self.was_controller else True
         return led and ruled and (self.led > 0 or self.was_controller)
@@ -95,7 +95,7 @@ class History(NamedTuple):
     kills: list[Kill]
 
     def of(self, wanted: Callable[[int], bool]) -> History:
-        """What of it is about some partitions."""
+        """Return the part of the history that is about some partitions."""
         return self._replace(
             sends=[one for one in self.sends if wanted(one.partition)],
             reads=[one for one in self.reads if wanted(one.partition)],
@@ -105,7 +105,7 @@ class History(NamedTuple):
 
     @property
     def acked(self) -> int:
-        """How many sends were acknowledged."""
+        """Return how many sends were acknowledged."""
         return sum(send.outcome == OK for send in self.sends)
 
 

@@ -1,4 +1,4 @@
-"""Telling apart what a cluster wrote twice from what a client sent twice.
+"""Tells records that a cluster wrote twice from records that a client sent twice.
 
 An idempotent producer that begins a new epoch may send again, under new sequence numbers, what it sent under the old
 one: librdkafka does so when a send that timed out is refused afterwards. A cluster cannot know that both are the same
@@ -17,7 +17,7 @@ Session = tuple[int, int]
 
 
 def told_apart(history: History, sessions: Mapping[tuple[int, int], Session]) -> tuple[History, int]:
-    """The history with another name for each record that was sent again in a newer session, and how many there are.
+    """Return the history with another name for each record that was resent in a newer session, and how many these are.
 
     Args:
         sessions: (partition, offset) -> the session that wrote there.

@@ -1,4 +1,4 @@
-"""What leaders showed as the end of a partition, answer by answer, and the law that it never goes back (S7).
+"""Partition ends that leaders answered, one by one, and the law that they never go back (S7).
 
 A leader that was deposed and does not know it yet may show less than its successor: answers are compared under the same
 leader epoch or an older one only. Pure. Read next: ``checks.py``.

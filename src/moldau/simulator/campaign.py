@@ -35,7 +35,7 @@ WHOLE, WHOLE_NODES = 2000, 200
 """Machine seeds, and seeds of whole clusters, from which on every coverage point must be reached."""
 
 
-class Chunk(NamedTuple):
+class SeedChunk(NamedTuple):
     """What one process is given: seeds of one machine, or of whole clusters (``PLANES``)."""
 
     what: str
@@ -65,19 +65,19 @@ class Sum:
         self.broken += other.broken
 
 
-def chunks(machines: int, nodes: int, first: int) -> Iterator[Chunk]:
+def chunks(machines: int, nodes: int, first: int) -> Iterator[SeedChunk]:
     """The work, the slowest first: a pool whose last piece is a long one waits for it alone."""
     on_zookeeper = round(nodes * ZOOKEEPER_SHARE)
     for what, seeds in ((NODES, nodes - on_zookeeper), (ZNODES, on_zookeeper)):
         for at in range(first, first + seeds, CHUNK):
-            yield Chunk(what, at, min(CHUNK, first + seeds - at))
+            yield SeedChunk(what, at, min(CHUNK, first + seeds - at))
     for machine in MACHINES:
         seeds = round(machines * SHARES[machine] / 100)
         for at in range(first, first + seeds, 25):
-            yield Chunk(machine, at, min(25, first + seeds - at))
+            yield SeedChunk(machine, at, min(25, first + seeds - at))
 
 
-def run_chunk(chunk: Chunk) -> Sum:
+def run_chunk(chunk: SeedChunk) -> Sum:
     """Run it in this process."""
     done = Sum()
     for seed in range(chunk.first, chunk.first + chunk.seeds):
@@ -104,7 +104,7 @@ def _nodes(seed: int, plane: str) -> Sum:
     return Sum(1, outcome.steps, 0, virtual_ms, unknown, outcome.coverage, broken)
 
 
-def run(work: list[Chunk], processes: int) -> dict[str, Sum]:
+def run(work: list[SeedChunk], processes: int) -> dict[str, Sum]:
     """Run all of it, telling how far it is; sums by row."""
     rows = {what: Sum() for what in (*MACHINES, *PLANES) if any(chunk.what == what for chunk in work)}
     seeds, done, told = sum(chunk.seeds for chunk in work), 0, time.monotonic()

@@ -18,7 +18,7 @@ from moldau.model.ids import is_topic_name
 from moldau.ports.zookeeper import Op, Stat
 from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
-from moldau.simulator.zookeeper_servers import Change, Tree
+from moldau.simulator.zookeeper_servers import ZnodeChange, ZnodeTree
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.reading import Survey, read
@@ -58,7 +58,7 @@ class ZooKeeperObserver(ClusterObserver):
         active = [node for node, plane in planes if plane is not None and plane.claimed_epoch is not None]
         return active[0] if len(active) == 1 else None
 
-    def _changed(self, session: int, ops: Sequence[Op], changes: Sequence[Change]) -> None:
+    def _changed(self, session: int, ops: Sequence[Op], changes: Sequence[ZnodeChange]) -> None:
         for change in changes:
             if change.path == CHROOT + paths.CONTROLLER:
                 self._note_controller(change.data)
@@ -92,7 +92,7 @@ def plane_of(node: Node) -> Any:
     return getattr(node, "plane", None)
 
 
-def survey_of(tree: Tree) -> Survey:
+def survey_of(tree: ZnodeTree) -> Survey:
     """All that counts, in one instant."""
     brokers: dict[int, Found] = {}
     topics: dict[str, Found] = {}
@@ -133,11 +133,11 @@ def _numbers(name: str, data: bytes) -> Iterable[int]:
         return ()
 
 
-def _below(tree: Tree, folder: str) -> list[tuple[str, Any]]:
+def _below(tree: ZnodeTree, folder: str) -> list[tuple[str, Any]]:
     above = tree.znodes.get(CHROOT + folder)
     return [] if above is None else [(path, tree.znodes[path]) for path in sorted(above.children)]
 
 
-def _image(tree: Tree) -> Image:
+def _image(tree: ZnodeTree) -> Image:
     ids = count(1)  # of topics that an old tool made: each needs one of its own, which only the controller can say
     return image_from(read(survey_of(tree), lambda: next(ids).to_bytes(16)).records)

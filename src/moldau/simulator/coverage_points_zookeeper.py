@@ -17,7 +17,7 @@ from moldau.ports.zookeeper import BadVersion, NodeExists, Op
 from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver, plane_of
 from moldau.simulator.cluster_zookeeper import CHROOT
 from moldau.simulator.coverage_points import CoveragePoints
-from moldau.simulator.zookeeper_servers import Change
+from moldau.simulator.zookeeper_servers import ZnodeChange
 from moldau.zookeeper import paths
 
 T = TypeVar("T")
@@ -88,14 +88,14 @@ class ZooKeeperCoveragePoints(CoveragePoints):
                 self.hit.add("zookeeper: a state had changed meanwhile")
             raise
 
-    def _committed(self, session: int, ops: Sequence[Op], changes: Sequence[Change]) -> None:
+    def _committed(self, session: int, ops: Sequence[Op], changes: Sequence[ZnodeChange]) -> None:
         for change in changes:
             if change.data is None:
                 self.hit |= {point for path, point in NOTES.items() if change.path.startswith(path)}
             if change.owner and change.path.startswith(CHROOT + paths.BROKER_IDS):
                 self._presence(session, change)
 
-    def _presence(self, session: int, change: Change) -> None:
+    def _presence(self, session: int, change: ZnodeChange) -> None:
         owner = self._ensemble.opened[change.owner].owner
         if change.new:
             who = change.path, owner

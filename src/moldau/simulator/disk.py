@@ -132,7 +132,7 @@ class SimDisk:
         self.beside = False  # work off the loop is running
         self.stalls: list[Owner] | None = None
         self.trap: Callable[[str], object] | None = None
-        self._names = Tree()
+        self._names = NameTree()
         self._durable: dict[str, Inode | None] = {"/": None}
         self._unsynced = Unsynced()
         self._locks: set[str] = set()
@@ -149,7 +149,7 @@ class SimDisk:
         changes, self._unsynced = self._unsynced.all, Unsynced()
         for path, inode, there in changes[: rng.randint(0, len(changes))]:
             _name(self._durable, path, inode, there)
-        self._names = Tree(self._durable)
+        self._names = NameTree(self._durable)
         for kept in dict.fromkeys(inode for inode in self._durable.values() if inode is not None):
             kept.lose(rng)
 
@@ -300,7 +300,7 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
-class Tree:
+class NameTree:
     """``all`` names with what they stand for (None: a directory), and what is ``inside`` each directory, in the order
     in which it came: a folder of a hundred thousand must not be looked through for one name."""
 

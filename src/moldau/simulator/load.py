@@ -58,7 +58,7 @@ class Actor:
         return int(self.cluster.loop.time() * 1e9)
 
 
-class Writer(Actor):
+class SimulatedProducer(Actor):
     """One producer session on one topic. Each send is noted as it is answered."""
 
     def __init__(self, cluster: SimCluster, name: str, topic: TopicPlan) -> None:
@@ -130,7 +130,7 @@ class Writer(Actor):
             self.sends[number] = self.sends[number]._replace(complete_ns=self.now_ns, **change)
 
 
-class Reader(Actor):
+class SimulatedReader(Actor):
     """Reads all partitions of a topic from the start, and goes on through everything."""
 
     def __init__(self, cluster: SimCluster, name: str, topic: TopicPlan) -> None:
@@ -188,7 +188,7 @@ class Auditor(Actor):
                 self.told.append((asked_ns, {at.partition: one.offset for at, one in found.items()}))
 
 
-class Member(Actor):
+class SimulatedMember(Actor):
     """A member of the group: reads its share and commits its positions. ``commits``: (asked ns, answered ns,
     generation, partition, offset) of those that were acknowledged; ``given`` has every offset it was given.
     """

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Stuck(Exception):
+class Deadlock(Exception):
     """A task waits, and nothing will ever happen again."""
 
 
@@ -94,7 +94,7 @@ class SimLoop(asyncio.BaseEventLoop):
             if not timers:
                 if self._stopping:  # type: ignore[attr-defined]
                     return
-                raise Stuck(f"nothing is left to happen at {self._now_s:.3f} s")
+                raise Deadlock(f"nothing is left to happen at {self._now_s:.3f} s")
             self._now_s = max(self._now_s, timers[0].when())
         while timers and timers[0].when() <= self._now_s:
             self._ready.append(self._drop_timer())

@@ -35,7 +35,7 @@ class ManyPartitions:
         self.partitions, self.in_a_topic = partitions, in_a_topic
         self.cluster = SimCluster(_plan(step))
         self.client = Actor(self.cluster, "administrator")
-        self._before: Standing | None = None
+        self._before: ManyPartitionsImage | None = None
         self._doubtful: tuple[int, Key] | None = None
         """Where something was wrong when one looked last."""
 
@@ -78,7 +78,7 @@ class ManyPartitions:
         """kill -9 of the controller, until the next one has created a topic; which. ``settle`` waits for the rest."""
         dead = self.controller
         assert dead is not None
-        self._before = Standing(self._nodes(), dead)
+        self._before = ManyPartitionsImage(self._nodes(), dead)
         self.cluster.kill(dead)
         await self._create(AFTER, 1)
         return dead
@@ -179,7 +179,7 @@ def _astray_on(id: int, node: Node, key: Key, alive: set[int]) -> str:
     return ""
 
 
-class Standing:
+class ManyPartitionsImage:
     """What the survivors of a controller's death hold, to be compared with what they hold when another one rules."""
 
     def __init__(self, nodes: Iterator[tuple[int, Node]], dead: int) -> None:

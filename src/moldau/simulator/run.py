@@ -21,13 +21,21 @@ from moldau.model import Code, TopicPartition
 from moldau.simulator.administrator import Administrator
 from moldau.simulator.laws import rest
 from moldau.simulator.laws.data import DataLaws
-from moldau.simulator.load import EXPECTED_ERRORS, GROUP, Actor, Auditor, Member, Reader, Writer
+from moldau.simulator.load import (
+    EXPECTED_ERRORS,
+    GROUP,
+    Actor,
+    Auditor,
+    SimulatedMember,
+    SimulatedProducer,
+    SimulatedReader,
+)
 from moldau.simulator.plan import Plan
 from moldau.simulator.planes import parts_of, plan_of
 from moldau.simulator.scenes import QUORUM, SCENES
 from moldau.simulator.timeline import Timeline
 
-__all__ = ["SCENES", "Outcome", "simulate"]
+__all__ = ["SCENES", "RunOutcome", "simulate"]
 
 LOOK_S = 0.01
 HEALED_LIMIT_S = 150.0
@@ -36,7 +44,7 @@ ACKED_MIN = 20
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """What a run came to. ``broken`` names the laws that did not hold, ``doubts`` why it may prove nothing."""
 
     seed: int
@@ -59,7 +67,7 @@ class Outcome:
         return "broken" if self.broken else "unknown" if self.doubts else "passed"
 
 
-def simulate(seed: int, scene: str | None = None, plane: str = QUORUM, *, buggify: bool = True) -> Outcome:
+def simulate(seed: int, scene: str | None = None, plane: str = QUORUM, *, buggify: bool = True) -> RunOutcome:
     """Run one seed; ``scene`` allows one kind of fault only, ``buggify`` allows buggify points of production code.
 
     A RuntimeWarning breaks the run: a coroutine that is never awaited is work that its caller believes to be done (X7).
@@ -72,8 +80,8 @@ def simulate(seed: int, scene: str | None = None, plane: str = QUORUM, *, buggif
     return outcome
 
 
-def _simulate(plan: Plan, *, fail_fast: bool = False) -> Outcome:
-    run = Run(plan, fail_fast=fail_fast)
+def _simulate(plan: Plan, *, fail_fast: bool = False) -> RunOutcome:
+    run = SimulatedRun(plan, fail_fast=fail_fast)
     asyncio.set_event_loop(None)
     try:
         run.cluster.loop.run_until_complete(run.live())
@@ -92,7 +100,7 @@ class Enough(Exception):
     """A law does not hold, and the run may stop."""
 
 
-class Run:
+class SimulatedRun:
     """One run from start to verdict; ``fail_fast``: to the first law that does not hold."""
 
     def __init__(self, plan: Plan, *, fail_fast: bool = False) -> None:
@@ -100,11 +108,13 @@ class Run:
         self.cluster, self.observer, self.injector, self.control, self.plane, self.coverage = parts_of(plan)
         self.data = DataLaws(self.observer)
         self.admin = Administrator(self.cluster, self.observer)
-        self.writers = {one.name: [Writer(self.cluster, f"{one.name}.{n}", one) for n in (1, 2)] for one in plan.topics}
-        self.readers = {one.name: Reader(self.cluster, f"{one.name}.reader", one) for one in plan.topics}
-        self.members = [Member(self.cluster, f"member.{n}", plan.topics[0]) for n in range(plan.members)]
+        self.writers = {
+            one.name: [SimulatedProducer(self.cluster, f"{one.name}.{n}", one) for n in (1, 2)] for one in plan.topics
+        }
+        self.readers = {one.name: SimulatedReader(self.cluster, f"{one.name}.reader", one) for one in plan.topics}
+        self.members = [SimulatedMember(self.cluster, f"member.{n}", plan.topics[0]) for n in range(plan.members)]
         self.auditors = [Auditor(self.cluster, "auditor")] if plan.group_log else []
-        self.finals: list[Reader] = []
+        self.finals: list[SimulatedReader] = []
         self.timeline = Timeline(self.observer, plan.topics[0].name)
         self._looked_s = -1.0
         self.cluster.loop.after_turn = self._look
@@ -257,7 +267,7 @@ class Run:
             await self._check_group()
 
     async def _read_back(self, name: str) -> None:
-        reader = Reader(self.cluster, f"{name}.final", self.readers[name].topic)
+        reader = SimulatedReader(self.cluster, f"{name}.final", self.readers[name].topic)
         self.finals.append(reader)
         targets = {TopicPartition(name, n): LATEST for n in range(reader.topic.partitions)}
         answer = await reader.begin(list_offsets(reader.client, targets))
@@ -284,11 +294,11 @@ class Run:
 
     # ---- the verdict
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """What it came to; the cluster is gone after this."""
         cluster = self.cluster
         cluster.hash_event(f"last draws {[cluster.rng.random(), self.injector.rng.random()]}")
-        outcome = Outcome(
+        outcome = RunOutcome(
             seed=self.plan.seed,
             digest=cluster.digest,
             acked=sum(send.outcome == "ok" for one in self.writers.values() for w in one for send in w.sends),

@@ -32,7 +32,7 @@ from moldau.ports.zookeeper import (
     ZooKeeperError,
 )
 from moldau.simulator.loop import OWNER
-from moldau.simulator.zookeeper_servers import Server, ServerSession, SimEnsemble
+from moldau.simulator.zookeeper_servers import EnsembleServer, ServerSession, SimEnsemble
 
 RETRY_S = 0.05
 STALL_S = 0.05
@@ -54,7 +54,7 @@ class HungUp(Exception):
 class _Wire:
     """One connection: what is sent arrives in order, later when the link carries nothing, never once it is cut."""
 
-    def __init__(self, client: SimZooKeeper, server: Server, session: ServerSession) -> None:
+    def __init__(self, client: SimZooKeeper, server: EnsembleServer, session: ServerSession) -> None:
         self.client, self.server, self.session = client, server, session
         self.alive = True
         self.watchers: set[Callable[[Happened, str], object]] = set()
@@ -195,13 +195,13 @@ class SimZooKeeper:
                     await self.create(path)
         self._root = root
 
-    def _connect(self, server: Server, session: ServerSession) -> None:
+    def _connect(self, server: EnsembleServer, session: ServerSession) -> None:
         wire = self.wire = _Wire(self, server, session)
         session.heard_s = self._heard_s = self.ensemble.loop.time()
         session.hang_up = wire.hang_up
         self._link = Link.CONNECTED
 
-    def _reachable(self) -> Server | None:
+    def _reachable(self) -> EnsembleServer | None:
         servers = [
             server
             for server in self.ensemble.servers
@@ -301,7 +301,7 @@ class SimZooKeeper:
     # ---- calls
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        def read(server: Server) -> tuple[bytes, Stat]:
+        def read(server: EnsembleServer) -> tuple[bytes, Stat]:
             znode = server.tree.at(self._full(path))
             return znode.data, znode.stat
 
@@ -309,7 +309,7 @@ class SimZooKeeper:
         return found
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        def read(server: Server) -> Stat | None:
+        def read(server: EnsembleServer) -> Stat | None:
             znode = server.tree.znodes.get(self._full(path))
             return None if znode is None else znode.stat
 
@@ -317,7 +317,7 @@ class SimZooKeeper:
         return found
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        def read(server: Server) -> list[str]:
+        def read(server: EnsembleServer) -> list[str]:
             return sorted(child.rpartition("/")[2] for child in server.tree.at(self._full(path)).children)
 
         found: list[str] = await self._read(path, read, watch, children=True)
@@ -370,7 +370,7 @@ class SimZooKeeper:
         await self._ask(path, catch_up)
 
     async def _read(
-        self, path: str, read: Callable[[Server], Any], watch: Watch | None, *, children: bool = False
+        self, path: str, read: Callable[[EnsembleServer], Any], watch: Watch | None, *, children: bool = False
     ) -> Any:
         armed = None if watch is None else _Armed(path, watch, children=children)
 
@@ -399,7 +399,7 @@ class SimZooKeeper:
             wire.watchers.add(heard)
             wire.server.watch(self._full(armed.path), heard, children=armed.children)
 
-    def _seen(self, server: Server, armed: _Armed) -> int | None:
+    def _seen(self, server: EnsembleServer, armed: _Armed) -> int | None:
         znode = server.tree.znodes.get(self._full(armed.path))
         if znode is None:
             return None

@@ -33,7 +33,7 @@ from moldau.ports.zookeeper import (
 from moldau.simulator.loop import OWNER, Owner
 
 
-class Change(NamedTuple):
+class ZnodeChange(NamedTuple):
     """What a transaction did to one znode. ``data`` None: it is gone. ``owner``: the session of an ephemeral one."""
 
     path: str
@@ -58,7 +58,7 @@ class Znode:
         return Stat(self.born, self.mzxid, self.version, self.owner)
 
 
-class Tree:
+class ZnodeTree:
     """Znodes by path."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Tree:
             raise NoNode(path)
         return znode
 
-    def apply(self, zxid: int, change: Change) -> list[tuple[Happened, str]]:
+    def apply(self, zxid: int, change: ZnodeChange) -> list[tuple[Happened, str]]:
         """Make a change that was found valid; return which watches fire."""
         path, above = change.path, parent(change.path)
         if change.data is None:
@@ -95,16 +95,16 @@ def parent(path: str) -> str:
 Watcher = Callable[[Happened, str], object]
 
 
-class Server:
+class EnsembleServer:
     """One server: its tree, how far it is, and the watches that were left with it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.tree = Tree()
+        self.tree = ZnodeTree()
         self.applied = 0
         self.lag_s = 0.002
         self.due_s = 0.0
-        self.coming: deque[tuple[int, Sequence[Change]]] = deque()
+        self.coming: deque[tuple[int, Sequence[ZnodeChange]]] = deque()
         """Transactions that were made and are not applied here yet, oldest first."""
         self.waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.watches: dict[tuple[bool, str], dict[Watcher, None]] = {}
@@ -124,7 +124,7 @@ class Server:
         first, and what they apply has to keep its order."""
         self.apply(*self.coming.popleft())
 
-    def apply(self, zxid: int, changes: Sequence[Change]) -> None:
+    def apply(self, zxid: int, changes: Sequence[ZnodeChange]) -> None:
         self.applied = zxid
         for change in changes:
             for happened, path in self.tree.apply(zxid, change):
@@ -165,7 +165,7 @@ class ServerSession:
         self.hang_up: Callable[[], object] = lambda: None
 
 
-Witness = Callable[[int, Sequence[Op], Sequence[Change]], object]
+Witness = Callable[[int, Sequence[Op], Sequence[ZnodeChange]], object]
 """(session, or 0 for the servers themselves; what was asked; what changed)."""
 
 
@@ -179,8 +179,8 @@ class SimEnsemble:
     def __init__(self, loop: asyncio.AbstractEventLoop, rng: random.Random, servers: int = 3) -> None:
         self.loop, self.rng = loop, rng
         self.owner = Owner("zookeeper")
-        self.servers = [Server(f"zookeeper-{n}") for n in range(1, servers + 1)]
-        self.tree = Tree()
+        self.servers = [EnsembleServer(f"zookeeper-{n}") for n in range(1, servers + 1)]
+        self.tree = ZnodeTree()
         self.zxid = 0
         self.sessions: dict[int, ServerSession] = {}
         self.opened: dict[int, ServerSession] = {}
@@ -192,7 +192,7 @@ class SimEnsemble:
         self.refuses: Callable[[str, str], bool] = lambda client, server: False
         """Whether nothing gets from one host to another now."""
         self._next_session = 1
-        self._leads: Server | None = self.servers[0]
+        self._leads: EnsembleServer | None = self.servers[0]
         self._elected_s = 0.0
 
     def delay_s(self) -> float:
@@ -204,7 +204,7 @@ class SimEnsemble:
 
     # ---- who leads the servers
 
-    def serves(self, server: Server) -> bool:
+    def serves(self, server: EnsembleServer) -> bool:
         """Whether a server has a leader, and a majority behind it."""
         leader = self._leader()
         return leader is not None and self._reach(server, leader)
@@ -214,7 +214,7 @@ class SimEnsemble:
         self._leads = None
         self._elected_s = max(self._elected_s, self.loop.time() + for_s)
 
-    def _leader(self) -> Server | None:
+    def _leader(self) -> EnsembleServer | None:
         now_s = self.loop.time()
         if self._leads is not None and not self._has_majority(self._leads):
             self.lose_leader(self.rng.choice(ELECTION_S))
@@ -228,10 +228,10 @@ class SimEnsemble:
             self._leads = self.rng.choice(able)
         return self._leads
 
-    def _reach(self, one: Server, other: Server) -> bool:
+    def _reach(self, one: EnsembleServer, other: EnsembleServer) -> bool:
         return one is other or not (self.refuses(one.name, other.name) or self.refuses(other.name, one.name))
 
-    def _has_majority(self, server: Server) -> bool:
+    def _has_majority(self, server: EnsembleServer) -> bool:
         return 2 * sum(self._reach(server, other) for other in self.servers) > len(self.servers)
 
     # ---- sessions
@@ -277,7 +277,7 @@ class SimEnsemble:
 
         A path per Create, a Stat per Set, None for others.
         """
-        changes: list[Change] = []
+        changes: list[ZnodeChange] = []
         trial = _Trial(self.tree)
         results: list[Any] = [self._one(op, session_id, trial, changes) for op in ops]
         self.zxid += 1
@@ -292,7 +292,7 @@ class SimEnsemble:
             self.loop.call_at(due_s, server.apply_next, context=self.owner.context)
         return results
 
-    def _one(self, op: Op, session_id: int, trial: _Trial, changes: list[Change]) -> Any:
+    def _one(self, op: Op, session_id: int, trial: _Trial, changes: list[ZnodeChange]) -> Any:
         if isinstance(op, Create):
             path = op.path
             if op.sequential:
@@ -305,7 +305,7 @@ class SimEnsemble:
                 raise ZooKeeperError(path, "an ephemeral znode has no children")
             owner = session_id if op.ephemeral else 0
             trial.create(path, owner)
-            changes.append(Change(path, op.data, owner, new=True))
+            changes.append(ZnodeChange(path, op.data, owner, new=True))
             return path
         if op.path not in trial:
             raise NoNode(op.path)
@@ -314,12 +314,12 @@ class SimEnsemble:
         match op:
             case Set():
                 trial.set(op.path)
-                changes.append(Change(op.path, op.data))
+                changes.append(ZnodeChange(op.path, op.data))
                 return trial.stat(op.path, self.zxid + 1)
             case Delete():
                 if trial.children(op.path):
                     raise NotEmpty(op.path)
-                changes.append(Change(op.path, None, trial.owner(op.path)))
+                changes.append(ZnodeChange(op.path, None, trial.owner(op.path)))
                 trial.delete(op.path)
             case Check():
                 pass
@@ -329,7 +329,7 @@ class SimEnsemble:
 class _Trial:
     """A tree as it would be in the middle of a transaction."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: ZnodeTree) -> None:
         self._tree = tree
         self._there: dict[str, bool] = {}
         self._versions: dict[str, int] = {}

@@ -8,18 +8,18 @@ from typing import cast
 import pytest
 
 from moldau.cluster.chaos import net
+from moldau.cluster.chaos.checking import ACKS_MIN, ScenarioOutcome, keep, longest_gap_s, report, strays, vacuous
 from moldau.cluster.chaos.command import main
-from moldau.cluster.chaos.judging import ACKS_MIN, Outcome, keep, longest_gap_s, report, strays, vacuous
 from moldau.cluster.chaos.net import INSIDE, CannotBreak
 from moldau.cluster.chaos.nets import NAMESPACES, Links, open_net
-from moldau.cluster.chaos.scenarios.disks import DAMAGES, Damage
+from moldau.cluster.chaos.scenario_context import PARTITIONS, Fault, ScenarioContext, ScenarioOptions
+from moldau.cluster.chaos.scenarios.disks import DAMAGES, FileDamage
 from moldau.cluster.chaos.scenarios.links import both_ways
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
-from moldau.cluster.chaos.stage import PARTITIONS, Fault, Options, Stage
-from moldau.cluster.chaos.system import KAFKA, MOLDAU, Rig, Wish
-from moldau.cluster.chaos.volumes import Plain, Small
+from moldau.cluster.chaos.system import KAFKA, MOLDAU, Rig, RigOptions
+from moldau.cluster.chaos.volumes import Plain, SmallVolume
 from moldau.cluster.cluster import QUORUM
-from moldau.cluster.kills.judging import Verdict
+from moldau.cluster.kills.checking import RunVerdict
 from moldau.history.checks import LOST, Anomaly
 from moldau.history.rows import INFO, OK, History, Send, read_lines
 
@@ -33,14 +33,14 @@ def history(acks: int = ACKS_MIN) -> History:
     return History(sends, [], [], {}, [])
 
 
-def outcome(anomalies: int = 0, doubts: int = 0) -> Outcome:
+def outcome(anomalies: int = 0, doubts: int = 0) -> ScenarioOutcome:
     found = [Anomaly(LOST, f"number {n}") for n in range(anomalies)]
-    return Outcome(history(), [], [SEEN, HEALED], found, [f"doubt {n}" for n in range(doubts)])
+    return ScenarioOutcome(history(), [], [SEEN, HEALED], found, [f"doubt {n}" for n in range(doubts)])
 
 
 def test_an_anomaly_beats_a_doubt_and_a_doubt_beats_success() -> None:
     verdicts = [outcome().verdict, outcome(doubts=1).verdict, outcome(1, 1).verdict]
-    assert verdicts == [Verdict.PASS, Verdict.UNKNOWN, Verdict.FAIL]
+    assert verdicts == [RunVerdict.PASS, RunVerdict.UNKNOWN, RunVerdict.FAIL]
     assert [int(verdict) for verdict in verdicts] == [0, 3, 1]
 
 
@@ -67,7 +67,7 @@ class Dying:
 
     def __init__(self, kind: str) -> None:
         self.brokers = dict.fromkeys((1, 2, 3), ("127.0.0.1", 9092))
-        self.wish = Wish(kind, QUORUM, Plain())
+        self.setup = RigOptions(kind, QUORUM, Plain())
 
     def alive(self, node: int) -> bool:
         return node != 2
@@ -78,17 +78,17 @@ class Dying:
 
 @pytest.mark.parametrize(("kind", "told"), [(MOLDAU, [("X7", "node 2 ended by itself: FATAL at 2")]), (KAFKA, [])])
 def test_a_node_that_ends_though_nobody_told_it_to_is_told_once(kind: str, told: list[tuple[str, str]]) -> None:
-    stage = Stage(cast(Rig, Dying(kind)), Options(seed=1), lambda text: None)
-    stage.mourn()
-    stage.mourn()
-    assert [(anomaly.law, anomaly.text) for anomaly in stage.found] == told
+    context = ScenarioContext(cast(Rig, Dying(kind)), ScenarioOptions(seed=1), lambda text: None)
+    context.note_dead_nodes()
+    context.note_dead_nodes()
+    assert [(anomaly.law, anomaly.text) for anomaly in context.found] == told
 
 
 def test_a_node_that_was_killed_has_not_ended_by_itself() -> None:
-    stage = Stage(cast(Rig, Dying(MOLDAU)), Options(seed=1), lambda text: None)
-    stage.down.add(2)
-    stage.mourn()
-    assert stage.found == []
+    context = ScenarioContext(cast(Rig, Dying(MOLDAU)), ScenarioOptions(seed=1), lambda text: None)
+    context.down.add(2)
+    context.note_dead_nodes()
+    assert context.found == []
 
 
 def test_folders_that_are_too_many_or_too_few_are_told() -> None:
@@ -144,7 +144,7 @@ def test_a_link_is_cut_one_way_for_requests_to_a_port_and_answers_from_it() -> N
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=[damage.what for damage in DAMAGES])
-def test_a_damage_leaves_the_file_different_or_gone(damage: Damage, tmp_path: Path) -> None:
+def test_a_damage_leaves_the_file_different_or_gone(damage: FileDamage, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(bytes(range(200)))
     damage.act(file)
@@ -159,8 +159,8 @@ def test_a_plain_folder_is_neither_filled_nor_frozen(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_emptied_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "filler").write_bytes(b"x")
-    Small().empty(tmp_path)
-    Small().empty(tmp_path)
+    SmallVolume().empty(tmp_path)
+    SmallVolume().empty(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,11 +16,11 @@ import pytest
 
 from moldau.cluster.chaos.net import INSIDE, CannotBreak, Flat
 from moldau.cluster.chaos.nets import NAMESPACES, PROXY, Links, open_net
-from moldau.cluster.chaos.proxied import Proxied
 from moldau.cluster.chaos.proxy import sources
 from moldau.cluster.chaos.proxy.fronts import Around, Front
-from moldau.cluster.chaos.proxy.links import End, Link, Pipe, Weather
+from moldau.cluster.chaos.proxy.links import LinkConditions, Pipe, ProxyLink, StreamEnd
 from moldau.cluster.chaos.proxy.sources import CLIENTS, MARK, Sources, inode_of
+from moldau.cluster.chaos.proxy_net import ProxyNet
 from moldau.cluster.nodes import HOST, free_ports
 
 PATIENCE_S = 20.0
@@ -48,8 +48,8 @@ pytestmark = pytest.mark.skipif(not sources.TABLES[0].exists(), reason="callers 
 
 
 @pytest.fixture
-def proxy() -> Iterator[Proxied]:
-    proxied = Proxied()
+def proxy() -> Iterator[ProxyNet]:
+    proxied = ProxyNet()
     yield proxied
     proxied.close()
 
@@ -67,7 +67,7 @@ def echo(port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.fixture
-def front(proxy: Proxied) -> Iterator[tuple[str, int]]:
+def front(proxy: ProxyNet) -> Iterator[tuple[str, int]]:
     """The front of an echo at place 1."""
     (port,) = free_ports(1)
     with echo(port):
@@ -112,7 +112,7 @@ def is_silent(line: socket.socket, seconds: float = 0.3) -> bool:
 
 @pytest.mark.parametrize("way", [(CLIENTS, SERVER), (SERVER, CLIENTS)])
 def test_what_a_cut_holds_up_in_either_direction_comes_when_it_is_healed(
-    proxy: Proxied, front: tuple[str, int], way: tuple[int, int]
+    proxy: ProxyNet, front: tuple[str, int], way: tuple[int, int]
 ) -> None:
     with call(front) as line:
         proxy.cut(*way, {front[1]})
@@ -124,7 +124,7 @@ def test_what_a_cut_holds_up_in_either_direction_comes_when_it_is_healed(
 
 @pytest.mark.parametrize("way", [(CLIENTS, SERVER), (SERVER, CLIENTS)])
 def test_a_connection_made_under_a_cut_is_silent_until_it_is_healed(
-    proxy: Proxied, front: tuple[str, int], way: tuple[int, int]
+    proxy: ProxyNet, front: tuple[str, int], way: tuple[int, int]
 ) -> None:
     proxy.cut(*way)
     before = proxy.made(CLIENTS, SERVER)
@@ -136,13 +136,13 @@ def test_a_connection_made_under_a_cut_is_silent_until_it_is_healed(
         assert line.recv(5) == b"hello"
 
 
-def test_a_cut_of_other_ports_or_other_places_holds_up_nothing(proxy: Proxied, front: tuple[str, int]) -> None:
+def test_a_cut_of_other_ports_or_other_places_holds_up_nothing(proxy: ProxyNet, front: tuple[str, int]) -> None:
     proxy.cut(CLIENTS, SERVER, {front[1] + 1})
     proxy.cut(2, SERVER)
     call(front).close()
 
 
-def test_callers_are_told_apart_by_the_process_that_calls(proxy: Proxied, front: tuple[str, int]) -> None:
+def test_callers_are_told_apart_by_the_process_that_calls(proxy: ProxyNet, front: tuple[str, int]) -> None:
     proxy.cut(2, SERVER)
     command = [sys.executable, "-c", CALLER, str(front[1])]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -157,7 +157,7 @@ def test_callers_are_told_apart_by_the_process_that_calls(proxy: Proxied, front:
         process.communicate()
 
 
-def test_a_delay_makes_bytes_late(proxy: Proxied, front: tuple[str, int]) -> None:
+def test_a_delay_makes_bytes_late(proxy: ProxyNet, front: tuple[str, int]) -> None:
     with call(front) as line:
         proxy.delay(SERVER, CLIENTS, 0.3)
         began = time.monotonic()
@@ -182,15 +182,15 @@ def test_bytes_stay_in_order_when_a_delay_shrinks_and_an_end_comes_last() -> Non
             over.set()
 
     async def run() -> None:
-        link = Link(Weather(), (1, 2), 9092, lambda: None)
+        link = ProxyLink(LinkConditions(), (1, 2), 9092, lambda: None)
         link.is_whole = True
         pipe = Pipe(link, link.way)
         pipe.target.transport = Far()
-        link.weather.delays_s[1, 2] = 0.1
+        link.conditions.delays_s[1, 2] = 0.1
         pipe.push(b"first")
-        link.weather.clear()
+        link.conditions.clear()
         pipe.push(b"second")
-        pipe.push(End.CLOSED)
+        pipe.push(StreamEnd.CLOSED)
         assert took == []
         await asyncio.wait_for(over.wait(), PATIENCE_S)
 
@@ -198,7 +198,7 @@ def test_bytes_stay_in_order_when_a_delay_shrinks_and_an_end_comes_last() -> Non
     assert took == [b"first", b"second", "closed"]
 
 
-def test_a_reset_breaks_connections_with_what_is_under_way(proxy: Proxied, front: tuple[str, int]) -> None:
+def test_a_reset_breaks_connections_with_what_is_under_way(proxy: ProxyNet, front: tuple[str, int]) -> None:
     with call(front) as line:
         proxy.cut(SERVER, CLIENTS)
         line.sendall(b"there")
@@ -209,7 +209,7 @@ def test_a_reset_breaks_connections_with_what_is_under_way(proxy: Proxied, front
     call(front).close()
 
 
-def test_whoever_hangs_up_under_a_cut_is_not_heard_before_it_is_healed(proxy: Proxied) -> None:
+def test_whoever_hangs_up_under_a_cut_is_not_heard_before_it_is_healed(proxy: ProxyNet) -> None:
     (port,) = free_ports(1)
     with socket.create_server((HOST, port)) as server:
         front = proxy.front(SERVER, (HOST, port))
@@ -245,7 +245,7 @@ def is_silent_peek(line: socket.socket) -> bool:
         line.settimeout(PATIENCE_S)
 
 
-def test_a_dead_nodes_front_refuses_and_listens_when_it_is_back(proxy: Proxied) -> None:
+def test_a_dead_nodes_front_refuses_and_listens_when_it_is_back(proxy: ProxyNet) -> None:
     (port,) = free_ports(1)
     place = proxy.front(SERVER, (HOST, port))
     with echo(port) as process:
@@ -299,7 +299,7 @@ def test_a_front_whose_port_is_taken_meanwhile_listens_as_soon_as_it_can() -> No
     asyncio.run(run())
 
 
-def test_a_death_is_not_told_to_whoever_is_cut_off(proxy: Proxied) -> None:
+def test_a_death_is_not_told_to_whoever_is_cut_off(proxy: ProxyNet) -> None:
     (port,) = free_ports(1)
     place = proxy.front(SERVER, (HOST, port))
     with echo(port) as process:
@@ -316,13 +316,17 @@ def test_a_death_is_not_told_to_whoever_is_cut_off(proxy: Proxied) -> None:
 
 
 def test_the_weather_knows_cuts_by_direction_and_port() -> None:
-    weather = Weather()
-    weather.cuts |= {(1, 2, 0), (2, 3, 9092)}
-    assert weather.is_cut((1, 2), 1)
-    assert not weather.is_cut((2, 1), 1)
-    assert not weather.is_fair((2, 1), 1)
-    assert (weather.is_cut((2, 3), 9092), weather.is_cut((2, 3), 9093)) == (True, False)
-    assert (weather.touches(3, 9092), weather.touches(3, 9093), weather.touches(4, 9092)) == (True, False, False)
+    conditions = LinkConditions()
+    conditions.cuts |= {(1, 2, 0), (2, 3, 9092)}
+    assert conditions.is_cut((1, 2), 1)
+    assert not conditions.is_cut((2, 1), 1)
+    assert not conditions.is_fair((2, 1), 1)
+    assert (conditions.is_cut((2, 3), 9092), conditions.is_cut((2, 3), 9093)) == (True, False)
+    assert (conditions.touches(3, 9092), conditions.touches(3, 9093), conditions.touches(4, 9092)) == (
+        True,
+        False,
+        False,
+    )
 
 
 def test_the_holder_of_a_connection_is_found_for_ipv4_and_for_sockets_that_speak_both() -> None:
@@ -355,9 +359,9 @@ def test_links_are_left_to_the_proxy_where_namespaces_are_not_permitted(monkeypa
     monkeypatch.setenv(INSIDE, "namespaces are not permitted (no)")
     for links, asked, kind in (
         (Links.NOTHING, None, Flat),
-        (Links.CUT, None, Proxied),
-        (Links.SLOW, None, Proxied),
-        (Links.NOTHING, PROXY, Proxied),
+        (Links.CUT, None, ProxyNet),
+        (Links.SLOW, None, ProxyNet),
+        (Links.NOTHING, PROXY, ProxyNet),
     ):
         net = open_net(links, asked)
         assert type(net) is kind
@@ -367,8 +371,8 @@ def test_links_are_left_to_the_proxy_where_namespaces_are_not_permitted(monkeypa
 
 
 def test_where_callers_cannot_be_told_apart_that_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("moldau.cluster.chaos.proxied.TABLES", (tmp_path / "none",))
+    monkeypatch.setattr("moldau.cluster.chaos.proxy_net.TABLES", (tmp_path / "none",))
     with pytest.raises(CannotBreak, match="/proc/net/tcp"):
-        Proxied()
+        ProxyNet()
     with pytest.raises(CannotBreak, match="not cut"):
         Flat().cut(1, 2)

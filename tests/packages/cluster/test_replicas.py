@@ -8,8 +8,8 @@ import pytest
 
 from moldau.cluster.kills import replicas
 from moldau.cluster.kills.replicas import (
-    Replica,
     Stored,
+    StoredReplica,
     check_folders,
     compare,
     epochs_in_order,
@@ -27,8 +27,8 @@ from moldau.wire.batch import build
 GOOD = [Stored(0, 3, 0, 11, b"a"), Stored(3, 5, 0, 22, b"b"), Stored(5, 6, 2, 33, b"c")]
 
 
-def replica(batches: list[Stored], node: int = 1, problems: tuple[str, ...] = ()) -> Replica:
-    return Replica(node, batches, [(0, 0), (2, 5)], list(problems))
+def replica(batches: list[Stored], node: int = 1, problems: tuple[str, ...] = ()) -> StoredReplica:
+    return StoredReplica(node, batches, [(0, 0), (2, 5)], list(problems))
 
 
 def kinds(found: list[Anomaly]) -> list[str]:
@@ -81,7 +81,7 @@ def test_epochs_that_go_back_and_checkpoints_that_lie_are_told() -> None:
 
 
 def test_sequences_that_repeat_or_leave_some_out_are_told() -> None:
-    def written(*bases: int, epoch: int = 0) -> Replica:
+    def written(*bases: int, epoch: int = 0) -> StoredReplica:
         return replica([Stored(n, n + 1, 0, n, b"", True, 9, epoch, base) for n, base in enumerate(bases)])
 
     assert list(sequences_in_order("t-0", written(0, 1, 2))) == []

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from moldau.cluster.kills.checking import CheckedScenario, RunVerdict, keep, worst_of
 from moldau.cluster.kills.command import main
-from moldau.cluster.kills.judging import Judged, Verdict, keep, worst_of
 from moldau.cluster.kills.killing import BOTH, CONTROLLER, LEADER, KillPlan, placement
 from moldau.cluster.kills.load import LoadPlan
 from moldau.cluster.kills.report import problems, table
@@ -18,34 +18,34 @@ from tests.packages.cluster.histories import kill
 GOOD = History([Send("p0", 0, 0, "a", 0, 1_100_000_000, OK, 0)], [], [Read("final", 0, 0, "a")], {0: 1}, [kill()])
 
 
-def judged(anomalies: int = 0, doubts: int = 0) -> Judged:
+def checked(anomalies: int = 0, doubts: int = 0) -> CheckedScenario:
     found = [Anomaly(LOST, f"number {n}") for n in range(anomalies)]
-    return Judged(KillPlan(LEADER, LoadPlan("t", 1)), GOOD, found, [f"doubt {n}" for n in range(doubts)])
+    return CheckedScenario(KillPlan(LEADER, LoadPlan("t", 1)), GOOD, found, [f"doubt {n}" for n in range(doubts)])
 
 
 def test_an_anomaly_beats_a_doubt_and_a_doubt_beats_success() -> None:
-    assert [judged().verdict, judged(doubts=1).verdict, judged(1, 1).verdict] == [
-        Verdict.PASS, Verdict.UNKNOWN, Verdict.FAIL,
+    assert [checked().verdict, checked(doubts=1).verdict, checked(1, 1).verdict] == [
+        RunVerdict.PASS, RunVerdict.UNKNOWN, RunVerdict.FAIL,
     ]  # fmt: skip
-    assert worst_of([judged().verdict, judged(doubts=1).verdict]) is Verdict.UNKNOWN
-    assert worst_of([judged(doubts=1).verdict, judged(1).verdict]) is Verdict.FAIL
-    assert worst_of([judged().verdict]) is Verdict.PASS
-    assert [int(verdict) for verdict in (Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN)] == [0, 1, 3]
+    assert worst_of([checked().verdict, checked(doubts=1).verdict]) is RunVerdict.UNKNOWN
+    assert worst_of([checked(doubts=1).verdict, checked(1).verdict]) is RunVerdict.FAIL
+    assert worst_of([checked().verdict]) is RunVerdict.PASS
+    assert [int(verdict) for verdict in (RunVerdict.PASS, RunVerdict.FAIL, RunVerdict.UNKNOWN)] == [0, 1, 3]
 
 
 def test_the_table_counts_and_spans() -> None:
-    rows = {line[:40].strip().split("  ")[0]: line.split()[-1] for line in table([judged(3)]).splitlines()}
+    rows = {line[:40].strip().split("  ")[0]: line.split()[-1] for line in table([checked(3)]).splitlines()}
 
     assert rows["kills"] == "1"
     assert rows["acknowledged"] == "1"
     assert rows["lost"] == "3"
     assert rows["duplicated"] == "0"
     assert rows["verdict"] == "FAIL"
-    assert "100 ms / 100 ms" in table([judged()])
+    assert "100 ms / 100 ms" in table([checked()])
 
 
 def test_many_problems_are_shortened_on_the_screen_and_whole_in_the_folder(tmp_path: Path) -> None:
-    one = judged(20, 1)
+    one = checked(20, 1)
 
     assert "and 13 more" in problems([one])
     path = keep(one, tmp_path)

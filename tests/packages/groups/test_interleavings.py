@@ -15,13 +15,13 @@ from moldau.groups import laws
 from moldau.groups.facts import HeartbeatReply, Reply
 from moldau.model import Code
 from moldau.simulator.machines.groups_swarm import Members
-from moldau.simulator.machines.record import Record
+from moldau.simulator.machines.record import RunRecord
 
 
 @settings(max_examples=25)
 @given(st.randoms(use_true_random=False))
 def test_interleavings_keep_every_law(rng: Random) -> None:
-    members = Members(rng, Record())
+    members = Members(rng, RunRecord())
     members.fault_phase()
     members.come_to_rest()
 

@@ -6,14 +6,14 @@ import pytest
 
 from moldau.groups.facts import Commit, CommitItem, DeleteOffsets, FetchOffsets, ListGroups, Protocol
 from moldau.model import Code, TopicPartition
-from moldau.simulator.machines.groups_world import World
+from moldau.simulator.machines.groups_world import GroupSimulation
 
 WEEK_MS = 7 * 24 * 3_600_000
 T0 = TopicPartition("t", 0)
 
 
 def test_an_offset_is_acked_and_read_only_when_it_is_committed() -> None:
-    world = World(auto_commit=False)
+    world = GroupSimulation(auto_commit=False)
     assert world.commit_offset(5) is None
     assert world.offset() is None
     world.commit()
@@ -21,7 +21,7 @@ def test_an_offset_is_acked_and_read_only_when_it_is_committed() -> None:
 
 
 def test_a_refused_commit_changes_nothing_and_says_what_a_client_understands() -> None:
-    world = World()
+    world = GroupSimulation()
     for logged, heard in {
         Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
         Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
@@ -35,7 +35,7 @@ def test_a_refused_commit_changes_nothing_and_says_what_a_client_understands() -
 
 
 def test_a_commit_that_is_late_is_answered_with_an_error_and_may_still_land() -> None:
-    world = World(auto_commit=False)
+    world = GroupSimulation(auto_commit=False)
     world.commit_offset(5)
     world.wait(5_000)
     assert [reply.codes for reply in world.answers.values()] == [(Code.COORDINATOR_NOT_AVAILABLE,)]
@@ -45,7 +45,7 @@ def test_a_commit_that_is_late_is_answered_with_an_error_and_may_still_land() ->
 
 
 def test_overlapping_commits_end_with_the_last_appended() -> None:
-    world = World(auto_commit=False)
+    world = GroupSimulation(auto_commit=False)
     world.commit_offset(5)
     world.commit_offset(6)
     world.commit(1)
@@ -55,7 +55,7 @@ def test_overlapping_commits_end_with_the_last_appended() -> None:
 
 
 def test_only_members_of_the_current_generation_commit() -> None:
-    world = World()
+    world = GroupSimulation()
     joined = world.stable_group("a", "b")
     a = joined["a"].member_id
     assert world.commit_offset(1, a, 1) == Code.NONE
@@ -67,7 +67,7 @@ def test_only_members_of_the_current_generation_commit() -> None:
 
 
 def test_a_member_may_commit_while_others_rejoin_but_not_between_join_and_sync() -> None:
-    world = World()
+    world = GroupSimulation()
     a = world.stable_group("a")["a"].member_id
     world.join("b", known_member_id_required=False)
     assert world.commit_offset(3, a, 1) == Code.NONE
@@ -78,7 +78,7 @@ def test_a_member_may_commit_while_others_rejoin_but_not_between_join_and_sync()
 
 
 def test_commits_keep_a_member_alive() -> None:
-    world = World()
+    world = GroupSimulation()
     a = world.stable_group("a")["a"].member_id
     for offset in range(5):
         world.wait(6_000)
@@ -86,13 +86,13 @@ def test_commits_keep_a_member_alive() -> None:
 
 
 def test_a_generation_of_an_unknown_group_hears_what_its_version_understands() -> None:
-    world = World()
+    world = GroupSimulation()
     assert world.commit_offset(1, "a", 3) == Code.ILLEGAL_GENERATION
     assert world.commit_offset(1, "a", 3, unknown_group_code=Code.GROUP_ID_NOT_FOUND) == Code.GROUP_ID_NOT_FOUND
 
 
 def test_metadata_that_is_too_long_is_refused_item_by_item() -> None:
-    world = World()
+    world = GroupSimulation()
     items = (CommitItem("t", 0, 1, -1, "x" * 4_097), CommitItem("t", 1, 2, 7, "x" * 4_096))
     codes = world.ask(Commit("g", "", None, -1, items)).codes
     assert codes == (Code.OFFSET_METADATA_TOO_LARGE, Code.NONE)
@@ -100,7 +100,7 @@ def test_metadata_that_is_too_long_is_refused_item_by_item() -> None:
 
 
 def test_a_fetch_that_wants_stability_is_sent_back_while_a_commit_is_under_way() -> None:
-    world = World(auto_commit=False)
+    world = GroupSimulation(auto_commit=False)
     world.commit_offset(1)
     for where in ((T0,), None):
         items = world.ask(FetchOffsets("g", where, require_stable=True)).items
@@ -113,13 +113,13 @@ def test_a_fetch_that_wants_stability_is_sent_back_while_a_commit_is_under_way()
 
 
 def test_an_unknown_group_has_no_offsets_and_that_is_no_error() -> None:
-    world = World()
+    world = GroupSimulation()
     assert world.ask(FetchOffsets("nobody", None)) == (Code.NONE, (), ())
     assert world.ask(FetchOffsets("nobody", (T0,))).items[0].stored is None
 
 
 def test_offsets_of_a_topic_that_members_read_cannot_be_deleted() -> None:
-    world = World()
+    world = GroupSimulation()
     a = world.stable_group("a")["a"].member_id
     world.commit_offset(1, a, 1)
     world.commit_offset(2, a, 1, topic="other")
@@ -129,14 +129,14 @@ def test_offsets_of_a_topic_that_members_read_cannot_be_deleted() -> None:
 
 
 def test_offsets_of_members_that_are_not_consumers_cannot_be_deleted() -> None:
-    world = World()
+    world = GroupSimulation()
     world.join("a", known_member_id_required=False, protocol_type="connect", protocols=(Protocol("p", b""),))
     assert world.ask(DeleteOffsets("g", (T0,))).code == Code.NON_EMPTY_GROUP
     assert world.ask(DeleteOffsets("nobody", (T0,))).code == Code.GROUP_ID_NOT_FOUND
 
 
 def test_a_deleted_topic_takes_its_offsets_along_also_those_under_way() -> None:
-    world = World(auto_commit=False)
+    world = GroupSimulation(auto_commit=False)
     world.commit_offset(1)
     world.commit_offset(2, topic="stays")
     world.commit()
@@ -147,7 +147,7 @@ def test_a_deleted_topic_takes_its_offsets_along_also_those_under_way() -> None:
 
 
 def test_deleting_a_group_needs_it_empty_and_is_in_the_log_when_answered() -> None:
-    world = World()
+    world = GroupSimulation()
     assert world.delete() == Code.GROUP_ID_NOT_FOUND
     a = world.stable_group("a")["a"].member_id
     world.commit_offset(1, a, 1)
@@ -165,7 +165,7 @@ def test_deleting_a_group_needs_it_empty_and_is_in_the_log_when_answered() -> No
 
 
 def test_a_deletion_that_is_refused_leaves_the_group_as_it_was() -> None:
-    world = World()
+    world = GroupSimulation()
     world.commit_offset(1)
     world.refuse_next = Code.NOT_ENOUGH_REPLICAS
     assert world.delete() == Code.COORDINATOR_NOT_AVAILABLE
@@ -174,7 +174,7 @@ def test_a_deletion_that_is_refused_leaves_the_group_as_it_was() -> None:
 
 
 def test_a_commit_under_way_is_deleted_with_its_group_here_and_after_a_failover() -> None:
-    world = World(auto_commit=False)
+    world = GroupSimulation(auto_commit=False)
     world.commit_offset(1)
     world.delete()
     world.commit()
@@ -183,7 +183,7 @@ def test_a_commit_under_way_is_deleted_with_its_group_here_and_after_a_failover(
 
 
 def test_offsets_outside_group_management_expire_after_their_own_last_commit() -> None:
-    world = World()
+    world = GroupSimulation()
     world.commit_offset(1)
     world.wait(WEEK_MS // 2)
     world.commit_offset(2, partition=1)
@@ -194,7 +194,7 @@ def test_offsets_outside_group_management_expire_after_their_own_last_commit() -
 
 
 def test_offsets_of_a_group_expire_a_retention_after_it_became_empty_however_old_they_are() -> None:
-    world = World()
+    world = GroupSimulation()
     a = world.stable_group("a", session_timeout_ms=1_800_000)["a"].member_id
     world.commit_offset(1, a, 1)
     for _ in range(WEEK_MS // 1_500_000 + 1):
@@ -210,7 +210,7 @@ def test_offsets_of_a_group_expire_a_retention_after_it_became_empty_however_old
 
 
 def test_consumers_keep_the_offsets_of_what_they_read_and_lose_those_of_what_they_no_longer_read() -> None:
-    world = World()
+    world = GroupSimulation()
     a = world.stable_group("a", session_timeout_ms=1_800_000)["a"].member_id
     world.commit_offset(1, a, 1)
     world.commit_offset(2, a, 1, topic="old")
@@ -221,7 +221,7 @@ def test_consumers_keep_the_offsets_of_what_they_read_and_lose_those_of_what_the
 
 
 def test_a_commit_may_bring_its_own_retention() -> None:
-    world = World()
+    world = GroupSimulation()
     world.commit_offset(1, retention_ms=1_000)
     assert world.replayed().offset() == 1
     world.wait(600_000)
@@ -229,7 +229,7 @@ def test_a_commit_may_bring_its_own_retention() -> None:
 
 
 def test_the_sweep_takes_many_groups_in_small_steps() -> None:
-    world = World(offsets_retention_check_interval_ms=WEEK_MS)
+    world = GroupSimulation(offsets_retention_check_interval_ms=WEEK_MS)
     for number in range(250):
         world.commit_offset(1, group_id=f"g{number}")
     world.wait(2 * WEEK_MS)
@@ -241,7 +241,7 @@ def test_the_sweep_takes_many_groups_in_small_steps() -> None:
     ((), ("consumer",), []), (("dead",), (), []),
 ])  # fmt: skip
 def test_groups_are_listed_by_state_and_type(states: tuple[str], types: tuple[str], names: list[str]) -> None:
-    world = World()
+    world = GroupSimulation()
     world.stable_group("a")
     world.commit_offset(1, group_id="simple")
     listed = world.ask(ListGroups(frozenset(states), frozenset(types))).groups
@@ -249,7 +249,7 @@ def test_groups_are_listed_by_state_and_type(states: tuple[str], types: tuple[st
 
 
 def test_a_described_group_shows_what_members_sent_only_while_stable() -> None:
-    world = World()
+    world = GroupSimulation()
     a = world.stable_group("a")["a"].member_id
     described = world.describe()
     assert (described.state, described.protocol_type, described.protocol_name) == ("Stable", "consumer", "range")

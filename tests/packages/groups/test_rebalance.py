@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from moldau.groups.facts import Protocol
 from moldau.model import Code
-from moldau.simulator.machines.groups_world import RANGE, World
+from moldau.simulator.machines.groups_world import RANGE, GroupSimulation
 
 
 def test_a_new_dynamic_member_is_first_given_an_id_and_told_to_come_back_with_it() -> None:
-    world = World()
+    world = GroupSimulation()
     first = world.join("a")
     assert (first.code, first.member_id[:2]) == (Code.MEMBER_ID_REQUIRED, "a-")
     assert world.join("a", first.member_id) is None
@@ -20,14 +20,14 @@ def test_a_new_dynamic_member_is_first_given_an_id_and_told_to_come_back_with_it
 
 
 def test_a_member_that_never_comes_back_with_its_id_is_forgotten_after_its_session() -> None:
-    world = World()
+    world = GroupSimulation()
     first = world.join("a")
     world.wait(10_000)
     assert world.join("a", first.member_id).code == Code.UNKNOWN_MEMBER_ID
 
 
 def test_the_first_rebalance_waits_for_company_and_only_the_leader_hears_of_all_members() -> None:
-    world = World()
+    world = GroupSimulation()
     world.join("a", known_member_id_required=False)
     world.wait(2_000)
     world.join("b", known_member_id_required=False)
@@ -42,7 +42,7 @@ def test_the_first_rebalance_waits_for_company_and_only_the_leader_hears_of_all_
 
 
 def test_the_first_rebalance_never_waits_longer_than_the_rebalance_timeout() -> None:
-    world = World()
+    world = GroupSimulation()
     for second in range(12):
         world.join(f"m{second}", known_member_id_required=False, rebalance_timeout_ms=10_000)
         world.wait(1_000)
@@ -52,7 +52,7 @@ def test_the_first_rebalance_never_waits_longer_than_the_rebalance_timeout() -> 
 
 
 def test_followers_get_their_assignment_when_the_leaders_is_committed_and_not_before() -> None:
-    world = World(auto_commit=False)
+    world = GroupSimulation(auto_commit=False)
     for name in "ab":
         world.join(name, known_member_id_required=False)
     world.wait(6_000)
@@ -68,7 +68,7 @@ def test_followers_get_their_assignment_when_the_leaders_is_committed_and_not_be
 
 
 def test_a_member_that_the_leader_forgot_gets_an_empty_assignment() -> None:
-    world = World()
+    world = GroupSimulation()
     joined = world.stable_group("a", "b")
     assert world.describe().state == "Stable"
     world.join("a", joined["a"].member_id)
@@ -79,7 +79,7 @@ def test_a_member_that_the_leader_forgot_gets_an_empty_assignment() -> None:
 
 
 def test_a_new_member_makes_the_others_rejoin_and_who_does_not_is_dropped_at_the_rebalance_timeout() -> None:
-    world = World()
+    world = GroupSimulation()
     joined = world.stable_group("a", "b")
     world.join("c", known_member_id_required=False)
     a, b = joined["a"], joined["b"]
@@ -95,7 +95,7 @@ def test_a_new_member_makes_the_others_rejoin_and_who_does_not_is_dropped_at_the
 
 
 def test_a_leader_that_does_not_rejoin_is_replaced_by_a_member_that_did() -> None:
-    world = World()
+    world = GroupSimulation()
     joined = world.stable_group("a", "b")
     world.join("b", joined["b"].member_id, protocols=(Protocol("range", b"other"),))
     world.wait(60_000)
@@ -104,14 +104,14 @@ def test_a_leader_that_does_not_rejoin_is_replaced_by_a_member_that_did() -> Non
 
 
 def test_a_follower_that_joins_a_stable_group_unchanged_just_hears_the_generation_again() -> None:
-    world = World()
+    world = GroupSimulation()
     b = world.stable_group("a", "b")["b"]
     assert world.join("b", b.member_id).generation == 1
     assert world.describe().state == "Stable"
 
 
 def test_a_leader_that_joins_a_stable_group_unchanged_starts_a_rebalance() -> None:
-    world = World()
+    world = GroupSimulation()
     joined = world.stable_group("a", "b")
     assert world.join("a", joined["a"].member_id) is None
     assert world.describe().state == "PreparingRebalance"
@@ -119,7 +119,7 @@ def test_a_leader_that_joins_a_stable_group_unchanged_starts_a_rebalance() -> No
 
 
 def test_a_changed_subscription_during_sync_sends_everybody_back_to_join() -> None:
-    world = World()
+    world = GroupSimulation()
     for name in "ab":
         world.join(name, known_member_id_required=False)
     world.wait(6_000)
@@ -130,7 +130,7 @@ def test_a_changed_subscription_during_sync_sends_everybody_back_to_join() -> No
 
 
 def test_members_that_join_but_never_sync_are_removed_after_the_rebalance_timeout() -> None:
-    world = World()
+    world = GroupSimulation()
     for name in "ab":
         world.join(name, known_member_id_required=False, session_timeout_ms=120_000)
     world.wait(6_000)
@@ -143,7 +143,7 @@ def test_members_that_join_but_never_sync_are_removed_after_the_rebalance_timeou
 
 
 def test_the_protocol_is_one_that_everybody_offers_and_most_prefer() -> None:
-    world = World()
+    world = GroupSimulation()
     one, two, three = Protocol("one", b""), Protocol("two", b""), Protocol("three", b"")
     world.join("a", known_member_id_required=False, protocol_type="x", protocols=(one, two, three))
     world.join("b", known_member_id_required=False, protocol_type="x", protocols=(three, two, one))
@@ -155,7 +155,7 @@ def test_the_protocol_is_one_that_everybody_offers_and_most_prefer() -> None:
 
 
 def test_when_preferences_are_even_the_leader_decides() -> None:
-    world = World()
+    world = GroupSimulation()
     one, two = Protocol("one", b""), Protocol("two", b"")
     world.join("a", known_member_id_required=False, protocol_type="x", protocols=(two, one))
     world.join("b", known_member_id_required=False, protocol_type="x", protocols=(one, two))
@@ -164,7 +164,7 @@ def test_when_preferences_are_even_the_leader_decides() -> None:
 
 
 def test_a_member_with_nothing_in_common_is_refused_and_nobody_is_disturbed() -> None:
-    world = World()
+    world = GroupSimulation()
     world.stable_group("a")
     for facts in ({"protocols": (Protocol("roundrobin", b""),)}, {"protocol_type": "connect"}):
         reply = world.join("x", known_member_id_required=False, **facts)
@@ -175,7 +175,7 @@ def test_a_member_with_nothing_in_common_is_refused_and_nobody_is_disturbed() ->
 
 
 def test_sessions_outside_the_allowed_range_and_groups_without_a_name_are_refused() -> None:
-    world = World()
+    world = GroupSimulation()
     assert world.join("a", session_timeout_ms=5_999).code == Code.INVALID_SESSION_TIMEOUT
     assert world.join("a", session_timeout_ms=1_800_001).code == Code.INVALID_SESSION_TIMEOUT
     assert world.join("a", group_id="").code == Code.INVALID_GROUP_ID
@@ -183,14 +183,14 @@ def test_sessions_outside_the_allowed_range_and_groups_without_a_name_are_refuse
 
 
 def test_a_full_group_turns_new_members_away() -> None:
-    world = World(max_size=2)
+    world = GroupSimulation(max_size=2)
     world.stable_group("a", "b")
     reply = world.join("c")
     assert (reply.code, reply.member_id) == (Code.GROUP_MAX_SIZE_REACHED, "")
 
 
 def test_a_group_that_shrank_by_configuration_keeps_those_who_rejoin_first() -> None:
-    world = World()
+    world = GroupSimulation()
     joined = world.stable_group("a", "b", "c")
     again = world.replayed(max_size=2)
     assert again.describe().state == "PreparingRebalance"
@@ -201,7 +201,7 @@ def test_a_group_that_shrank_by_configuration_keeps_those_who_rejoin_first() -> 
 
 
 def test_sync_is_checked_for_member_generation_and_protocol() -> None:
-    world = World()
+    world = GroupSimulation()
     a = world.stable_group("a")["a"]
     assert world.sync("s", a, generation=0).code == Code.ILLEGAL_GENERATION
     assert world.sync("s", a, protocol_type="connect").code == Code.INCONSISTENT_GROUP_PROTOCOL
@@ -211,7 +211,7 @@ def test_sync_is_checked_for_member_generation_and_protocol() -> None:
 
 
 def test_an_assignment_that_could_not_be_stored_is_given_to_nobody() -> None:
-    world = World()
+    world = GroupSimulation()
     for name in "ab":
         world.join(name, known_member_id_required=False)
     world.wait(6_000)
@@ -225,7 +225,7 @@ def test_an_assignment_that_could_not_be_stored_is_given_to_nobody() -> None:
 
 
 def test_an_assignment_that_is_committed_too_late_does_not_come_back() -> None:
-    world = World(auto_commit=False)
+    world = GroupSimulation(auto_commit=False)
     world.join("a", known_member_id_required=False)
     world.wait(3_000)
     a = world.answers["a"]
@@ -240,7 +240,7 @@ def test_an_assignment_that_is_committed_too_late_does_not_come_back() -> None:
 
 
 def test_a_second_join_of_the_same_member_replaces_the_first_which_is_answered() -> None:
-    world = World()
+    world = GroupSimulation()
     first = world.join("a").member_id
     world.join("early", first)
     world.join("late", first)
@@ -250,7 +250,7 @@ def test_a_second_join_of_the_same_member_replaces_the_first_which_is_answered()
 
 
 def test_a_rebalance_that_nobody_but_absent_static_members_could_complete_waits_for_their_sessions() -> None:
-    world = World()
+    world = GroupSimulation()
     for name in "ab":
         world.join(name, instance_id=name, session_timeout_ms=200_000)
     world.wait(9_000)
@@ -265,7 +265,7 @@ def test_a_rebalance_that_nobody_but_absent_static_members_could_complete_waits_
 
 
 def test_old_clients_join_in_one_step() -> None:
-    world = World()
+    world = GroupSimulation()
     assert world.join("a", known_member_id_required=False, protocols=RANGE) is None
     world.wait(3_000)
     assert world.answers["a"].code == Code.NONE

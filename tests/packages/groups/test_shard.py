@@ -10,7 +10,7 @@ from moldau.groups import GroupsConfig, Phase, Shard, java_hash, partition, part
 from moldau.groups.facts import Heartbeat, Join, ListGroups, Now, Reply, refuse
 from moldau.groups.records import GroupRecord, OffsetRecord, StoredOffset
 from moldau.model import Code
-from moldau.simulator.machines.groups_world import RANGE, World
+from moldau.simulator.machines.groups_world import RANGE, GroupSimulation
 
 NOW = Now(0, 0)
 JOIN = Join("g", "", None, "consumer", RANGE, 10_000, 10_000, "c", "h", "u")
@@ -25,7 +25,7 @@ def test_while_loading_asks_are_sent_back_and_heartbeats_are_soothed() -> None:
 
 
 def test_unloading_answers_everybody_who_waits_and_forgets_everything() -> None:
-    world = World()
+    world = GroupSimulation()
     joined = world.stable_group("a", "b")
     world.auto_commit = False
     world.commit_offset(1, joined["a"].member_id, 1)
@@ -41,7 +41,7 @@ def test_unloading_answers_everybody_who_waits_and_forgets_everything() -> None:
 
 
 def test_members_of_a_loaded_group_have_a_session_from_the_moment_of_loading() -> None:
-    world = World()
+    world = GroupSimulation()
     joined = world.stable_group("a", "b")
     again = world.replayed()
     again.wait(9_000)

@@ -6,10 +6,10 @@ from typing import Any
 
 from moldau.groups.facts import Leaver, Protocol
 from moldau.model import Code
-from moldau.simulator.machines.groups_world import World
+from moldau.simulator.machines.groups_world import GroupSimulation
 
 
-def static_group(world: World, *names: str) -> dict[str, Any]:
+def static_group(world: GroupSimulation, *names: str) -> dict[str, Any]:
     """A stable group of static members; the instance id of each is its name."""
     for name in names:
         world.join(name, instance_id=name)
@@ -20,7 +20,7 @@ def static_group(world: World, *names: str) -> dict[str, Any]:
 
 
 def test_a_silent_member_is_removed_after_its_session_and_the_rest_rebalances() -> None:
-    world = World()
+    world = GroupSimulation()
     joined = world.stable_group("a", "b")
     a, b = joined["a"].member_id, joined["b"].member_id
     for _ in range(3):
@@ -32,7 +32,7 @@ def test_a_silent_member_is_removed_after_its_session_and_the_rest_rebalances() 
 
 
 def test_heartbeats_keep_a_member_for_ever_and_arm_no_more_than_one_timer() -> None:
-    world = World()
+    world = GroupSimulation()
     a = world.stable_group("a")["a"].member_id
     for _ in range(50):
         world.wait(1_000)
@@ -41,7 +41,7 @@ def test_heartbeats_keep_a_member_for_ever_and_arm_no_more_than_one_timer() -> N
 
 
 def test_heartbeats_are_checked_for_member_and_generation() -> None:
-    world = World()
+    world = GroupSimulation()
     a = world.stable_group("a")["a"].member_id
     assert world.heartbeat(a, 0) == Code.ILLEGAL_GENERATION
     assert world.heartbeat("x", 1) == Code.UNKNOWN_MEMBER_ID
@@ -49,7 +49,7 @@ def test_heartbeats_are_checked_for_member_and_generation() -> None:
 
 
 def test_a_member_that_waits_in_join_or_sync_is_not_silent() -> None:
-    world = World()
+    world = GroupSimulation()
     joined = world.stable_group("a", "b", session_timeout_ms=6_000)
     a, b = joined["a"].member_id, joined["b"].member_id
     world.join("a", a)
@@ -67,7 +67,7 @@ def test_a_member_that_waits_in_join_or_sync_is_not_silent() -> None:
 
 
 def test_the_last_member_leaves_an_empty_group_of_the_next_generation() -> None:
-    world = World(auto_commit=False)
+    world = GroupSimulation(auto_commit=False)
     world.auto_commit = True
     a = world.stable_group("a")["a"].member_id
     world.auto_commit = False
@@ -79,7 +79,7 @@ def test_the_last_member_leaves_an_empty_group_of_the_next_generation() -> None:
 
 
 def test_leaving_is_answered_member_by_member() -> None:
-    world = World()
+    world = GroupSimulation()
     joined = world.stable_group("a", "b")
     reply = world.leave(joined["a"].member_id, "stranger", Leaver("", "nobody"))
     assert reply.code == Code.NONE
@@ -88,11 +88,11 @@ def test_leaving_is_answered_member_by_member() -> None:
 
 
 def test_leaving_an_unknown_group_says_so_for_each_member() -> None:
-    assert [code for _, code in World().leave("a", "b").leavers] == [Code.UNKNOWN_MEMBER_ID] * 2
+    assert [code for _, code in GroupSimulation().leave("a", "b").leavers] == [Code.UNKNOWN_MEMBER_ID] * 2
 
 
 def test_a_member_that_leaves_while_it_waits_is_answered() -> None:
-    world = World()
+    world = GroupSimulation()
     joined = world.stable_group("a", "b")
     world.join("a", joined["a"].member_id)
     world.leave(joined["a"].member_id)
@@ -101,7 +101,7 @@ def test_a_member_that_leaves_while_it_waits_is_answered() -> None:
 
 
 def test_a_pending_member_that_leaves_no_longer_holds_up_the_rebalance() -> None:
-    world = World()
+    world = GroupSimulation()
     a = world.stable_group("a")["a"].member_id
     pending = world.join("p").member_id
     world.join("a", a)
@@ -111,7 +111,7 @@ def test_a_pending_member_that_leaves_no_longer_holds_up_the_rebalance() -> None
 
 
 def test_a_static_member_that_restarts_keeps_its_assignment_without_a_rebalance() -> None:
-    world = World()
+    world = GroupSimulation()
     old = static_group(world, "a", "b")["b"]
     new = world.join("b", instance_id="b")
     assert (new.code, new.generation) == (Code.NONE, 1)
@@ -123,7 +123,7 @@ def test_a_static_member_that_restarts_keeps_its_assignment_without_a_rebalance(
 
 
 def test_a_static_leader_that_restarts_is_told_to_skip_the_assignment() -> None:
-    world = World()
+    world = GroupSimulation()
     static_group(world, "a", "b")
     new = world.join("a", instance_id="a")
     assert (new.leader_id, new.skip_assignment) == (new.member_id, True)
@@ -131,21 +131,21 @@ def test_a_static_leader_that_restarts_is_told_to_skip_the_assignment() -> None:
 
 
 def test_an_old_static_leader_that_restarts_takes_itself_for_a_follower() -> None:
-    world = World()
+    world = GroupSimulation()
     old = static_group(world, "a", "b")["a"]
     new = world.join("a", instance_id="a", skip_assignment_understood=False)
     assert (new.leader_id, new.skip_assignment, new.members) == (old.member_id, False, ())
 
 
 def test_a_static_member_that_restarts_is_known_after_a_failover() -> None:
-    world = World()
+    world = GroupSimulation()
     static_group(world, "a", "b")
     new = world.join("b", instance_id="b")
     assert world.replayed().heartbeat(new.member_id, 1, "b") == Code.NONE
 
 
 def test_a_static_member_whose_restart_was_not_stored_stays_who_it_was() -> None:
-    world = World()
+    world = GroupSimulation()
     old = static_group(world, "a", "b")["b"]
     world.refuse_next = Code.NOT_LEADER_OR_FOLLOWER
     assert world.join("b", instance_id="b").code == Code.NOT_COORDINATOR
@@ -154,7 +154,7 @@ def test_a_static_member_whose_restart_was_not_stored_stays_who_it_was() -> None
 
 
 def test_a_static_member_whose_restart_is_not_committed_in_time_is_told_and_may_try_again() -> None:
-    world = World()
+    world = GroupSimulation()
     static_group(world, "a", "b")
     world.auto_commit = False
     assert world.join("b", instance_id="b") is None
@@ -166,7 +166,7 @@ def test_a_static_member_whose_restart_is_not_committed_in_time_is_told_and_may_
 
 
 def test_a_static_member_that_restarts_with_another_protocol_starts_a_rebalance() -> None:
-    world = World()
+    world = GroupSimulation()
     both = (Protocol("range", b""), Protocol("sticky", b""))
     for name in "ab":
         world.join(name, instance_id=name, protocols=both)
@@ -178,7 +178,7 @@ def test_a_static_member_that_restarts_with_another_protocol_starts_a_rebalance(
 
 
 def test_a_restart_during_sync_fences_the_old_incarnation_and_rebalances() -> None:
-    world = World()
+    world = GroupSimulation()
     for name in "ab":
         world.join(name, instance_id=name)
     world.wait(9_000)
@@ -191,7 +191,7 @@ def test_a_restart_during_sync_fences_the_old_incarnation_and_rebalances() -> No
 
 
 def test_a_restart_while_the_old_incarnation_waits_to_join_fences_it() -> None:
-    world = World()
+    world = GroupSimulation()
     world.join("old", instance_id="a")
     world.join("new", instance_id="a")
     assert world.answers["old"].code == Code.FENCED_INSTANCE_ID
@@ -200,7 +200,7 @@ def test_a_restart_while_the_old_incarnation_waits_to_join_fences_it() -> None:
 
 
 def test_static_members_may_be_absent_from_a_rebalance_and_keep_their_place() -> None:
-    world = World()
+    world = GroupSimulation()
     for name in "ab":
         world.join(name, instance_id=name, session_timeout_ms=100_000)
     world.wait(9_000)
@@ -212,7 +212,7 @@ def test_static_members_may_be_absent_from_a_rebalance_and_keep_their_place() ->
 
 
 def test_an_administrator_removes_a_static_member_by_its_instance_id() -> None:
-    world = World()
+    world = GroupSimulation()
     old = static_group(world, "a", "b")["b"]
     assert [code for _, code in world.leave(Leaver("", "b")).leavers] == [Code.NONE]
     assert world.heartbeat(old.member_id, 1, "b") == Code.UNKNOWN_MEMBER_ID

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from moldau.simulator.machines.quorum_world import World
+from moldau.simulator.machines.quorum_world import QuorumSimulation
 
 SEEDS = int(os.environ.get("MOLDAU_SEEDS", "6"))
 
 
-def seeded(seed: int, **kind: Any) -> World:
+def seeded(seed: int, **kind: Any) -> QuorumSimulation:
     """A world whose size follows from its seed, unless said otherwise."""
-    return World(seed, **{"voters": (3, 4, 5)[seed % 3], "observers": seed % 4, **kind})
+    return QuorumSimulation(seed, **{"voters": (3, 4, 5)[seed % 3], "observers": seed % 4, **kind})
 
 
-def warmed_up(world: World) -> int:
+def warmed_up(world: QuorumSimulation) -> int:
     world.run(world.consistent_leader)
     world.run(lambda: world.any_reached(10))
     leader = world.leader()

@@ -15,19 +15,19 @@ from moldau.model import Code
 from moldau.quorum import At, Leader, LogView, Progress, Quorum, ReplicaKey, VoterSet
 from moldau.quorum.leader import _note
 from moldau.quorum.state import StepContext
-from moldau.simulator.machines.voters_world import VoterWorld, voter
+from moldau.simulator.machines.voters_world import VoterSimulation, voter
 
 EXAMPLES = int(os.environ.get("MOLDAU_EXAMPLES", "12"))
 SEEDS = range(int(os.environ.get("MOLDAU_SEEDS", "4")))
 
 
-def peaceful(seed: int, voters: int, observers: int, **more: int) -> VoterWorld:
-    world = VoterWorld(seed, voters=voters, observers=observers, **more)  # type: ignore[arg-type]
+def peaceful(seed: int, voters: int, observers: int, **more: int) -> VoterSimulation:
+    world = VoterSimulation(seed, voters=voters, observers=observers, **more)  # type: ignore[arg-type]
     world.run(lambda: world.any_reached(10))
     return world
 
 
-def changed(world: VoterWorld, what: str, id: int, limit_ms: int = 20_000) -> Code:
+def changed(world: VoterSimulation, what: str, id: int, limit_ms: int = 20_000) -> Code:
     """Ask for a change and wait for its answer."""
     before = len(world.answers)
     (world.add if what == "add" else world.remove)(id)
@@ -171,7 +171,7 @@ STEP = st.one_of(
 )
 
 
-def act(world: VoterWorld, what: str, node: int) -> None:
+def act(world: VoterSimulation, what: str, node: int) -> None:
     id = node % len(world.nodes)
     leader = world.leader()
     if what.endswith("leader") or what.startswith("cut"):
@@ -200,7 +200,7 @@ def act(world: VoterWorld, what: str, node: int) -> None:
 
 
 def play(seed: int, voters: int, steps: list[tuple[tuple[str, int], int]], crash: float) -> None:
-    world = VoterWorld(
+    world = VoterSimulation(
         seed, voters=voters, observers=5 - voters, propose_ms=40, crash=crash, snapshot_every=seed % 3 * 8
     )
     for (what, node), pause_ms in steps:

@@ -12,7 +12,7 @@ import pytest
 from moldau.model.value import replace
 from moldau.quorum import LogView, VoterLog, changes
 from moldau.quorum.state import Quorum
-from moldau.simulator.machines.voters_world import VoterWorld
+from moldau.simulator.machines.voters_world import VoterSimulation
 from moldau.simulator.mutants import voters as mutants
 from moldau.simulator.mutants.mutant import Patches
 from tests.packages.quorum.test_voter_changes import (
@@ -57,7 +57,7 @@ def the_snapshot_at_the_start_of_the_log_goes(patches: Patches) -> None:
 
 
 def with_snapshots(seed: int) -> None:
-    world = VoterWorld(seed, voters=1, observers=2, snapshot_every=5)
+    world = VoterSimulation(seed, voters=1, observers=2, snapshot_every=5)
     world.run(lambda: world.any_reached(10))
     world.add(1)
     world.run(lambda: all(node.disk.start > 20 for node in world.nodes.values()))
@@ -71,7 +71,7 @@ def with_snapshots(seed: int) -> None:
 
 def hasty(seed: int) -> None:
     """Changes are asked of whoever is elected, at once and all at once."""
-    world = VoterWorld(seed, voters=3, observers=2)
+    world = VoterSimulation(seed, voters=3, observers=2)
     world.run(lambda: world.any_reached(10))
     for context in range(4):
         leads = world.leader()
@@ -87,7 +87,7 @@ def hasty(seed: int) -> None:
 
 def at_once(seed: int) -> None:
     """Two voters are removed in the same moment."""
-    world = VoterWorld(seed, voters=3, observers=0)
+    world = VoterSimulation(seed, voters=3, observers=0)
     world.run(lambda: world.any_reached(10))
     leads = world.leader()
     assert leads is not None
@@ -98,7 +98,7 @@ def at_once(seed: int) -> None:
 
 def shrink_while_one_is_away(seed: int) -> None:
     """Of three, one is down and the leader removes itself: what it commits must be on both that remain."""
-    world = VoterWorld(seed, voters=3, observers=0)
+    world = VoterSimulation(seed, voters=3, observers=0)
     world.run(lambda: world.any_reached(10))
     leads = world.leader()
     assert leads is not None

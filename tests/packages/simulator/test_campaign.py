@@ -5,10 +5,10 @@ from __future__ import annotations
 from click.testing import CliRunner
 
 from moldau.simulator import campaign
-from moldau.simulator.campaign import NODES, PLANES, ZNODES, Chunk, Sum, chunks, missed, run_chunk, table
+from moldau.simulator.campaign import NODES, PLANES, ZNODES, SeedChunk, Sum, chunks, missed, run_chunk, table
 from moldau.simulator.coverage_points import COVERAGE_POINTS
 from moldau.simulator.coverage_points_zookeeper import ZOOKEEPER_COVERAGE_POINTS
-from moldau.simulator.machines.replication_world import World
+from moldau.simulator.machines.replication_world import ReplicationSimulation
 from moldau.simulator.machines.seeds import MACHINES
 from moldau.simulator.mutants.mutant import Patches
 from moldau.simulator.mutants.replication import TruncatesToWatermark
@@ -24,11 +24,11 @@ def test_every_seed_is_in_one_chunk() -> None:
 
 
 def test_what_a_chunk_came_to_is_told() -> None:
-    done = run_chunk(Chunk("active_controller", 5, 3))
+    done = run_chunk(SeedChunk("active_controller", 5, 3))
     assert (done.seeds, done.broken) == (3, [])
     assert done.checks >= done.events > 30
     assert "active_controller" in table({"active_controller": done})
-    assert missed({"active_controller": run_chunk(Chunk("active_controller", 5, 0))})["active_controller"]
+    assert missed({"active_controller": run_chunk(SeedChunk("active_controller", 5, 0))})["active_controller"]
 
 
 def test_marks_that_whole_clusters_never_hit_are_named() -> None:
@@ -40,8 +40,8 @@ def test_marks_that_whole_clusters_never_hit_are_named() -> None:
 
 def test_a_broken_law_ends_in_the_command_that_repeats_it() -> None:
     with Patches() as patches:
-        patches.set(World, "machine", TruncatesToWatermark)
-        done = run_chunk(Chunk("replication", 0, 12))
+        patches.set(ReplicationSimulation, "machine", TruncatesToWatermark)
+        done = run_chunk(SeedChunk("replication", 0, 12))
     assert done.broken
     assert all(
         reproduce.startswith("moldau sim --tier a --machine replication --seed ") for _, reproduce in done.broken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.simulator.laws.compacted import Entry, Sight, check, wanted
+from moldau.simulator.laws.compacted import CompactionSight, LogEntry, check, wanted
 from moldau.simulator.planes import plan_of
 from moldau.simulator.run import simulate
 from moldau.simulator.scenes import COMPACTION, DAMAGED, QUORUM, ZOOKEEPER
@@ -12,20 +12,22 @@ from moldau.simulator.scenes import COMPACTION, DAMAGED, QUORUM, ZOOKEEPER
 NOW_MS, RETENTION_MS, HIGH = 10_000, 1_000, 5
 
 
-def entry(offset: int, key: str, *, tombstone: bool = False) -> Entry:
-    return Entry(offset, offset, 1, offset, key.encode(), tombstone)
+def entry(offset: int, key: str, *, tombstone: bool = False) -> LogEntry:
+    return LogEntry(offset, offset, 1, offset, key.encode(), tombstone)
 
 
-def of(*held: Entry, horizons: dict[int, int | None] | None = None, bounds: tuple[int, int] = (0, 7)) -> Sight:
+def of(
+    *held: LogEntry, horizons: dict[int, int | None] | None = None, bounds: tuple[int, int] = (0, 7)
+) -> CompactionSight:
     found = {one.base: one for one in held}
-    return Sight(found, dict.fromkeys(found) | (horizons or {}), bounds)
+    return CompactionSight(found, dict.fromkeys(found) | (horizons or {}), bounds)
 
 
 A0, B1, A2, C3, B5 = entry(0, "a"), entry(1, "b"), entry(2, "a"), entry(3, "c", tombstone=True), entry(5, "b")
 BEFORE = of(A0, B1, A2, C3, B5)
 
 
-def laws(before: Sight, after: Sight) -> list[str]:
+def laws(before: CompactionSight, after: CompactionSight) -> list[str]:
     return [law.partition(":")[0] for law in check(before, after, NOW_MS, RETENTION_MS, HIGH)]
 
 
@@ -48,7 +50,7 @@ def test_the_newest_of_each_key_is_enough() -> None:
         (of(B1, A2, C3, B5, bounds=(1, 7)), "S6"),
     ],
 )
-def test_what_a_compaction_may_not_do_is_seen(after: Sight, law: str) -> None:
+def test_what_a_compaction_may_not_do_is_seen(after: CompactionSight, law: str) -> None:
     assert law in laws(BEFORE, after)
 
 

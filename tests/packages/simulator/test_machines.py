@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from moldau.simulator.machines.record import Broken, Record, law_id, verdict
+from moldau.simulator.machines.record import Broken, RunRecord, law_id, verdict
 from moldau.simulator.machines.seeds import MACHINES, coverage_points_of, run_seed
 
 SEEDS = {"quorum": 25, "voters": 25, "replication": 120, "controller": 20, "active_controller": 30, "groups": 40}
@@ -69,7 +69,7 @@ def test_a_broken_law_is_named_by_its_id() -> None:
         """By R98, and others."""
         assert ok, "it is not"
 
-    record = Record()
+    record = RunRecord()
     record.check(law, True)
     with pytest.raises(Broken, match="S99: it is not so"):
         record.check(law, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.replication.partition import Partition
-from moldau.simulator.machines.replication_world import World
+from moldau.simulator.machines.replication_world import ReplicationSimulation
 from moldau.simulator.machines.seeds import run_seed
 from moldau.simulator.mutants import replication
 from moldau.simulator.mutants.hunt import hunt
@@ -32,12 +32,12 @@ def test_there_are_as_many_as_promised_and_each_has_a_name_of_its_own() -> None:
 def test_a_mutant_is_in_force_only_inside_its_block() -> None:
     sound = run_seed("replication", 3)
     with Patches() as patches:
-        patches.set(World, "machine", replication.TruncatesToWatermark)
+        patches.set(ReplicationSimulation, "machine", replication.TruncatesToWatermark)
         assert run_seed("replication", 3).digest != sound.digest
-    assert World.machine is Partition
+    assert ReplicationSimulation.machine is Partition
     assert run_seed("replication", 3) == sound
 
 
 def test_a_patch_of_what_is_not_there_is_refused() -> None:
     with Patches() as patches, pytest.raises(AssertionError, match="changes nothing"):
-        patches.set(World, "no_such_thing", 1)
+        patches.set(ReplicationSimulation, "no_such_thing", 1)

@@ -12,11 +12,11 @@ from moldau.replication.partition import Partition
 from moldau.simulator.faults import FAULTS
 from moldau.simulator.plan import draw
 from moldau.simulator.planes import plan_of
-from moldau.simulator.run import SCENES, Outcome, simulate
+from moldau.simulator.run import SCENES, RunOutcome, simulate
 from moldau.simulator.scenes import QUORUM
 
 
-def told(outcome: Outcome) -> str:
+def told(outcome: RunOutcome) -> str:
     again = f"reproduce: moldau sim --seed {outcome.seed}"
     return "\n".join([*outcome.trace, *outcome.broken, *outcome.doubts, again])
 

@@ -37,7 +37,7 @@ def test_the_shortest_way_to_a_mistake_is_told(name: str, mutant: str, law: str)
 
 
 def test_the_same_scope_is_the_same_number_of_states() -> None:
-    scope = small_replication.Replicas(2, 1, records=1, epochs=0, crashes=0, losses=0)
+    scope = small_replication.ReplicasScope(2, 1, records=1, epochs=0, crashes=0, losses=0)
     first, again = (search(scope, 40, 100_000) for _ in range(2))
     assert first == again
     assert first.whole

@@ -14,11 +14,11 @@ from moldau.simulator.laws import rest
 from moldau.simulator.laws.quorum import QuorumLaws
 from moldau.simulator.mutants.mutant import Patches
 from moldau.simulator.planes import plan_of
-from moldau.simulator.run import Outcome, simulate
+from moldau.simulator.run import RunOutcome, simulate
 from moldau.simulator.scenes import COMPACTION, QUORUM, REPLACED, UPGRADE, UPKEEP, ZOOKEEPER
 
 
-def told(outcome: Outcome) -> str:
+def told(outcome: RunOutcome) -> str:
     return "\n".join([*outcome.trace, *outcome.broken, *outcome.doubts])
 
 

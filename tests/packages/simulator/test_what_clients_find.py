@@ -13,13 +13,13 @@ from moldau.ports import World
 from moldau.simulator.cluster import PORT, SimCluster
 from moldau.simulator.loop import Owner
 from moldau.simulator.plan import draw
-from moldau.simulator.run import Run
+from moldau.simulator.run import SimulatedRun
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
 
 
 def test_a_restarted_broker_refuses_clients_until_it_knows_its_cluster() -> None:
-    run = Run(draw(3, "kill"))
+    run = SimulatedRun(draw(3, "kill"))
     cluster, topic = run.cluster, run.plan.topics[0].name
     client = cluster.world(Owner("client"), "somewhere", cluster.hosts[1].disk, cluster.hosts[1].clock)
     said: list[str] = []
@@ -60,7 +60,7 @@ def test_a_restarted_broker_refuses_clients_until_it_knows_its_cluster() -> None
 
 
 def test_a_topic_that_was_made_has_been_told_to_every_broker() -> None:
-    run = Run(draw(4, "kill"))
+    run = SimulatedRun(draw(4, "kill"))
     cluster = run.cluster
 
     async def scenario() -> None:
@@ -83,7 +83,7 @@ def test_a_coordinator_that_is_named_knows_that_it_coordinates() -> None:
     """The one that was told last is asked for, by a second client while the first one's question makes the groups' log:
     librdkafka, which is told NOT_COORDINATOR twice, rests for three seconds."""
     for seed in range(4, 12):
-        run = Run(draw(seed, "kill"))
+        run = SimulatedRun(draw(seed, "kill"))
         cluster = run.cluster
         client = cluster.world(Owner("client"), "somewhere", cluster.hosts[1].disk, cluster.hosts[1].clock)
         rng, hostname = random.Random(seed), cluster.hosts[min(run.plan.brokers)].hostname
@@ -104,7 +104,7 @@ def test_a_coordinator_that_is_named_knows_that_it_coordinates() -> None:
                 await asyncio.sleep(rng.random() * 0.01)
             raise AssertionError("no coordinator was named")
 
-        async def scenario(run: Run = run, find: Callable[[], Awaitable[None]] = find) -> None:
+        async def scenario(run: SimulatedRun = run, find: Callable[[], Awaitable[None]] = find) -> None:
             assert await run._begin()
             await asyncio.gather(*(find() for _ in range(20)))
 

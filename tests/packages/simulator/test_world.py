@@ -8,7 +8,7 @@ import random
 import pytest
 
 from moldau.simulator.disk import SimDisk
-from moldau.simulator.loop import Escaped, Owner, SimLoop, Stuck
+from moldau.simulator.loop import Deadlock, Escaped, Owner, SimLoop
 from moldau.simulator.net import SimNet, Wires
 
 
@@ -20,7 +20,7 @@ def test_time_jumps_to_the_next_timer() -> None:
 
 def test_waiting_for_what_never_comes_is_an_error() -> None:
     loop = SimLoop(random.Random(1))
-    with pytest.raises(Stuck):
+    with pytest.raises(Deadlock):
         loop.run_until_complete(loop.create_future())
 
 

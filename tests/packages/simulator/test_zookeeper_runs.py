@@ -6,11 +6,11 @@ import pytest
 
 from moldau.simulator.faults_zookeeper import ZOOKEEPER_FAULTS
 from moldau.simulator.plan_zookeeper import draw_zookeeper
-from moldau.simulator.run import Outcome, simulate
+from moldau.simulator.run import RunOutcome, simulate
 from moldau.simulator.scenes import ZOOKEEPER, ZOOKEEPER_SCENES
 
 
-def told(outcome: Outcome) -> str:
+def told(outcome: RunOutcome) -> str:
     again = f"reproduce: moldau sim --plane zookeeper --seed {outcome.seed}"
     return "\n".join([*outcome.trace, *outcome.broken, *outcome.doubts, again])
 

@@ -1,9 +1,9 @@
-"""``python -m moldau.cluster.chaos N``: run a scenario against real nodes, and say what came of it.
+"""``python -m moldau.cluster.chaos N``: runs a scenario against real nodes and prints the verdict.
 
 Exit codes: 0 passed, 1 an anomaly, 2 a wrong option, 3 the run proves nothing. The seed is printed first.
 History, timeline, nodes' logs and the report are kept in a folder; data only when the run did not pass, or with
 ``--keep``.
-Read next: ``judging.py``.
+Read next: ``checking.py``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from moldau.cluster.chaos.judging import Outcome, keep, play, report
+from moldau.cluster.chaos.checking import ScenarioOutcome, keep, play, report
 from moldau.cluster.chaos.net import CannotBreak
 from moldau.cluster.chaos.nets import NETWORKS, open_net
+from moldau.cluster.chaos.scenario_context import PROFILES, SAFE, ScenarioContext, ScenarioOptions
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
-from moldau.cluster.chaos.stage import PROFILES, SAFE, Options, Stage
-from moldau.cluster.chaos.system import KAFKA, KINDS, MOLDAU, Rig, Wish, refuse
+from moldau.cluster.chaos.system import KAFKA, KINDS, MOLDAU, Rig, RigOptions, refuse
 from moldau.cluster.cluster import PLANES, QUORUM
-from moldau.cluster.kills.judging import Verdict, worst_of
+from moldau.cluster.kills.checking import RunVerdict, worst_of
 from moldau.history.rows import History
 
 MODULE = "moldau.cluster.chaos"
@@ -30,11 +30,11 @@ _USAGE = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; the exit code."""
+    """Run the command; return the exit code."""
     asked = _parser().parse_args(arguments)
     if asked.list or not asked.scenario:
         print("\n".join(f"{number:3}  {scenario.sentence}" for number, scenario in SCENARIOS.items()))
-        return Verdict.PASS if asked.list else _USAGE
+        return RunVerdict.PASS if asked.list else _USAGE
     problem = refuse(asked.system, asked.plane)
     if problem is not None:
         print(problem)
@@ -48,41 +48,41 @@ def main(arguments: Sequence[str]) -> int:
     return worst_of(verdicts)
 
 
-def run(number: int, asked: argparse.Namespace, seed: int) -> Verdict:
-    """One scenario on a cluster of its own."""
+def run(number: int, asked: argparse.Namespace, seed: int) -> RunVerdict:
+    """Run one scenario on a cluster of its own."""
     scenario = SCENARIOS[number]
     again = _again(number, asked, seed)
     print(f"scenario {number}: {scenario.sentence}", flush=True)
     if asked.system == KAFKA and not scenario.for_kafka:
         print("UNKNOWN; it says nothing of Apache Kafka", flush=True)
-        return Verdict.UNKNOWN
+        return RunVerdict.UNKNOWN
     folder = (asked.keep or Path("build/chaos")) / f"{time.strftime('%Y%m%d-%H%M%S')}-{number}-{asked.system}-{seed}"
     folder.mkdir(parents=True)
-    options = Options(seed, asked.settings, asked.rounds, asked.seconds)
+    options = ScenarioOptions(seed, asked.settings, asked.rounds, asked.seconds)
     outcome = _played(folder.resolve(), asked, options, number)
     keep(outcome, folder, again)
     print(f"{report(outcome, again)}\nkept in {folder}", flush=True)
-    if outcome.verdict is Verdict.PASS and asked.keep is None:
+    if outcome.verdict is RunVerdict.PASS and asked.keep is None:
         for node in folder.glob("node-*"):
             shutil.rmtree(node / "data", ignore_errors=True)
     return outcome.verdict
 
 
-def _played(folder: Path, asked: argparse.Namespace, options: Options, number: int) -> Outcome:
+def _played(folder: Path, asked: argparse.Namespace, options: ScenarioOptions, number: int) -> ScenarioOutcome:
     scenario = SCENARIOS[number]
-    nothing = Outcome(History([], [], [], {}, []), [], [], [], [])
+    nothing = ScenarioOutcome(History([], [], [], {}, []), [], [], [], [])
     try:
         net = open_net(scenario.links, asked.network)
     except CannotBreak as refusal:
         return nothing._replace(doubts=[str(refusal)])
     print(f"the net: {net.words}", flush=True)
     try:
-        rig = Rig(folder, Wish(asked.system, asked.plane, scenario.volume()), net)
+        rig = Rig(folder, RigOptions(asked.system, asked.plane, scenario.volume()), net)
     except CannotBreak as refusal:
         net.close()
         return nothing._replace(doubts=[str(refusal)])
     try:
-        return play(Stage(rig, options, lambda text: print(text, flush=True)), scenario.act)
+        return play(ScenarioContext(rig, options, lambda text: print(text, flush=True)), scenario.act)
     finally:
         rig.close()
 

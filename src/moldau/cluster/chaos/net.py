@@ -1,10 +1,10 @@
 """The net between nodes: a network namespace for each, and one hub in between in which links are cut.
 
 The command runs in the hub (``enclosed`` starts it again there, in namespaces of its own that end with it; where user
-namespaces are permitted, no root is needed). Packets from one node to another pass the hub, and are dropped there in
-silence: one way or both, all of them or those of a port. ``Flat`` puts every node on loopback, where nothing can be
-cut; ``proxied.py`` puts a proxy between those. Decides nothing about when. Read next: ``nets.py`` (which one a run is
-given). Why so: docs/decisions/0014-chaos.md.
+namespaces are permitted, no root is needed). Packets from one node to another pass the hub, and are dropped there,
+without a reset: one way or both, all of them or those of a port. ``Flat`` puts every node on loopback, where nothing
+can be cut; ``proxy_net.py`` puts a proxy between those. Decides nothing about when. Read next: ``nets.py`` (which one a
+run is given). Why so: docs/decisions/0014-chaos.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from moldau.cluster.kills.looking import Address
+from moldau.cluster.kills.cluster_poller import Address
 from moldau.cluster.nodes import HOST, free_ports
 
 INSIDE = "MOLDAU_CHAOS_ENCLOSED"
@@ -30,34 +30,34 @@ _READY_S = 10.0
 
 
 class CannotBreak(Exception):
-    """This machine does not permit a fault; the text says why."""
+    """This machine does not permit a fault; the message says why."""
 
 
-class Net(Protocol):
+class ClusterNet(Protocol):
     """Where nodes live, and what lies between them; ``words`` say it."""
 
     words: str
 
     def add(self, place: int) -> str:
-        """Make a place for a node; its address."""
+        """Make a place for a node; return its address."""
 
     def ports(self, count: int) -> list[int]:
-        """Ports for one node's listeners."""
+        """Return ports for one node's listeners."""
 
     def command(self, place: int, command: Sequence[str]) -> list[str]:
-        """What runs a command in a place."""
+        """Return the command that runs another command in a place."""
 
     def front(self, place: int, listener: Address) -> Address:
-        """Where all others reach a listener of a place."""
+        """Return the address at which all others reach a listener of a place."""
 
     def cut(self, source: int, target: int, ports: Collection[int] = ()) -> None:
         """Drop packets from a place to another: all, or those from or to ``ports``. CannotBreak where none can be."""
 
     def heal(self) -> None:
-        """Let everything through again."""
+        """Undo all cuts."""
 
     def close(self) -> None:
-        """Give the places up."""
+        """Remove the places."""
 
 
 class Namespaces:
@@ -158,7 +158,7 @@ def address(place: int) -> str:
 
 
 def enclosed(module: str, arguments: Sequence[str]) -> int | None:
-    """Run a module again in namespaces of its own, to its end; its exit status. None: we are there, or cannot be."""
+    """Run a module again in namespaces of its own, to its end; return its exit status. None: not permitted, or done."""
     if INSIDE in os.environ:
         return None
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
@@ -174,7 +174,7 @@ def enclosed(module: str, arguments: Sequence[str]) -> int | None:
 
 
 def wake_loopback() -> None:
-    """A namespace is born with its loopback asleep."""
+    """Set loopback up: in a new namespace it is down."""
     _ip("link", "set", "lo", "up")
 
 

@@ -1,8 +1,8 @@
 """The cluster under test: three combined nodes of Moldau (on either plane) or of Apache Kafka, each in its own place.
 
 Both systems are given the same server.properties, so that they differ in nothing but the command. Formats, starts,
-signals and stops processes; knows nothing of faults beyond a signal. ``looking.System`` is what the judges need of it.
-Read next: ``stage.py``.
+signals and stops processes; knows nothing of faults beyond a signal. ``cluster_poller.System`` is what the
+checks need of it. Read next: ``scenario_context.py``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from moldau.cluster.chaos.net import Net
+from moldau.cluster.chaos.net import ClusterNet
 from moldau.cluster.chaos.volumes import Volume
 from moldau.cluster.cluster import QUORUM, ZOOKEEPER
 from moldau.cluster.ensemble import LocalEnsemble, java
-from moldau.cluster.kills.looking import Address
+from moldau.cluster.kills.cluster_poller import Address
 from moldau.cluster.layout import SESSION_MS
 from moldau.cluster.nodes import NodeSpec as Node
 from moldau.cluster.nodes import is_alive, last_words, wait_gone
@@ -50,7 +50,7 @@ SETTINGS = {
 """Shorter times than the defaults, and smaller segments: a run is to be short, to roll, and to meet what is damaged."""
 
 
-class Wish(NamedTuple):
+class RigOptions(NamedTuple):
     """Which system, how many nodes, on what."""
 
     kind: str
@@ -62,21 +62,21 @@ class Wish(NamedTuple):
 class Rig:
     """The running cluster."""
 
-    def __init__(self, folder: Path, wish: Wish, net: Net) -> None:
-        self.folder, self.wish, self.net = folder, wish, net
+    def __init__(self, folder: Path, setup: RigOptions, net: ClusterNet) -> None:
+        self.folder, self.setup, self.net = folder, setup, net
         self.stubborn: list[int] = []
-        """Nodes that did not end by themselves when they were told to."""
+        """Nodes that did not end in time after SIGTERM."""
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._hosts: dict[int, str] = {}
         self._fronts: dict[int, tuple[Address, Address]] = {}
         self.nodes: dict[int, Node] = {}
-        for id in range(1, wish.nodes + 1):
+        for id in range(1, setup.nodes + 1):
             node = Node(id, "broker,controller", str(folder / f"node-{id}"), *net.ports(2))
             self._hosts[id], self.nodes[id] = net.add(id), node
             node.logs.mkdir(parents=True)
-            wish.volume.prepare(self.data_dir(id))
+            setup.volume.prepare(self.data_dir(id))
             self._fronts[id] = self._front(id, node.port), self._front(id, node.controller_port)
-        self.ensemble = self._zookeeper() if wish.plane == ZOOKEEPER else None
+        self.ensemble = self._zookeeper() if setup.plane == ZOOKEEPER else None
         servers = self.ensemble.servers if self.ensemble is not None else ()
         self._connect = ",".join("{}:{}".format(*self._front(ZOOKEEPER_PLACE, server.port)) for server in servers)
         self.cluster_id = uuid_text(RealRandom().uuid())
@@ -84,7 +84,7 @@ class Rig:
             text = "".join(f"{key}={value}\n" for key, value in (self._properties(node) | SETTINGS).items())
             node.properties.write_text(text)
 
-    # ---- what the judges ask
+    # ---- for the checks
 
     @property
     def bootstrap_servers(self) -> str:
@@ -103,7 +103,7 @@ class Rig:
     def data_dir(self, node: int) -> Path:
         return Path(self.nodes[node].folder) / "data"
 
-    # ---- life
+    # ---- starting and stopping
 
     def start(self) -> None:
         """Format what needs it and start every node; waits for none."""
@@ -121,7 +121,7 @@ class Rig:
         properties = str(self.nodes[node].properties)
         words = ["storage", "format", "--ignore-formatted", "-t", self.cluster_id, "-c", properties]
         command = [sys.executable, "-m", "moldau", *words]
-        if self.wish.kind == KAFKA:
+        if self.setup.kind == KAFKA:
             command = [*_java("-Xmx256m"), "kafka.tools.StorageTool", *words[1:]]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -135,7 +135,7 @@ class Rig:
         """Start a node that does not run, without waiting."""
         spec = self.nodes[node]
         command = [sys.executable, "-m", "moldau", "node", str(spec.properties), "--logs", str(spec.logs)]
-        if self.wish.kind == KAFKA:
+        if self.setup.kind == KAFKA:
             command = [*_java(*_HEAP), "kafka.Kafka", str(spec.properties)]
         with open(spec.logs / "out.log", "ab") as out:
             process = subprocess.Popen(
@@ -178,12 +178,12 @@ class Rig:
             self.ensemble.stop()
 
     def close(self) -> None:
-        """End whatever still runs, and give folders and places up."""
+        """End what still runs, and remove folders and places."""
         for id in self.nodes:
-            self.wish.volume.thaw(self.data_dir(id))
+            self.setup.volume.thaw(self.data_dir(id))
             if self.alive(id):
                 self.kill(id)
-            self.wish.volume.close(self.data_dir(id))
+            self.setup.volume.close(self.data_dir(id))
         if self.ensemble is not None:
             self.ensemble.stop()
         self.net.close()
@@ -224,7 +224,7 @@ class Rig:
 
 
 def refuse(kind: str, plane: str) -> str | None:
-    """Why a system cannot be had; None when it can."""
+    """Return why a system is not available; None when it is."""
     if kind == KAFKA and plane != QUORUM:
         return "Apache Kafka 4 has no ZooKeeper plane"
     if kind == KAFKA and not any(_jars().glob("kafka_2.13-*.jar")):

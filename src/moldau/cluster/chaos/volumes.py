@@ -62,7 +62,7 @@ class Plain:
         """It stays."""
 
 
-class Small(Plain):
+class SmallVolume(Plain):
     """A tmpfs of a few MiB."""
 
     def prepare(self, folder: Path) -> None:

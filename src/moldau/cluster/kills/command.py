@@ -2,7 +2,7 @@
 
 Exit codes: 0 passed, 1 an anomaly, 2 usage, 3 the run proves nothing. Every scenario gets a cluster of its own with
 default timeouts; its folder and history are kept when it did not pass. ``--check FILE`` judges a kept history again.
-Read next: ``judging.py``.
+Read next: ``checking.py``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 
 from moldau.cluster.cluster import PLANES, QUORUM, Cluster
-from moldau.cluster.kills.judging import Judged, Verdict, judge, keep, worst_of
+from moldau.cluster.kills.checking import CheckedScenario, RunVerdict, check_scenario, keep, worst_of
+from moldau.cluster.kills.cluster_poller import Address, System
 from moldau.cluster.kills.killing import SCENARIOS, KillPlan
 from moldau.cluster.kills.load import LoadPlan
-from moldau.cluster.kills.looking import Address, System
 from moldau.cluster.kills.report import problems, table
 from moldau.cluster.nodes import HOST
 from moldau.history.checks import check
@@ -80,32 +80,32 @@ def main(arguments: Sequence[str], open_system: Opener | None = None) -> int:
     again += f" --plane {options.plane}" if options.plane != QUORUM else ""
     print(f"seed {seed}; again: python -m moldau.cluster.kills {again}", flush=True)
     folder = options.out / time.strftime("%Y%m%d-%H%M%S")
-    judged = []
+    checked = []
     for scenario in options.only:
         load = LoadPlan(f"kills-{scenario}", options.partitions, rate_per_s=options.rate)
         plan = KillPlan(scenario, load, kills=options.kills, seed=seed)
-        judged.append(run_one(plan, folder, open_system, _say))
-    print(table(judged))
-    print(problems(judged), end="\n" if any(one.verdict for one in judged) else "")
-    worst = worst_of([one.verdict for one in judged])
+        checked.append(run_one(plan, folder, open_system, _say))
+    print(table(checked))
+    print(problems(checked), end="\n" if any(one.verdict for one in checked) else "")
+    worst = worst_of([one.verdict for one in checked])
     print(f"{worst.name}: {again}" + (f"; histories and nodes' folders are in {folder}" if worst else ""), flush=True)
     return int(worst)
 
 
-def run_one(plan: KillPlan, folder: Path, open_system: Opener, say: Callable[[str], None]) -> Judged:
+def run_one(plan: KillPlan, folder: Path, open_system: Opener, say: Callable[[str], None]) -> CheckedScenario:
     """One scenario on a cluster of its own, whose folder is removed when the scenario passed."""
     nodes = folder / f"{plan.scenario}-cluster"
     nodes.mkdir(parents=True)
     system = open_system(nodes)
     try:
-        judged = judge(system, plan, say)
+        checked = check_scenario(system, plan, say)
     finally:
         system.close()
-    if judged.verdict is Verdict.PASS:
+    if checked.verdict is RunVerdict.PASS:
         shutil.rmtree(nodes)
     else:
-        keep(judged, folder)
-    return judged
+        keep(checked, folder)
+    return checked
 
 
 def _check_again(path: Path) -> int:
@@ -114,7 +114,7 @@ def _check_again(path: Path) -> int:
     for anomaly in found:
         print(f"{anomaly.kind}: {anomaly.text}")
     print(f"{len(found)} anomalies in {path}")
-    return Verdict.FAIL if found else Verdict.PASS
+    return RunVerdict.FAIL if found else RunVerdict.PASS
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -30,7 +30,7 @@ class LoadPlan(NamedTuple):
     more: Mapping[str, object] = {}
 
 
-class Session:
+class ProducerSession:
     """One producer session: one producer id, so its records of a partition must stay in the order of the calls."""
 
     def __init__(self, name: str, bootstrap_servers: str, plan: LoadPlan) -> None:
@@ -61,7 +61,7 @@ class Session:
             self._close(number, FAIL, error=str(error))
 
     def poll(self, wait_s: float) -> None:
-        """Let answers in for a while."""
+        """Receive answers for a while."""
         try:
             self._producer.poll(max(wait_s, 0))
         except self._refusal as error:  # a fatal one, which the callback may have told as well
@@ -93,12 +93,12 @@ class Session:
             self.broken = f"{error.name()}: {error.str()}"
 
 
-class Writer(threading.Thread):
-    """A thread that sends at an even pace until told to stop, in a new session after one that broke."""
+class LoadProducer(threading.Thread):
+    """A thread that sends at an even pace until ``stop``, in a new session after one that broke."""
 
     def __init__(self, name: str, bootstrap_servers: str, plan: LoadPlan) -> None:
         super().__init__(name=name, daemon=True)
-        self.sessions = [Session(f"{name}.0", bootstrap_servers, plan)]
+        self.sessions = [ProducerSession(f"{name}.0", bootstrap_servers, plan)]
         self.broken: list[str] = []
         self._bootstrap_servers = bootstrap_servers
         self._plan = plan
@@ -126,15 +126,15 @@ class Writer(threading.Thread):
             if session.broken:
                 self.broken.append(f"{session.name}: {session.broken}")
 
-    def _again(self, broken: Session) -> Session:
+    def _again(self, broken: ProducerSession) -> ProducerSession:
         self.broken.append(f"{broken.name}: {broken.broken}")
         broken.finish(1)
         broken.broken = ""
-        self.sessions.append(Session(f"{self.name}.{len(self.sessions)}", self._bootstrap_servers, self._plan))
+        self.sessions.append(ProducerSession(f"{self.name}.{len(self.sessions)}", self._bootstrap_servers, self._plan))
         return self.sessions[-1]
 
 
-class Follower(threading.Thread):
+class LoadFollower(threading.Thread):
     """A reader that follows the topic through all faults; ``errors`` are what librdkafka could not mend itself."""
 
     def __init__(self, bootstrap_servers: str, plan: LoadPlan) -> None:
@@ -158,13 +158,13 @@ class Follower(threading.Thread):
         self.join()
 
 
-class Load:
-    """All of it at once: start, ask how far it is, stop."""
+class ProducerLoad:
+    """All writers and the follower: start, progress, stop."""
 
     def __init__(self, bootstrap_servers: str, plan: LoadPlan) -> None:
         self.plan = plan
-        self.writers = [Writer(f"p{n}", bootstrap_servers, plan) for n in range(plan.producers)]
-        self.follower = Follower(bootstrap_servers, plan)
+        self.writers = [LoadProducer(f"p{n}", bootstrap_servers, plan) for n in range(plan.producers)]
+        self.follower = LoadFollower(bootstrap_servers, plan)
 
     def start(self) -> None:
         for thread in (*self.writers, self.follower):
@@ -190,7 +190,7 @@ class Load:
 
 
 def high_watermarks(bootstrap_servers: str, plan: LoadPlan) -> dict[int, int]:
-    """The end of each partition, as its leader tells it now; KafkaException when one does not for a minute."""
+    """Return the end of each partition, as its leader answers now; KafkaException when one does not for a minute."""
     consumer = _reader(bootstrap_servers, plan, "kills-ends")
     try:
         return {number: _high_watermark(consumer, plan.topic, number) for number in range(plan.partitions)}
@@ -212,7 +212,7 @@ def _high_watermark(consumer: Any, topic: str, number: int) -> int:
 
 
 def read_all(bootstrap_servers: str, plan: LoadPlan, ends: Mapping[int, int]) -> list[Read]:
-    """Every record of the topic from the start to ``ends``, by a fresh reader; fewer when no more come in time."""
+    """Return every record of the topic from the start to ``ends``, by a fresh reader; fewer when time is up."""
     consumer = _reader(bootstrap_servers, plan, "kills-final")
     found: list[Read] = []
     left = {number for number, end in ends.items() if end > 0}
@@ -241,7 +241,7 @@ def _reader(bootstrap_servers: str, plan: LoadPlan, group: str) -> Any:
         "bootstrap.servers": bootstrap_servers,
         "group.id": group,
         "enable.auto.commit": False,
-        "auto.offset.reset": "error",  # an offset that is out of range must be told, not mended
+        "auto.offset.reset": "error",  # an offset that is out of range must be an error, not be reset
         "check.crcs": True,
         "log_level": 0,
     }

@@ -1,8 +1,8 @@
 """What the replicas of a partition hold on disk once their nodes are stopped, and whether it is the same.
 
 Reads segment files with the offline reader; changes nothing. Rules, with the ids of the laws: S4, S5 replicas are equal
-byte for byte up to the high watermark, S14 epochs go up along the log and the epoch checkpoint says what the log
-says, S16 sequences of a producer follow each other. The comparing functions are pure. Read next: ``moldau.history``.
+byte for byte up to the high watermark, S14 epochs go up along the log and the epoch checkpoint equals the log's
+epochs, S16 sequences of a producer follow each other. The comparing functions are pure. Read next: ``moldau.history``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Stored(NamedTuple):
     base_sequence: int = -1
 
 
-class Replica(NamedTuple):
+class StoredReplica(NamedTuple):
     """A partition as one node holds it. ``problems`` says where its files do not parse."""
 
     node: int
@@ -50,7 +50,7 @@ class Replica(NamedTuple):
         return self.batches[-1].next_offset if self.batches else 0
 
 
-def read_replica(node: int, folder: Path) -> Replica:
+def read_replica(node: int, folder: Path) -> StoredReplica:
     """The replica in a partition's folder; one that cannot be read at all has no batches and a problem."""
     disk = RealDisk()
     problems: list[str] = []
@@ -69,9 +69,9 @@ def read_replica(node: int, folder: Path) -> Replica:
             )
             for batch in batches(disk, str(folder), problems=problems)
         ]
-        return Replica(node, found, epochs_of(disk, str(folder)), problems)
+        return StoredReplica(node, found, epochs_of(disk, str(folder)), problems)
     except (OSError, LogError) as error:
-        return Replica(node, [], [], [*problems, str(error)])
+        return StoredReplica(node, [], [], [*problems, str(error)])
 
 
 def read_values(folder: Path, partition: int, until: int) -> list[Read]:
@@ -87,7 +87,7 @@ def read_values(folder: Path, partition: int, until: int) -> list[Read]:
     return found
 
 
-def compare(name: str, replicas: Sequence[Replica], until: int) -> Iterator[Anomaly]:
+def compare(name: str, replicas: Sequence[StoredReplica], until: int) -> Iterator[Anomaly]:
     """S4, S5: each replica holds every batch below ``until`` (the high watermark), equal to the first one's."""
     for replica in replicas:
         for problem in replica.problems:
@@ -103,7 +103,7 @@ def compare(name: str, replicas: Sequence[Replica], until: int) -> Iterator[Anom
         yield from _compare_two(name, (first, other), (start, until))
 
 
-def _compare_two(name: str, pair: tuple[Replica, Replica], span: tuple[int, int]) -> Iterator[Anomaly]:
+def _compare_two(name: str, pair: tuple[StoredReplica, StoredReplica], span: tuple[int, int]) -> Iterator[Anomaly]:
     one, other = (
         {b.base_offset: b for b in replica.batches if b.next_offset > span[0] and b.base_offset < span[1]}
         for replica in pair
@@ -111,7 +111,7 @@ def _compare_two(name: str, pair: tuple[Replica, Replica], span: tuple[int, int]
     reach = min(pair[0].end, pair[1].end)
     for offset in sorted(one.keys() | other.keys()):
         here, there = one.get(offset), other.get(offset)
-        if here == there or (offset >= reach and (here is None or there is None)):  # the rest is told as short
+        if here == there or (offset >= reach and (here is None or there is None)):  # the rest is reported as short
             continue
         where = f"{name} at offset {offset}: node {pair[0].node} and node {pair[1].node}"
         if here is None or there is None:
@@ -123,7 +123,7 @@ def _compare_two(name: str, pair: tuple[Replica, Replica], span: tuple[int, int]
             yield Anomaly(DIVERGED, f"{where} have other bytes in the same batch")
 
 
-def epochs_in_order(name: str, replica: Replica) -> Iterator[Anomaly]:
+def epochs_in_order(name: str, replica: StoredReplica) -> Iterator[Anomaly]:
     """S14: epochs never go down along the log, nor offsets; and each epoch's start is in the checkpoint."""
     starts: list[tuple[int, int]] = []
     end = replica.batches[0].base_offset if replica.batches else 0
@@ -144,7 +144,7 @@ def epochs_in_order(name: str, replica: Replica) -> Iterator[Anomaly]:
         yield Anomaly(EPOCHS, f"{name} on node {replica.node}: the checkpoint {replica.epochs} does not go up")
 
 
-def sequences_in_order(name: str, replica: Replica) -> Iterator[Anomaly]:
+def sequences_in_order(name: str, replica: StoredReplica) -> Iterator[Anomaly]:
     """S16: a producer's batches, within its epoch, number their records without a gap and none twice."""
     expected: dict[tuple[int, int], int] = {}
     for batch in replica.batches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
-from moldau.cluster.kills.judging import Judged
+from moldau.cluster.kills.checking import CheckedScenario
 from moldau.history.checks import DUPLICATED, LOST, REORDERED, UNANSWERED, count, longest_gap_ms
 from moldau.history.rows import FAIL, INFO, Kill
 
@@ -14,12 +14,12 @@ SHOWN = 8
 NAMED = (LOST, DUPLICATED, REORDERED, UNANSWERED)
 
 
-def table(judged: Sequence[Judged]) -> str:
+def table(checked: Sequence[CheckedScenario]) -> str:
     """Rows of text, aligned."""
-    rows: list[list[str]] = [["", *(one.plan.scenario for one in judged)]]
+    rows: list[list[str]] = [["", *(one.plan.scenario for one in checked)]]
 
-    def row(name: str, cell: Callable[[Judged], object]) -> None:
-        rows.append([name, *(str(cell(one)) for one in judged)])
+    def row(name: str, cell: Callable[[CheckedScenario], object]) -> None:
+        rows.append([name, *(str(cell(one)) for one in checked)])
 
     row("kills", lambda one: len(one.history.kills))
     row("acknowledged", lambda one: f"{one.history.acked:,}")
@@ -40,10 +40,10 @@ def table(judged: Sequence[Judged]) -> str:
     )
 
 
-def problems(judged: Iterable[Judged]) -> str:
+def problems(checked: Iterable[CheckedScenario]) -> str:
     """Anomalies and doubts in words, the first few of each scenario."""
     lines = []
-    for one in judged:
+    for one in checked:
         texts = [f"{anomaly.kind}: {anomaly.text}" for anomaly in one.anomalies] + one.doubts
         lines += [f"{one.plan.scenario}: {text}" for text in texts[:SHOWN]]
         if len(texts) > SHOWN:
@@ -51,7 +51,7 @@ def problems(judged: Iterable[Judged]) -> str:
     return "\n".join(lines)
 
 
-def _of(one: Judged) -> list[Kill]:
+def _of(one: CheckedScenario) -> list[Kill]:
     return one.history.kills
 
 

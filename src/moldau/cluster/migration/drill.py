@@ -17,7 +17,7 @@ from typing import Any
 
 from moldau.client.admin import AlterOp, Resource, ResourceType, alter_configs, describe_configs
 from moldau.cluster.cluster import Cluster, ClusterError
-from moldau.cluster.kills.load import Load, LoadPlan, high_watermarks, read_all
+from moldau.cluster.kills.load import LoadPlan, ProducerLoad, high_watermarks, read_all
 from moldau.cluster.migration.steps import Migration, Mode, Progress
 from moldau.cluster.nodes import is_alive
 from moldau.history import checks
@@ -59,7 +59,7 @@ class Drill:
         self._say = say
         self._migration = Migration(cluster, lambda text: say(f"  {text}"))
         self._plan = LoadPlan(LOADED, PARTITIONS, producers=2, rate_per_s=100, more=IMPATIENT)
-        self._load = Load(cluster.bootstrap_servers, self._plan)
+        self._load = ProducerLoad(cluster.bootstrap_servers, self._plan)
         self._topics: dict[str, dict[str, str]] = {}
         self._offsets: dict[str, int] = {}
 

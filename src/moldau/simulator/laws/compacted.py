@@ -26,7 +26,7 @@ CONTROL = 0x20
 SHOWN = 3
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One record as it stands in a log. ``crc`` covers key, value and headers: a timestamp is rewritten (KIP-534)."""
 
     base: int
@@ -53,48 +53,48 @@ def walk(log: Any, start: int, end: int) -> Iterator[tuple[Any, bytes]]:
         start = after
 
 
-def entries(log: Any, start: int, end: int) -> list[Entry]:
+def entries(log: Any, start: int, end: int) -> list[LogEntry]:
     """The records of a log from ``start`` to ``end``."""
     return [entry for header, raw in walk(log, start, end) for entry in _records(header, raw) if entry.base >= start]
 
 
-def _records(header: Any, raw: bytes) -> Iterator[Entry]:
+def _records(header: Any, raw: bytes) -> Iterator[LogEntry]:
     if header.attributes & CONTROL or not header.count:
         return
     _, data = batch.payload(raw)
     for record in raw_records(data, header.count):
         offset = header.base_offset + record.offset_delta
         crc = crc32(data[record.delta_end : record.end])
-        yield Entry(offset, offset, header.leader_epoch, crc, record.key or b"", record.tombstone)
+        yield LogEntry(offset, offset, header.leader_epoch, crc, record.key or b"", record.tombstone)
 
 
-def newest(held: Iterable[Entry]) -> dict[bytes, Entry]:
+def newest(held: Iterable[LogEntry]) -> dict[bytes, LogEntry]:
     """The last record of each key."""
     return {entry.key: entry for entry in held}
 
 
-def wanted(committed: Iterable[Entry], last: dict[bytes, Entry], *, tombstones: bool) -> list[Entry]:
+def wanted(committed: Iterable[LogEntry], last: dict[bytes, LogEntry], *, tombstones: bool) -> list[LogEntry]:
     """What every replica must hold of ``committed``; ``last`` is each key's newest of all that was ever committed."""
     return [one for one in committed if last[one.key] is one and (tombstones or not one.tombstone)]
 
 
-class Sight(NamedTuple):
+class CompactionSight(NamedTuple):
     """A log at one moment: records, when the tombstones of each batch may go, its start and end."""
 
-    held: dict[int, Entry]
+    held: dict[int, LogEntry]
     horizons: dict[int, int | None]
     bounds: tuple[int, int]
 
 
-def sight(log: Any) -> Sight:
+def sight(log: Any) -> CompactionSight:
     """All of a log."""
-    found: dict[int, Entry] = {}
+    found: dict[int, LogEntry] = {}
     horizons: dict[int, int | None] = {}
     for header, raw in walk(log, log.log_start_offset, log.log_end_offset):
         for entry in _records(header, raw):
             found[entry.base] = entry
             horizons[entry.base] = header.delete_horizon_ms
-    return Sight(found, horizons, (log.log_start_offset, log.log_end_offset))
+    return CompactionSight(found, horizons, (log.log_start_offset, log.log_end_offset))
 
 
 class CompactionLaws:
@@ -143,10 +143,10 @@ class CompactionLaws:
 
         dirs.compactions.begin, dirs.compactions.end = planned, ended
 
-    def _sight(self, log: Any) -> Sight:
+    def _sight(self, log: Any) -> CompactionSight:
         return contextvars.Context().run(sight, log)  # outside every process: a checker reads a failing disk as it is
 
-    def _note(self, topic: str, before: Sight, after: Sight) -> None:
+    def _note(self, topic: str, before: CompactionSight, after: CompactionSight) -> None:
         gone = [before.held[offset] for offset in before.held if offset not in after.held]
         if gone:
             self.coverage.add("a log of groups was compacted" if topic == OFFSETS else "a log was compacted")
@@ -155,7 +155,7 @@ class CompactionLaws:
             self.coverage.add("a tombstone went")
 
 
-def check(before: Sight, after: Sight, planned_ms: int, retention_ms: int, high: int) -> list[str]:
+def check(before: CompactionSight, after: CompactionSight, planned_ms: int, retention_ms: int, high: int) -> list[str]:
     """S5, S6: what one compaction may do to a log; ``high`` is its watermark, ``planned_ms`` when it began."""
     broken = []
     if before.bounds != after.bounds:

@@ -22,7 +22,7 @@ from moldau.replication.facts import Assignment
 from moldau.replication.laws import Memory, ReplicaSight, Sight
 from moldau.replication.roles import Role
 from moldau.simulator.cluster_observer import ClusterObserver
-from moldau.simulator.laws.compacted import CompactionLaws, Entry, entries, wanted
+from moldau.simulator.laws.compacted import CompactionLaws, LogEntry, entries, wanted
 from moldau.storage import CorruptLog
 from moldau.wire import batch
 
@@ -40,7 +40,7 @@ class Piece(NamedTuple):
     crc: int
 
 
-class Seen(NamedTuple):
+class SeenReplica(NamedTuple):
     """One replica at the last look. ``same_up_to``: its batches below were compared with the committed ones."""
 
     log: Any
@@ -99,8 +99,8 @@ class Past:
         self.memory = Memory()
         self.true_end = 0
         self.pieces: list[Any] = []
-        self.newest: dict[bytes, Entry] = {}
-        self.seen: dict[int, Seen] = {}
+        self.newest: dict[bytes, LogEntry] = {}
+        self.seen: dict[int, SeenReplica] = {}
 
     @property
     def compacted(self) -> bool:
@@ -186,7 +186,7 @@ class DataLaws:
             wrong = room.one_writer(id, machine.leader_epoch, past.memory)
             if wrong:
                 self._violated(f"S13: {name}: {wrong}")
-        past.seen[id] = Seen(log, same, state)
+        past.seen[id] = SeenReplica(log, same, state)
 
     def _compare(self, past: Past, id: int, name: Any, found: list[Any]) -> int:
         """Compare batches below a watermark with the committed ones, or commit them; up to where they are the same."""

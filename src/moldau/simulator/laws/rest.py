@@ -14,14 +14,16 @@ from moldau.history.rows import History
 from moldau.model import TopicPartition
 from moldau.simulator.administrator import Administrator
 from moldau.simulator.cluster_observer import ClusterObserver
-from moldau.simulator.load import Member, Reader, Writer
+from moldau.simulator.load import SimulatedMember, SimulatedProducer, SimulatedReader
 from moldau.simulator.plan import TopicPlan
 
 SHOWN = 3
 _FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\Z")
 
 
-def history_of(writers: Iterable[Writer], reader: Reader, final: Reader, ends: dict[int, int]) -> History:
+def history_of(
+    writers: Iterable[SimulatedProducer], reader: SimulatedReader, final: SimulatedReader, ends: dict[int, int]
+) -> History:
     """All that the clients of one topic saw."""
     return History([send for writer in writers for send in writer.sends], reader.reads, final.reads, ends, [])
 
@@ -35,7 +37,7 @@ def histories(history: History, topic: TopicPlan, unclean: Collection[int]) -> l
     return [f"{one.law}: {topic.name}: {one.kind}: {one.text}" for one in found[:SHOWN]] + more
 
 
-def groups(members: list[Member], committed: Mapping[TopicPartition, int]) -> list[str]:
+def groups(members: list[SimulatedMember], committed: Mapping[TopicPartition, int]) -> list[str]:
     """S18: an acknowledged commit is never taken back, none is of an older generation than one acknowledged before it
     was asked, and nothing below a committed position was withheld from the group.
     """
@@ -57,7 +59,7 @@ def groups(members: list[Member], committed: Mapping[TopicPartition, int]) -> li
     return broken[:SHOWN]
 
 
-def positions(members: list[Member], told: list[tuple[int, dict[int, int]]]) -> list[str]:
+def positions(members: list[SimulatedMember], told: list[tuple[int, dict[int, int]]]) -> list[str]:
     """S18: a fetch of the group's offsets returns every commit that was acknowledged before the request, or a later
     one: through coordinators that change, and logs of theirs that are compacted.
     """
@@ -78,7 +80,7 @@ def positions(members: list[Member], told: list[tuple[int, dict[int, int]]]) -> 
     return broken[:SHOWN]
 
 
-def unread(members: list[Member], observer: ClusterObserver) -> str:
+def unread(members: list[SimulatedMember], observer: ClusterObserver) -> str:
     """L9: what is committed and was given to no member of the group yet; empty when there is nothing."""
     for partition, of in observer.replicas(members[0].topic.name).items() if members else ():
         end = max(one.machine.high_watermark for one in of.values())

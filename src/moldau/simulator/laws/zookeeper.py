@@ -19,7 +19,7 @@ from moldau.model import Code
 from moldau.ports.zookeeper import Check, Create, Delete, Op, Set
 from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver, plane_of, survey_of
 from moldau.simulator.cluster_zookeeper import CHROOT
-from moldau.simulator.zookeeper_servers import Change
+from moldau.simulator.zookeeper_servers import ZnodeChange
 from moldau.zookeeper import paths
 from moldau.zookeeper.laws import LAWS
 from moldau.zookeeper.znodes import parse_controller_epoch, parse_state
@@ -59,7 +59,7 @@ class ZooKeeperLaws:
 
     # ---- in the servers
 
-    def _committed(self, session: int, ops: Sequence[Op], changes: Sequence[Change]) -> None:
+    def _committed(self, session: int, ops: Sequence[Op], changes: Sequence[ZnodeChange]) -> None:
         for change in changes:
             if change.new and change.owner and change.path.startswith(CHROOT + paths.BROKER_IDS):
                 self._registered[self._observer.ensemble.zxid] = session
@@ -95,7 +95,7 @@ class ZooKeeperLaws:
             if epoch != self._epoch:
                 self._violated(f"C5: {op.path} is written under controller epoch {epoch}, {self._epoch} is the newest")
 
-    def _ephemerals(self, session: int, changes: Sequence[Change]) -> None:
+    def _ephemerals(self, session: int, changes: Sequence[ZnodeChange]) -> None:
         """Z5: an ephemeral znode of another session is removed only when that session is over, or its process dead."""
         ensemble = self._observer.ensemble
         for change in changes:
@@ -105,7 +105,7 @@ class ZooKeeperLaws:
             if process is not None and process.alive and process is not ensemble.opened[session].owner:
                 self._violated(f"Z5: {self._who(session)} removes {change.path} of {process.name}, which lives")
 
-    def _election(self, session: int, ops: Sequence[Op], changes: Sequence[Change]) -> None:
+    def _election(self, session: int, ops: Sequence[Op], changes: Sequence[ZnodeChange]) -> None:
         """Z2: the transaction that creates /controller takes the next controller epoch too, and no other one does."""
         taken = any(change.path == OFFICE and change.new for change in changes)
         epochs = [parse_controller_epoch(change.data) for change in changes if change.path == EPOCH]

@@ -27,16 +27,16 @@ from moldau.controller.laws import Watch
 from moldau.controller.replies import Refused, Registered, TopicsCreated, TopicsDeleted
 from moldau.image import Delta, Image, image_hash
 from moldau.model import Code
-from moldau.simulator.machines.record import Broken, Record
+from moldau.simulator.machines.record import Broken, RunRecord
 
 COVERAGE_POINTS = frozenset(
     {"a lost tail", "a tail kept by the next", "TopicsCreated", "TopicsDeleted", "Registered", "Refused"}
 )
 
 
-def play(seed: int, record: Record) -> None:
+def play(seed: int, record: RunRecord) -> None:
     """Run one seed. Raises ``Broken``, or what a controller raised."""
-    world = World(seed, record)
+    world = ControllerSimulation(seed, record)
     for _ in range(world.rng.choice([60, 150, 250])):
         world.step()
     world.elect()
@@ -45,7 +45,7 @@ def play(seed: int, record: Record) -> None:
     record.check(every_image_is_the_logs, world)
 
 
-class Node:
+class ControllerNode:
     """One controller, and the image that it has applied so far."""
 
     def __init__(self) -> None:
@@ -54,13 +54,13 @@ class Node:
         self.applied = 0
 
 
-class World:
+class ControllerSimulation:
     """A log with a committed length; the leader appends, a change of leader may cut the uncommitted tail."""
 
-    def __init__(self, seed: int, record: Record) -> None:
+    def __init__(self, seed: int, record: RunRecord) -> None:
         self.rng = random.Random(f"office {seed}")
         self.record = record
-        self.nodes = [Node() for _ in range(3)]
+        self.nodes = [ControllerNode() for _ in range(3)]
         self.log: list[Any] = []
         self.ends: list[int] = [0]
         """Ends of batches: records of one decision are committed together or not at all."""
@@ -214,7 +214,7 @@ def a_new_controller_decides_on_the_log(controller: ActiveController, committed:
     assert image_hash(controller.working) == committed, "a new controller decides on something else than the log"
 
 
-def every_image_is_the_logs(world: World) -> None:
+def every_image_is_the_logs(world: ControllerSimulation) -> None:
     """C3: the image of every node is that of the log."""
     final = Image()
     final.apply_all(world.log[: world.hw], world.hw - 1)
@@ -222,7 +222,7 @@ def every_image_is_the_logs(world: World) -> None:
         assert image_hash(node.image) == image_hash(final), f"the image of {number} is not the log's"
 
 
-def all_told_is_in_the_log(world: World) -> None:
+def all_told_is_in_the_log(world: ControllerSimulation) -> None:
     """C13: topics that were said to be made or deleted, and epochs that were given, are in the log."""
     kinds = [(type(record).__name__, record) for record in world.log]
     made = {bytes(record.topic_id) for kind, record in kinds if kind == "TopicRecord"}

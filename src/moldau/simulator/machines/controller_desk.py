@@ -23,7 +23,7 @@ from moldau.controller.facts import Facts, Settings
 from moldau.controller.laws import Watch
 from moldau.image import Broker, Delta, Endpoint, Image, Partition
 from moldau.model import Code
-from moldau.simulator.machines.record import Record
+from moldau.simulator.machines.record import RunRecord
 
 CLUSTER_ID = "a-simulated-cluster-AA"
 
@@ -32,9 +32,15 @@ class Desk:
     """Make requests; look at ``image``, ``records`` (of the last request) and ``delta``."""
 
     def __init__(
-        self, brokers: int = 0, *, elr: bool = True, watch: bool = True, record: Record | None = None, **settings: Any
+        self,
+        brokers: int = 0,
+        *,
+        elr: bool = True,
+        watch: bool = True,
+        record: RunRecord | None = None,
+        **settings: Any,
     ) -> None:
-        self.record = record or Record()
+        self.record = record or RunRecord()
         self.now_ms = 1_000_000
         self.image = Image()
         self.next_offset = 0

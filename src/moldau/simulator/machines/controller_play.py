@@ -30,7 +30,7 @@ from moldau.controller.asks import (
 )
 from moldau.image import NO_LEADER, Partition
 from moldau.simulator.machines.controller_desk import Desk
-from moldau.simulator.machines.record import Record
+from moldau.simulator.machines.record import RunRecord
 
 Step = tuple[int, int, int, int]
 BROKERS = 5
@@ -41,7 +41,7 @@ class Play:
 
     brokers = BROKERS
 
-    def __init__(self, *, elr: bool = True, brokers: int = BROKERS, record: Record | None = None) -> None:
+    def __init__(self, *, elr: bool = True, brokers: int = BROKERS, record: RunRecord | None = None) -> None:
         self.desk = Desk(min(4, brokers), elr=elr, record=record)
         self.brokers = brokers
         self.incarnations = dict.fromkeys(range(brokers), 0)

@@ -12,7 +12,7 @@ from random import Random
 from moldau.controller.asks import ElectUncleanLeaders, RebalanceLeaders, Tick
 from moldau.image import NO_LEADER, Partition, Recovery, image_hash
 from moldau.simulator.machines.controller_play import DEEDS, Deed, Play
-from moldau.simulator.machines.record import Broken, Record
+from moldau.simulator.machines.record import Broken, RunRecord
 
 COVERAGE_POINTS = frozenset(
     {
@@ -30,7 +30,7 @@ COVERAGE_POINTS = frozenset(
 )
 
 
-def play(seed: int, record: Record) -> None:
+def play(seed: int, record: RunRecord) -> None:
     """One run. Raises ``Broken``, or whatever the controller raised."""
     rng = Random(f"controller {seed}")
     world = Play(elr=rng.random() < 0.6, brokers=rng.choice([3, 4, 5, 5, 6]), record=record)

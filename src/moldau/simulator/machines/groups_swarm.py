@@ -14,8 +14,8 @@ from moldau.groups import Phase, laws
 from moldau.groups.facts import DeleteOffsets, FetchOffsets, Leaver, ListGroups, Protocol
 from moldau.groups.group import State
 from moldau.model import Code, TopicPartition
-from moldau.simulator.machines.groups_world import RANGE, World
-from moldau.simulator.machines.record import Broken, Record
+from moldau.simulator.machines.groups_world import RANGE, GroupSimulation
+from moldau.simulator.machines.record import Broken, RunRecord
 
 COVERAGE_POINTS = frozenset(
     {
@@ -38,7 +38,7 @@ STICKY = (*RANGE, Protocol("sticky", b"1"))
 OTHER = (Protocol("sticky", b"2"),)
 
 
-def play(seed: int, record: Record) -> None:
+def play(seed: int, record: RunRecord) -> None:
     """One run. Raises ``Broken``, or whatever the coordinator raised."""
     members = Members(Random(f"groups {seed}"), record)
     members.fault_phase()
@@ -48,14 +48,14 @@ def play(seed: int, record: Record) -> None:
 class Members:
     """Four clients and what happens to them. All that is random comes from ``rng``."""
 
-    def __init__(self, rng: Random, record: Record) -> None:
+    def __init__(self, rng: Random, record: RunRecord) -> None:
         self.rng = rng
         self.record = record
         self.config: dict[str, Any] = {
             "initial_rebalance_delay_ms": rng.choice([0, 1_000, 1_000, 3_000]),
             "max_size": rng.choice([2, 3, 4, 100]),
         }
-        self.world = World(auto_commit=False, record=record, **self.config)
+        self.world = GroupSimulation(auto_commit=False, record=record, **self.config)
         self.known: dict[str, Any] = {}
         self.tokens = {name: name for name in NAMES}
         deeds: list[tuple[float, Callable[[], str | None]]] = [
@@ -246,7 +246,7 @@ class Members:
         old = self.world
         old.commit(self.rng.randrange(4))
         whole = old.shard if not old.uncommitted else None
-        new = World(log=old.log, at_ms=old.at_ms, auto_commit=False, record=self.record, **self.config)
+        new = GroupSimulation(log=old.log, at_ms=old.at_ms, auto_commit=False, record=self.record, **self.config)
         if whole is not None:
             self.record.check(laws.same_committed_state, whole, new.shard)
         old._carry_out(old.shard.unload())
@@ -315,7 +315,7 @@ class Members:
         return "out"
 
 
-def a_generation_is_assigned_in_time(world: World) -> None:
+def a_generation_is_assigned_in_time(world: GroupSimulation) -> None:
     """L9: a member that joins and never syncs is removed when the rebalance timeout is over (KAFKA-12890)."""
     for group in world.shard.groups.values():
         if group.state is State.COMPLETING_REBALANCE:
@@ -324,6 +324,6 @@ def a_generation_is_assigned_in_time(world: World) -> None:
             assert since_ms <= limit_ms, f"{group.group_id} has waited for its assignment for {since_ms} ms"
 
 
-def nobody_waits(world: World) -> None:
+def nobody_waits(world: GroupSimulation) -> None:
     """L2: every request is answered in the end."""
     assert not world.audit.waiting, f"{sorted(map(str, world.audit.waiting))} wait for ever"

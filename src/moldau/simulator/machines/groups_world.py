@@ -39,14 +39,14 @@ from moldau.groups.facts import (
 )
 from moldau.groups.records import Record
 from moldau.model import Code, TopicPartition
-from moldau.simulator.machines.record import Record as Trace
+from moldau.simulator.machines.record import RunRecord
 
 EPOCH_MS = 1_700_000_000_000
 RANGE = (Protocol("range", b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"),)
 """One protocol whose metadata subscribes to the topic "t"."""
 
 
-class World:
+class GroupSimulation:
     """``answers`` holds every reply by token; ``commit`` and ``refuse_next`` say what becomes of appends."""
 
     def __init__(
@@ -55,10 +55,10 @@ class World:
         auto_commit: bool = True,
         log: Iterable[Record] = (),
         at_ms: int = 1_000,
-        record: Trace | None = None,
+        record: RunRecord | None = None,
         **config: Any,
     ) -> None:
-        self.record = record or Trace()
+        self.record = record or RunRecord()
         self.config = GroupsConfig(**config)
         self.shard = Shard(self.config)
         self.audit = laws.Audit()
@@ -146,9 +146,9 @@ class World:
             self.event(Expired(key))
         self.at_ms = until
 
-    def replayed(self, **config: Any) -> World:
+    def replayed(self, **config: Any) -> GroupSimulation:
         """Return the coordinator that takes over, with the committed log of this one."""
-        return World(log=self.log, at_ms=self.at_ms, **config)
+        return GroupSimulation(log=self.log, at_ms=self.at_ms, **config)
 
     # --- members in one line
 

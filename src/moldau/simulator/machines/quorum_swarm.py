@@ -13,15 +13,15 @@ from random import Random
 from moldau.quorum import Leader, Timing
 from moldau.quorum import events as on
 from moldau.simulator.machines.quorum_coverage import COVERAGE_POINTS
-from moldau.simulator.machines.quorum_world import World
-from moldau.simulator.machines.record import Broken, Record
+from moldau.simulator.machines.quorum_world import QuorumSimulation
+from moldau.simulator.machines.record import Broken, RunRecord
 
 __all__ = ["COVERAGE_POINTS", "play"]
 
 BRISK = Timing(election_timeout_ms=300, election_backoff_max_ms=300, fetch_timeout_ms=600, retry_backoff_ms=10)
 
 
-def play(seed: int, record: Record) -> None:
+def play(seed: int, record: RunRecord) -> None:
     """One run. Raises ``Broken``, or whatever the machine raised."""
     rng = Random(f"quorum {seed}")
     world = made(seed, rng, record)
@@ -33,10 +33,10 @@ def play(seed: int, record: Record) -> None:
     lose_the_leader(world, rng)
 
 
-def made(seed: int, rng: Random, record: Record) -> World:
+def made(seed: int, rng: Random, record: RunRecord) -> QuorumSimulation:
     """Return a simulation of any size, with any net and any disks."""
     delay_ms = rng.choice([(1, 6), (1, 6), (0, 2), (1, 30), (5, 60)])
-    return World(
+    return QuorumSimulation(
         seed,
         voters=rng.choice([1, 2, 3, 3, 3, 3, 4, 5, 5]),
         observers=rng.choice([0, 0, 1, 2]),
@@ -56,17 +56,17 @@ def made(seed: int, rng: Random, record: Record) -> World:
 # ---- what may befall it
 
 
-def kill_one(world: World, rng: Random) -> None:
+def kill_one(world: QuorumSimulation, rng: Random) -> None:
     die(world, rng, rng.randrange(len(world.nodes)), rng.randrange(3000))
 
 
-def kill_the_leader(world: World, rng: Random) -> None:
+def kill_the_leader(world: QuorumSimulation, rng: Random) -> None:
     leader = world.leader()
     if leader is not None:
         die(world, rng, leader, rng.randrange(2000))
 
 
-def flap(world: World, rng: Random) -> None:
+def flap(world: QuorumSimulation, rng: Random) -> None:
     """The leader loses power and is back before anybody has noticed, more than once."""
     for _ in range(rng.randrange(1, 6)):
         leader = world.leader()
@@ -75,56 +75,56 @@ def flap(world: World, rng: Random) -> None:
         world.run_for(rng.randrange(1, 400))
 
 
-def kill_all(world: World, rng: Random) -> None:
+def kill_all(world: QuorumSimulation, rng: Random) -> None:
     for id in world.nodes:
         die(world, rng, id, rng.randrange(1500))
 
 
-def die(world: World, rng: Random, id: int, down_ms: int, *, power: bool | None = None) -> None:
+def die(world: QuorumSimulation, rng: Random, id: int, down_ms: int, *, power: bool | None = None) -> None:
     world.kill(id, power=rng.random() < 0.5 if power is None else power)
     world.after(down_ms, lambda: world.boot(id))
 
 
-def pause(world: World, rng: Random) -> None:
+def pause(world: QuorumSimulation, rng: Random) -> None:
     world.pause(rng.randrange(len(world.nodes)), rng.randrange(4000))
 
 
-def pause_the_leader(world: World, rng: Random) -> None:
+def pause_the_leader(world: QuorumSimulation, rng: Random) -> None:
     leader = world.leader()
     if leader is not None:
         world.pause(leader, rng.randrange(6000))
 
 
-def part(world: World, rng: Random) -> None:
+def part(world: QuorumSimulation, rng: Random) -> None:
     """Cut the nodes into two sides that do not reach each other."""
     few = {id for id in world.nodes if rng.random() < 0.4}
     world.blocked = lambda source, target: (source in few) != (target in few)
 
 
-def mute(world: World, rng: Random) -> None:
+def mute(world: QuorumSimulation, rng: Random) -> None:
     """Cut one node off one way: it receives and reaches no other, or reaches all and receives nothing."""
     victim, deaf = rng.randrange(len(world.nodes)), rng.random() < 0.5
     world.blocked = lambda source, target: (target if deaf else source) == victim
 
 
-def ring(world: World, rng: Random) -> None:
+def ring(world: QuorumSimulation, rng: Random) -> None:
     """Let each node reach its neighbours only (KIP-996's ring)."""
     count = len(world.nodes)
     world.blocked = lambda source, target: (source - target) % count not in (1, count - 1)
 
 
-def mend(world: World, rng: Random) -> None:
+def mend(world: QuorumSimulation, rng: Random) -> None:
     world.blocked = lambda source, target: False
 
 
-def hand_over(world: World, rng: Random) -> None:
+def hand_over(world: QuorumSimulation, rng: Random) -> None:
     leader = world.leader()
     if leader is not None:
         world.shut_down(leader)
         world.after(rng.randrange(500, 3000), lambda: world.boot(leader))
 
 
-def give_up(world: World, rng: Random) -> None:
+def give_up(world: QuorumSimulation, rng: Random) -> None:
     leader = world.leader()
     if leader is not None:
         quorum = world.nodes[leader].quorum
@@ -132,12 +132,12 @@ def give_up(world: World, rng: Random) -> None:
         world.feed(leader, on.Resign(quorum.role.epoch))
 
 
-FAULTS: tuple[Callable[[World, Random], None], ...] = (
+FAULTS: tuple[Callable[[QuorumSimulation, Random], None], ...] = (
     kill_one, kill_the_leader, flap, kill_all, pause, pause_the_leader, part, mute, ring, mend, hand_over, give_up,
 )  # fmt: skip
 
 
-def fault_phase(world: World, rng: Random) -> None:
+def fault_phase(world: QuorumSimulation, rng: Random) -> None:
     """A few of the faults, again and again, at any moment."""
     allowed = [fault for fault in FAULTS if rng.random() < 0.5] or [kill_the_leader]
     for _ in range(rng.randrange(2, 9)):
@@ -151,7 +151,7 @@ def fault_phase(world: World, rng: Random) -> None:
 # ---- what must follow
 
 
-def heal(world: World, rng: Random) -> set[int]:
+def heal(world: QuorumSimulation, rng: Random) -> set[int]:
     """Faults end in a core: a majority of the voters and who else is lucky. The others are cut off, alive or not."""
     voters = list(range(world.voters))
     rng.shuffle(voters)
@@ -166,7 +166,7 @@ def heal(world: World, rng: Random) -> set[int]:
     return core
 
 
-def converge(world: World, core: set[int]) -> None:
+def converge(world: QuorumSimulation, core: set[int]) -> None:
     """L8: the core elects, commits, and changes its mind no more."""
     world.run_for(7000)  # pauses end, nodes that were shutting down are gone
     for id in sorted(core):
@@ -177,7 +177,7 @@ def converge(world: World, core: set[int]) -> None:
     stays(world, core, 3000, "a healed core changes its leader")
 
 
-def agreed(world: World, ids: set[int]) -> tuple[int, int] | None:
+def agreed(world: QuorumSimulation, ids: set[int]) -> tuple[int, int] | None:
     """(leader, epoch) when all of these agree on it."""
     known = {(quorum.leader, quorum.role.epoch) for quorum in world.running(ids)}
     if len(known) != 1:
@@ -186,14 +186,14 @@ def agreed(world: World, ids: set[int]) -> tuple[int, int] | None:
     return None if leader is None else (leader, epoch)
 
 
-def stays(world: World, ids: set[int], span_ms: int, wrong: str) -> None:
+def stays(world: QuorumSimulation, ids: set[int], span_ms: int, wrong: str) -> None:
     before = agreed(world, ids)
     world.run_for(span_ms)
     if agreed(world, ids) != before:
         raise Broken("L8", f"{wrong}: {before} -> {agreed(world, ids)}; {world.describe()}")
 
 
-def newest_epoch(world: World, core: set[int]) -> int:
+def newest_epoch(world: QuorumSimulation, core: set[int]) -> int:
     """The newest epoch that those outside the core may come back with, if none of them stands without being let.
 
     Whoever stood before it was cut off has its vote on disk; whoever led will have resigned, and begins anew.
@@ -202,7 +202,7 @@ def newest_epoch(world: World, core: set[int]) -> int:
     return max((node.disk.election.epoch + int(node.disk.election.leader == node.id) for node in outside), default=0)
 
 
-def come_back(world: World, newest: int) -> None:
+def come_back(world: QuorumSimulation, newest: int) -> None:
     """L8: the rest is back and catches up. A node that asks for pre-votes first deposes no leader (KIP-996)."""
     leader = world.leader()
     assert leader is not None
@@ -219,7 +219,7 @@ def come_back(world: World, newest: int) -> None:
         raise Broken("L8", f"voters back from isolation made {now} of {leader, before.role.epoch}")
 
 
-def lose_the_leader(world: World, rng: Random) -> None:
+def lose_the_leader(world: QuorumSimulation, rng: Random) -> None:
     """L8 with refused connections and the hand-over: another decides long before any timeout."""
     if world.voters < 3:
         return
@@ -239,7 +239,7 @@ def lose_the_leader(world: World, rng: Random) -> None:
     world.run(lambda: decides(world, leader), limit_ms)
 
 
-def decides(world: World, but: int) -> bool:
+def decides(world: QuorumSimulation, but: int) -> bool:
     """Whether another node may decide."""
     return any(
         node.active is not None and node.quorum is not None and isinstance(node.quorum.role, Leader)

@@ -36,7 +36,7 @@ from moldau.quorum import events as on
 from moldau.quorum.log_view import EpochStart
 from moldau.quorum.messages import BatchSpan, FetchAsk, SnapshotAnswer, SnapshotAsk, VoteAnswer, VoteAsk
 from moldau.simulator.machines.quorum_coverage import coverage, told
-from moldau.simulator.machines.record import Broken, Record
+from moldau.simulator.machines.record import Broken, RunRecord
 
 
 class Crash(Exception):
@@ -44,7 +44,7 @@ class Crash(Exception):
 
 
 @dataclass
-class Disk:
+class QuorumDisk:
     election: ElectionState = ElectionState()
     start: int = 0
     entries: list[laws.Entry] = field(default_factory=list)
@@ -72,9 +72,9 @@ class Disk:
 
 
 @dataclass
-class Node:
+class QuorumNode:
     id: int
-    disk: Disk = field(default_factory=Disk)
+    disk: QuorumDisk = field(default_factory=QuorumDisk)
     quorum: Quorum | None = None
     life: int = 0
     paused_until: int = 0
@@ -96,7 +96,7 @@ class Token:
 
 
 @dataclass
-class World:
+class QuorumSimulation:
     """``voters`` vote, ``observers`` more nodes only watch."""
 
     seed: int
@@ -112,14 +112,14 @@ class World:
     chunk: int = 100
     check_majority: bool = True
     timing: Timing = Timing()
-    record: Record = field(default_factory=Record)
+    record: RunRecord = field(default_factory=RunRecord)
 
     def __post_init__(self) -> None:
         self.rng = Random(self.seed)
         self.now = 0
         self.heap: list[tuple[int, int, Callable[[], None]]] = []
         self.sequence = 0
-        self.nodes = {id: Node(id) for id in range(self.voters + self.observers)}
+        self.nodes = {id: QuorumNode(id) for id in range(self.voters + self.observers)}
         self.voter_set = VoterSet.of(*range(self.voters))
         self.history = laws.History(tuple(range(self.voters)), self.timing.fetch_timeout_ms)
         self.blocked: Callable[[int, int], bool] = lambda source, target: False
@@ -183,7 +183,7 @@ class World:
         quorum, effects = start(blank, election, self._at())
         self._finish(node, quorum, effects, None)
 
-    def remembered(self, disk: Disk) -> ElectionState:
+    def remembered(self, disk: QuorumDisk) -> ElectionState:
         """Return what a node finds of its last process."""
         return disk.election
 
@@ -208,7 +208,7 @@ class World:
 
     def wipe(self, id: int) -> None:
         self.kill(id)
-        self.nodes[id].disk = Disk()
+        self.nodes[id].disk = QuorumDisk()
         self.history.flushed[id] = 0
         self.history.epochs[id] = 0
         self.history.votes = {key: vote for key, vote in self.history.votes.items() if key[0] != id}
@@ -239,7 +239,7 @@ class World:
         quorum, effects = step(node.quorum, event, self._at())
         self._finish(node, quorum, effects, event)
 
-    def _finish(self, node: Node, quorum: Quorum, effects: list[do.Effect], event: on.Event | None) -> None:
+    def _finish(self, node: QuorumNode, quorum: Quorum, effects: list[do.Effect], event: on.Event | None) -> None:
         self.record.event(self.now, told(node.id, quorum, event))
         self.record.coverage |= coverage(node.quorum, quorum, event, effects)
         life = node.life
@@ -260,7 +260,7 @@ class World:
         if alive:
             self._arm(node)
 
-    def _check_laws(self, node: Node, effects: list[do.Effect]) -> None:
+    def _check_laws(self, node: QuorumNode, effects: list[do.Effect]) -> None:
         disk = node.disk
         flushed = disk.flushed if self.check_majority else 1 << 60
         seen = laws.Sight(
@@ -276,7 +276,7 @@ class World:
         )
         self.record.check_all(laws.LAWS, self.history, seen)
 
-    def _arm(self, node: Node) -> None:
+    def _arm(self, node: QuorumNode) -> None:
         assert node.quorum is not None
         due = deadline_ms(node.quorum)
         if due is not None and (node.tick_at is None or due < node.tick_at):
@@ -284,7 +284,7 @@ class World:
             life = node.life
             self.after(node.tick_at - self.now, lambda: self._tick(node, life))
 
-    def _tick(self, node: Node, life: int) -> None:
+    def _tick(self, node: QuorumNode, life: int) -> None:
         if node.life != life or node.quorum is None:
             return
         if self.now < node.paused_until:
@@ -310,7 +310,7 @@ class World:
 
     # --- effects ---
 
-    def _execute(self, node: Node, effect: do.Effect) -> None:
+    def _execute(self, node: QuorumNode, effect: do.Effect) -> None:
         disk, life = node.disk, node.life
         match effect:
             case do.Persist(election):
@@ -358,7 +358,7 @@ class World:
             case do.Closed():
                 node.closed = True
 
-    def _sync(self, node: Node) -> None:
+    def _sync(self, node: QuorumNode) -> None:
         if node.syncing:
             node.sync_again = True
             return
@@ -366,7 +366,7 @@ class World:
         life, end = node.life, node.disk.end
         self.after(self.rng.randrange(self.sync_ms), lambda: self._synced(node, end, life))
 
-    def _synced(self, node: Node, end: int, life: int) -> None:
+    def _synced(self, node: QuorumNode, end: int, life: int) -> None:
         if node.life != life:
             return
         node.syncing = False
@@ -376,7 +376,7 @@ class World:
             self._sync(node)
         self.feed(node.id, on.Flushed(end), life)
 
-    def _serve(self, node: Node, token: Token, answer: Any, begin: int, end: int) -> None:
+    def _serve(self, node: QuorumNode, token: Token, answer: Any, begin: int, end: int) -> None:
         spans: list[BatchSpan] = []
         data: list[laws.Entry] = []
         offset = begin
@@ -387,7 +387,7 @@ class World:
             offset += 1
         self._reply(node, token, answer._replace(spans=tuple(spans), data=data))
 
-    def _serve_snapshot(self, node: Node, token: Token, answer: SnapshotAnswer) -> None:
+    def _serve_snapshot(self, node: QuorumNode, token: Token, answer: SnapshotAnswer) -> None:
         held = node.disk.snapshots[answer.snapshot.offset]
         piece = held[answer.position : answer.position + self.chunk]
         code = Code.NONE if answer.position <= len(held) else Code.POSITION_OUT_OF_RANGE
@@ -396,7 +396,7 @@ class World:
         )
         self._reply(node, token, full)
 
-    def _take_snapshot(self, node: Node, end: int, life: int) -> None:
+    def _take_snapshot(self, node: QuorumNode, end: int, life: int) -> None:
         if node.life != life or node.quorum is None or end <= max(node.disk.start, 0) or end > node.disk.end:
             return
         if any(end <= held for held in node.disk.snapshots):
@@ -410,7 +410,7 @@ class World:
 
     # --- network ---
 
-    def _send(self, node: Node, peer: int, ask: Any) -> None:
+    def _send(self, node: QuorumNode, peer: int, ask: Any) -> None:
         self.sequence += 1
         number = self.sequence
         node.waiting[number] = (peer, ask)
@@ -431,18 +431,18 @@ class World:
             return
         self.feed(peer, on.Asked(token, token.ask))
 
-    def _reply(self, node: Node, token: Token, answer: Any) -> None:
+    def _reply(self, node: QuorumNode, token: Token, answer: Any) -> None:
         if self._lost(node.id, token.node):
             return
         event = on.Answered(node.id, token.ask, answer)
         asker = self.nodes[token.node]
         self.after(self.rng.randint(*self.delay_ms), lambda: self._fail(asker, token.number, token.life, event))
 
-    def _fail_later(self, asker: Node, number: int, event: on.Event) -> None:
+    def _fail_later(self, asker: QuorumNode, number: int, event: on.Event) -> None:
         life = asker.life
         self.after(self.rng.randint(*self.delay_ms), lambda: self._fail(asker, number, life, event))
 
-    def _fail(self, asker: Node, number: int, life: int, event: on.Event) -> None:
+    def _fail(self, asker: QuorumNode, number: int, life: int, event: on.Event) -> None:
         """Deliver the one outcome of a request, whichever comes first."""
         if asker.life == life and asker.waiting.pop(number, None) is not None:
             self.feed(asker.id, event, life)

@@ -42,7 +42,7 @@ def verdict(error: BaseException) -> Broken:
     return Broken(found.group(1) if found else _OWN, text)
 
 
-class Record:
+class RunRecord:
     """The record of one run, filled by its simulation."""
 
     __slots__ = ("_hash", "checks", "events", "coverage", "trace", "virtual_ms")

@@ -71,7 +71,7 @@ class Brokers:
         return Brokers(dict(self.registered), self.fenced)
 
 
-class Controller:
+class ModelController:
     """The committed state, and the rules of AlterPartition and of elections without unclean ones."""
 
     def __init__(self, ids: Iterable[int]) -> None:
@@ -81,8 +81,8 @@ class Controller:
         self.history: list[tuple[Assignment, dict[int, int], frozenset[int]]] = []
         self.publish()
 
-    def copy(self) -> Controller:
-        other = Controller(())
+    def copy(self) -> ModelController:
+        other = ModelController(())
         other.state, other.brokers, other.history = self.state, self.brokers.copy(), self.history.copy()
         return other
 

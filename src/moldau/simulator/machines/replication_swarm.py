@@ -12,8 +12,8 @@ from functools import partial
 from random import Random
 
 from moldau.replication.roles import NOBODY, Role
-from moldau.simulator.machines.record import Broken, Record
-from moldau.simulator.machines.replication_world import World, after_quiet, nothing_acknowledged_is_lost
+from moldau.simulator.machines.record import Broken, RunRecord
+from moldau.simulator.machines.replication_world import ReplicationSimulation, after_quiet, nothing_acknowledged_is_lost
 
 COVERAGE_POINTS = frozenset(
     {
@@ -44,7 +44,7 @@ COVERAGE_POINTS = frozenset(
 )
 
 
-def play(seed: int, record: Record) -> None:
+def play(seed: int, record: RunRecord) -> None:
     """One run. Raises ``Broken``, or whatever a machine raised."""
     Swarm(seed, record).run()
 
@@ -52,10 +52,10 @@ def play(seed: int, record: Record) -> None:
 class Swarm:
     """A simulation and the rng that draws its actions. Weights are drawn too: some see no crash."""
 
-    def __init__(self, seed: int, record: Record) -> None:
+    def __init__(self, seed: int, record: RunRecord) -> None:
         self.rng = rng = Random(f"replication {seed}")
         brokers = rng.choice([2, 3, 3, 3, 4])
-        self.world = World(brokers, rng.choice([1, 2, 2, 2, 3, brokers]), record)
+        self.world = ReplicationSimulation(brokers, rng.choice([1, 2, 2, 2, 3, brokers]), record)
         self.steps = rng.choice([150, 600, 1000])
         self.loss = rng.choice([0.0, 0.03, 0.06, 0.2])
         self.batches = rng.choice([1, 3, 6])
@@ -237,7 +237,7 @@ class Swarm:
         return core
 
 
-def settle(world: World, core: set[int]) -> None:
+def settle(world: ReplicationSimulation, core: set[int]) -> None:
     """No more faults: the core is up and informed and every message arrives, until nothing is left to do."""
     controller = world.controller
     for me in sorted(world.down.keys() & core):
@@ -262,7 +262,7 @@ def settle(world: World, core: set[int]) -> None:
     nothing_acknowledged_is_lost(world)
 
 
-def _round(world: World) -> None:
+def _round(world: ReplicationSimulation) -> None:
     history = world.controller.history
     for me in sorted(world.nodes):
         if world.nodes[me].seen < len(history):
@@ -276,7 +276,7 @@ def _round(world: World) -> None:
         _do(world, f"{world.in_flight[0][0]} arrives", partial(world.deliver, 0))
 
 
-def _do(world: World, what: str, deed: Callable[[], None]) -> None:
+def _do(world: ReplicationSimulation, what: str, deed: Callable[[], None]) -> None:
     before = world.watermarks()
     deed()
     world.done(what, before)

@@ -17,13 +17,13 @@ from moldau.replication.follower import Next
 from moldau.replication.partition import Partition
 from moldau.replication.progress import Progress
 from moldau.replication.roles import NOBODY, Limits, Proposal, Role
-from moldau.simulator.machines.record import Broken, Record
-from moldau.simulator.machines.replication_model import Brokers, Controller, ModelLog
+from moldau.simulator.machines.record import Broken, RunRecord
+from moldau.simulator.machines.replication_model import Brokers, ModelController, ModelLog
 
 LAG_MAX_MS = 100
 
 
-class Node:
+class ReplicationNode:
     """One broker: a machine, its log, the image as far as it has come, and a follower's single fetch in flight."""
 
     def __init__(self, me: int, log: ModelLog, brokers: Brokers, machine: Partition) -> None:
@@ -35,7 +35,7 @@ class Node:
         self.first = 0  # a starting broker acts on nothing older than its own registration
         self.broker_epoch = 1
 
-    def copy(self) -> Node:
+    def copy(self) -> ReplicationNode:
         log, brokers, old = self.log.copy(), self.brokers.copy(), self.machine
         machine = object.__new__(type(old))
         for kind in type(old).__mro__:
@@ -47,7 +47,7 @@ class Node:
         if old.proposal is not None:
             machine.proposal = Proposal(old.proposal.isr, old.proposal.asked_ms)
             machine.proposal.waiting = old.proposal.waiting
-        other = Node(self.me, log, brokers, machine)
+        other = ReplicationNode(self.me, log, brokers, machine)
         other.seen, other.first, other.broker_epoch = self.seen, self.first, self.broker_epoch
         return other
 
@@ -59,18 +59,18 @@ def _same_progress(progress: Progress) -> Progress:
     return other
 
 
-class World:
+class ReplicationSimulation:
     """``brokers`` replicas of one partition. ``machine`` may be a wrong one (a mutant's)."""
 
     machine: type[Partition] = Partition
 
-    def __init__(self, brokers: int = 3, min_isr: int = 2, record: Record | None = None) -> None:
+    def __init__(self, brokers: int = 3, min_isr: int = 2, record: RunRecord | None = None) -> None:
         self.min_isr = min_isr
         self.now_ms = 1000
-        self.record = record or Record()
-        self.controller = Controller(range(brokers))
+        self.record = record or RunRecord()
+        self.controller = ModelController(range(brokers))
         self.nodes = {b: self.node(b, ModelLog(), 0) for b in range(brokers)}
-        self.down: dict[int, Node] = {}
+        self.down: dict[int, ReplicationNode] = {}
         self.in_flight: list[tuple[str, int, Any]] = []
         self.memory = laws.Memory()
         self.produced = 0
@@ -78,15 +78,17 @@ class World:
         self.parked: list[tuple[int, int, object]] = []
         self.proposed: dict[int, object] = {}
 
-    def node(self, me: int, log: ModelLog, checkpoint: int) -> Node:
+    def node(self, me: int, log: ModelLog, checkpoint: int) -> ReplicationNode:
         brokers = self.controller.brokers.copy()
-        return Node(me, log, brokers, self.machine(me, log, brokers, Limits(self.min_isr, LAG_MAX_MS), checkpoint))
+        return ReplicationNode(
+            me, log, brokers, self.machine(me, log, brokers, Limits(self.min_isr, LAG_MAX_MS), checkpoint)
+        )
 
-    def copy(self) -> World:
+    def copy(self) -> ReplicationSimulation:
         """Return a copy that goes on by itself."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.record = Record()
+        other.record = RunRecord()
         other.controller = self.controller.copy()
         other.nodes = {b: node.copy() for b, node in self.nodes.items()}
         other.down = dict(self.down)
@@ -249,7 +251,7 @@ class World:
         self.act(node, effects)
         self.act(node, node.machine.brokers_changed(self.now_ms))
 
-    def _leave(self, node: Node) -> None:
+    def _leave(self, node: ReplicationNode) -> None:
         """A replica that is no more: its log goes. Should it come back, it begins empty."""
         if node.machine.role is not Role.IDLE or node.log.log_end_offset:
             self.act(node, node.machine.remove())
@@ -263,7 +265,7 @@ class World:
         node = self.nodes[me]
         self.act(node, node.machine.sweep(self.now_ms))
 
-    def act(self, node: Node, effects: Effects) -> None:
+    def act(self, node: ReplicationNode, effects: Effects) -> None:
         """Effects in order, the laws after each."""
         check = self.record.check
         for effect in effects:
@@ -316,7 +318,7 @@ class World:
         self.controller.unfence(me)
 
 
-def after_quiet(world: World) -> list[str]:
+def after_quiet(world: ReplicationSimulation) -> list[str]:
     """L3, L4: what is still wrong when nothing is left to do."""
     wrong = list(laws.proposals_resolve(world.sight()))
     leader = world.sight().valid_leader()
@@ -325,7 +327,7 @@ def after_quiet(world: World) -> list[str]:
     return wrong
 
 
-def nothing_acknowledged_is_lost(world: World) -> None:
+def nothing_acknowledged_is_lost(world: ReplicationSimulation) -> None:
     """S1: every value acknowledged is at its offset on the leader."""
     leader = world.sight().valid_leader()
     assert leader is not None

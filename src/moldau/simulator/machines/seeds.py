@@ -10,12 +10,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
-from moldau.simulator.machines.record import Broken, Record, verdict
+from moldau.simulator.machines.record import Broken, RunRecord, verdict
 
 MACHINES = ("quorum", "voters", "replication", "controller", "active_controller", "groups")
 
 
-class Outcome(NamedTuple):
+class SeedOutcome(NamedTuple):
     """``broken`` is the law that did not hold, ``trace`` the last things that happened."""
 
     machine: str
@@ -33,9 +33,9 @@ class Outcome(NamedTuple):
         return f"moldau sim --tier a --machine {self.machine} --seed {self.seed}"
 
 
-def play_of(machine: str) -> Callable[[int, Record], None]:
+def play_of(machine: str) -> Callable[[int, RunRecord], None]:
     """The whole run of a machine: faults, healing, convergence. Raises what it finds."""
-    play: Callable[[int, Record], None] = import_module(f"moldau.simulator.machines.{machine}_swarm").play
+    play: Callable[[int, RunRecord], None] = import_module(f"moldau.simulator.machines.{machine}_swarm").play
     return play
 
 
@@ -45,15 +45,15 @@ def coverage_points_of(machine: str) -> frozenset[str]:
     return coverage
 
 
-def run_seed(machine: str, seed: int) -> Outcome:
+def run_seed(machine: str, seed: int) -> SeedOutcome:
     """Run one seed to its end, or to the first law that breaks."""
-    record = Record()
+    record = RunRecord()
     broken = None
     try:
         play_of(machine)(seed, record)
     except Exception as error:
         broken = verdict(error)
-    return Outcome(
+    return SeedOutcome(
         machine, seed, record.digest, record.events, record.checks, record.virtual_ms, frozenset(record.coverage),
         broken, tuple(record.trace),
     )  # fmt: skip

@@ -15,14 +15,14 @@ from moldau.quorum import At, ElectionState, Quorum, ReplicaKey, Unattached, Vot
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.messages import BatchSpan
-from moldau.simulator.machines.quorum_world import Disk
-from moldau.simulator.machines.record import Record
+from moldau.simulator.machines.quorum_world import QuorumDisk
+from moldau.simulator.machines.record import RunRecord
 
 VOTERS = VoterSet.of(0, 1, 2)
 CHECKED = tuple(law for law in laws.LAWS if law is not laws.a_leader_without_a_majority_resigns)
 
 
-class Replica(NamedTuple):
+class SmallReplica(NamedTuple):
     """One voter: its machine, what it has persisted, its log, how much of that is flushed, its clock."""
 
     quorum: Quorum
@@ -32,7 +32,7 @@ class Replica(NamedTuple):
     now_ms: int = 0
 
 
-class Message(NamedTuple):
+class MessageInFlight(NamedTuple):
     """A request of ``asker`` to ``peer`` in flight, or (with ``answer``) its response."""
 
     asker: int
@@ -41,11 +41,11 @@ class Message(NamedTuple):
     answer: Any = None
 
 
-class State(NamedTuple):
+class QuorumState(NamedTuple):
     """Everything, and how many of each disturbance are left."""
 
-    replicas: tuple[Replica, ...]
-    messages: tuple[Message, ...]
+    replicas: tuple[SmallReplica, ...]
+    messages: tuple[MessageInFlight, ...]
     history: laws.History
     ticks: int
     crashes: int
@@ -53,18 +53,18 @@ class State(NamedTuple):
     proposals: int
 
 
-class Voters:
+class VotersScope:
     """Three voters; ``elected``: the search begins with a leader that all follow."""
 
     def __init__(self, *, elected: bool, ticks: int = 2, crashes: int = 1, losses: int = 1, proposals: int = 1) -> None:
         self.elected = elected
         self.left = ticks, crashes, losses, proposals
 
-    def start(self) -> State:
-        state = State((), (), laws.History(VOTERS.ids, 2000), 1, 0, 0, 0)
+    def start(self) -> QuorumState:
+        state = QuorumState((), (), laws.History(VOTERS.ids, 2000), 1, 0, 0, 0)
         for id in VOTERS.ids:
-            quorum, effects = start(_blank(id, Disk()), ElectionState(), At(0, id))
-            state = state._replace(replicas=(*state.replicas, Replica(quorum)))
+            quorum, effects = start(_blank(id, QuorumDisk()), ElectionState(), At(0, id))
+            state = state._replace(replicas=(*state.replicas, SmallReplica(quorum)))
             state = _finish(state, id, quorum, effects)
         if self.elected:
             state = _tick(state, 0)
@@ -75,7 +75,7 @@ class Voters:
         ticks, crashes, losses, proposals = self.left
         return state._replace(ticks=ticks, crashes=crashes, losses=losses, proposals=proposals)
 
-    def moves(self, state: State) -> Iterable[tuple[str, Callable[[], State]]]:
+    def moves(self, state: QuorumState) -> Iterable[tuple[str, Callable[[], QuorumState]]]:
         for at, message in enumerate(state.messages):
             what = type(message.ask if message.answer is None else message.answer).__name__
             way = (
@@ -94,7 +94,7 @@ class Voters:
             if state.proposals and replica.quorum.active_epoch is not None:
                 yield f"propose to {id}", partial(_propose, state, id)
 
-    def key(self, state: State) -> str:
+    def key(self, state: QuorumState) -> str:
         history = state.history
         memory = history.committed, history.leaders, sorted(history.votes.items()), sorted(history.elected_ms)
         return repr(
@@ -102,17 +102,17 @@ class Voters:
         )
 
 
-def _blank(id: int, disk: Disk) -> Quorum:
+def _blank(id: int, disk: QuorumDisk) -> Quorum:
     return Quorum(me=ReplicaKey(id), voters=VOTERS, role=Unattached(0), log=disk.view())
 
 
-def _feed(state: State, id: int, event: on.Event) -> State:
+def _feed(state: QuorumState, id: int, event: on.Event) -> QuorumState:
     replica = state.replicas[id]
     quorum, effects = step(replica.quorum, event, At(replica.now_ms, id))
     return _finish(state, id, quorum, effects)
 
 
-def _finish(state: State, id: int, quorum: Quorum, effects: list[do.Effect]) -> State:
+def _finish(state: QuorumState, id: int, quorum: Quorum, effects: list[do.Effect]) -> QuorumState:
     """Carry the effects out, in order; then the laws."""
     replica, messages = state.replicas[id]._replace(quorum=quorum), list(state.messages)
     for effect in effects:
@@ -128,7 +128,7 @@ def _finish(state: State, id: int, quorum: Quorum, effects: list[do.Effect]) -> 
             case do.Truncate(end):
                 replica = replica._replace(entries=replica.entries[:end], flushed=min(replica.flushed, end))
             case do.SendAsk(peer, ask):
-                messages.append(Message(id, peer, ask))
+                messages.append(MessageInFlight(id, peer, ask))
             case do.SendAnswer(token, answer):
                 messages.append(token._replace(answer=answer))
             case do.ServeRecords(token, answer, begin, end):
@@ -147,35 +147,35 @@ def _finish(state: State, id: int, quorum: Quorum, effects: list[do.Effect]) -> 
         replica.now_ms,
         replica.now_ms,
     )
-    Record().check_all(CHECKED, history, sight)
+    RunRecord().check_all(CHECKED, history, sight)
     replicas = (*state.replicas[:id], replica, *state.replicas[id + 1 :])
     return state._replace(replicas=replicas, messages=tuple(messages), history=history)
 
 
-def _without(state: State, at: int) -> tuple[Message, State]:
+def _without(state: QuorumState, at: int) -> tuple[MessageInFlight, QuorumState]:
     return state.messages[at], state._replace(messages=(*state.messages[:at], *state.messages[at + 1 :]))
 
 
-def _arrive(state: State, at: int) -> State:
+def _arrive(state: QuorumState, at: int) -> QuorumState:
     message, state = _without(state, at)
     if message.answer is None:
         return _feed(state, message.peer, on.Asked(message, message.ask))
     return _feed(state, message.asker, on.Answered(message.peer, message.ask, message.answer))
 
 
-def _lose(state: State, at: int) -> State:
+def _lose(state: QuorumState, at: int) -> QuorumState:
     message, state = _without(state, at)
     return _feed(state._replace(losses=state.losses - 1), message.asker, on.Unreachable(message.peer, message.ask))
 
 
-def _flush(state: State, id: int) -> State:
+def _flush(state: QuorumState, id: int) -> QuorumState:
     replica = state.replicas[id]
     replica = replica._replace(flushed=len(replica.entries))
     state = state._replace(replicas=(*state.replicas[:id], replica, *state.replicas[id + 1 :]))
     return _feed(state, id, on.Flushed(replica.flushed))
 
 
-def _tick(state: State, id: int) -> State:
+def _tick(state: QuorumState, id: int) -> QuorumState:
     replica = state.replicas[id]
     due = deadline_ms(replica.quorum)
     assert due is not None
@@ -184,14 +184,14 @@ def _tick(state: State, id: int) -> State:
     return _feed(state, id, on.Tick())
 
 
-def _crash(state: State, id: int) -> State:
+def _crash(state: QuorumState, id: int) -> QuorumState:
     """What was not flushed is gone; who waits for its responses learns that none will come."""
     replica = state.replicas[id]
     entries = replica.entries[: replica.flushed]
     lost = [message for message in state.messages if message.peer == id]
     kept = tuple(message for message in state.messages if id not in (message.peer, message.asker))
     quorum, effects = start(
-        _blank(id, Disk(replica.persisted, 0, list(entries))), replica.persisted, At(replica.now_ms, id)
+        _blank(id, QuorumDisk(replica.persisted, 0, list(entries))), replica.persisted, At(replica.now_ms, id)
     )
     replicas = (*state.replicas[:id], replica._replace(entries=entries, quorum=quorum), *state.replicas[id + 1 :])
     state = state._replace(crashes=state.crashes - 1, messages=kept, replicas=replicas)
@@ -202,15 +202,15 @@ def _crash(state: State, id: int) -> State:
     return state
 
 
-def _propose(state: State, id: int) -> State:
+def _propose(state: QuorumState, id: int) -> QuorumState:
     epoch = state.replicas[id].quorum.active_epoch
     assert epoch is not None
     return _feed(state._replace(proposals=state.proposals - 1), id, on.Propose(epoch, 1, "a record"))
 
 
 SCOPES = {
-    "quorum, two rivals": Voters(elected=False, ticks=2, crashes=0, losses=0, proposals=0),
-    "quorum, one candidate and a crash": Voters(elected=False, ticks=1, crashes=1, losses=0, proposals=0),
-    "quorum, elected": Voters(elected=True),
-    "quorum, elected, no crash": Voters(elected=True, crashes=0, losses=0),
+    "quorum, two rivals": VotersScope(elected=False, ticks=2, crashes=0, losses=0, proposals=0),
+    "quorum, one candidate and a crash": VotersScope(elected=False, ticks=1, crashes=1, losses=0, proposals=0),
+    "quorum, elected": VotersScope(elected=True),
+    "quorum, elected, no crash": VotersScope(elected=True, crashes=0, losses=0),
 }

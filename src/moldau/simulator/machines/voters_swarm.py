@@ -16,9 +16,9 @@ from moldau.quorum import Leader, Timing, VoterSet
 from moldau.quorum.messages import AddVoterAsk
 from moldau.quorum.tally import won
 from moldau.simulator.machines import quorum_swarm as quorum
-from moldau.simulator.machines.quorum_world import Disk
-from moldau.simulator.machines.record import Broken, Record
-from moldau.simulator.machines.voters_world import VoterWorld
+from moldau.simulator.machines.quorum_world import QuorumDisk
+from moldau.simulator.machines.record import Broken, RunRecord
+from moldau.simulator.machines.voters_world import VoterSimulation
 
 __all__ = ["COVERAGE_POINTS", "play"]
 
@@ -38,7 +38,7 @@ COVERAGE_POINTS = frozenset(
 )
 
 
-def play(seed: int, record: Record) -> None:
+def play(seed: int, record: RunRecord) -> None:
     """One run. Raises ``Broken``, or whatever the machine raised."""
     rng = Random(f"voters {seed}")
     world = made(seed, rng, record)
@@ -48,10 +48,10 @@ def play(seed: int, record: Record) -> None:
     put_in_order(world, rng)
 
 
-def made(seed: int, rng: Random, record: Record) -> VoterWorld:
+def made(seed: int, rng: Random, record: RunRecord) -> VoterSimulation:
     """One to five voters, up to four more who may become voters."""
     voters = rng.choice([1, 2, 3, 3, 3, 4, 5])
-    return VoterWorld(
+    return VoterSimulation(
         seed,
         voters=voters,
         observers=rng.choice([1, 2, 2, 3]),
@@ -69,24 +69,24 @@ def made(seed: int, rng: Random, record: Record) -> VoterWorld:
 # ---- what the operator must not do
 
 
-def sets_known(world: VoterWorld) -> list[VoterSet]:
+def sets_known(world: VoterSimulation) -> list[VoterSet]:
     """Every voter set that may count yet: the newest of each log, and the one before it, for that may be cut."""
     logs = [world.voter_log(node) for node in world.nodes.values()]
     return [found for log in logs for found in (log.current, log.before) if found.voters]
 
 
-def majority_exists(world: VoterWorld, voters: VoterSet, but: int = -1) -> bool:
+def majority_exists(world: VoterSimulation, voters: VoterSet, but: int = -1) -> bool:
     """Whether a majority of a set are replicas whose disks exist."""
     there = [one for one in voters.voters if one.key.id != but and one.key == world.entry_of(one.key.id).key]
     return 2 * len(there) > len(voters.voters)
 
 
-def may_remove(world: VoterWorld, id: int) -> bool:
+def may_remove(world: VoterSimulation, id: int) -> bool:
     sets = sets_known(world)
     return all(majority_exists(world, one.without(id)) for one in sets if len(one.voters) > 1)
 
 
-def may_lose(world: VoterWorld, id: int) -> bool:
+def may_lose(world: VoterSimulation, id: int) -> bool:
     """Whether no request adds it now, every set has a majority without it, and so has what is committed."""
     for node in world.nodes.values():
         role = None if node.quorum is None else node.quorum.role
@@ -97,7 +97,7 @@ def may_lose(world: VoterWorld, id: int) -> bool:
     return all(majority_exists(world, one, id) and won(holding, one.ids) for one in sets_known(world))
 
 
-def _holds_all(world: VoterWorld, disk: Disk) -> bool:
+def _holds_all(world: VoterSimulation, disk: QuorumDisk) -> bool:
     """Whether all that is committed has been flushed here (and not other records in its place)."""
     committed = world.history.committed
     end = len(committed)
@@ -107,23 +107,23 @@ def _holds_all(world: VoterWorld, disk: Disk) -> bool:
 # ---- what may befall it
 
 
-def add(world: VoterWorld, rng: Random) -> None:
+def add(world: VoterSimulation, rng: Random) -> None:
     world.add(rng.randrange(len(world.nodes)), rng.choice((300, 1500, 5000)))
 
 
-def remove(world: VoterWorld, rng: Random) -> None:
+def remove(world: VoterSimulation, rng: Random) -> None:
     id = rng.randrange(len(world.nodes))
     if may_remove(world, id):
         world.remove(id, rng.choice((300, 1500, 5000)))
 
 
-def remove_the_leader(world: VoterWorld, rng: Random) -> None:
+def remove_the_leader(world: VoterSimulation, rng: Random) -> None:
     leader = world.leader()
     if leader is not None and may_remove(world, leader):
         world.remove(leader, 1500)
 
 
-def change_at_once(world: VoterWorld, rng: Random) -> None:
+def change_at_once(world: VoterSimulation, rng: Random) -> None:
     """The new leader is asked at once, and for more than one change."""
     quorum.kill_the_leader(world, rng)
     for _ in range(100):
@@ -134,7 +134,7 @@ def change_at_once(world: VoterWorld, rng: Random) -> None:
         (add if rng.random() < 0.4 else remove)(world, rng)
 
 
-def remove_over_the_head(world: VoterWorld, rng: Random) -> None:
+def remove_over_the_head(world: VoterSimulation, rng: Random) -> None:
     """The leader is cut off, asked for a change, and comes back to a majority that does not know it."""
     leader = world.leader()
     if leader is None:
@@ -148,11 +148,11 @@ def remove_over_the_head(world: VoterWorld, rng: Random) -> None:
     world.boot(leader)
 
 
-def move(world: VoterWorld, rng: Random) -> None:
+def move(world: VoterSimulation, rng: Random) -> None:
     world.update(rng.randrange(len(world.nodes)), 9093 + rng.randrange(3))
 
 
-def new_disk(world: VoterWorld, rng: Random) -> None:
+def new_disk(world: VoterSimulation, rng: Random) -> None:
     id = rng.randrange(len(world.nodes))
     if may_lose(world, id):
         world.replace_disk(id)
@@ -160,16 +160,16 @@ def new_disk(world: VoterWorld, rng: Random) -> None:
         world.after(rng.randrange(3000), lambda: world.boot(id))
 
 
-CHANGES: tuple[Callable[[VoterWorld, Random], None], ...] = (
+CHANGES: tuple[Callable[[VoterSimulation, Random], None], ...] = (
     add, add, remove, remove, remove_the_leader, change_at_once, remove_over_the_head, move, new_disk,
 )  # fmt: skip
-FAULTS: tuple[Callable[[VoterWorld, Random], None], ...] = (
+FAULTS: tuple[Callable[[VoterSimulation, Random], None], ...] = (
     quorum.kill_one, quorum.kill_the_leader, quorum.kill_all, quorum.pause_the_leader, quorum.part, quorum.mute,
     quorum.mend, quorum.hand_over, quorum.give_up,
 )  # fmt: skip
 
 
-def fault_phase(world: VoterWorld, rng: Random) -> None:
+def fault_phase(world: VoterSimulation, rng: Random) -> None:
     """Changes all the time, and a few of the faults among them."""
     allowed = [fault for fault in FAULTS if rng.random() < 0.4]
     for _ in range(rng.randrange(4, 12)):
@@ -183,7 +183,7 @@ def fault_phase(world: VoterWorld, rng: Random) -> None:
 # ---- what must follow
 
 
-def heal(world: VoterWorld) -> None:
+def heal(world: VoterSimulation) -> None:
     """L8: with all nodes back, whatever the set has become, one leader commits and all follow it."""
     world.record.event(world.now, "-- all is healed")
     world.loss = world.crash = 0.0
@@ -195,13 +195,13 @@ def heal(world: VoterWorld) -> None:
     follow(world)
 
 
-def follow(world: VoterWorld) -> None:
+def follow(world: VoterSimulation) -> None:
     goal = world.most_committed() + 10
     world.run(lambda: world.all_reached(goal), 40_000)
     world.run(world.consistent_leader, 10_000)
 
 
-def put_in_order(world: VoterWorld, rng: Random) -> None:
+def put_in_order(world: VoterSimulation, rng: Random) -> None:
     """L8, R9: entries of disks that are gone are removed, and one more change is made; each is answered, and is so."""
     for id in sorted(world.disks):
         leader = world.leader()
@@ -220,7 +220,7 @@ def put_in_order(world: VoterWorld, rng: Random) -> None:
         answered(world, "remove", id)
 
 
-def answered(world: VoterWorld, what: str, id: int) -> None:
+def answered(world: VoterSimulation, what: str, id: int) -> None:
     """Request a change until it is made; it is answered, and the set is the requested one."""
     world.run(lambda: world.leader() is not None and decides(world), 10_000)
     world.answers.clear()
@@ -233,6 +233,6 @@ def answered(world: VoterWorld, what: str, id: int) -> None:
         raise Broken("R9", f"asked to {what} {id}, and {world.voting()} vote")
 
 
-def decides(world: VoterWorld) -> bool:
+def decides(world: VoterSimulation) -> bool:
     leader = world.leader()
     return leader is not None and world.nodes[leader].active is not None

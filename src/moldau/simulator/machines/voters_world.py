@@ -24,7 +24,7 @@ from moldau.quorum import (
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.messages import AddVoterAsk, ChangeAsk, RemoveVoterAsk, SnapshotAnswer, UpdateVoterAsk
-from moldau.simulator.machines.quorum_world import Node, Token, World
+from moldau.simulator.machines.quorum_world import QuorumNode, QuorumSimulation, Token
 
 OUTSIDE = -1
 
@@ -35,7 +35,7 @@ def voter(id: int, port: int = 9093, disk: int = 0) -> Voter:
 
 
 @dataclass
-class VoterWorld(World):
+class VoterSimulation(QuorumSimulation):
     """``voters`` are the first set, in the checkpoints of these nodes alone; ``observers`` may become voters."""
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class VoterWorld(World):
 
     # --- voters in the log ---
 
-    def voter_log(self, node: Node) -> VoterLog:
+    def voter_log(self, node: QuorumNode) -> VoterLog:
         """What a start reads from checkpoint, snapshots and log."""
         disk = node.disk
         found = [VotersAt(-1, self.first)] if node.id < self.voters and node.id not in self.disks else []
@@ -90,7 +90,7 @@ class VoterWorld(World):
         quorum, effects = start(blank, node.disk.election, self._at())
         self._finish(node, quorum, effects, None)
 
-    def _execute(self, node: Node, effect: do.Effect) -> None:
+    def _execute(self, node: QuorumNode, effect: do.Effect) -> None:
         disk = node.disk
         match effect:
             case do.AppendLeaderChange(offset, epoch, leader, voter_set=VoterSet() as voters):
@@ -102,18 +102,18 @@ class VoterWorld(World):
             case _:
                 super()._execute(node, effect)
 
-    def _serve(self, node: Node, token: Token, answer: Any, begin: int, end: int) -> None:
+    def _serve(self, node: QuorumNode, token: Token, answer: Any, begin: int, end: int) -> None:
         found = [(offset, node.disk.entry(offset)[1]) for offset in range(begin, min(end, begin + self.fetch_batches))]
         voters = tuple(VotersAt(offset, what) for offset, what in found if isinstance(what, VoterSet))
         super()._serve(node, token, answer._replace(voters=voters), begin, end)
 
-    def _serve_snapshot(self, node: Node, token: Token, answer: SnapshotAnswer) -> None:
+    def _serve_snapshot(self, node: QuorumNode, token: Token, answer: SnapshotAnswer) -> None:
         held = node.disk.snapshots[answer.snapshot.offset]
         found = [what for _, what in held if isinstance(what, VoterSet)]
         self.voters_served = found[-1] if found else None
         super()._serve_snapshot(node, token, answer)
 
-    def _reply(self, node: Node, token: Token, answer: Any) -> None:
+    def _reply(self, node: QuorumNode, token: Token, answer: Any) -> None:
         if token.node == OUTSIDE:
             self.answers.append(answer.code)
             return
@@ -121,7 +121,7 @@ class VoterWorld(World):
             answer = answer._replace(voters=self.voters_served)
         super()._reply(node, token, answer)
 
-    def _send(self, node: Node, peer: int, ask: Any) -> None:
+    def _send(self, node: QuorumNode, peer: int, ask: Any) -> None:
         super()._send(node, -2 - peer if peer < 0 else peer, ask)
 
     # --- changes ---

@@ -19,7 +19,7 @@ _HEAD = "| bug | mistake | world | caught by | median seeds |\n|---|---|---|---|
 _LAW = re.compile(r"^(\| ([A-Z]\d+) \|.*\|) [^|]* \|$", re.MULTILINE)
 
 
-class Row(NamedTuple):
+class MutantRow(NamedTuple):
     """A mutant's row as ``make mutants`` prints it; ``seeds`` is words where a hunt found nothing."""
 
     bug: str
@@ -34,19 +34,19 @@ class Row(NamedTuple):
         return ZOOKEEPER if self.world.partition(" ")[0] == ZOOKEEPER else MACHINES
 
 
-def rows(texts: Iterable[str]) -> list[Row]:
+def rows(texts: Iterable[str]) -> list[MutantRow]:
     """The rows of all outputs; a later one replaces an earlier one of the same mutant in its place."""
-    found: dict[tuple[str, str, str], Row] = {}
+    found: dict[tuple[str, str, str], MutantRow] = {}
     for text in texts:
         for line in text.partition(_HEAD)[2].splitlines():
             if not line.startswith("| "):
                 break
-            row = Row(*(cell.strip() for cell in line.strip("|").split("|")))
+            row = MutantRow(*(cell.strip() for cell in line.strip("|").split("|")))
             found[row[:3]] = row
     return list(found.values())
 
 
-def written(page: str, hunted: Sequence[Row]) -> str:
+def written(page: str, hunted: Sequence[MutantRow]) -> str:
     """The page with its tables, counts and laws as they are now; ValueError names a mark that it has not."""
     for table in (MACHINES, ZOOKEEPER):
         mine = [row for row in hunted if row.table == table]

@@ -14,7 +14,7 @@ from moldau.quorum import step as door
 from moldau.quorum.roles import Leader
 from moldau.quorum.state import StepContext
 from moldau.quorum.tally import reached_by_majority
-from moldau.simulator.machines.quorum_world import Node, World
+from moldau.simulator.machines.quorum_world import QuorumNode, QuorumSimulation
 from moldau.simulator.mutants.mutant import Mutant, Patches
 
 
@@ -198,14 +198,14 @@ def trims_without_a_snapshot(patches: Patches) -> None:
 
 
 def names_snapshots_off_by_one(patches: Patches) -> None:
-    real = World._take_snapshot
+    real = QuorumSimulation._take_snapshot
 
-    def take(self: World, node: Node, end: int, life: int) -> None:
+    def take(self: QuorumSimulation, node: QuorumNode, end: int, life: int) -> None:
         real(self, node, end, life)
         if len(node.disk.snapshots.get(end, ())) == end > 1:
             node.disk.snapshots[end] = node.disk.snapshots[end][:-1]
 
-    patches.set(World, "_take_snapshot", take)
+    patches.set(QuorumSimulation, "_take_snapshot", take)
 
 
 def lets_observers_stand(patches: Patches) -> None:
@@ -214,15 +214,19 @@ def lets_observers_stand(patches: Patches) -> None:
 
 
 def forgets_its_vote(patches: Patches) -> None:
-    patches.set(World, "remembered", lambda self, disk: disk.election._replace(voted=None))
+    patches.set(QuorumSimulation, "remembered", lambda self, disk: disk.election._replace(voted=None))
 
 
 def speaks_before_it_persists(patches: Patches) -> None:
-    patches.set(World, "ordered", lambda self, effects: sorted(effects, key=lambda e: isinstance(e, do.Persist)))
+    patches.set(
+        QuorumSimulation, "ordered", lambda self, effects: sorted(effects, key=lambda e: isinstance(e, do.Persist))
+    )
 
 
 def goes_back_to_an_older_epoch(patches: Patches) -> None:
-    patches.set(World, "remembered", lambda self, disk: disk.election._replace(epoch=max(0, disk.election.epoch - 1)))
+    patches.set(
+        QuorumSimulation, "remembered", lambda self, disk: disk.election._replace(epoch=max(0, disk.election.epoch - 1))
+    )
 
 
 def _entry(bug: str, what: str, laws: str, patch: Any, *, first: int = 0) -> Mutant:

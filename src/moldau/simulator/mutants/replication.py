@@ -15,8 +15,8 @@ from moldau.replication.follower import Next
 from moldau.replication.partition import Partition
 from moldau.replication.progress import Progress
 from moldau.replication.roles import Role
-from moldau.simulator.machines.replication_model import Controller, ModelLog
-from moldau.simulator.machines.replication_world import World
+from moldau.simulator.machines.replication_model import ModelController, ModelLog
+from moldau.simulator.machines.replication_world import ReplicationSimulation
 from moldau.simulator.mutants.mutant import Mutant, Patches
 
 
@@ -247,7 +247,7 @@ class LeaderTruncates(Partition):
 def removes_without_a_new_epoch(patches: Patches) -> None:
     """The controller drops a replica and brings it back in one breath, under the same leader epoch."""
 
-    def drop(self: Controller, broker: int) -> bool:
+    def drop(self: ModelController, broker: int) -> bool:
         state = self.state
         isr = tuple(b for b in state.isr if b != broker)
         if broker not in state.replicas or state.leader == broker or state.leader not in isr:
@@ -255,20 +255,20 @@ def removes_without_a_new_epoch(patches: Patches) -> None:
         self.change(replicas=tuple(b for b in state.replicas if b != broker), isr=isr)
         return True
 
-    patches.set(Controller, "drop", drop)
+    patches.set(ModelController, "drop", drop)
 
 
 def trusts_a_tail_that_is_gone(patches: Patches) -> None:
     """A broker back from a power cut keeps its place in the ISR."""
 
-    def fence(self: Controller, broker: int) -> None:
+    def fence(self: ModelController, broker: int) -> None:
         self.brokers.fenced |= {broker}
         if self.state.leader == broker:
             self.elect(self.state.isr)
         else:
             self.publish()
 
-    patches.set(Controller, "fence", fence)
+    patches.set(ModelController, "fence", fence)
 
 
 def forgets_to_cut_the_epoch_table(patches: Patches) -> None:
@@ -283,7 +283,7 @@ def forgets_to_cut_the_epoch_table(patches: Patches) -> None:
 
 def _machine(bug: str, laws: str, machine: type[Partition], first: int = 0) -> Mutant:
     def patch(patches: Patches) -> None:
-        patches.set(World, "machine", machine)
+        patches.set(ReplicationSimulation, "machine", machine)
 
     patch.__name__ = "".join(f"_{c.lower()}" if c.isupper() else c for c in machine.__name__).lstrip("_")
     what = (machine.__doc__ or "").rstrip(".")

@@ -1,8 +1,8 @@
 """One listener of a node as all others see it: there while the node's own is, and refused when that one is gone.
 
-A front dials through for whoever calls. A dead node's front refuses too, since a refusal is how Kafka's clients and
-Moldau's nodes learn of a death at once; but not while somebody is cut off from that node, who must not learn of it
-through a cut link: then whoever is not cut off is reset instead. Read next: ``links.py``, ``sources.py``.
+A front connects through for each caller. A dead node's front refuses too, since a refusal is how Kafka's clients and
+Moldau's nodes learn of a death at once; but not while another node is cut off from it, which must not learn of it
+through a cut link: then callers that are not cut off are reset instead. Read next: ``links.py``, ``sources.py``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import socket
 from typing import Any
 
-from moldau.cluster.chaos.proxy.links import Link, Weather, reset
+from moldau.cluster.chaos.proxy.links import LinkConditions, ProxyLink, reset
 from moldau.cluster.chaos.proxy.sources import Address, Sources
 
 _LOOK_S = 0.02
@@ -25,7 +25,7 @@ class Front:
 
     def __init__(self, place: int, here: Address, real: Address, around: Around) -> None:
         self.place, self.here = place, here
-        self.links: list[Link] = []
+        self.links: list[ProxyLink] = []
         self.made: dict[int, int] = {}
         """Connections that went through, by where they came from."""
         self._real, self._around = real, around
@@ -48,7 +48,7 @@ class Front:
             self._is_up = True
             try:
                 await self.turn()
-            except OSError:  # our port is somebody else's for a moment, as nobody kept it while the node was away
+            except OSError:  # another process has our port for a moment, as none kept it while the node was down
                 transport.abort()
                 await asyncio.sleep(_LOOK_S)
                 continue
@@ -66,7 +66,7 @@ class Front:
             link.pump()
 
     def looked(self) -> None:
-        """The node's end of a link is gone: when it is dead, refuse callers before anybody hears of it."""
+        """The node's end of a link is gone: when it is dead, refuse callers before any peer sees the end."""
         try:
             with socket.create_connection(self._real, _NEAR_S):
                 pass
@@ -78,7 +78,7 @@ class Front:
             pass
 
     def _wanted(self) -> bool:
-        return self._is_up or self._around.weather.touches(self.place, self.here[1])
+        return self._is_up or self._around.conditions.touches(self.place, self.here[1])
 
     def _close(self) -> None:
         if self._server is not None:
@@ -89,7 +89,7 @@ class Front:
         return _Ring(self)
 
     def ring(self, transport: Any) -> None:
-        """Somebody calls."""
+        """A caller connected."""
         peer = transport.get_extra_info("peername")  # asked now: uvloop raises ValueError once it is closed
         if peer is None:
             return
@@ -104,11 +104,11 @@ class Front:
             transport.abort()
             return
         way = (source, self.place)
-        while not around.weather.is_fair(way, self.here[1]):
+        while not around.conditions.is_fair(way, self.here[1]):
             await around.changed()
         if transport.is_closing():
             return
-        link = Link(around.weather, way, self.here[1], self.looked)
+        link = ProxyLink(around.conditions, way, self.here[1], self.looked)
         self.links = [one for one in self.links if not one.is_over]
         self.links.append(link)
         transport.set_protocol(link.near)
@@ -122,25 +122,25 @@ class Front:
 
 
 class Around:
-    """What all fronts share: the weather, and who is who."""
+    """What all fronts share: the conditions of links, and which process is which node."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
-        self.weather = Weather()
+        self.conditions = LinkConditions()
         self._change = asyncio.Event()
 
     async def changed(self) -> None:
-        """Wait until the weather changes."""
+        """Wait until the conditions change."""
         await self._change.wait()
 
     def change(self) -> None:
-        """Tell whoever waits."""
+        """Wake those that wait."""
         self._change.set()
         self._change = asyncio.Event()
 
 
 class _Ring(asyncio.Protocol):
-    """A caller of whom nobody knows yet who it is: nothing is read."""
+    """A caller that is not identified yet: nothing is read."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
@@ -155,7 +155,7 @@ class _Probe(asyncio.Protocol):
         self.lost = asyncio.Event()
 
     def connection_made(self, transport: Any) -> None:
-        # A listener that goes with a connection half made tells nobody, and this one would wait for ever.
+        # A listener that closes with a connection half made sends no reset, and this one would wait for ever.
         line = transport.get_extra_info("socket")
         line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):

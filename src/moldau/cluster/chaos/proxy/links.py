@@ -24,14 +24,14 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 Way = tuple[int, int]
 
 
-class End(Enum):
+class StreamEnd(Enum):
     """How a stream ended."""
 
     CLOSED = "closed"
     RESET = "reset"
 
 
-class Weather:
+class LinkConditions:
     """What is done to links: cuts are (from, to, port of the front; 0 for any), delays seconds by (from, to)."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Weather:
         return not self.is_cut(way, port) and not self.is_cut((way[1], way[0]), port)
 
     def touches(self, place: int, port: int) -> bool:
-        """Whether somebody is cut off from a front of a place, either way."""
+        """Return whether any node is cut off from a front of a place, either way."""
         return any(place in cut[:2] and cut[2] in (0, port) for cut in self.cuts)
 
     def clear(self) -> None:
@@ -58,16 +58,16 @@ class Weather:
 class Pipe:
     """One direction: what comes in waits for its time, and while the way is cut or the far side takes no more."""
 
-    def __init__(self, link: Link, way: Way) -> None:
-        self.source, self.target = Side(self), Side(self)
+    def __init__(self, link: ProxyLink, way: Way) -> None:
+        self.source, self.target = ProxySide(self), ProxySide(self)
         self._link, self._way = link, way
-        self._waiting: deque[tuple[float, bytes | End]] = deque()
+        self._waiting: deque[tuple[float, bytes | StreamEnd]] = deque()
         self._size = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def push(self, what: bytes | End) -> None:
+    def push(self, what: bytes | StreamEnd) -> None:
         """Take what came in."""
-        due_s = asyncio.get_running_loop().time() + self._link.weather.delays_s.get(self._way, 0.0)
+        due_s = asyncio.get_running_loop().time() + self._link.conditions.delays_s.get(self._way, 0.0)
         self._waiting.append((due_s, what))
         self._size += len(what) if isinstance(what, bytes) else 0
         self.pump()
@@ -78,7 +78,9 @@ class Pipe:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        held = self.target.is_full or self._link.weather.is_cut(self._way, self._link.port) or not self._link.is_whole
+        held = (
+            self.target.is_full or self._link.conditions.is_cut(self._way, self._link.port) or not self._link.is_whole
+        )
         while self._waiting and not held:
             due_s, what = self._waiting[0]
             if due_s > loop.time():
@@ -98,7 +100,7 @@ class Pipe:
             self._timer.cancel()
 
 
-class Side:
+class ProxySide:
     """A connection's writing half, as a pipe sees its target, and its reading half, as a pipe sees its source."""
 
     def __init__(self, pipe: Pipe) -> None:
@@ -116,13 +118,13 @@ class Side:
         else:
             transport.pause_reading()
 
-    def take(self, what: bytes | End) -> None:
+    def take(self, what: bytes | StreamEnd) -> None:
         """Send bytes, or end as the other side has ended."""
         if self.transport is None or self.transport.is_closing():
             return
         if isinstance(what, bytes):
             self.transport.write(what)
-        elif what is End.CLOSED:
+        elif what is StreamEnd.CLOSED:
             self.transport.close()
         else:
             reset(self.transport)
@@ -131,7 +133,7 @@ class Side:
 class Caller(asyncio.Protocol):
     """One end of a link: feeds the pipe that begins here, and tells the one that ends here whether there is room."""
 
-    def __init__(self, link: Link, out: Pipe, back: Pipe) -> None:
+    def __init__(self, link: ProxyLink, out: Pipe, back: Pipe) -> None:
         self._link, self._out, self._back = link, out, back
 
     def connection_made(self, transport: Any) -> None:
@@ -146,7 +148,7 @@ class Caller(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._link.left(self)
         self._back.drop()
-        self._out.push(End.CLOSED if error is None else End.RESET)
+        self._out.push(StreamEnd.CLOSED if error is None else StreamEnd.RESET)
 
     def pause_writing(self) -> None:
         self._back.target.is_full = True
@@ -157,11 +159,11 @@ class Caller(asyncio.Protocol):
         self._back.pump()
 
 
-class Link:
+class ProxyLink:
     """A connection from a place to a front's listener. Whole once both ends are there."""
 
-    def __init__(self, weather: Weather, way: Way, port: int, far_is_gone: Callable[[], None]) -> None:
-        self.weather, self.way, self.port = weather, way, port
+    def __init__(self, conditions: LinkConditions, way: Way, port: int, far_is_gone: Callable[[], None]) -> None:
+        self.conditions, self.way, self.port = conditions, way, port
         self._far_is_gone = far_is_gone
         self.is_whole = False
         self._there, self._back = Pipe(self, way), Pipe(self, (way[1], way[0]))
@@ -185,12 +187,12 @@ class Link:
         return not self._transports
 
     def pump(self) -> None:
-        """The weather has changed."""
+        """Conditions have changed."""
         self._there.pump()
         self._back.pump()
 
     def reset(self) -> None:
-        """Break both ends at once; what was under way is lost."""
+        """Break both ends at once; bytes in flight are lost."""
         for transport in list(self._transports.values()):
             reset(transport)
 

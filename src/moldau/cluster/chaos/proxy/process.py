@@ -2,7 +2,7 @@
 
 Each line on standard input is an order, each is answered by a line when it is in force; the process ends with it.
 A process of its own, so that links are carried while the suite's threads are busy. Orders: ``front``, ``cut``,
-``delay``, ``reset``, ``made``, ``heal``. Who sends them: ``chaos/proxied.py``.
+``delay``, ``reset``, ``made``, ``heal``. ``chaos/proxy_net.py`` sends them.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ class Proxy:
         return {"host": here[0], "port": here[1]}
 
     async def _cut(self, source: int, target: int, ports: list[int]) -> Answer:
-        self._around.weather.cuts |= {(source, target, port) for port in ports or [0]}
+        self._around.conditions.cuts |= {(source, target, port) for port in ports or [0]}
         await self._turn()
         return {}
 
     async def _delay(self, source: int, target: int, seconds: float) -> Answer:
-        self._around.weather.delays_s[source, target] = seconds
+        self._around.conditions.delays_s[source, target] = seconds
         return {}
 
     async def _reset(self, one: int, other: int) -> Answer:
-        """Break all connections between two places, whoever made them."""
+        """Break all connections between two places, made by either."""
         links = [link for front in self._fronts for link in front.links if set(link.way) == {one, other}]
         for link in links:
             link.reset()
@@ -69,7 +69,7 @@ class Proxy:
         return {"count": sum(front.made.get(source, 0) for front in self._fronts if front.place == target)}
 
     async def _heal(self) -> Answer:
-        self._around.weather.clear()
+        self._around.conditions.clear()
         await self._turn()
         return {}
 

@@ -1,8 +1,8 @@
-"""Which node a connection comes from, by who holds its other end: any program's, with no word of the program.
+"""Tells from which node a connection comes, by the process that holds its other end; the program need not know.
 
 Nodes are started with a mark in their environment, and Linux says in /proc which process holds which socket. So every
-directed pair of nodes is told apart although all live on loopback, of Apache Kafka as of Moldau. Whoever has no mark is
-a client. Read next: ``fronts.py``.
+directed pair of nodes is told apart although all live on loopback, of Apache Kafka as of Moldau. A process without a
+mark is a client. Read next: ``fronts.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 MARK = "MOLDAU_CHAOS_PLACE"
 """Environment of a node: ``<token of the run>:<place>``."""
 CLIENTS = 0
-"""The place of whoever is no node; nodes are numbered from 1."""
+"""The place of processes that are no nodes; nodes are numbered from 1."""
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LOCAL, _REMOTE, _INODE = 1, 2, 9
 """Columns of a table of sockets (Linux, proc_net_tcp)."""
@@ -73,7 +73,7 @@ class Sources:
 
 
 def inode_of(local: Address, remote: Address) -> int | None:
-    """The socket that is at one end of a connection on this machine; None when nobody holds it any more."""
+    """The socket that is at one end of a connection on this machine; None when no process holds it any more."""
     for table, pair in zip(TABLES, (_v4, _v6), strict=True):
         ends = [pair(local), pair(remote)]
         try:

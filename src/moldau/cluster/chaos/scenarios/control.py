@@ -1,6 +1,6 @@
-"""Scenarios about the controller: killed amid what it was asked, and topics that die while a broker is away.
+"""Scenarios about the controller: killed amid requests, and topics that are deleted while a broker is down.
 
-What an administrator was told is held against what the cluster is afterwards (laws C8, C9, C13).
+What was answered to an administrator is compared with the cluster afterwards (laws C8, C9, C13).
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from moldau.client import sync
 from moldau.client.admin import NewTopic, create_topics, delete_topics, elect_leaders, reassign, reassignments
 from moldau.client.client import Refused, Unreachable
-from moldau.cluster.chaos.stage import PARTITIONS, PATIENCE_S, TOPIC, Stage
+from moldau.cluster.chaos.scenario_context import PARTITIONS, PATIENCE_S, TOPIC, ScenarioContext
 from moldau.cluster.kills.killing import Stuck
 from moldau.cluster.kills.replicas import check_folders, read_values
 from moldau.history.checks import Anomaly
@@ -29,7 +30,7 @@ _MADE = 3
 """Partitions of a topic that is made on the way."""
 
 
-class Ask(NamedTuple):
+class ControllerRequest(NamedTuple):
     """Something an administrator asks for; ``holds`` says whether the cluster is as it was told to be."""
 
     what: str
@@ -37,101 +38,103 @@ class Ask(NamedTuple):
     holds: Callable[[], bool]
 
 
-def kill_the_controller(stage: Stage) -> None:
-    """Kill the active controller while it creates, deletes, moves and elects, and while a broker takes its leave.
+def kill_the_controller(context: ScenarioContext) -> None:
+    """Kill the active controller while it creates, deletes, moves and elects, and while a broker shuts down.
 
-    After KAFKA-5642 and KAFKA-9089: what was answered must be so, whoever rules afterwards.
+    After KAFKA-5642 and KAFKA-9089: what was answered must be so under the next controller.
     """
     numbers = count(1)
-    for _ in range(stage.options.rounds):
+    for _ in range(context.options.rounds):
         number = next(numbers)
         name = f"made-{number}"
-        _ask(stage, Ask(f"topic {name} is created", _create(name), lambda name=name: _is_whole(stage, name)))  # type: ignore[misc]
-        _ask(stage, _move(stage, name))
-        _ask(stage, _elect(stage))
-        _ask(stage, Ask(f"topic {name} is deleted", _delete(name), lambda name=name: not _there(stage, name)))  # type: ignore[misc]
-        _leave(stage)
+        holds = partial(_is_whole, context, name)
+        _ask(context, ControllerRequest(f"topic {name} is created", _create(name), holds))
+        _ask(context, _move(context, name))
+        _ask(context, _elect(context))
+        holds = partial(_is_gone, context, name)
+        _ask(context, ControllerRequest(f"topic {name} is deleted", _delete(name), holds))
+        _leave(context)
 
 
-def recreate_while_away(stage: Stage) -> None:
+def recreate_while_away(context: ScenarioContext) -> None:
     """Delete a topic and create one of the same name while a broker is down, with other records; then start the broker.
 
     After KAFKA-14616 and its elders: a broker that comes back takes the old topic's log for the new one's.
     """
-    for number, how in enumerate((stage.kill, stage.terminate)):
+    for number, how in enumerate((context.kill, context.terminate)):
         name, one = f"again-{number}", TopicPartition(f"again-{number}", 0)
-        client = stage.run.client
+        client = context.run.client
         _must(client.run(create_topics(client.client, [_new(name, 1)]))[name].code, f"{name} is created")
-        stage.wait(lambda name=name: _is_whole(stage, name, 1), f"{name} is in sync")  # type: ignore[misc]
+        context.wait(lambda name=name: _is_whole(context, name, 1), f"{name} is in sync")  # type: ignore[misc]
         _write(client, one, "old", 40)
-        away = stage.rng.choice(stage.others(stage.controller()))
-        how(away, "its partitions are led by others", stage.moved(away)) if _leads(stage, away) else how(away)
+        away = context.rng.choice(context.others(context.controller()))
+        how(away, "its partitions are led by others", context.moved(away)) if _leads(context, away) else how(away)
         _must(client.run(delete_topics(client.client, [name]))[name].code, f"{name} is deleted")
-        stage.do(f"{name} was deleted", lambda: None, "it is gone", lambda name=name: not _there(stage, name))  # type: ignore[misc]
-        stage.wait(lambda name=name: _created(stage, name), f"{name} is created again")  # type: ignore[misc]
+        context.do(f"{name} was deleted", lambda: None, "it is gone", partial(_is_gone, context, name))
+        context.wait(lambda name=name: _created(context, name), f"{name} is created again")  # type: ignore[misc]
         _write(client, one, "new", 25)
-        stage.sleep(0.0, 2.0)
-        stage.restart(away)
-        stage.wait(lambda name=name: _is_whole(stage, name, 1), f"the new {name} is in sync everywhere")  # type: ignore[misc]
-        stage.at_rest.append(lambda name=name: _only_new(stage, name))  # type: ignore[misc]
+        context.sleep(0.0, 2.0)
+        context.restart(away)
+        context.wait(lambda name=name: _is_whole(context, name, 1), f"the new {name} is in sync everywhere")  # type: ignore[misc]
+        context.at_rest.append(lambda name=name: _only_new(context, name))  # type: ignore[misc]
 
 
-# ---- killing while asking
+# ---- killing amid requests
 
 
-def _ask(stage: Stage, ask: Ask) -> None:
+def _ask(context: ScenarioContext, ask: ControllerRequest) -> None:
     """Ask in a thread, kill the controller at any moment of it, and hold the answer against the cluster."""
-    ruler = stage.controller()
+    active_controller = context.controller()
     answers: list[Code | None] = []
-    thread = threading.Thread(target=lambda: answers.append(_answer(stage, ask)), daemon=True)
+    thread = threading.Thread(target=lambda: answers.append(_answer(context, ask)), daemon=True)
     thread.start()
-    stage.sleep(0.0, 0.2)
-    stage.kill(ruler, "another controller rules", _ruled_by_another(stage, ruler))
-    stage.sleep(0.0, 1.0)
-    stage.restart(ruler)
+    context.sleep(0.0, 0.2)
+    context.kill(active_controller, "another controller rules", _ruled_by_another(context, active_controller))
+    context.sleep(0.0, 1.0)
+    context.restart(active_controller)
     thread.join(PATIENCE_S)
     if not answers:
-        stage.found.append(Anomaly("late", f"{ask.what}: no answer in {PATIENCE_S:g} s"))
+        context.found.append(Anomaly("late", f"{ask.what}: no answer in {PATIENCE_S:g} s"))
         return
-    stage.wait(lambda: stage.run.eyes.in_sync(stage.nodes), f"all is in sync again; {ask.what}")
+    context.wait(lambda: context.run.poller.in_sync(context.nodes), f"all is in sync again; {ask.what}")
     said = answers[0].name if answers[0] is not None else "nothing"
-    stage.do(f"{ask.what}: the answer was {said}", lambda: None)
-    if answers[0] in DONE and not _comes(stage, ask.holds):
-        stage.found.append(Anomaly(UNDONE, f"{ask.what} was answered, and it is not so"))
+    context.do(f"{ask.what}: the answer was {said}", lambda: None)
+    if answers[0] in DONE and not _comes(context, ask.holds):
+        context.found.append(Anomaly(UNDONE, f"{ask.what} was answered, and it is not so"))
 
 
-def _leave(stage: Stage) -> None:
+def _leave(context: ScenarioContext) -> None:
     """A broker is told to stop, the controller is killed: the broker must end (law L12) once there is one again."""
-    ruler = stage.controller()
-    leaver = stage.rng.choice(stage.others(ruler))
-    thread = threading.Thread(target=lambda: stage.terminate(leaver), daemon=True)
+    active_controller = context.controller()
+    leaver = context.rng.choice(context.others(active_controller))
+    thread = threading.Thread(target=lambda: context.terminate(leaver), daemon=True)
     thread.start()
-    stage.sleep(0.0, 0.3)
-    stage.kill(ruler)
-    stage.sleep(0.3, 1.5)
-    stage.restart(ruler)
+    context.sleep(0.0, 0.3)
+    context.kill(active_controller)
+    context.sleep(0.3, 1.5)
+    context.restart(active_controller)
     thread.join(2 * PATIENCE_S)
-    stage.restart(leaver)
-    stage.wait(lambda: stage.run.eyes.in_sync(stage.nodes), f"all is in sync after the leave of node {leaver}")
+    context.restart(leaver)
+    context.wait(lambda: context.run.poller.in_sync(context.nodes), f"all is in sync after the leave of node {leaver}")
 
 
-def _answer(stage: Stage, ask: Ask) -> Code | None:
+def _answer(context: ScenarioContext, ask: ControllerRequest) -> Code | None:
     try:
-        with sync.Cluster(stage.rig.bootstrap_servers) as client:
+        with sync.Cluster(context.rig.bootstrap_servers) as client:
             return ask.act(client)
     except (OSError, Refused, Unreachable):
         return None
 
 
-def _ruled_by_another(stage: Stage, ruler: int) -> Callable[[], bool]:
+def _ruled_by_another(context: ScenarioContext, active_controller: int) -> Callable[[], bool]:
     def seen() -> bool:
-        found = stage.run.eyes.ruler(stage.up)
-        return found is not None and found.node != ruler
+        found = context.run.poller.active_controller(context.up)
+        return found is not None and found.node != active_controller
 
     return seen
 
 
-# ---- what is asked for
+# ---- the requests
 
 
 def _create(name: str) -> Callable[[sync.Cluster], Code]:
@@ -142,33 +145,35 @@ def _delete(name: str) -> Callable[[sync.Cluster], Code]:
     return lambda client: client.run(delete_topics(client.client, [name]))[name].code
 
 
-def _move(stage: Stage, name: str) -> Ask:
+def _move(context: ScenarioContext, name: str) -> ControllerRequest:
     """Two of three replicas each, on other nodes than before."""
-    targets = {TopicPartition(name, number): stage.rng.sample(stage.nodes, 2) for number in range(_MADE)}
+    targets = {TopicPartition(name, number): context.rng.sample(context.nodes, 2) for number in range(_MADE)}
 
     def act(client: sync.Cluster) -> Code:
         whole, each = client.run(reassign(client.client, targets))
         return next((one.code for one in (whole, *each.values()) if one.code is not Code.NONE), Code.NONE)
 
     def holds() -> bool:
-        client = stage.run.client
+        client = context.run.client
         moving = client.run(reassignments(client.client))[1]
         there = client.topics([name])[name].partitions
         return not moving and all(there[p.partition].replicas == replicas for p, replicas in targets.items())
 
-    return Ask(f"topic {name} moves to {list(targets.values())}", act, holds)
+    return ControllerRequest(f"topic {name} moves to {list(targets.values())}", act, holds)
 
 
-def _elect(stage: Stage) -> Ask:
+def _elect(context: ScenarioContext) -> ControllerRequest:
     partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
 
     def holds() -> bool:
-        """Whoever was elected may have died since: asked again, the first replica leads."""
-        client = stage.run.client
+        """The elected leader may have died since: asked again, the first replica leads."""
+        client = context.run.client
         client.run(elect_leaders(client.client, partitions))
-        return all(lead.leader == lead.replicas[0] for lead in stage.leads().values())
+        return all(lead.leader == lead.replicas[0] for lead in context.leads().values())
 
-    return Ask("preferred leaders", lambda client: client.run(elect_leaders(client.client, partitions))[0], holds)
+    return ControllerRequest(
+        "preferred leaders", lambda client: client.run(elect_leaders(client.client, partitions))[0], holds
+    )
 
 
 def _new(name: str, partitions: int, replicas: int = 3) -> NewTopic:
@@ -193,42 +198,42 @@ def _must(code: Code, what: str) -> None:
 # ---- whether it is so
 
 
-def _comes(stage: Stage, condition: Callable[[], bool]) -> bool:
+def _comes(context: ScenarioContext, condition: Callable[[], bool]) -> bool:
     try:
-        stage.wait(condition, "what was promised", 60)
+        context.wait(condition, "what was promised", 60)
     except Stuck:
         return False
     return True
 
 
-def _there(stage: Stage, name: str) -> bool:
-    return name in stage.run.client.topics()
+def _is_gone(context: ScenarioContext, name: str) -> bool:
+    return name not in context.run.client.topics()
 
 
-def _created(stage: Stage, name: str) -> bool:
+def _created(context: ScenarioContext, name: str) -> bool:
     """On all nodes; where a broker that has left is not known any more (ZooKeeper's plane), on the two that are."""
-    client = stage.run.client
+    client = context.run.client
     code = client.run(create_topics(client.client, [_new(name, 1)]))[name].code
     if code is Code.INVALID_REPLICATION_FACTOR:
         code = client.run(create_topics(client.client, [_new(name, 1, 2)]))[name].code
     return code is Code.NONE
 
 
-def _leads(stage: Stage, node: int) -> bool:
-    return any(lead.leader == node for lead in stage.leads().values())
+def _leads(context: ScenarioContext, node: int) -> bool:
+    return any(lead.leader == node for lead in context.leads().values())
 
 
-def _is_whole(stage: Stage, name: str, partitions: int = _MADE) -> bool:
+def _is_whole(context: ScenarioContext, name: str, partitions: int = _MADE) -> bool:
     """Whether all partitions are there, led, and in sync."""
-    topic = stage.run.client.topics([name]).get(name)
+    topic = context.run.client.topics([name]).get(name)
     return topic is not None and len(topic.partitions) == partitions and all(
         p.leader >= 0 and set(p.isr) == set(p.replicas) for p in topic.partitions.values()
     )  # fmt: skip
 
 
-def _only_new(stage: Stage, name: str) -> Iterator[Anomaly]:
+def _only_new(context: ScenarioContext, name: str) -> Iterator[Anomaly]:
     """C8: nothing of the old topic is in any replica of the new one, and all of the new one is."""
-    places = {node: stage.rig.data_dir(node) / f"{name}-0" for node in stage.nodes}
+    places = {node: context.rig.data_dir(node) / f"{name}-0" for node in context.nodes}
     folders: dict[int, Path] = {node: folder for node, folder in places.items() if folder.exists()}
     yield from check_folders(f"{name}-0", folders, 25)
     for node, folder in folders.items():

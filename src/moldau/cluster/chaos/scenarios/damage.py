@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from moldau.client.admin import NewTopic, create_topics
-from moldau.cluster.chaos.stage import Stage
+from moldau.cluster.chaos.scenario_context import ScenarioContext
 from moldau.cluster.kills.killing import Stuck
 from moldau.model import Code, TopicPartition
 from moldau.wire.batch import build
@@ -27,7 +27,7 @@ CHECKPOINTS = ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"
 RUNNING, STOPPED, KILLED = "running", "stopped", "killed"
 
 
-class Damage(NamedTuple):
+class SegmentDamage(NamedTuple):
     """What is done to a file: the first that matches (a sealed segment's), or the last (the active one's)."""
 
     what: str
@@ -36,53 +36,53 @@ class Damage(NamedTuple):
     last: bool = False
 
 
-def damage_at_rest(stage: Stage) -> None:
+def damage_at_rest(context: ScenarioContext) -> None:
     """Damage sealed and active segments, indexes, snapshots and checkpoints of running, stopped and killed nodes.
 
     After the file system studies of 2017 to 2020: a byte that rots costs its partition, never the node.
     """
-    _fill(stage)
+    _fill(context)
     victims: set[int] = set()
     for damage in DAMAGES:
-        how = stage.rng.choice((RUNNING, STOPPED, KILLED))
-        victim = stage.rng.choice(stage.others(stage.controller()))
+        how = context.rng.choice((RUNNING, STOPPED, KILLED))
+        victim = context.rng.choice(context.others(context.controller()))
         victims.add(victim)
-        data = stage.rig.data_dir(victim)
+        data = context.rig.data_dir(victim)
         if how == STOPPED:
-            stage.terminate(victim)
+            context.terminate(victim)
         elif how == KILLED:
-            stage.kill(victim)
+            context.kill(victim)
         files = sorted(data.glob(damage.pattern))
         if files:
             path = files[-1 if damage.last else 0]
-            stage.do(f"{damage.what}: {path.relative_to(data)} of node {victim}, {how}", lambda: damage.act(path))  # noqa: B023
+            context.do(f"{damage.what}: {path.relative_to(data)} of node {victim}, {how}", lambda: damage.act(path))  # noqa: B023
         else:
-            stage.do(f"node {victim} has no {damage.pattern}", lambda: None)
+            context.do(f"node {victim} has no {damage.pattern}", lambda: None)
         if how != RUNNING:
-            stage.restart(victim)
-        stage.do("wait", lambda: None, "all partitions acknowledge", stage.acks())
-        stage.sleep(1.0, 2.5)
-        stage.mourn()
-        if victim in stage.down:
+            context.restart(victim)
+        context.do("wait", lambda: None, "all partitions acknowledge", context.acks())
+        context.sleep(1.0, 2.5)
+        context.note_dead_nodes()
+        if victim in context.down:
             return  # it ended by itself: that is found, and the rest would only repeat it
     for victim in sorted(victims):
-        _give_new_copies(stage, victim)
-    stage.do("wait", lambda: None, "all topics are in sync", lambda: _in_sync(stage))
+        _give_new_copies(context, victim)
+    context.do("wait", lambda: None, "all topics are in sync", lambda: _in_sync(context))
 
 
-def _fill(stage: Stage) -> None:
+def _fill(context: ScenarioContext) -> None:
     """Two topics with several segments on every node, one of them compacted, and some committed offsets."""
     configs = {"segment.bytes": str(SEGMENT_BYTES), "min.insync.replicas": "1"}
     keyed = configs | {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
-    run = stage.run
+    run = context.run
     new = [
-        NewTopic(name=name, partitions=1, replication_factor=len(stage.nodes), configs=more)
+        NewTopic(name=name, partitions=1, replication_factor=len(context.nodes), configs=more)
         for name, more in ((PLAIN, configs), (COMPACTED, keyed))
     ]
     for name, outcome in run.client.run(create_topics(run.client.client, new)).items():
         if not outcome.ok:
             raise Stuck(f"topic {name} was not created: {outcome.code.name} {outcome.message or ''}")
-    stage.wait(lambda: _in_sync(stage), "the topics to be damaged are in sync")
+    context.wait(lambda: _in_sync(context), "the topics to be damaged are in sync")
     value = bytes(1000)
     for _ in range(SEGMENTS * 4):
         now_ms = int(time.time() * 1000)
@@ -90,25 +90,25 @@ def _fill(stage: Stage) -> None:
         for name in (PLAIN, COMPACTED):
             run.client.produce(TopicPartition(name, 0), batch)
     place = TopicPartition(PLAIN, 0)
-    stage.wait(lambda: run.client.commit("chaos", {place: 1}).get(place) is Code.NONE, "an offset is committed")
+    context.wait(lambda: run.client.commit("chaos", {place: 1}).get(place) is Code.NONE, "an offset is committed")
 
 
-def _in_sync(stage: Stage) -> bool:
-    topics = stage.run.client.topics()
+def _in_sync(context: ScenarioContext) -> bool:
+    topics = context.run.client.topics()
     return all(set(p.isr) == set(p.replicas) for topic in topics.values() for p in topic.partitions.values())
 
 
-def _give_new_copies(stage: Stage, node: int) -> None:
+def _give_new_copies(context: ScenarioContext, node: int) -> None:
     """As an operator does: take the damaged folders away while the node is down; they come back from the others."""
-    stage.terminate(node)
-    data = stage.rig.data_dir(node)
+    context.terminate(node)
+    data = context.rig.data_dir(node)
     for folder in data.iterdir():
         if folder.is_dir() and folder.name.rpartition("-")[0] in (PLAIN, COMPACTED, GROUPS):
             shutil.rmtree(folder)
     for name in CHECKPOINTS:
         (data / name).unlink(missing_ok=True)
-    stage.restart(node)
-    stage.wait(lambda: stage.run.eyes.in_sync(stage.nodes), f"node {node} is in sync")
+    context.restart(node)
+    context.wait(lambda: context.run.poller.in_sync(context.nodes), f"node {node} is in sync")
 
 
 def _flip(at: float) -> Callable[[Path], None]:
@@ -141,19 +141,19 @@ def _length(path: Path) -> None:
 
 
 DAMAGES = (
-    Damage("flip a bit in the first header", f"{COMPACTED}-0/*.log", _flip(0.0)),
-    Damage("give the first batch an impossible length", f"{PLAIN}-0/*.log", _length),
-    Damage("flip a bit in the middle", f"{PLAIN}-0/*.log", _flip(0.5)),
-    Damage("cut a sealed segment in half", f"{PLAIN}-0/*.log", _halve),
-    Damage("cut a sealed segment in half", f"{COMPACTED}-0/*.log", _halve),
-    Damage("empty an index", f"{PLAIN}-0/*.index", lambda path: os.truncate(path, 0)),
-    Damage("garbage in a sealed segment's time index", f"{PLAIN}-0/*.timeindex", _garbage),
-    Damage("remove a sealed segment", f"{PLAIN}-0/*.log", Path.unlink),
-    Damage("garbage in the active segment's index", f"{COMPACTED}-0/*.index", _garbage, last=True),
-    Damage("garbage in the producers' snapshots", f"{PLAIN}-0/*.snapshot", _garbage, last=True),
-    Damage("flip a bit in the groups' records", f"{GROUPS}-0/*.log", _flip(0.6), last=True),
-    Damage("garbage in the cleaner's offsets", "cleaner-offset-checkpoint", _garbage),
-    Damage("garbage in the log start offsets", "log-start-offset-checkpoint", _garbage),
-    Damage("garbage in the epochs", f"{COMPACTED}-0/leader-epoch-checkpoint", _garbage),
-    Damage("garbage in the topic's id", f"{COMPACTED}-0/partition.metadata", _garbage),
+    SegmentDamage("flip a bit in the first header", f"{COMPACTED}-0/*.log", _flip(0.0)),
+    SegmentDamage("give the first batch an impossible length", f"{PLAIN}-0/*.log", _length),
+    SegmentDamage("flip a bit in the middle", f"{PLAIN}-0/*.log", _flip(0.5)),
+    SegmentDamage("cut a sealed segment in half", f"{PLAIN}-0/*.log", _halve),
+    SegmentDamage("cut a sealed segment in half", f"{COMPACTED}-0/*.log", _halve),
+    SegmentDamage("empty an index", f"{PLAIN}-0/*.index", lambda path: os.truncate(path, 0)),
+    SegmentDamage("garbage in a sealed segment's time index", f"{PLAIN}-0/*.timeindex", _garbage),
+    SegmentDamage("remove a sealed segment", f"{PLAIN}-0/*.log", Path.unlink),
+    SegmentDamage("garbage in the active segment's index", f"{COMPACTED}-0/*.index", _garbage, last=True),
+    SegmentDamage("garbage in the producers' snapshots", f"{PLAIN}-0/*.snapshot", _garbage, last=True),
+    SegmentDamage("flip a bit in the groups' records", f"{GROUPS}-0/*.log", _flip(0.6), last=True),
+    SegmentDamage("garbage in the cleaner's offsets", "cleaner-offset-checkpoint", _garbage),
+    SegmentDamage("garbage in the log start offsets", "log-start-offset-checkpoint", _garbage),
+    SegmentDamage("garbage in the epochs", f"{COMPACTED}-0/leader-epoch-checkpoint", _garbage),
+    SegmentDamage("garbage in the topic's id", f"{COMPACTED}-0/partition.metadata", _garbage),
 )

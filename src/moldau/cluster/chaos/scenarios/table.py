@@ -9,15 +9,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from moldau.cluster.chaos.nets import Links
+from moldau.cluster.chaos.scenario_context import ScenarioContext
 from moldau.cluster.chaos.scenarios import control, damage, disks, links, processes
-from moldau.cluster.chaos.stage import Stage
-from moldau.cluster.chaos.volumes import Freezable, Plain, Small, Volume
+from moldau.cluster.chaos.volumes import Freezable, Plain, SmallVolume, Volume
 
 
 class Scenario(NamedTuple):
     """One scenario: what is done, on which kind of disk, to which links, and whether to Apache Kafka as well."""
 
-    act: Callable[[Stage], None]
+    act: Callable[[ScenarioContext], None]
     volume: Callable[[], Volume] = Plain
     for_kafka: bool = True
     links: Links = Links.NOTHING
@@ -40,7 +40,7 @@ SCENARIOS: dict[int, Scenario] = {
     9: Scenario(control.kill_the_controller),
     10: Scenario(processes.cold_start),
     13: Scenario(control.recreate_while_away),
-    14: Scenario(disks.disk_full, Small),
+    14: Scenario(disks.disk_full, SmallVolume),
     15: Scenario(disks.disk_hung, Freezable),
     16: Scenario(disks.corrupt_files, for_kafka=False),
     17: Scenario(disks.wipe),

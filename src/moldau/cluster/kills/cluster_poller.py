@@ -1,4 +1,4 @@
-"""What the survivors say, asked one by one and never waited for: who leads, who is in sync, who is the controller.
+"""``ClusterPoller`` asks each node, without waiting for any: who leads, who is in sync, who is the controller.
 
 Asks once over plain connections (no retries, no cache), so that the time at which an answer changes is the cluster's
 and not a client's patience. Decides nothing. Read next: ``killing.py``.
@@ -47,14 +47,14 @@ class System(Protocol):
         """A controlled shutdown of every node."""
 
     def close(self) -> None:
-        """End whatever still runs."""
+        """End what still runs."""
 
     def data_dir(self, node: int) -> Path:
         """Its ``log.dirs``."""
 
 
-class Lead(NamedTuple):
-    """A partition by a broker's word."""
+class PartitionLeader(NamedTuple):
+    """A partition as one broker answers."""
 
     leader: int
     leader_epoch: int
@@ -62,15 +62,15 @@ class Lead(NamedTuple):
     isr: frozenset[int]
 
 
-class Ruler(NamedTuple):
-    """The quorum by its leader's word."""
+class ControllerView(NamedTuple):
+    """The active controller and the quorum, as it answers itself."""
 
     node: int
     epoch: int
     high_watermark: int
 
 
-class Eyes:
+class ClusterPoller:
     """Connections to every listener, opened when they are needed and dropped when they break."""
 
     def __init__(self, system: System, topic: str) -> None:
@@ -83,8 +83,8 @@ class Eyes:
             line.close()
         self._lines.clear()
 
-    def views(self, nodes: Collection[int]) -> dict[int, dict[int, Lead]]:
-        """Node -> partition -> what it says, of those nodes that answer."""
+    def views(self, nodes: Collection[int]) -> dict[int, dict[int, PartitionLeader]]:
+        """Return node -> partition -> its answer, of those nodes that answer."""
         request = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=self._topic)], allow_auto_topic_creation=False
         )
@@ -93,14 +93,16 @@ class Eyes:
             response = self._ask(self._system.brokers[node], request)
             if response is not None and response.topics and response.topics[0].error_code == Code.NONE:
                 found[node] = {
-                    p.partition_index: Lead(p.leader_id, p.leader_epoch, tuple(p.replica_nodes), frozenset(p.isr_nodes))
+                    p.partition_index: PartitionLeader(
+                        p.leader_id, p.leader_epoch, tuple(p.replica_nodes), frozenset(p.isr_nodes)
+                    )
                     for p in response.topics[0].partitions
                 }
         return found
 
-    def newest(self, nodes: Collection[int]) -> dict[int, Lead]:
-        """Each partition as the broker with the newest leader epoch tells it."""
-        leads: dict[int, Lead] = {}
+    def newest(self, nodes: Collection[int]) -> dict[int, PartitionLeader]:
+        """Return each partition as the broker with the newest leader epoch answers."""
+        leads: dict[int, PartitionLeader] = {}
         for view in self.views(nodes).values():
             for partition, lead in view.items():
                 if partition not in leads or lead.leader_epoch > leads[partition].leader_epoch:
@@ -108,7 +110,7 @@ class Eyes:
         return leads
 
     def in_sync(self, nodes: Collection[int]) -> bool:
-        """Whether all these nodes answer, and all say that every replica is in its ISR under the same leaders."""
+        """Return whether all these nodes answer that every replica is in its ISR under the same leaders."""
         views = list(self.views(nodes).values())
         return (
             len(views) == len(nodes)
@@ -117,32 +119,36 @@ class Eyes:
             and all(lead.leader >= 0 and lead.isr == frozenset(lead.replicas) for lead in views[0].values())
         )
 
-    def ruler(self, nodes: Collection[int]) -> Ruler | None:
-        """The active controller, asked of the controllers themselves: only the active one answers with an offset."""
+    def active_controller(self, nodes: Collection[int]) -> ControllerView | None:
+        """Return the active controller, by asking the controllers: only the active one answers with an offset."""
         if not self._system.controllers:
             return next(self._active_brokers(nodes), None)
         part = DescribeQuorumRequest.PartitionData(partition_index=METADATA_LOG.partition)
         request = DescribeQuorumRequest(
             topics=[DescribeQuorumRequest.TopicData(topic_name=METADATA_LOG.topic, partitions=[part])]
         )
-        return max(self._rulers(nodes, request), key=lambda ruler: ruler.epoch, default=None)
+        return max(
+            self._active_controllers(nodes, request),
+            key=lambda active_controller: active_controller.epoch,
+            default=None,
+        )
 
-    def _rulers(self, nodes: Collection[int], request: DescribeQuorumRequest) -> Iterator[Ruler]:
+    def _active_controllers(self, nodes: Collection[int], request: DescribeQuorumRequest) -> Iterator[ControllerView]:
         for node in nodes:
             response = self._ask(self._system.controllers[node], request)
             if response is None or response.error_code != Code.NONE or not response.topics:
                 continue
             said = response.topics[0].partitions[0]
             if said.error_code == Code.NONE and said.leader_id == node and said.high_watermark >= 0:
-                yield Ruler(node, said.leader_epoch, said.high_watermark)
+                yield ControllerView(node, said.leader_epoch, said.high_watermark)
 
-    def _active_brokers(self, nodes: Collection[int]) -> Iterator[Ruler]:
+    def _active_brokers(self, nodes: Collection[int]) -> Iterator[ControllerView]:
         """Only the active controller knows that there is no broker -1; the others are not asked about brokers."""
         request = AlterPartitionRequest(broker_id=-1, broker_epoch=-1)
         for node in nodes:
             response = self._ask(self._system.brokers[node], request)
             if response is not None and response.error_code == Code.STALE_BROKER_EPOCH:
-                yield Ruler(node, 0, 0)
+                yield ControllerView(node, 0, 0)
 
     def _ask(self, place: Address, request: Message) -> Any:
         try:

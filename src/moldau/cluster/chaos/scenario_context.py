@@ -1,8 +1,8 @@
-"""One run: a cluster starts, a load runs, a scenario breaks things, everything is healed and looked at.
+"""``ScenarioContext``: one run, in which a cluster starts, a load runs, a scenario injects faults, and all is healed.
 
-A scenario acts through its ``Stage``: each fault is written down with the time at which it was done and what the
-cluster was seen to do about it; a fault without an effect that anybody saw makes the run UNKNOWN, not passed. One seed
-draws all random numbers. Judges nothing: ``judging.py`` does. Read next: ``scenarios/``.
+A scenario acts through it: each fault is recorded with its time and with the reaction that the cluster showed; a fault
+without a visible effect makes the run UNKNOWN, not passed. One seed draws all random numbers. Checks nothing:
+``checking.py`` does. Read next: ``scenarios/``.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from moldau.client.client import Unreachable
+from moldau.cluster.chaos.end_offset_watch import EndOffsetWatch
 from moldau.cluster.chaos.net import CannotBreak
-from moldau.cluster.chaos.proxied import Proxied
+from moldau.cluster.chaos.proxy_net import ProxyNet
 from moldau.cluster.chaos.system import MOLDAU, Rig
-from moldau.cluster.chaos.watching import Watch
-from moldau.cluster.kills.killing import KillPlan, Run, Stuck
-from moldau.cluster.kills.load import Load, LoadPlan
-from moldau.cluster.kills.looking import Lead
+from moldau.cluster.kills.cluster_poller import PartitionLeader
+from moldau.cluster.kills.killing import KillPlan, KillRun, Stuck
+from moldau.cluster.kills.load import LoadPlan, ProducerLoad
 from moldau.history.checks import Anomaly
 from moldau.history.rows import OK
 
@@ -32,7 +32,7 @@ _LOOK_S = 0.01
 
 SAFE, ONE_ACK, UNCLEAN = "safe", "acks=1", "unclean"
 _PATIENCE = {"message.timeout.ms": 60_000, "request.timeout.ms": 4_000, "socket.timeout.ms": 5_000}
-"""What is under way to a node that stands still holds up the rest of its partition: for a minute, by default."""
+"""A request in flight to a paused node blocks the rest of its partition: for a minute, by default."""
 _LOADS: Mapping[str, Mapping[str, object]] = {
     SAFE: {},
     ONE_ACK: {"enable.idempotence": False, "acks": "1"},
@@ -47,8 +47,8 @@ PROFILES = tuple(_LOADS)
 """What producers and the topic ask for. Only the first promises that nothing is lost."""
 
 
-class Options(NamedTuple):
-    """What a run was asked for. ``rounds`` and ``seconds`` are of those scenarios that repeat or last."""
+class ScenarioOptions(NamedTuple):
+    """The options of a run. ``rounds`` and ``seconds`` are of those scenarios that repeat or last."""
 
     seed: int
     profile: str = SAFE
@@ -71,10 +71,10 @@ class Fault(NamedTuple):
         return bool(self.effect) and self.effect_s is None
 
 
-class Stage:
-    """What a scenario has in its hands."""
+class ScenarioContext:
+    """The cluster, the load and the faults, as a scenario uses them."""
 
-    def __init__(self, rig: Rig, options: Options, say: Callable[[str], None]) -> None:
+    def __init__(self, rig: Rig, options: ScenarioOptions, say: Callable[[str], None]) -> None:
         more = {**_PATIENCE, **_LOADS[options.profile]}
         load = LoadPlan(TOPIC, PARTITIONS, producers=2, rate_per_s=options.rate_per_s, more=more)
         self.rig, self.options = rig, options
@@ -84,7 +84,7 @@ class Stage:
         self.found: list[Anomaly] = []
         """What a scenario itself found wrong."""
         self.at_rest: list[Callable[[], Iterable[Anomaly]]] = []
-        """What a scenario wants to know of the disks when all nodes have stopped."""
+        """Checks of a scenario's own, run on the disks when all nodes have stopped."""
         self.paused: set[int] = set()
         self.down: set[int] = set()
         self.begin_ns = time.monotonic_ns()
@@ -96,11 +96,11 @@ class Stage:
     def open(self) -> None:
         """Start the cluster, its topic, the load and the watch; Stuck when it does not come up."""
         self.rig.start()
-        self.run = Run(self.rig, self.plan, self._say)
+        self.run = KillRun(self.rig, self.plan, self._say)
         self.wait(lambda: set(self.run.client.brokers()) == set(self.nodes), "all nodes serve")
         self.run.make_topic()
-        self.load = Load(self.rig.bootstrap_servers, self.plan.load)
-        self.watch = Watch(self.rig.bootstrap_servers, TOPIC, PARTITIONS)
+        self.load = ProducerLoad(self.rig.bootstrap_servers, self.plan.load)
+        self.watch = EndOffsetWatch(self.rig.bootstrap_servers, TOPIC, PARTITIONS)
         start_ns = time.monotonic_ns()
         self.load.start()
         self.watch.start()
@@ -108,12 +108,12 @@ class Stage:
         self.say("the cluster is up and is written to")
 
     def heal(self) -> None:
-        """Undo every fault, and start whoever does not run."""
-        self.mourn()
+        """Undo every fault, and start every node that does not run."""
+        self.note_dead_nodes()
         self.rig.net.heal()
         for node in self.nodes:
-            self.rig.wish.volume.thaw(self.rig.data_dir(node))
-            self.rig.wish.volume.empty(self.rig.data_dir(node))
+            self.rig.setup.volume.thaw(self.rig.data_dir(node))
+            self.rig.setup.volume.empty(self.rig.data_dir(node))
         for node in sorted(self.paused):
             self.resume(node)
         for node in self.nodes:
@@ -121,19 +121,19 @@ class Stage:
                 self.restart(node)
 
     def settle(self) -> None:
-        """Wait until all is in sync and acknowledges; Stuck (law L3) when it does not come about."""
-        self.wait(lambda: self.run.eyes.in_sync(self.nodes), "all replicas are in sync after the healing")
+        """Wait until all is in sync and acknowledges; raise Stuck (law L3) when that takes too long."""
+        self.wait(lambda: self.run.poller.in_sync(self.nodes), "all replicas are in sync after the healing")
         if self.options.profile != SAFE:
-            return  # who lost records may refuse for good the sequence numbers that come after them
+            return  # a leader that lost records may refuse for good the sequence numbers that come after them
         healed_ns = time.monotonic_ns()
         self.wait(lambda: self.load.acked_since(healed_ns), "every partition acknowledges after the healing")
 
-    def mourn(self) -> None:
-        """Note who ended though nobody told it to (law X7), before it is killed or started: that would hide it."""
+    def note_dead_nodes(self) -> None:
+        """Note nodes that ended by themselves (law X7), before they are killed or started: that would hide it."""
         for node in self.nodes:
             if node not in self.down and not self.rig.alive(node):
                 self.down.add(node)
-                if self.rig.wish.kind == MOLDAU:
+                if self.rig.setup.kind == MOLDAU:
                     self.found.append(Anomaly("ended", f"node {node} ended by itself: {self.rig.last_words(node)}"))
 
     # ---- faults
@@ -141,7 +141,7 @@ class Stage:
     def do(
         self, what: str, act: Callable[[], object], effect: str = "", seen: Callable[[], bool] | None = None
     ) -> None:
-        """Do something, write it down, and wait until its effect is seen; one that does not come is noted."""
+        """Do something, record it, and wait until its effect is seen; a missing effect is recorded too."""
         begin = time.monotonic()
         row = Fault(self._now_s(), what, effect)
         act()
@@ -156,13 +156,13 @@ class Stage:
         self.say(what + (f" -> {effect}{after}" if effect else ""), row.at_s)
 
     def kill(self, node: int, effect: str = "", seen: Callable[[], bool] | None = None) -> None:
-        self.mourn()
+        self.note_dead_nodes()
         self.down.add(node)
         self.do(f"kill -9 node {node}", lambda: self.rig.kill(node), effect, seen)
 
     def terminate(self, node: int, effect: str = "", seen: Callable[[], bool] | None = None) -> None:
         """SIGTERM, and wait until it has ended by itself (law L12)."""
-        self.mourn()
+        self.note_dead_nodes()
         self.down.add(node)
 
         def act() -> None:
@@ -186,7 +186,7 @@ class Stage:
         self.down.discard(node)
 
     def cut(self, pairs: Collection[tuple[int, int]], ports: Collection[int]) -> Callable[[], None]:
-        """An act for ``do`` that drops all packets of these directed pairs (or those of some ports)."""
+        """Return an act for ``do`` that drops all packets of these directed pairs (or those of some ports)."""
 
         def act() -> None:
             for source, target in pairs:
@@ -195,47 +195,47 @@ class Stage:
         return act
 
     @property
-    def proxy(self) -> Proxied:
-        """What slows links and resets connections; CannotBreak on another net."""
-        if not isinstance(self.rig.net, Proxied):
+    def proxy(self) -> ProxyNet:
+        """Return the proxy, which slows links and resets connections; CannotBreak on another net."""
+        if not isinstance(self.rig.net, ProxyNet):
             raise CannotBreak("links are slowed and reset by the proxy only: --network proxy")
         return self.rig.net
 
     def heal_net(self) -> None:
         self.do("all links are whole", self.rig.net.heal)
 
-    # ---- looking
+    # ---- observation
 
     @property
     def up(self) -> list[int]:
-        """Nodes that run and are not paused."""
+        """Return the nodes that run and are not paused."""
         return [node for node in self.nodes if node not in self.down and node not in self.paused]
 
-    def leads(self, among: Collection[int] | None = None) -> dict[int, Lead]:
-        """Each partition by the newest word of the nodes that run (or of some)."""
-        return self.run.eyes.newest(self.up if among is None else among)
+    def leads(self, among: Collection[int] | None = None) -> dict[int, PartitionLeader]:
+        """Return each partition's leader, by the newest answer of the running nodes (or of some)."""
+        return self.run.poller.newest(self.up if among is None else among)
 
     def leader(self, partition: int = 0) -> int:
-        """Who leads a partition, waited for."""
+        """Wait for a partition's leader, and return it."""
         self.wait(lambda: self.leads()[partition].leader in self.up, f"partition {partition} has a leader that runs")
         return self.leads()[partition].leader
 
     def controller(self) -> int:
-        """The active controller, waited for."""
-        self.wait(lambda: self.run.eyes.ruler(self.up) is not None, "there is a controller")
-        ruler = self.run.eyes.ruler(self.up)
-        return ruler.node if ruler is not None else self.controller()
+        """Wait for the active controller, and return it."""
+        self.wait(lambda: self.run.poller.active_controller(self.up) is not None, "there is a controller")
+        active_controller = self.run.poller.active_controller(self.up)
+        return active_controller.node if active_controller is not None else self.controller()
 
     def others(self, node: int) -> list[int]:
         return [other for other in self.nodes if other != node]
 
-    def gather(self, node: int) -> None:
-        """Let one node lead every partition, all in sync."""
+    def move_leaders_to(self, node: int) -> None:
+        """Move the leadership of every partition to one node, all in sync."""
         wanted = {partition: [node, *self.others(node)] for partition in range(PARTITIONS)}
-        self.wait(lambda: self.run.eyes.in_sync(self.nodes) and self.run.move(wanted), f"node {node} leads all")
+        self.wait(lambda: self.run.poller.in_sync(self.nodes) and self.run.move(wanted), f"node {node} leads all")
 
     def moved(self, node: int, witnesses: Collection[int] | None = None) -> Callable[[], bool]:
-        """Whether nothing that this node leads now is led by it any more, by the word of others."""
+        """Return whether others say that this node leads none of the partitions any more that it leads now."""
         led = [partition for partition, lead in self.leads().items() if lead.leader == node]
         asked = [other for other in self.up if other != node] if witnesses is None else witnesses
 
@@ -246,13 +246,13 @@ class Stage:
         return seen
 
     def changed(self) -> Callable[[], bool]:
-        """Whether any leader, epoch or ISR is another one than now, by anybody's word: who is cut off hears of none."""
+        """Whether any leader, epoch or ISR is another one than now, by any node's answer (if cut off, it sees none)."""
         before = list(self.leads().values())
-        return lambda: any(list(view.values()) != before for view in self.run.eyes.views(self.up).values())
+        return lambda: any(list(view.values()) != before for view in self.run.poller.views(self.up).values())
 
     def without(self, nodes: Collection[int], partition: int = 0) -> Callable[[], bool]:
-        """Whether these are out of a partition's ISR, by anybody's word."""
-        views = self.run.eyes.views
+        """Return whether these are out of a partition's ISR, by any node's answer."""
+        views = self.run.poller.views
         return lambda: any(not view[partition].isr & set(nodes) for view in views(self.up).values())
 
     def acks(self) -> Callable[[], bool]:
@@ -282,14 +282,14 @@ class Stage:
         time.sleep(low_s if high_s is None else self.rng.uniform(low_s, high_s))
 
     def holds(self, condition: Callable[[], bool]) -> bool:
-        """Whether it does now; False while nobody answers."""
+        """Return whether it holds now; False while no node answers."""
         try:
             return condition()
         except (OSError, LookupError, Unreachable):
             return False
 
     def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
-        """Ask until it holds; Stuck names what did not come about."""
+        """Ask until it holds; Stuck names what did not happen in time."""
         until = time.monotonic() + timeout_s
         while not self.holds(condition):
             if time.monotonic() > until:

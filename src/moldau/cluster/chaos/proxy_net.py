@@ -1,8 +1,8 @@
 """A net of loopback and a proxy, where namespaces are not permitted, or where links are to be slow or reset.
 
-Nodes listen on loopback and are told of each other's fronts only; the proxy tells callers apart by the process that
-calls, so that each directed pair has its own fate. What differs from a net of packets: a connection under a cut is
-made, and then silent; a dead node's refusals turn into resets while somebody is cut off from it. Read next: ``proxy/``.
+Nodes listen on loopback and get the addresses of each other's fronts only; the proxy tells callers apart by their
+process, so that each directed pair has its own faults. What differs from a net of packets: a connection under a cut is
+made, and then silent; a dead node's refusals turn into resets while another node is cut off from it. Next: ``proxy/``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 from moldau.cluster.chaos.net import CannotBreak, Flat
 from moldau.cluster.chaos.proxy.sources import MARK, TABLES
-from moldau.cluster.kills.looking import Address
+from moldau.cluster.kills.cluster_poller import Address
 
 _PROCESS = "moldau.cluster.chaos.proxy.process"
 
 
-class Proxied(Flat):
+class ProxyNet(Flat):
     """Loopback, with a front before each listener."""
 
     words = "loopback, through the proxy"
@@ -50,15 +50,15 @@ class Proxied(Flat):
         self._told(do="cut", source=source, target=target, ports=sorted(ports))
 
     def delay(self, source: int, target: int, seconds: float) -> None:
-        """Let everything from a place to another take so much longer."""
+        """Delay all bytes from one place to another."""
         self._told(do="delay", source=source, target=target, seconds=seconds)
 
     def reset(self, one: int, other: int) -> None:
-        """Break all connections between two places; what is under way is lost."""
+        """Break all connections between two places; bytes in flight are lost."""
         self._told(do="reset", one=one, other=other)
 
     def made(self, source: int, target: int) -> int:
-        """How many connections a place has made to another so far."""
+        """Return how many connections a place has made to another so far."""
         return int(self._told(do="made", source=source, target=target)["count"])
 
     def heal(self) -> None:

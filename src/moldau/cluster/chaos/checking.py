@@ -1,6 +1,6 @@
-"""From a scenario to its verdict: run it, heal, read all back, stop, compare what disks hold, and say what it means.
+"""From a scenario to its verdict: runs it, heals, reads all back, stops the cluster, compares disks, checks all.
 
-FAIL beats UNKNOWN beats PASS: a run in which a fault had no effect that anybody saw, or in which too little was
+FAIL beats UNKNOWN beats PASS: a run in which a fault had no visible effect, or in which too little was
 acknowledged, never passes. Writes the history, the timeline and the report. Read next: ``command.py``.
 """
 
@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from moldau.client.client import Refused, Unreachable
 from moldau.cluster.chaos.net import CannotBreak
-from moldau.cluster.chaos.stage import PARTITIONS, TOPIC, Fault, Stage
+from moldau.cluster.chaos.scenario_context import PARTITIONS, TOPIC, Fault, ScenarioContext
 from moldau.cluster.chaos.system import MOLDAU
-from moldau.cluster.kills.judging import Verdict, check_disks, verdict_on
-from moldau.cluster.kills.killing import Seen, Stuck
+from moldau.cluster.kills.checking import RunVerdict, check_disks, verdict_on
+from moldau.cluster.kills.killing import ScenarioResult, Stuck
 from moldau.cluster.kills.load import high_watermarks, read_all
 from moldau.cluster.kills.replicas import read_replica
 from moldau.history.checks import Anomaly, check
@@ -28,11 +28,11 @@ from moldau.history.shown import Shown, went_back
 ACKS_MIN = 100
 """Of each partition, below which a run proves nothing."""
 _LEAVING = "-delete"
-"""How both systems name a folder whose files wait for their end."""
+"""The suffix by which both systems name a folder whose files are about to be deleted."""
 
 
-class Outcome(NamedTuple):
-    """All that a run gave. ``again``: records that the client itself wrote once more, in a new producer epoch."""
+class ScenarioOutcome(NamedTuple):
+    """The result of a run. ``again``: records that the client itself wrote once more, in a new producer epoch."""
 
     history: History
     shown: list[Shown]
@@ -42,52 +42,60 @@ class Outcome(NamedTuple):
     again: int = 0
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RunVerdict:
         return verdict_on(self.anomalies, self.doubts)
 
 
-def play(stage: Stage, act: Callable[[Stage], None]) -> Outcome:
-    """A scenario from start to verdict; the cluster is stopped at the end."""
-    plan, doubts, found = stage.plan, [], stage.found
-    stage.open()
+def play(context: ScenarioContext, act: Callable[[ScenarioContext], None]) -> ScenarioOutcome:
+    """Run a scenario from start to verdict; the cluster is stopped at the end."""
+    plan, doubts, found = context.plan, [], context.found
+    context.open()
     try:
-        act(stage)
+        act(context)
     except CannotBreak as refusal:
         doubts.append(str(refusal))
     except (Stuck, OSError, Refused, Unreachable) as problem:
         found.append(Anomaly("late", str(problem)))
     try:
-        stage.heal()
-        stage.settle()
+        context.heal()
+        context.settle()
     except (Stuck, OSError, Unreachable) as problem:
-        found.append(Anomaly("late", _words(stage, str(problem))))
-    stage.say("healed; reading all back")
-    stage.watch.stop()
-    stage.load.stop(70)
-    servers = stage.rig.bootstrap_servers
-    ends, ruler = high_watermarks(servers, plan.load), stage.run.eyes.ruler(stage.nodes)
+        found.append(Anomaly("late", _words(context, str(problem))))
+    context.say("healed; reading all back")
+    context.watch.stop()
+    context.load.stop(70)
+    servers = context.rig.bootstrap_servers
+    ends, active_controller = high_watermarks(servers, plan.load), context.run.poller.active_controller(context.nodes)
     final = read_all(servers, plan.load, ends)
-    history = History(stage.load.sends(), stage.load.follower.reads, final, ends, [])
-    expected = _assigned(stage)
-    stage.run.eyes.close()
-    stage.run.client.close()
-    stage.mourn()
-    stage.say("stopping all nodes, comparing their logs")
-    stage.rig.stop()
-    if stage.rig.wish.kind == MOLDAU:  # one of Apache Kafka's waits for minutes for the quorum that left before it
-        found += [Anomaly("no end", f"node {node} did not end when told to") for node in stage.rig.stubborn]
-    judged, again = told_apart(history, _sessions(stage))
-    found += [Anomaly("late", text) for text in stage.load.broken()] + check(judged)
-    found += went_back(stage.watch.rows)
-    found += check_disks(stage.rig, plan, Seen(history, [], ruler.high_watermark if ruler is not None else 0))
-    for look in stage.at_rest:
+    history = History(context.load.sends(), context.load.follower.reads, final, ends, [])
+    expected = _assigned(context)
+    context.run.poller.close()
+    context.run.client.close()
+    context.note_dead_nodes()
+    context.say("stopping all nodes, comparing their logs")
+    context.rig.stop()
+    if (
+        context.rig.setup.kind == MOLDAU
+    ):  # a node of Apache Kafka waits for minutes for the quorum that stopped before it
+        found += [Anomaly("no end", f"node {node} did not end when told to") for node in context.rig.stubborn]
+    checked, again = told_apart(history, _sessions(context))
+    found += [Anomaly("late", text) for text in context.load.broken()] + check(checked)
+    found += went_back(context.watch.rows)
+    found += check_disks(
+        context.rig,
+        plan,
+        ScenarioResult(history, [], active_controller.high_watermark if active_controller is not None else 0),
+    )
+    for look in context.at_rest:
         found += look()
-    found += strays(expected, {node: _folders(stage.rig.data_dir(node)) for node in stage.nodes})
-    return Outcome(history, stage.watch.rows, stage.timeline, found, doubts + vacuous(stage.timeline, history), again)
+    found += strays(expected, {node: _folders(context.rig.data_dir(node)) for node in context.nodes})
+    return ScenarioOutcome(
+        history, context.watch.rows, context.timeline, found, doubts + vacuous(context.timeline, history), again
+    )
 
 
 def vacuous(timeline: Iterable[Fault], history: History) -> list[str]:
-    """Why a run without anomalies proves nothing."""
+    """Return why a run without anomalies proves nothing."""
     timeline = list(timeline)
     found = [f"{fault.what}: not seen: {fault.effect}" for fault in timeline if fault.is_doubtful]
     if not any(fault.effect_s is not None for fault in timeline):
@@ -110,7 +118,7 @@ def strays(expected: Mapping[int, set[str]], there: Mapping[int, set[str]]) -> I
 
 
 def longest_gap_s(sends: Iterable[Send]) -> float:
-    """The longest time in which one partition acknowledged nothing, between its first acknowledgement and its last."""
+    """Return the longest time without an acknowledgement of one partition, between its first and its last one."""
     times: dict[int, list[int]] = defaultdict(list)
     for send in sends:
         if send.outcome == OK:
@@ -119,7 +127,7 @@ def longest_gap_s(sends: Iterable[Send]) -> float:
     return max(gaps, default=0) / 1e9
 
 
-def keep(outcome: Outcome, folder: Path, reproduce: str) -> None:
+def keep(outcome: ScenarioOutcome, folder: Path, reproduce: str) -> None:
     """Write history, timeline and report into a folder."""
     with (folder / "history.jsonl").open("w") as file:
         write_lines(outcome.history, file)
@@ -128,8 +136,8 @@ def keep(outcome: Outcome, folder: Path, reproduce: str) -> None:
     (folder / "report.txt").write_text(report(outcome, reproduce, len(outcome.anomalies)) + "\n")
 
 
-def report(outcome: Outcome, reproduce: str, shown: int = 8) -> str:
-    """The verdict in words, with the first few anomalies."""
+def report(outcome: ScenarioOutcome, reproduce: str, shown: int = 8) -> str:
+    """Return the verdict in words, with the first few anomalies."""
     history = outcome.history
     refused = sum(send.outcome != OK for send in history.sends)
     counts = f"{history.acked:,} acknowledged, {refused:,} not, {len(history.final):,} read back"
@@ -143,21 +151,21 @@ def report(outcome: Outcome, reproduce: str, shown: int = 8) -> str:
     return "\n".join([*lines, f"{outcome.verdict.name}; reproduce: {reproduce}"])
 
 
-def _assigned(stage: Stage) -> dict[int, set[str]]:
+def _assigned(context: ScenarioContext) -> dict[int, set[str]]:
     """Node -> names of the partitions' folders that it should have."""
-    wanted: dict[int, set[str]] = {node: set() for node in stage.nodes}
-    for topic in stage.run.client.topics().values():
+    wanted: dict[int, set[str]] = {node: set() for node in context.nodes}
+    for topic in context.run.client.topics().values():
         for number, partition in topic.partitions.items():
             for node in partition.replicas:
                 wanted[node].add(f"{topic.name}-{number}")
     return wanted
 
 
-def _sessions(stage: Stage) -> dict[tuple[int, int], Session]:
-    """Who wrote each record, by the word of the first node's disk; that all say the same is judged elsewhere."""
-    node, found = stage.nodes[0], {}
+def _sessions(context: ScenarioContext) -> dict[tuple[int, int], Session]:
+    """Return who wrote each record, by the first node's disk; that all disks agree is checked elsewhere."""
+    node, found = context.nodes[0], {}
     for partition in range(PARTITIONS):
-        for batch in read_replica(node, stage.rig.data_dir(node) / f"{TOPIC}-{partition}").batches:
+        for batch in read_replica(node, context.rig.data_dir(node) / f"{TOPIC}-{partition}").batches:
             for offset in range(batch.base_offset, batch.next_offset):
                 found[partition, offset] = (batch.producer_id, batch.producer_epoch)
     return found
@@ -172,8 +180,10 @@ def _lines(path: Path, rows: Iterable[Shown] | Iterable[Fault]) -> None:
     path.write_text("".join(json.dumps(row._asdict()) + "\n" for row in rows))
 
 
-def _words(stage: Stage, problem: str) -> str:
+def _words(context: ScenarioContext, problem: str) -> str:
     views = {node: {p: (lead.leader, sorted(lead.isr)) for p, lead in view.items()}
-             for node, view in stage.run.eyes.views(stage.nodes).items()}  # fmt: skip
-    ends = [f"node {node} ended: {stage.rig.last_words(node)}" for node in stage.nodes if not stage.rig.alive(node)]
+             for node, view in context.run.poller.views(context.nodes).items()}  # fmt: skip
+    ends = [
+        f"node {node} ended: {context.rig.last_words(node)}" for node in context.nodes if not context.rig.alive(node)
+    ]
     return "\n".join([f"{problem}; nodes say of {TOPIC}: {views}", *ends])

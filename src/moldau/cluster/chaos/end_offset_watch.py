@@ -19,7 +19,7 @@ from moldau.model import Code, TopicPartition
 _PAUSE_S = 0.05
 
 
-class Watch(threading.Thread):
+class EndOffsetWatch(threading.Thread):
     """Start, stop, and read ``rows``."""
 
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:

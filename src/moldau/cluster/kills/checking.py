@@ -1,4 +1,4 @@
-"""A scenario from start to verdict: run it, read it, stop the cluster, compare the replicas, and say what it means.
+"""From a scenario to its verdict: runs it, reads all back, stops the cluster, compares the replicas, checks all.
 
 FAIL beats UNKNOWN beats PASS: a run that proves nothing never passes. Writes the history when there is
 something to look into. Read next: ``killing.py`` (what is done), ``moldau.history`` (the rules), ``report.py``.
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from moldau.client.admin import METADATA_LOG
-from moldau.cluster.kills.killing import KillPlan, Run, Seen
-from moldau.cluster.kills.looking import System
+from moldau.cluster.kills.cluster_poller import System
+from moldau.cluster.kills.killing import KillPlan, KillRun, ScenarioResult
 from moldau.cluster.kills.replicas import check_folders, compare, read_replica, read_values, same_values
 from moldau.history.checks import Anomaly, check, doubts
 from moldau.history.rows import History, write_lines
@@ -21,7 +21,7 @@ from moldau.history.rows import History, write_lines
 TROUBLE = "trouble"
 
 
-class Verdict(IntEnum):
+class RunVerdict(IntEnum):
     """What a run says; the numbers are exit codes. 2 is a wrong option's."""
 
     PASS = 0
@@ -29,19 +29,19 @@ class Verdict(IntEnum):
     UNKNOWN = 3
 
 
-def verdict_on(anomalies: Sequence[Anomaly], doubts: Sequence[str]) -> Verdict:
+def verdict_on(anomalies: Sequence[Anomaly], doubts: Sequence[str]) -> RunVerdict:
     """What a run says in which these were found."""
     if anomalies:
-        return Verdict.FAIL
-    return Verdict.UNKNOWN if doubts else Verdict.PASS
+        return RunVerdict.FAIL
+    return RunVerdict.UNKNOWN if doubts else RunVerdict.PASS
 
 
-def worst_of(verdicts: Collection[Verdict]) -> Verdict:
+def worst_of(verdicts: Collection[RunVerdict]) -> RunVerdict:
     """What several runs say together."""
-    return next((verdict for verdict in (Verdict.FAIL, Verdict.UNKNOWN) if verdict in verdicts), Verdict.PASS)
+    return next((verdict for verdict in (RunVerdict.FAIL, RunVerdict.UNKNOWN) if verdict in verdicts), RunVerdict.PASS)
 
 
-class Judged(NamedTuple):
+class CheckedScenario(NamedTuple):
     """A scenario with its verdict."""
 
     plan: KillPlan
@@ -50,21 +50,21 @@ class Judged(NamedTuple):
     doubts: list[str]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RunVerdict:
         return verdict_on(self.anomalies, self.doubts)
 
 
-def judge(system: System, plan: KillPlan, say: Callable[[str], None]) -> Judged:
+def check_scenario(system: System, plan: KillPlan, say: Callable[[str], None]) -> CheckedScenario:
     """Run a scenario on a running cluster, which is stopped at the end, and judge all that is left of it."""
-    seen = Run(system, plan, say).go()
-    anomalies = [Anomaly(TROUBLE, text) for text in seen.troubles] + check(seen.history)
+    seen = KillRun(system, plan, say).go()
+    anomalies = [Anomaly(TROUBLE, text) for text in seen.failures] + check(seen.history)
     say(f"{plan.scenario}: stopping all nodes, comparing their logs")
     system.stop()
     anomalies += check_disks(system, plan, seen)
-    return Judged(plan, seen.history, anomalies, doubts(seen.history, plan.kills))
+    return CheckedScenario(plan, seen.history, anomalies, doubts(seen.history, plan.kills))
 
 
-def check_disks(system: System, plan: KillPlan, seen: Seen) -> list[Anomaly]:
+def check_disks(system: System, plan: KillPlan, seen: ScenarioResult) -> list[Anomaly]:
     """Compare the replicas of every partition, the metadata log, and what was read with what is on disk."""
     found: list[Anomaly] = []
     nodes = sorted(system.brokers)
@@ -81,12 +81,14 @@ def check_disks(system: System, plan: KillPlan, seen: Seen) -> list[Anomaly]:
     return found + list(compare(name, logs, seen.metadata_end))
 
 
-def keep(judged: Judged, folder: Path) -> Path:
+def keep(checked: CheckedScenario, folder: Path) -> Path:
     """Write the history and the anomalies of a scenario into a folder; the history's file."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{judged.plan.scenario}.history.jsonl"
+    path = folder / f"{checked.plan.scenario}.history.jsonl"
     with path.open("w") as file:
-        write_lines(judged.history, file)
-    lines = [f"{anomaly.kind}: {anomaly.text}" for anomaly in judged.anomalies] + [f"doubt: {d}" for d in judged.doubts]
-    (folder / f"{judged.plan.scenario}.anomalies.txt").write_text("".join(line + "\n" for line in lines))
+        write_lines(checked.history, file)
+    lines = [f"{anomaly.kind}: {anomaly.text}" for anomaly in checked.anomalies] + [
+        f"doubt: {d}" for d in checked.doubts
+    ]
+    (folder / f"{checked.plan.scenario}.anomalies.txt").write_text("".join(line + "\n" for line in lines))
     return path
