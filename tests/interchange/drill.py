@@ -33,7 +33,7 @@ class Seen:
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.sent = self.acked = 0
-        self.longest_gap_s = 0.0
+        self.longest_wait_s = 0.0
 
 
 class Drill:
@@ -71,7 +71,7 @@ class Drill:
         """Wait until every partition has acknowledged something that was sent after this call."""
         now_ns = time.monotonic_ns()
         wait_until(lambda: self._load.acked_since(now_ns), f"writes go on: {what}", PATIENCE_S)
-        self.seen.longest_gap_s = max(self.seen.longest_gap_s, (time.monotonic_ns() - now_ns) / 1e9)
+        self.seen.longest_wait_s = max(self.seen.longest_wait_s, (time.monotonic_ns() - now_ns) / 1e9)
 
     def kill_each(self, say: Callable[[str], None]) -> None:
         """kill -9 of one node after the other; the next dies when all replicas are in sync again."""
