@@ -158,7 +158,9 @@ def _work_out(
         target = target._replace(elr=()) if target.elr else target
     if view.elr and (target.last_known or target.leader == NO_LEADER):
         target = _with_last_known(partition, target)
-    return _difference(partition, target, _directories(partition, target.replicas, wish, view))
+    # A leader that asked for its ISR knows it; one that is told goes by the leader epoch alone in ZooKeeper mode.
+    told = view.settings.epoch_for_smaller_isr and wish.isr is None
+    return _difference(partition, target, _directories(partition, target.replicas, wish, view), told=told)
 
 
 def _wished(partition: Partition, wish: DesiredState) -> _Target:
@@ -251,10 +253,12 @@ def _directories(
     return tuple(placed[r] if r in placed else view.default_directory(r) for r in replicas)
 
 
-def _difference(partition: Partition, target: _Target, directories: tuple[bytes, ...]) -> Shape | None:
-    """What differs, if anything. A replica that goes bumps the leader epoch, to be known stray (KAFKA-13972)."""
+def _difference(partition: Partition, target: _Target, directories: tuple[bytes, ...], *, told: bool) -> Shape | None:
+    """What differs, if anything. A replica that goes bumps the leader epoch, to be known stray (KAFKA-13972); so does
+    one that leaves the ISR where the leader has to be ``told`` (KAFKA-15109)."""
     shape: Shape = {}
-    if target.leader != partition.leader or not set(partition.replicas) <= set(target.replicas):
+    shrunk = told and not set(partition.isr) <= set(target.isr)
+    if target.leader != partition.leader or shrunk or not set(partition.replicas) <= set(target.replicas):
         shape["leader"] = target.leader
     for field, now, then in (
         ("isr", target.isr, partition.isr),

@@ -134,3 +134,20 @@ def test_a_replica_whose_directory_failed_cannot_be_brought_back_in() -> None:
     assert d.set_isr("t", 0, 0, 1) == Code.INELIGIBLE_REPLICA
     d.ask(AssignReplicasToDirs(broker_id=1, broker_epoch=d.broker(1).epoch, directories={b: (key,)}))
     assert d.set_isr("t", 0, 0, 1) == Code.NONE
+
+
+@pytest.mark.parametrize(("told", "bump"), [(True, 1), (False, 0)], ids=["zookeeper", "kraft"])
+def test_a_replica_that_the_controller_takes_out_of_the_isr_makes_a_new_leader_epoch_in_zookeeper_mode(
+    told: bool, bump: int
+) -> None:
+    """A Kafka 3.9 leader ignored LeaderAndIsr of the epoch that it had; acks=all waited for the dead for ever."""
+    desk = Desk(3, epoch_for_smaller_isr=told)
+    desk.create("t", (0, 1, 2))
+    before = desk.partition("t")
+    desk.ask(BrokerRefused(broker_id=2, broker_epoch=desk.broker(2).epoch))
+    after = desk.partition("t")
+    assert (after.leader, after.isr) == (0, (0, 1))
+    assert after.leader_epoch == before.leader_epoch + bump
+    assert desk.set_isr("t", 0, 0) is Code.NONE
+    assert desk.partition("t").isr == (0,)
+    assert desk.partition("t").leader_epoch == after.leader_epoch, "a leader that asked for its ISR knows it"
