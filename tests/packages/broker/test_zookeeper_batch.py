@@ -280,7 +280,7 @@ NAMES, IDS = st.sampled_from(["a", "b", "c"]), st.sampled_from([bytes(16), bytes
 def _told(kind: Any) -> st.SearchStrategy[Any]:
     """A request as no controller would send it: any of three ids under any of three names."""
     fields = {"partition_index": SMALL, "leader": SMALL, "leader_epoch": SMALL}
-    lists = {"isr": st.lists(SMALL, max_size=2), "replicas": st.lists(SMALL, max_size=2, unique=True)}
+    lists = {"isr": st.lists(SMALL, max_size=3), "replicas": st.lists(SMALL, max_size=3)}
     if kind is LeaderAndIsrRequest:
         part: Any = st.builds(kind.LeaderAndIsrPartitionState, partition_epoch=SMALL, **fields, **lists)
         topic: Any = kind.LeaderAndIsrTopicState
@@ -308,6 +308,22 @@ def test_what_no_controller_would_say_breaks_no_image(requests: list[Any]) -> No
     for id, topic in ear.image.topics.items():
         assert ear.image.names[topic.name] == id
         assert all(number >= 0 and part.leader_epoch >= 0 for number, part in topic.partitions.items())
+
+
+def test_a_broker_that_is_named_twice_is_there_once() -> None:
+    """The index of an image removed such a member twice when its partition changed, and raised KeyError."""
+    ear = Ear(1)
+    for epoch, isr in enumerate(([1, 1], [2], [1, 2, 2])):
+        state = LeaderAndIsrRequest.LeaderAndIsrPartitionState(
+            leader=1, isr=isr, replicas=[1, 2, 1], leader_epoch=epoch, partition_epoch=epoch
+        )
+        topic = LeaderAndIsrRequest.LeaderAndIsrTopicState(
+            topic_name="a", topic_id=bytes([1]) * 16, partition_states=[state]
+        )
+        ear.hear(LeaderAndIsrRequest(topic_states=[topic]), ear.image)
+        (partition,) = ear.image.topics[bytes([1]) * 16].partitions.values()
+        assert partition.replicas == (1, 2)
+        assert partition.isr == tuple(dict.fromkeys(isr))
 
 
 def test_the_id_of_another_topic_is_refused() -> None:

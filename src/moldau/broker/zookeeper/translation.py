@@ -128,13 +128,15 @@ def _partition(
     topic_id: bytes, state: Any, moving: tuple[list[int], list[int]], before: Partition | None
 ) -> PartitionRecord:
     epoch = state.partition_epoch if hasattr(state, "partition_epoch") else state.zk_version
-    replicas = list(state.replicas)
+    replicas = list(dict.fromkeys(state.replicas))  # nobody twice, whoever sent it
     same = before is not None and list(before.replicas) == replicas
     return PartitionRecord(
         topic_id=topic_id,
         partition_id=state.partition_index,
         replicas=replicas,
-        isr=[r for r in state.isr if r in replicas],  # while a move ends, two writes may cross (KAFKA-9672)
+        isr=[
+            r for r in dict.fromkeys(state.isr) if r in replicas
+        ],  # while a move ends, two writes may cross (KAFKA-9672)
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         partition_epoch=epoch,
