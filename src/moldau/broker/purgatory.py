@@ -139,10 +139,10 @@ class Part(Protocol):
 class DelayedResponse:
     """A response that is complete once each of its partitions is; a ``slot`` is a partition's part of the response."""
 
-    __slots__ = ("_open", "_response", "_room", "answer", "done")
+    __slots__ = ("_open", "_response", "_purgatory", "answer", "done")
 
-    def __init__(self, room: DelayedOperationPurgatory, response: Message) -> None:
-        self._room = room
+    def __init__(self, purgatory: DelayedOperationPurgatory, response: Message) -> None:
+        self._purgatory = purgatory
         self._response = response
         self._open: dict[int, Part] = {}
         self.done = False
@@ -193,4 +193,4 @@ class DelayedResponse:
     def _end(self) -> None:
         self.done = True
         self._open.clear()  # what comes about later changes nothing in a response that is on its way
-        self._room.left()
+        self._purgatory.left()

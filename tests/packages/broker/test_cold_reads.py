@@ -60,7 +60,7 @@ def test_who_waits_for_the_disk_holds_up_nobody_else(
             assert [header.base_offset for _, header in headers(found.records)] == [0, 2, 4]
             assert device.reads == 1
             other.close()
-            assert not len(cluster.brokers[0].replicas.room)
+            assert not len(cluster.brokers[0].replicas.purgatory)
 
     run(work)
 

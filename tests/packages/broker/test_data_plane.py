@@ -197,7 +197,7 @@ def test_a_fetch_that_waited_already_brings_nobody_back_into_the_isr(tmp_path: P
                 await cluster.ask(0, cluster.fetch_request(*parts, **session, **follower), 17)
 
             waiting = asyncio.create_task(again(1, wait_ms=600_000))
-            await until(lambda: cluster.brokers[0].replicas.room, "it waits")
+            await until(lambda: cluster.brokers[0].replicas.purgatory, "it waits")
             cluster.change(isr=[0])
             await cluster.produce(0, batch(), acks=1)
             await waiting

@@ -32,7 +32,7 @@ def test_an_empty_partition_is_answered_at_once_only_when_the_client_will_not_wa
             began = loop.time()
             await cluster.fetch(0, 0, max_wait_ms=60)
             assert loop.time() - began >= 0.055
-            assert not len(cluster.brokers[0].replicas.room)
+            assert not len(cluster.brokers[0].replicas.purgatory)
 
     run(work)
 
@@ -42,7 +42,7 @@ def test_a_parked_fetch_is_answered_by_what_arrives(tmp_path: Path) -> None:
         async with DataCluster(tmp_path, 2) as cluster:
             cluster.create(0, 1)
             parked = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=30_000))
-            await until(lambda: len(cluster.brokers[0].replicas.room) == 2, "the consumer and the follower wait")
+            await until(lambda: len(cluster.brokers[0].replicas.purgatory) == 2, "the consumer and the follower wait")
             line = cluster.lines.pop(0)  # the parked fetch keeps its place in line: others need a line of their own
             await cluster.produce(0, batch(3))
             assert offsets(await parked) == [0]
@@ -75,7 +75,7 @@ def test_min_bytes_are_waited_for(tmp_path: Path) -> None:
             cluster.create(0)
             one = batch(1, 100)
             parked = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=30_000, min_bytes=3 * len(one)))
-            await until(lambda: len(cluster.brokers[0].replicas.room) == 1)
+            await until(lambda: len(cluster.brokers[0].replicas.purgatory) == 1)
             cluster.lines.pop(0)
             await cluster.produce(0, one)
             await cluster.produce(0, one)
@@ -132,7 +132,7 @@ def test_epochs_that_do_not_match_are_told_apart_and_wake_who_waits(tmp_path: Pa
         async with DataCluster(tmp_path, 2) as cluster:
             cluster.create(0, 1)
             parked = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=30_000, version=4))
-            await until(lambda: len(cluster.brokers[0].replicas.room) >= 2)
+            await until(lambda: len(cluster.brokers[0].replicas.purgatory) >= 2)
             cluster.elect(1, (0, 1))
             assert (await parked).error_code == Code.NOT_LEADER_OR_FOLLOWER
             for epoch, code in ((0, Code.FENCED_LEADER_EPOCH), (1, Code.NONE), (2, Code.UNKNOWN_LEADER_EPOCH)):
@@ -336,9 +336,9 @@ def test_a_partition_that_joins_a_waiting_follower_does_not_wait_with_it(tmp_pat
     async def work() -> None:
         async with DataCluster(tmp_path, 3, replica_fetch_wait_max_ms="100000") as cluster:
             cluster.create(0, 2)
-            await until(lambda: len(cluster.brokers[0].replicas.room) == 1, "the follower's fetch waits")
+            await until(lambda: len(cluster.brokers[0].replicas.purgatory) == 1, "the follower's fetch waits")
             cluster.create(1, 0, 2, topic="second", id=bytes([3] * 16))
-            await until(lambda: len(cluster.brokers[1].replicas.room) == 2)
+            await until(lambda: len(cluster.brokers[1].replicas.purgatory) == 2)
             cluster.commit(
                 records.PartitionChangeRecord(topic_id=bytes([3] * 16), partition_id=0, leader=0, isr=[0, 2])
             )
@@ -363,7 +363,7 @@ def test_what_joins_while_two_requests_are_under_way_does_not_wait_for_the_secon
     async def work() -> None:
         async with DataCluster(tmp_path, 3, replica_fetch_wait_max_ms="100000") as cluster:
             cluster.create(0, 2)
-            await until(lambda: len(cluster.brokers[0].replicas.room) == 1, "the follower's fetch waits")
+            await until(lambda: len(cluster.brokers[0].replicas.purgatory) == 1, "the follower's fetch waits")
             fetcher = cluster.brokers[2].replicas.fetchers._fetchers[0, 0]
             send, line, third_id = fetcher._send, fetcher._line, bytes([4] * 16)
 
@@ -386,7 +386,7 @@ def test_a_consumers_wait_ends_when_it_asks_for_something_else_on_the_same_conne
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
-            room = cluster.brokers[0].replicas.room
+            room = cluster.brokers[0].replicas.purgatory
             parked = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=300_000))
             await until(lambda: len(room) == 1)
             await asyncio.wait_for(cluster.ask(0, ListOffsetsRequest()), 60)
@@ -401,7 +401,7 @@ def test_two_fetches_on_a_connection_do_not_end_each_others_wait(tmp_path: Path)
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
             await cluster.line(0)  # one for all
-            room = cluster.brokers[0].replicas.room
+            room = cluster.brokers[0].replicas.purgatory
             parked = [asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=300_000)) for _ in range(2)]
             await until(lambda: len(room) == 2)
             await asyncio.wait_for(cluster.ask(0, ListOffsetsRequest()), 60)

@@ -145,7 +145,7 @@ def test_who_waits_for_followers_is_answered_when_all_partitions_have_them(tmp_p
             slots = response.responses[0].partition_responses
             assert [(s.index, s.error_code, s.base_offset) for s in slots] == [(n, 0, 0) for n in range(MANY)]
             assert {cluster.brokers[0].replica(number).machine.high_watermark for number in range(MANY)} == {1}
-            assert len(cluster.brokers[0].replicas.room) <= 2, "nobody waits but the follower's fetches"
+            assert len(cluster.brokers[0].replicas.purgatory) <= 2, "nobody waits but the follower's fetches"
 
     run(work)
 

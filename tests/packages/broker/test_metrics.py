@@ -117,7 +117,7 @@ def test_traffic_is_told_by_topic_and_by_api_and_who_waits(tmp_path: Path) -> No
             assert (await cluster.produce(1, data)).error_code == Code.NOT_LEADER_OR_FOLLOWER
             assert (await cluster.fetch(0, 99)).error_code == Code.OFFSET_OUT_OF_RANGE
             wait = asyncio.ensure_future(cluster.fetch(0, 3, max_wait_ms=60_000))
-            room = cluster.brokers[0].replicas.room
+            room = cluster.brokers[0].replicas.purgatory
             await until(lambda: room.kinds()["Fetch"] == 2, "the consumer's fetch waits beside the follower's")
             seen = samples((await get(pages, "/metrics"))[1])
             topics, size = "kafka_server_brokertopicmetrics_", len(data)

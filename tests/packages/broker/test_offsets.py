@@ -121,7 +121,7 @@ def test_a_deletion_that_a_follower_does_not_follow_times_out(tmp_path: Path) ->
             await cluster.produce(0, batch(5))
             cluster.kill(1)
             assert (await delete(cluster, 5, timeout_ms=30))[0] == Code.REQUEST_TIMED_OUT
-            assert not len(cluster.brokers[0].replicas.room)
+            assert not len(cluster.brokers[0].replicas.purgatory)
 
     run(work)
 

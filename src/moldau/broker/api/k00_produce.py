@@ -162,7 +162,7 @@ class _Produce:
         promise = self._promise
         if promise is None:
             return self.response
-        self._replicas.room.park(promise, self._timeout_ms)
+        self._replicas.purgatory.park(promise, self._timeout_ms)
         self._context.connection.waiting.add(promise)
         if self._rest is not None:
             promise.settle(self._rest, Code.NONE)
@@ -174,7 +174,7 @@ class _Produce:
 
     def _wait(self) -> DelayedResponse:
         if self._promise is None:
-            self._promise = DelayedResponse(self._replicas.room, self.response)
+            self._promise = DelayedResponse(self._replicas.purgatory, self.response)
             if self._rest is not None:
                 self._promise.expect(self._rest)
         return self._promise

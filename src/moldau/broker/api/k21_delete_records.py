@@ -74,12 +74,12 @@ def _settled(
             slot.low_watermark = replica.machine.low_watermark
             continue
         if promise is None:
-            promise = DelayedResponse(node.replicas.room, response)
+            promise = DelayedResponse(node.replicas.purgatory, response)
         promise.expect(slot)
         replica.deletions.append((offset, promise, slot))
     if promise is None:
         return response
-    node.replicas.room.park(promise, request.timeout_ms)
+    node.replicas.purgatory.park(promise, request.timeout_ms)
     return promise.answer
 
 

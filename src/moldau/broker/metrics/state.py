@@ -31,7 +31,7 @@ async def state(node: Reported) -> str:
     lines += _section("connections", (f"{door.name}: {len(door.connections)}" for door in node.doors))
     if node.loaded:
         replicas = node.replicas
-        kinds = sorted(replicas.room.kinds().items())
+        kinds = sorted(replicas.purgatory.kinds().items())
         lines += _section("waiting requests", (f"{kind}: {count}" for kind, count in kinds))
         lines += _section("fetchers", map(repr, replicas.fetchers))
         lines += _section("fetch sessions", map(repr, replicas.sessions))

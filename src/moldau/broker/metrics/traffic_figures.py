@@ -36,7 +36,7 @@ def topics(replicas: ReplicaManager) -> Iterator[Family]:
     for kind, value in (("produce", replicas.failed_produces), ("fetch", replicas.failed_fetches)):
         yield Family(_TOPICS + failed[0].format(kind), failed[1].format(kind), value)
     waiting = Family("kafka_server_delayedoperationpurgatory_purgatorysize", "Requests that wait to be answered.")
-    kinds = replicas.room.kinds()
+    kinds = replicas.purgatory.kinds()
     for kind in _WAITING:
         waiting.add(kinds[kind], delayedOperation=kind)
     yield waiting

@@ -1,4 +1,4 @@
-"""What of one connection's requests waits in the waiting room, and when such a wait ends before its time.
+"""What of one connection's requests waits in the purgatory, and when such a wait ends before its time.
 
 A fetch of a consumer waits no longer than until its client asks for something else, because answers leave in order
 (decision 9); everything waits no longer than its connection lasts. Read next: ``broker/purgatory.py``.

@@ -71,7 +71,7 @@ class ReplicaManager:
         self.deps = deps
         self.me = deps.me
         self.logs = deps.logs
-        self.room = DelayedOperationPurgatory(deps.world)
+        self.purgatory = DelayedOperationPurgatory(deps.world)
         self.examinations = Examinations(deps.world)
         self.brokers = BrokersSeen(deps.me, deps.broker_epoch)
         self.by_key: dict[Key, Replica] = {}
@@ -478,5 +478,5 @@ class ReplicaManager:
         self.recovery_points.stop()
         self.fetchers.stop()
         self.examinations.stop()
-        self.room.close()
+        self.purgatory.close()
         self.sessions.close()

@@ -178,14 +178,14 @@ class FetchReader:
         waiting = self.waiting
         if waiting is not None:
             waiting.urgent |= urgent
-            self.replicas.room.call(waiting)
+            self.replicas.purgatory.call(waiting)
 
     def arrived(self, asked: FetchPartition, first_offset: int) -> None:
         """Records were appended from ``first_offset`` on, while this follower was waiting for them."""
         self.unread[asked.key] = asked
         waiting = self.waiting
         if waiting is not None:
-            self.replicas.room.call(waiting)
+            self.replicas.purgatory.call(waiting)
         assert asked.replica is not None
         asked.replica.machine.heard_from(self.terms.replica_id, first_offset, self.asked_ms)
 
@@ -234,7 +234,7 @@ class FetchReader:
             for asked in self.parts.values():
                 self.watch(asked)
         self.waiting = wait = DelayedFetch(self)
-        self.replicas.room.park(wait, max(terms.max_wait_ms, DISK_WAIT_MS) if for_disk else terms.max_wait_ms)
+        self.replicas.purgatory.park(wait, max(terms.max_wait_ms, DISK_WAIT_MS) if for_disk else terms.max_wait_ms)
         return wait.answer
 
     def fetch_at_once(self, terms: FetchParams) -> Generator[None, None, FetchResponse]:
@@ -445,5 +445,5 @@ class DelayedFetch:
 
     def _end(self) -> None:
         self.done = True
-        self._reader.replicas.room.left()
+        self._reader.replicas.purgatory.left()
         self._reader.ended()

@@ -1,4 +1,4 @@
-"""The waiting room: time, one look per turn, and no memory of who has left."""
+"""The purgatory of delayed operations: time, one look per turn, and no memory of who has left."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.packages.broker.data_cluster import DataCluster, batch, run, until
 Slot = ProduceResponse.PartitionProduceResponse
 
 
-def room() -> DelayedOperationPurgatory:
+def purgatory() -> DelayedOperationPurgatory:
     return DelayedOperationPurgatory(real_world(asyncio.get_running_loop(), lambda task, error: None))
 
 
 def test_a_promise_is_kept_when_all_its_parts_are_and_late_parts_time_out() -> None:
     async def work() -> None:
-        waiting = room()
+        waiting = purgatory()
         response = ProduceResponse()
         kept, late = DelayedResponse(waiting, response), DelayedResponse(waiting, response)
         slots = [Slot(index=n) for n in range(4)]
@@ -47,7 +47,7 @@ def test_a_promise_is_kept_when_all_its_parts_are_and_late_parts_time_out() -> N
 
 def test_who_was_answered_is_forgotten_long_before_its_time() -> None:
     async def work() -> None:
-        waiting = room()
+        waiting = purgatory()
         for _ in range(20 * STALE_MAX):
             promise, slot = DelayedResponse(waiting, ProduceResponse()), Slot()
             promise.expect(slot)
@@ -71,7 +71,7 @@ def test_a_waiter_called_often_in_a_turn_looks_once() -> None:
             self.done = True
 
     async def work() -> None:
-        waiting, waiter = room(), Once()
+        waiting, waiter = purgatory(), Once()
         waiting.park(waiter, 60_000)
         for _ in range(50):
             waiting.call(waiter)
@@ -97,9 +97,9 @@ def test_a_waiter_that_cannot_be_looked_at_fails_alone_and_the_others_are_looked
                 asyncio.ensure_future(line.ask(cluster.fetch_request((number, 1), max_wait_ms=600_000), version=17))
                 for number, line in enumerate(lines)
             ]
-            await until(lambda: len(broker.replicas.room) == 2, "both wait")
+            await until(lambda: len(broker.replicas.purgatory) == 2, "both wait")
 
-            whole, first = DelayedFetch.look, broker.replicas.room._heap[0][2]
+            whole, first = DelayedFetch.look, broker.replicas.purgatory._heap[0][2]
 
             def look(self: DelayedFetch) -> None:
                 if self is first:
@@ -126,15 +126,15 @@ def test_who_waits_on_a_connection_waits_no_longer_than_it_lasts(tmp_path: Path,
             cluster.create(0, 1)
             await cluster.produce(0, batch())
             cluster.kill(1)
-            room = cluster.brokers[0].replicas.room
-            await until(lambda: not len(room), "the follower is gone, and so is its wait")
+            waits = cluster.brokers[0].replicas.purgatory
+            await until(lambda: not len(waits), "the follower is gone, and so is its wait")
             if what == "fetch":
                 asked = asyncio.ensure_future(cluster.fetch(0, 1, max_wait_ms=600_000))
             else:
                 asked = asyncio.ensure_future(cluster.produce(0, batch(), timeout_ms=600_000))  # type: ignore[arg-type]
-            await until(lambda: len(room) == 1, "it waits")
+            await until(lambda: len(waits) == 1, "it waits")
             cluster.lines.pop(0).close()
-            await until(lambda: not len(room), "its wait ended with the connection")
+            await until(lambda: not len(waits), "its wait ended with the connection")
             assert isinstance((await asyncio.gather(asked, return_exceptions=True))[0], OSError)
 
     run(work)
