@@ -1,1 +1,1 @@
-"""The command line: one file per noun. ``main.py`` is the door; ``node.py`` starts a node as in production."""
+"""The command line: one file per noun. ``main.py`` is the entry point; ``node.py`` starts a node as in production."""

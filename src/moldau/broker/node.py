@@ -87,7 +87,7 @@ class Node:
             self.dynamic.react(key, self.limits.reconfigure)
         self.metadata.watch(self.dynamic.apply)
         self.pages: Pages | None = None
-        self.doors: list[SocketListener] = []
+        self.listeners: list[SocketListener] = []
         self.request_memory = self._request_memory()
         self.bound: dict[str, BoundListener] = {}
         self.connection_options = ConnectionOptions(
@@ -225,7 +225,7 @@ class Node:
             return
         kind = CONTROLLER if is_controllers else ZOOKEEPER if self.config.on_zookeeper else BROKER
         of_clients = not is_controllers and (one.name != self.config.inter_broker_listener or self._has_one_listener)
-        door = SocketListener(
+        socket_listener = SocketListener(
             self.world,
             name=one.name,
             kind=kind,
@@ -236,26 +236,28 @@ class Node:
             memory=self.request_memory if of_clients else self._request_memory(),
         )
         if of_clients:
-            door.limits = self.limits
+            socket_listener.limits = self.limits
         if not is_controllers:
-            door.quotas = self.quotas
-        door.idle = IdleSweep(self.world, door.connections, self.config["connections.max.idle.ms"])
+            socket_listener.quotas = self.quotas
+        socket_listener.idle = IdleSweep(
+            self.world, socket_listener.connections, self.config["connections.max.idle.ms"]
+        )
         host = one.host or LOOPBACK
         if not one.host:
             log.info("listener %s names no host: it binds %s only (write 0.0.0.0 for all interfaces)", one.name, host)
         try:
             # A restarted broker whose image is still empty would tell clients that their topics are not there.
             opened = is_controllers or self.config.on_zookeeper
-            self.bound[one.name] = await self.world.net.listen(host, one.port, door.accept, opened=opened)
+            self.bound[one.name] = await self.world.net.listen(host, one.port, socket_listener.accept, opened=opened)
         except OSError as error:
             raise StartRefused(
                 f"cannot listen on {host}:{one.port} for listener {one.name}: {error.strerror or error}"
             ) from error
         if kind == ZOOKEEPER:  # its controller has to reach it before it knows anything
-            door.early = EARLY
-        self.doors.append(door)
+            socket_listener.early = EARLY
+        self.listeners.append(socket_listener)
         if self._controller is not None and is_controllers:
-            door.closed_hooks.append(self._controller.connection_closed)
+            socket_listener.closed_hooks.append(self._controller.connection_closed)
 
     def broker_services(self) -> BrokerServices:
         """What handlers of brokers' listeners may use, which open when the logs are loaded."""
@@ -327,12 +329,14 @@ class Node:
         await self._admit()
 
     async def _admit(self) -> None:
-        for door in self.doors if self._stopping is None else ():
-            door.admit()
+        for socket_listener in self.listeners if self._stopping is None else ():
+            socket_listener.admit()
             try:
-                await self.bound[door.name].open()
+                await self.bound[socket_listener.name].open()
             except OSError as error:
-                raise StartRefused(f"cannot listen for listener {door.name}: {error.strerror or error}") from error
+                raise StartRefused(
+                    f"cannot listen for listener {socket_listener.name}: {error.strerror or error}"
+                ) from error
         assert self.lifecycle is not None
         self.admitted = True
         self.lifecycle.beat_now()
@@ -366,9 +370,9 @@ class Node:
         if self.data is not None:
             # Whoever closes a log vouches for it: nothing may be acknowledged that comes after its flush.
             await self.data.refuse()
-            for door in self.doors:
-                if door.kind != CONTROLLER:
-                    door.close()
+            for socket_listener in self.listeners:
+                if socket_listener.kind != CONTROLLER:
+                    socket_listener.close()
             await self.data.close(self.lifecycle.epoch if self.lifecycle is not None else -1)
         if self.registering is not None:
             self.registering.stop()
@@ -378,8 +382,8 @@ class Node:
             self._controller.stop()
         if hasattr(self, "plane"):
             await self.plane.stop()
-        for door in self.doors:
-            door.close()
+        for socket_listener in self.listeners:
+            socket_listener.close()
         if self.pages is not None:
             self.pages.close()
         self.peers.close()

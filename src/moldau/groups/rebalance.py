@@ -290,7 +290,7 @@ def join_time_over(shard: ShardState, group: Group) -> None:
 
 
 def complete_join(shard: ShardState, group: Group) -> int | None:
-    """Close the doors: drop who did not come, start the generation, tell the members. Static members may be absent."""
+    """End the joining: drop who did not come, start the generation, tell the members. Static members may be absent."""
     shard.cancel(TimerKey(Timer.JOIN, group.group_id))
     for member in [m for m in group.members.values() if m.instance_id is None and m.member_id not in group.joins]:
         drop(shard, group, member.member_id)

@@ -1,6 +1,6 @@
 """Brokers' data planes in one process: real sockets and files, and a controller that is a model.
 
-Each ``MiniBroker`` is a front door with replicas behind it; ``DataCluster`` holds the one image, hands its changes to
+Each ``MiniBroker`` is a listener with replicas behind it; ``DataCluster`` holds the one image, hands its changes to
 everybody, and answers AlterPartition and AllocateProducerIds. Not a cluster: no elections but those a test asks for.
 """
 
@@ -64,7 +64,7 @@ def batch(count: int = 1, size: int = 10, **fields: Any) -> bytes:
 
 
 class MiniBroker:
-    """One data plane with its door. As a handler's ``node`` it has what the data handlers ask of one."""
+    """One data plane with its listener. As a handler's ``node`` it has what the data handlers ask of one."""
 
     def __init__(self, cluster: DataCluster, id: int, folder: Path, settings: dict[str, str]) -> None:
         self.cluster = cluster
@@ -104,7 +104,7 @@ class MiniBroker:
             )
         )
         logs.load(self.replicas.config_of, self.world.clock.wall_ms())
-        self.door = SocketListener(
+        self.socket_listener = SocketListener(
             self.world,
             name="PLAINTEXT",
             kind=BROKER,
@@ -113,7 +113,7 @@ class MiniBroker:
             handler_failed=self.handler_failed,
             frame_bytes_max=1 << 27,
         )
-        self.listener = await self.world.net.listen("127.0.0.1", 0, self.door.accept)  # type: ignore[arg-type]
+        self.listener = await self.world.net.listen("127.0.0.1", 0, self.socket_listener.accept)  # type: ignore[arg-type]
         self.port = self.listener.port
 
     def handler_failed(self, header: object, error: BaseException) -> None:
@@ -125,7 +125,7 @@ class MiniBroker:
     def kill(self) -> None:
         """Stop answering and following; the files stay as they are."""
         self.listener.close()
-        self.door.close()
+        self.socket_listener.close()
         self.replicas.stop()
 
 
@@ -167,7 +167,7 @@ class DataCluster:
         """For whoever reads of a failure: one line for each replica of each live broker."""
         lines = [f"failures {self.failures}, refused {self.refused}"]
         for id, broker in self.live.items():
-            lines.append(f"broker {id}: {broker.door.requests} requests, failures {broker.failures}")
+            lines.append(f"broker {id}: {broker.socket_listener.requests} requests, failures {broker.failures}")
             for (topic, number), replica in broker.replicas.by_key.items():
                 known, log = self.image.at((topic, number)), replica.log
                 isr = "of a topic that is gone" if known is None else f"leader {known.leader}, ISR {known.isr}"

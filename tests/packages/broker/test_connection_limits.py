@@ -33,7 +33,7 @@ class Client:
 
 
 class Scene:
-    """A door's limits and a clock that the test moves."""
+    """A listener's limits and a clock that the test moves."""
 
     def __init__(self, **given: Any) -> None:
         self.now_ms = 1000
@@ -116,7 +116,7 @@ def test_a_held_client_is_answered_when_another_hangs_up(tmp_path: Path) -> None
         async with DataCluster(tmp_path, 1) as cluster:
             broker = cluster.brokers[0]
             broker.config.adopt({"max.connections": "1"})
-            broker.door.limits = ConnectionQuotas(broker.world, broker.config.__getitem__)
+            broker.socket_listener.limits = ConnectionQuotas(broker.world, broker.config.__getitem__)
             first = await asyncio.open_connection("127.0.0.1", broker.port)
             second = await asyncio.open_connection("127.0.0.1", broker.port)
             for _, writer in (first, second):

@@ -423,7 +423,7 @@ def test_a_fetch_of_twenty_thousand_partitions_has_the_loop_turn_and_names_them_
             asked.session_epoch = session_epoch
             other = await connect(cluster.world, "127.0.0.1", cluster.brokers[0].port)
             long = asyncio.ensure_future(cluster.ask(0, asked, 17))
-            await until(lambda: cluster.brokers[0].door.memory.requests == 1, "it is worked on")
+            await until(lambda: cluster.brokers[0].socket_listener.memory.requests == 1, "it is worked on")
             for _ in range(3):
                 await other.ask(cluster.fetch_request((0, 0)), version=17)
             assert not long.done(), "others have their turns"
@@ -447,7 +447,7 @@ def test_offsets_of_twenty_thousand_partitions_are_looked_up_in_turns(tmp_path: 
             topic = ListOffsetsRequest.ListOffsetsTopic(name="flights", partitions=parts)
             other = await connect(cluster.world, "127.0.0.1", cluster.brokers[0].port)
             long = asyncio.ensure_future(cluster.ask(0, ListOffsetsRequest(topics=[topic]), 7))
-            await until(lambda: cluster.brokers[0].door.memory.requests == 1, "it is worked on")
+            await until(lambda: cluster.brokers[0].socket_listener.memory.requests == 1, "it is worked on")
             for _ in range(3):
                 await other.ask(cluster.fetch_request((0, 0)), version=17)
             assert not long.done(), "others have their turns"

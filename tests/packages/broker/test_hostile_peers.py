@@ -113,8 +113,8 @@ class Scene:
                 starting.result()
         finally:
             starting.cancel()
-            for door in self.node.doors:
-                door.close()
+            for socket_listener in self.node.listeners:
+                socket_listener.close()
             self.node.peers.close()
             begun = asyncio.all_tasks() - before
             for task in begun:

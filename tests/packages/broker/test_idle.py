@@ -112,17 +112,19 @@ def test_an_idle_client_is_hung_up_on_and_a_parked_one_is_answered(tmp_path: Pat
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
-            door = cluster.brokers[0].door
+            socket_listener = cluster.brokers[0].socket_listener
             idle, writer = await asyncio.open_connection("127.0.0.1", cluster.brokers[0].port)
             writer.writelines(request_frame(ApiVersionsRequest(), 0, 1, "test"))
             assert await idle.readexactly(4)
             parked = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=1000, min_bytes=1))
-            await until(lambda: any(connection.waits for connection in door.connections), "the fetch is parked")
-            door.idle = IdleSweep(cluster.world, door.connections, 50)
+            await until(
+                lambda: any(connection.waits for connection in socket_listener.connections), "the fetch is parked"
+            )
+            socket_listener.idle = IdleSweep(cluster.world, socket_listener.connections, 50)
             await asyncio.wait_for(idle.read(), 60)
             assert idle.at_eof()
             assert (await asyncio.wait_for(parked, 60)).error_code == 0
             writer.close()
-            door.idle.stop()
+            socket_listener.idle.stop()
 
     run(work)

@@ -38,8 +38,10 @@ class Seat:
         )  # fmt: skip
         self.cluster_id = "mini"
         image = Image()
-        door = records.RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=9092)
-        image.apply(records.RegisterBrokerRecord(broker_id=7, broker_epoch=1, end_points=[door], fenced=False), 1)
+        socket_listener = records.RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=9092)
+        image.apply(
+            records.RegisterBrokerRecord(broker_id=7, broker_epoch=1, end_points=[socket_listener], fenced=False), 1
+        )
         self.metadata = SimpleNamespace(image=image)
         self.plane = SimpleNamespace(next_offset=2, propose=self._propose)
         self.peers = SimpleNamespace(refuses=self._refuses)

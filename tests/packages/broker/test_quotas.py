@@ -82,7 +82,7 @@ def test_a_producer_above_its_quota_is_answered_at_once_and_then_not_heard_for_a
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
-            cluster.brokers[0].door.quotas = kept(cluster.world.clock, (SLOW, PRODUCE, 10_000))
+            cluster.brokers[0].socket_listener.quotas = kept(cluster.world.clock, (SLOW, PRODUCE, 10_000))
             slow, other = await client(cluster, "slow"), await client(cluster, "other")
             now_ms = cluster.world.clock.monotonic_ms
             began_ms = now_ms()
@@ -109,7 +109,7 @@ def test_who_wants_no_acknowledgement_is_throttled_too(tmp_path: Path) -> None:
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
-            cluster.brokers[0].door.quotas = kept(cluster.world.clock, (SLOW, PRODUCE, 10_000))
+            cluster.brokers[0].socket_listener.quotas = kept(cluster.world.clock, (SLOW, PRODUCE, 10_000))
             slow = await client(cluster, "slow")
             slow.tell(produce(batch(1, 103_000), acks=0), version=11)
             assert await waited_ms(cluster, slow) >= 250
@@ -123,7 +123,7 @@ def test_a_consumer_above_its_quota_gets_nothing_until_its_time_comes_and_its_se
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
             await cluster.produce(0, batch(1, 103_000))
-            cluster.brokers[0].door.quotas = kept(cluster.world.clock, (SLOW, FETCH, 10_000))
+            cluster.brokers[0].socket_listener.quotas = kept(cluster.world.clock, (SLOW, FETCH, 10_000))
             slow = await client(cluster, "slow")
             first = await slow.ask(cluster.fetch_request((0, 0), session_id=0, session_epoch=0), version=17)
             assert first.responses[0].partitions[0].records, "the first batch comes whole"
@@ -149,7 +149,7 @@ def test_followers_fetch_whatever_the_quota_of_everybody(tmp_path: Path) -> None
         async with DataCluster(tmp_path, 2) as cluster:
             everybody = kept(cluster.world.clock, ([(USER, None)], FETCH, 1), ([(USER, None)], REQUEST, 0.0001))
             for broker in cluster.brokers.values():
-                broker.door.quotas = everybody
+                broker.socket_listener.quotas = everybody
             cluster.create(0, 1)
             for _ in range(3):
                 part = produce(batch(10, 10_000))
@@ -214,7 +214,7 @@ def test_a_connection_that_is_turned_away_is_closed_unserved(tmp_path: Path) -> 
         async with DataCluster(tmp_path, 1) as cluster:
             broker = cluster.brokers[0]
             quotas = kept(cluster.world.clock, ([(IP, None)], CONNECTION, 1))
-            broker.door.limits = ConnectionQuotas(broker.world, broker.config.__getitem__, quotas)
+            broker.socket_listener.limits = ConnectionQuotas(broker.world, broker.config.__getitem__, quotas)
             lines = [await asyncio.open_connection("127.0.0.1", broker.port) for _ in range(11)]
             assert await asyncio.wait_for(lines[10][0].read(), 60) == b""
             for _, writer in lines:
@@ -299,7 +299,7 @@ def test_the_time_of_requests_is_told_and_made_up_for(tmp_path: Path) -> None:
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
-            cluster.brokers[0].door.quotas = kept(cluster.world.clock, (SLOW, REQUEST, 0.0001))
+            cluster.brokers[0].socket_listener.quotas = kept(cluster.world.clock, (SLOW, REQUEST, 0.0001))
             slow = await client(cluster, "slow")
             answer = await slow.ask(produce(batch(100, 100)), version=11)
             assert answer.throttle_time_ms > 0

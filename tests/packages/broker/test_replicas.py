@@ -37,9 +37,9 @@ def test_a_leader_that_keeps_no_sessions_is_followed_without_one_and_without_has
                 assert (await cluster.produce(0, batch())).error_code == 0
             assert not cluster.altered
             clock = cluster.world.clock
-            before, began_ms = cluster.brokers[0].door.requests, clock.monotonic_ms()
+            before, began_ms = cluster.brokers[0].socket_listener.requests, clock.monotonic_ms()
             await asyncio.sleep(0.3)
-            assert cluster.brokers[0].door.requests - before < 4 + (clock.monotonic_ms() - began_ms) / 200
+            assert cluster.brokers[0].socket_listener.requests - before < 4 + (clock.monotonic_ms() - began_ms) / 200
 
     run(work)
 

@@ -1,4 +1,4 @@
-"""The front door over real loopback sockets: order, back-pressure, and frames that lie."""
+"""A listener over real loopback sockets: order, back-pressure, and frames that lie."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ Scene = Callable[[FakeNode, SocketListener, asyncio.StreamReader, asyncio.Stream
 
 
 def play(scene: Scene, handlers: dict[int, Any] | None = None, kind: str = BROKER) -> FakeNode:
-    """Run a scene against a door on a free port."""
+    """Run a scene against a listener on a free port."""
     loop = new_loop()
 
     async def live() -> FakeNode:
         node = FakeNode()
         world = real_world(loop, lambda task, error: node.failures.append(error))
-        door = SocketListener(
+        socket_listener = SocketListener(
             world,
             name="PLAINTEXT",
             kind=kind,
@@ -65,15 +65,15 @@ def play(scene: Scene, handlers: dict[int, Any] | None = None, kind: str = BROKE
             handler_failed=node.handler_failed,
             frame_bytes_max=FRAME_BYTES_MAX,
         )
-        door.handlers.update({key: partial(handler, node) for key, handler in (handlers or {}).items()})
-        listener = await world.net.listen("127.0.0.1", 0, door.accept)
+        socket_listener.handlers.update({key: partial(handler, node) for key, handler in (handlers or {}).items()})
+        listener = await world.net.listen("127.0.0.1", 0, socket_listener.accept)
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         try:
-            await asyncio.wait_for(scene(node, door, reader, writer), 120)
+            await asyncio.wait_for(scene(node, socket_listener, reader, writer), 120)
         finally:
             writer.close()
             listener.close()
-            door.close()
+            socket_listener.close()
         return node
 
     try:
@@ -109,7 +109,7 @@ async def parked(node: FakeNode, count: int) -> None:
 
 def test_answers_leave_in_the_order_of_their_requests_even_when_the_first_is_parked() -> None:
     async def scene(
-        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         writer.write(
             frame(MetadataRequest(), 12, 1) + frame(ApiVersionsRequest(), 2, 2) + frame(MetadataRequest(), 12, 3)
@@ -126,13 +126,13 @@ def test_answers_leave_in_the_order_of_their_requests_even_when_the_first_is_par
 
 def test_a_version_of_api_versions_from_the_future_is_answered_in_version_0() -> None:
     async def scene(
-        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         writer.write(struct.pack(">ihhih", 11, 18, 99, 5, -1) + b"\0")
         body = await read_frame(reader)
         answer = ApiVersionsResponse.decode(memoryview(body)[4:], 0)
         assert answer.error_code == Code.UNSUPPORTED_VERSION
-        assert {api.api_key for api in answer.api_keys} == set(door.answers)
+        assert {api.api_key for api in answer.api_keys} == set(socket_listener.answers)
 
     play(scene)
 
@@ -162,7 +162,7 @@ def test_a_version_of_api_versions_from_the_future_is_answered_in_version_0() ->
 )
 def test_a_frame_that_lies_costs_its_connection_and_nothing_else(lie: bytes) -> None:
     async def scene(
-        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         writer.write(lie)
         assert await reader.read() == b""
@@ -178,7 +178,7 @@ def test_a_frame_that_lies_costs_its_connection_and_nothing_else(lie: bytes) -> 
 
 def test_frames_cut_into_single_bytes_and_frames_glued_together_are_the_same() -> None:
     async def scene(
-        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         for byte in frame(ApiVersionsRequest(), 2, 1):
             writer.write(bytes([byte]))
@@ -198,9 +198,9 @@ def test_clients_wait_until_they_are_admitted_and_the_controller_is_heard_before
         return MetadataResponse() if context.api_key == 3 else UpdateMetadataResponse()
 
     async def scene(
-        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        door.early = EARLY
+        socket_listener.early = EARLY
         writer.write(
             frame(ApiVersionsRequest(), 2, 1) + frame(MetadataRequest(), 12, 2) + frame(MetadataRequest(), 12, 3)
         )
@@ -209,7 +209,7 @@ def test_clients_wait_until_they_are_admitted_and_the_controller_is_heard_before
         controller.write(frame(UpdateMetadataRequest(), 8, 4))
         assert correlation(await read_frame(controllers)) == 4
         assert seen == [4], "the client's requests wait"
-        door.admit()
+        socket_listener.admit()
         assert [correlation(await read_frame(reader)) for _ in range(2)] == [2, 3]
         writer.write(frame(MetadataRequest(), 12, 5))
         assert correlation(await read_frame(reader)) == 5
@@ -228,7 +228,7 @@ def test_a_frame_larger_than_the_buffer_arrives_whole() -> None:
         return MetadataResponse()
 
     async def scene(
-        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         for id in range(3):
             writer.write(frame(MetadataRequest(topics=names), 12, id))
@@ -240,7 +240,7 @@ def test_a_frame_larger_than_the_buffer_arrives_whole() -> None:
 
 def test_a_client_that_asks_much_and_reads_nothing_is_not_read_from() -> None:
     async def scene(
-        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         one = frame(MetadataRequest(), 12, 1)
         for _ in range(2000):
@@ -268,7 +268,7 @@ def test_a_handler_that_fails_costs_its_connection_and_is_reported() -> None:
         raise OSError("disk")
 
     async def scene(
-        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         writer.write(frame(MetadataRequest(), 12, 1))
         assert await reader.read() == b""
@@ -288,7 +288,7 @@ def test_an_answer_that_cannot_be_written_costs_its_connection_and_no_client_wai
         return soon() if later else unspeakable
 
     async def scene(
-        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         writer.write(frame(MetadataRequest(), 12, 1))
         assert await asyncio.wait_for(reader.read(), 60) == b""
@@ -304,7 +304,7 @@ def test_librdkafkas_request_for_all_topics_is_understood_though_it_is_too_long(
         return MetadataResponse()
 
     async def scene(
-        node: FakeNode, door: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         body = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
         writer.write(struct.pack(">i", len(body)) + body)

@@ -307,8 +307,8 @@ def _kill(nodes: Nodes, node: Node) -> None:
     """The process is gone; its session lives on."""
     for listener in node.bound.values():
         listener.close()
-    for door in node.doors:
-        door.close()
+    for socket_listener in node.listeners:
+        socket_listener.close()
     node.plane._task.cancel()  # type: ignore[union-attr]
     node.plane.settings.close()  # type: ignore[union-attr]
     node.plane.zk._listeners.clear()  # type: ignore[union-attr]
@@ -321,7 +321,7 @@ def _kill(nodes: Nodes, node: Node) -> None:
 
 
 def test_a_broker_whose_process_is_gone_is_fenced_before_its_session_ends(tmp_path: Path) -> None:
-    """Its connection broke, its door refuses; its znode stays until ZooKeeper says so."""
+    """Its connection broke, its address refuses; its znode stays until ZooKeeper says so."""
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:

@@ -64,7 +64,7 @@ class WholeNode:
         self.failures.append((header.api_key, header.api_version, error))
 
     def listener(self, kind: str) -> SocketListener:
-        return next(one for one in self.node.doors if one.kind == kind)
+        return next(one for one in self.node.listeners if one.kind == kind)
 
     def connection(self, kind: str) -> tuple[Connection, Wire]:
         """A new connection to a listener, and what comes back on it."""

@@ -157,7 +157,7 @@ def test_a_successor_finds_a_broker_that_is_still_to_be_fenced_and_ends_what_was
     begun(desk, BrokerRefused(broker_id=1, broker_epoch=desk.broker(1).epoch))
     desk.controller.renounce()
     desk.controller.claim(9, desk.image, desk.facts())
-    assert not desk.broker(1).fenced, "so it knocks at its door"
+    assert not desk.broker(1).fenced, "so it probes its address"
     refused(desk)
     assert desk.broker(1).fenced
     assert not any(1 in p.isr or p.leader == 1 for p in standing(desk).values() if p.isr != (1,))

@@ -45,7 +45,7 @@ async def is_refused(peers: ConnectionProbes, endpoints: Sequence[Endpoint], int
     return bool(endpoints)
 
 
-async def reaches_us(world: World, doors: Sequence[Listening], host: str, port: int) -> bool:
+async def reaches_us(world: World, listeners: Sequence[Listening], host: str, port: int) -> bool:
     """Whether a connection to an address arrives at this very process, at one of its listeners."""
     probe: Any = asyncio.BufferedProtocol()
     try:
@@ -55,7 +55,7 @@ async def reaches_us(world: World, doors: Sequence[Listening], host: str, port: 
     try:
         ours = transport.get_extra_info("sockname")
         for _ in range(LOOKS):
-            came = [one.peer for door in doors for one in door.connections]
+            came = [one.peer for socket_listener in listeners for one in socket_listener.connections]
             if any(peer and peer[:2] == ours[:2] for peer in came):
                 return True
             await sleep(world.tasks, LOOK_MS)

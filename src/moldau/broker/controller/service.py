@@ -36,8 +36,8 @@ NEVER_MS = 1 << 62
 RECONNECT_MS = 1_000
 """A living broker whose connection broke is back within a heartbeat and this."""
 PROBE_PAUSES_MS = (0, 20, 80, 300, 1_000)
-"""Pauses before each knock at a silent broker's door: a process that is killed closes its connections before its
-listeners, and the first knock may come between the two."""
+"""Pauses before each probe of a silent broker's address: a process that is killed closes its connections before its
+listeners, and the first probe may come between the two."""
 
 
 class Log(Protocol):
@@ -199,7 +199,7 @@ class ControllerService:
             self._every("rebalance", period_ms, lambda: self._passes(asks.RebalanceLeaders()), FIRST_REBALANCE_MS)
         unclean_ms = self._node.config["unclean.leader.election.interval.ms"]
         self._every("unclean", unclean_ms, lambda: self._passes(asks.ElectUncleanLeaders()))
-        # Whoever died together with the last controller is silent towards this one: ask every door.
+        # Whoever died together with the last controller is silent towards this one: probe every broker.
         for broker in image.live_brokers():
             self.probe(broker.id)
 

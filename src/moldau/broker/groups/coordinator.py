@@ -137,7 +137,7 @@ class _Landing:
 
 
 class Coordinator:
-    """The group coordinator of one broker. ``ask`` is the door for request handlers."""
+    """The group coordinator of one broker. ``ask`` is what request handlers call."""
 
     def __init__(self, world: World, metadata: WithImage, replicas: ReplicaManager, config: ReplicaSettings) -> None:
         self._world = world

@@ -70,8 +70,8 @@ def _survived(node: Reported) -> Family:
 
 def _connections(node: Reported) -> Iterator[Family]:
     count = Family("kafka_server_socket_server_metrics_connection_count", "Connections by listener.")
-    for door in node.doors:
-        count.add(len(door.connections), listener=door.name)
+    for socket_listener in node.listeners:
+        count.add(len(socket_listener.connections), listener=socket_listener.name)
     return iter((count, *requests(node)))
 
 

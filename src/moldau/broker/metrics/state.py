@@ -28,7 +28,10 @@ async def state(node: Reported) -> str:
     """Health, quorum, connections, requests that wait, fetchers, fetch sessions, tasks and replicas, in sections."""
     lines = [json.dumps(report(node), indent=2)]
     lines += _section("quorum", _quorum(node))
-    lines += _section("connections", (f"{door.name}: {len(door.connections)}" for door in node.doors))
+    lines += _section(
+        "connections",
+        (f"{socket_listener.name}: {len(socket_listener.connections)}" for socket_listener in node.listeners),
+    )
     if node.loaded:
         replicas = node.replicas
         kinds = sorted(replicas.purgatory.kinds().items())

@@ -49,9 +49,9 @@ def requests(node: Reported) -> Iterator[Family]:
     help = "Milliseconds to an answer, waiting included: quantiles of the last minute or two, and all since the start."
     times = Family(_REQUESTS + "totaltimems", help, summary=True)
     now_ms = node.world.clock.monotonic_ms()
-    for door in node.doors:
-        for stats in sorted(door.stats.by_key.values(), key=lambda one: one.name):
-            where = {"request": stats.name, "listener": door.name}
+    for socket_listener in node.listeners:
+        for stats in sorted(socket_listener.stats.by_key.values(), key=lambda one: one.name):
+            where = {"request": stats.name, "listener": socket_listener.name}
             count.add(stats.requests, **where)
             times.add(sum(stats.buckets), "_count", **where)
             times.add(stats.total_ms, "_sum", **where)

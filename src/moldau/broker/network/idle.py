@@ -1,8 +1,9 @@
 """Connections on which nothing is said: connections.max.idle.ms, for all connections of one listener by one timer.
 
-Decides which connection has been idle for too long; its door closes it. Nothing is noted per request: a connection says
-whether it heard something since it was last looked at, and it is looked at ten times in the allowed while. So it goes
-after that while or up to two tenths later, never before. Who waits for an answer is not idle. Asked by ``network/``.
+Decides which connection has been idle for too long; its listener closes it. Nothing is noted per request: a connection
+says whether it heard something since it was last looked at, and it is looked at ten times in the allowed while. So it
+goes after that while or up to two tenths later, never before. Who waits for an answer is not idle. Asked by
+``network/``.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class AnyNode(Host, WithChannel, WithChannels, WithPeers, WithReplicas, WithOwnE
     cluster_id: str
 
     @property
-    def doors(self) -> list[SocketListener]: ...
+    def listeners(self) -> list[SocketListener]: ...
 
     async def settle_in(self) -> None: ...
 
@@ -153,8 +153,8 @@ class ZooKeeperHost:
         return self._node.state_change_log
 
     @property
-    def doors(self) -> list[SocketListener]:
-        return self._node.doors
+    def listeners(self) -> list[SocketListener]:
+        return self._node.listeners
 
     def own_endpoints(self) -> list[Endpoint]:
         """Where clients and brokers reach this broker."""

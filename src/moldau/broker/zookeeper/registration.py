@@ -94,7 +94,7 @@ async def _make_way(node: ZooKeeperHost, zk: ZooKeeper, found: tuple[str, bytes,
     mine = {(e.host, e.port) for e in node.own_endpoints()}
     shared = [e for e in endpoints if (e.host, e.port) in mine]
     for one in shared:
-        if await reaches_us(node.world, node.doors, one.host, one.port):
+        if await reaches_us(node.world, node.listeners, one.host, one.port):
             log.info("an earlier process of this broker is registered; its address is ours now, so it is dead")
             with contextlib.suppress(NoNode, BadVersion):
                 await zk.delete(path, stat.version)
