@@ -225,7 +225,7 @@ class Node:
             return
         kind = CONTROLLER if is_controllers else ZOOKEEPER if self.config.on_zookeeper else BROKER
         of_clients = not is_controllers and (one.name != self.config.inter_broker_listener or self._has_one_listener)
-        socket_listener = SocketListener(
+        listener = SocketListener(
             self.world,
             name=one.name,
             kind=kind,
@@ -236,28 +236,26 @@ class Node:
             memory=self.request_memory if of_clients else self._request_memory(),
         )
         if of_clients:
-            socket_listener.limits = self.limits
+            listener.limits = self.limits
         if not is_controllers:
-            socket_listener.quotas = self.quotas
-        socket_listener.idle = IdleSweep(
-            self.world, socket_listener.connections, self.config["connections.max.idle.ms"]
-        )
+            listener.quotas = self.quotas
+        listener.idle = IdleSweep(self.world, listener.connections, self.config["connections.max.idle.ms"])
         host = one.host or LOOPBACK
         if not one.host:
             log.info("listener %s names no host: it binds %s only (write 0.0.0.0 for all interfaces)", one.name, host)
         try:
             # A restarted broker whose image is still empty would tell clients that their topics are not there.
             opened = is_controllers or self.config.on_zookeeper
-            self.bound[one.name] = await self.world.net.listen(host, one.port, socket_listener.accept, opened=opened)
+            self.bound[one.name] = await self.world.net.listen(host, one.port, listener.accept, opened=opened)
         except OSError as error:
             raise StartRefused(
                 f"cannot listen on {host}:{one.port} for listener {one.name}: {error.strerror or error}"
             ) from error
         if kind == ZOOKEEPER:  # its controller has to reach it before it knows anything
-            socket_listener.early = EARLY
-        self.listeners.append(socket_listener)
+            listener.early = EARLY
+        self.listeners.append(listener)
         if self._controller is not None and is_controllers:
-            socket_listener.closed_hooks.append(self._controller.connection_closed)
+            listener.closed_hooks.append(self._controller.connection_closed)
 
     def broker_services(self) -> BrokerServices:
         """What handlers of brokers' listeners may use, which open when the logs are loaded."""
@@ -329,14 +327,12 @@ class Node:
         await self._admit()
 
     async def _admit(self) -> None:
-        for socket_listener in self.listeners if self._stopping is None else ():
-            socket_listener.admit()
+        for listener in self.listeners if self._stopping is None else ():
+            listener.admit()
             try:
-                await self.bound[socket_listener.name].open()
+                await self.bound[listener.name].open()
             except OSError as error:
-                raise StartRefused(
-                    f"cannot listen for listener {socket_listener.name}: {error.strerror or error}"
-                ) from error
+                raise StartRefused(f"cannot listen for listener {listener.name}: {error.strerror or error}") from error
         assert self.lifecycle is not None
         self.admitted = True
         self.lifecycle.beat_now()
@@ -365,14 +361,14 @@ class Node:
         """Leave: hand leadership over, flush, write the clean-shutdown marker, hand the quorum over."""
         if self.lifecycle is not None:
             await self.lifecycle.leave()
-        for listener in self.bound.values():
-            listener.close()
+        for bound in self.bound.values():
+            bound.close()
         if self.data is not None:
             # Whoever closes a log vouches for it: nothing may be acknowledged that comes after its flush.
             await self.data.refuse()
-            for socket_listener in self.listeners:
-                if socket_listener.kind != CONTROLLER:
-                    socket_listener.close()
+            for listener in self.listeners:
+                if listener.kind != CONTROLLER:
+                    listener.close()
             await self.data.close(self.lifecycle.epoch if self.lifecycle is not None else -1)
         if self.registering is not None:
             self.registering.stop()
@@ -382,8 +378,8 @@ class Node:
             self._controller.stop()
         if hasattr(self, "plane"):
             await self.plane.stop()
-        for socket_listener in self.listeners:
-            socket_listener.close()
+        for listener in self.listeners:
+            listener.close()
         if self.pages is not None:
             self.pages.close()
         self.peers.close()
