@@ -95,7 +95,7 @@ class ActiveController:
             records = bootstrap_records(self.settings) if bootstrap is None else bootstrap
         return self._take(Decision(records, Done()), facts)
 
-    def ask(self, ask: Any, facts: Facts) -> Outcome:
+    def ask(self, ask: Any, facts: Facts) -> Outcome:  # Any: each request's own kind
         """Decide one ask. The shell proposes ``records`` (if any) at ``facts.next_offset``, at once, in this order."""
         if self._denied is not None and self._denied[0] is ask:
             return Outcome([], None, self._denied[1])

@@ -275,7 +275,7 @@ def tick(view: DecisionContext, ask: Tick) -> Decision:
     return _fence(view, ask, silent)
 
 
-def _fence(view: DecisionContext, ask: Any, ids: list[int]) -> Decision:
+def _fence(view: DecisionContext, ask: Any, ids: list[int]) -> Decision:  # Any: each request's own kind
     """Fence brokers, in parts when they have many partitions; once begun it is begun."""
     first = parts.in_parts(view, ask, ids)
     if first is None:

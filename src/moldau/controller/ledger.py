@@ -67,7 +67,7 @@ _PLACING = frozenset(
 """Asks that give brokers something: none is given to who is just being taken out of all partitions."""
 
 
-def decide(image: Image, soft: SoftState, ask: Any, facts: Facts) -> Decision:
+def decide(image: Image, soft: SoftState, ask: Any, facts: Facts) -> Decision:  # Any: each request's own kind
     """Decide one ask, or the next part of one, on the image as it is. Reads ``image`` and ``soft``, changes neither."""
     rest = ask if isinstance(ask, Rest) else None
     if rest is not None:

@@ -28,7 +28,7 @@ from moldau.quorum.tally import won
 from moldau.quorum.voters import ReplicaKey, Voter, VoterSet
 
 
-def handle_voter_change_request(context: StepContext, token: Any, request: ChangeAsk) -> None:
+def handle_voter_change_request(context: StepContext, token: Any, request: ChangeAsk) -> None:  # Any: the asker's own
     """Begin a change, or refuse it. The response follows the commit; that to an update follows the append."""
     refused = _refusal(context, request)
     if refused is not None:
@@ -50,7 +50,7 @@ def handle_voter_change_request(context: StepContext, token: Any, request: Chang
             context.update_role(change=Change(token, request, context.at.now_ms + timeout_ms, offset))
 
 
-def _answer(context: StepContext, token: Any, code: Code, message: str | None = None) -> None:
+def _answer(context: StepContext, token: Any, code: Code, message: str | None = None) -> None:  # Any: the asker's own
     context.emit(do.SendAnswer(token, ChangeAnswer(code, context.role.epoch, context.quorum.leader, message)))
 
 

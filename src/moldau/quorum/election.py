@@ -27,7 +27,7 @@ from moldau.quorum.state import Quorum, StepContext
 from moldau.quorum.tally import lost, won
 
 
-def handle_vote_request(context: StepContext, token: Any, request: VoteAsk) -> None:
+def handle_vote_request(context: StepContext, token: Any, request: VoteAsk) -> None:  # Any: the asker's own
     """Give, or refuse, a vote or a pre-vote."""
     code = _vote_refusal(context.quorum, request)
     granted = False
@@ -200,7 +200,7 @@ def _is_stranger(quorum: Quorum, leader: int) -> bool:
     return leader == quorum.me.id or (quorum.has_fixed_voters and leader not in quorum.voters.ids)
 
 
-def handle_begin_epoch_request(context: StepContext, token: Any, request: BeginAsk) -> None:
+def handle_begin_epoch_request(context: StepContext, token: Any, request: BeginAsk) -> None:  # Any: the asker's own
     """Follow a leader that announces itself. As it says so itself, even a replica that suspected it follows again."""
     quorum, role = context.quorum, context.role
     code = Code.NONE
@@ -219,7 +219,7 @@ def handle_begin_epoch_request(context: StepContext, token: Any, request: BeginA
     context.emit(do.SendAnswer(token, BeginAnswer(code, context.role.epoch, context.quorum.leader)))
 
 
-def handle_end_epoch_request(context: StepContext, token: Any, request: EndAsk) -> None:
+def handle_end_epoch_request(context: StepContext, token: Any, request: EndAsk) -> None:  # Any: the asker's own
     """The leader of this epoch resigns: its first successor stands at once, the others later, if need be."""
     quorum = context.quorum
     code = Code.NONE

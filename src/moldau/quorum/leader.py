@@ -37,7 +37,7 @@ def leader_code(quorum: Quorum, epoch: int) -> Code:
     return Code.NONE if isinstance(role, Leader) else Code.NOT_LEADER_OR_FOLLOWER
 
 
-def handle_fetch_request(context: StepContext, token: Any, request: FetchAsk) -> None:
+def handle_fetch_request(context: StepContext, token: Any, request: FetchAsk) -> None:  # Any: the asker's own
     """Park a fetch that continues our log (``settle_leader`` answers it at once if it can); answer any other."""
     code = leader_code(context.quorum, request.epoch)
     if min(request.epoch, *request.at, request.max_wait_ms) < 0:

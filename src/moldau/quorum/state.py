@@ -129,7 +129,7 @@ class StepContext:
     def emit(self, effect: Effect) -> None:
         self.effects.append(effect)
 
-    def update(self, **changes: Any) -> None:
+    def update(self, **changes: Any) -> None:  # Any: each field's own type
         """Replace fields of the state."""
         self.quorum = replace(self.quorum, **changes)
 
@@ -144,7 +144,7 @@ class StepContext:
             past = self.quorum.voter_log.truncated(end)
             self.update(voter_log=past, voters=past.current)
 
-    def update_role(self, **changes: Any) -> None:
+    def update_role(self, **changes: Any) -> None:  # Any: each field's own type
         """Replace fields of the present role."""
         self.quorum = replace(self.quorum, role=replace(self.quorum.role, **changes))
 

@@ -53,7 +53,7 @@ def walk(log: Any, start: int, end: int) -> Iterator[tuple[Any, bytes]]:
         start = after
 
 
-def entries(log: Any, start: int, end: int) -> list[LogEntry]:
+def entries(log: Any, start: int, end: int) -> list[LogEntry]:  # Any: of a real node, looked at from outside
     """The records of a log from ``start`` to ``end``."""
     return [entry for header, raw in walk(log, start, end) for entry in _records(header, raw) if entry.base >= start]
 
@@ -86,7 +86,7 @@ class CompactionSight(NamedTuple):
     bounds: tuple[int, int]
 
 
-def sight(log: Any) -> CompactionSight:
+def sight(log: Any) -> CompactionSight:  # Any: of a real node, looked at from outside
     """All of a log."""
     found: dict[int, LogEntry] = {}
     horizons: dict[int, int | None] = {}
@@ -143,7 +143,7 @@ class CompactionLaws:
 
         dirs.compactions.begin, dirs.compactions.end = planned, ended
 
-    def _sight(self, log: Any) -> CompactionSight:
+    def _sight(self, log: Any) -> CompactionSight:  # Any: of a real node, looked at from outside
         return contextvars.Context().run(sight, log)  # outside every process: a checker reads a failing disk as it is
 
     def _note(self, topic: str, before: CompactionSight, after: CompactionSight) -> None:

@@ -74,7 +74,7 @@ class ControlLaws:
         decide, settle = controller.ask, shell._settle
         saw: dict[int, int] = {}
 
-        def asked(ask: Any, facts: Facts) -> Outcome:
+        def asked(ask: Any, facts: Facts) -> Outcome:  # Any: each request's own kind
             answer: Outcome = decide(ask, facts)
             if controller.epoch is None:
                 return answer

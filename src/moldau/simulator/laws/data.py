@@ -66,7 +66,7 @@ def pieces(log: Any, start: int, end: int) -> list[Piece]:
     return found
 
 
-def is_corrupt(log: Any, offset: int) -> bool:
+def is_corrupt(log: Any, offset: int) -> bool:  # Any: of a real node, looked at from outside
     """Whether the log names its bytes there as corrupt: they are not served, and the operator is told."""
     try:
         log.read(offset, 1 << 30)

@@ -114,7 +114,7 @@ class QuorumLaws:
                 of.pop(id, None)
             self._history.votes = {key: vote for key, vote in self._history.votes.items() if key[0] != id}
 
-    def _check_laws(self, id: int, driver: Any, rises: bool) -> None:
+    def _check_laws(self, id: int, driver: Any, rises: bool) -> None:  # Any: of a real node, looked at from outside
         quorum = driver.quorum
         effects: list[Any] = [do.Commit(quorum.high_watermark)] if rises else []
         now_ms = int(self._observer.cluster.loop.time() * 1000)

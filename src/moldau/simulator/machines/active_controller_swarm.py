@@ -138,7 +138,7 @@ class ControllerSimulation:
             ask, saw = self.waiting.pop((self.epoch, token))
             self.check_reply(ask, reply, saw)
 
-    def check_reply(self, ask: Any, reply: Any, saw: int) -> None:
+    def check_reply(self, ask: Any, reply: Any, saw: int) -> None:  # Any: each request's own kind
         self.record.check(a_reply_follows_its_commit, reply, saw, self.hw)
         self.record.coverage.add(type(reply).__name__)
         self.told.append((ask, reply))

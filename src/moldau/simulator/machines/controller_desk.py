@@ -38,7 +38,7 @@ class Desk:
         elr: bool = True,
         watch: bool = True,
         record: RunRecord | None = None,
-        **settings: Any,
+        **settings: Any,  # Any: each field's own type
     ) -> None:
         self.record = record or RunRecord()
         self.now_ms = 1_000_000

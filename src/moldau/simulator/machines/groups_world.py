@@ -146,7 +146,7 @@ class GroupSimulation:
             self.event(Expired(key))
         self.at_ms = until
 
-    def replayed(self, **config: Any) -> GroupSimulation:
+    def replayed(self, **config: Any) -> GroupSimulation:  # Any: each field's own type
         """Return the coordinator that takes over, with the committed log of this one."""
         return GroupSimulation(log=self.log, at_ms=self.at_ms, **config)
 

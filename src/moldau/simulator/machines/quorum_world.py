@@ -410,7 +410,7 @@ class QuorumSimulation:
 
     # --- network ---
 
-    def _send(self, node: QuorumNode, peer: int, ask: Any) -> None:
+    def _send(self, node: QuorumNode, peer: int, ask: Any) -> None:  # Any: each request's own kind
         self.sequence += 1
         number = self.sequence
         node.waiting[number] = (peer, ask)
@@ -431,7 +431,7 @@ class QuorumSimulation:
             return
         self.feed(peer, on.Asked(token, token.ask))
 
-    def _reply(self, node: QuorumNode, token: Token, answer: Any) -> None:
+    def _reply(self, node: QuorumNode, token: Token, answer: Any) -> None:  # Any: each request has its own answer
         if self._lost(node.id, token.node):
             return
         event = on.Answered(node.id, token.ask, answer)

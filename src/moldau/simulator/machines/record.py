@@ -67,7 +67,7 @@ class RunRecord:
         self._hash.update(line.encode())
         self.trace.append(line)
 
-    def check(self, law: Callable[..., Any], *facts: Any) -> None:
+    def check(self, law: Callable[..., Any], *facts: Any) -> None:  # Any: laws of all kinds
         """Run a law, which raises AssertionError, or returns the sentence (or sentences) that says how it is broken."""
         self.checks += 1
         try:
@@ -77,6 +77,6 @@ class RunRecord:
         if wrong:
             raise Broken(law_id(law), wrong if isinstance(wrong, str) else "; ".join(wrong))
 
-    def check_all(self, laws: tuple[Callable[..., Any], ...], *facts: Any) -> None:
+    def check_all(self, laws: tuple[Callable[..., Any], ...], *facts: Any) -> None:  # Any: laws of all kinds
         for law in laws:
             self.check(law, *facts)

@@ -113,7 +113,7 @@ class VoterSimulation(QuorumSimulation):
         self.voters_served = found[-1] if found else None
         super()._serve_snapshot(node, token, answer)
 
-    def _reply(self, node: QuorumNode, token: Token, answer: Any) -> None:
+    def _reply(self, node: QuorumNode, token: Token, answer: Any) -> None:  # Any: each request has its own answer
         if token.node == OUTSIDE:
             self.answers.append(answer.code)
             return
@@ -121,7 +121,7 @@ class VoterSimulation(QuorumSimulation):
             answer = answer._replace(voters=self.voters_served)
         super()._reply(node, token, answer)
 
-    def _send(self, node: QuorumNode, peer: int, ask: Any) -> None:
+    def _send(self, node: QuorumNode, peer: int, ask: Any) -> None:  # Any: each request's own kind
         super()._send(node, -2 - peer if peer < 0 else peer, ask)
 
     # --- changes ---

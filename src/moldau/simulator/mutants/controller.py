@@ -240,7 +240,7 @@ def an_unfenced_broker_elects_nobody(patches: Patches) -> None:
 def a_partition_changes_twice_in_a_decision(patches: Patches) -> None:
     real = failures.changes
 
-    def twice(standing: PartitionStanding, keys: Any) -> list[Any]:
+    def twice(standing: PartitionStanding, keys: Any) -> list[Any]:  # Any: a mutant takes whatever it stands for
         keys = list(keys)
         return [*real(standing, keys), *real(standing, keys)]
 

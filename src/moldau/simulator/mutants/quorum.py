@@ -86,7 +86,7 @@ def fetches_before_it_has_flushed(patches: Patches) -> None:
 def votes_twice_in_an_epoch(patches: Patches) -> None:
     real = election.handle_vote_request
 
-    def vote(context: StepContext, token: Any, ask: Any) -> None:
+    def vote(context: StepContext, token: Any, ask: Any) -> None:  # Any: a mutant takes whatever it stands for
         if not ask.pre_vote and context.role.epoch == ask.epoch and not isinstance(context.role, Leader):
             context.update_role(voted=None)
         real(context, token, ask)
