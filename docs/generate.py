@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs import pictures, reference, states
+from docs import pictures, reference, rules, states
 
 from moldau.model.broker_config import SECTIONS
 from moldau.model.config_key import ConfigKey
@@ -88,6 +88,9 @@ def page() -> str:
 if __name__ == "__main__":
     PAGE.write_text(page())
     states.PAGE.write_text(states.page(states.PAGE.read_text()))
+    rules.PAGE.write_text(rules.page())
     for path, made in (*reference.PAGES.items(), *pictures.PICTURES.items()):
         path.write_text(made())
-    print(f"wrote {', '.join(path.name for path in (PAGE, states.PAGE, *reference.PAGES, *pictures.PICTURES))}")
+    print(
+        f"wrote {', '.join(path.name for path in (PAGE, states.PAGE, rules.PAGE, *reference.PAGES, *pictures.PICTURES))}"
+    )
