@@ -158,9 +158,8 @@ def _work_out(
         target = target._replace(elr=()) if target.elr else target
     if view.elr and (target.last_known or target.leader == NO_LEADER):
         target = _with_last_known(partition, target)
-    # A leader that asked for its ISR knows it; one that is told goes by the leader epoch alone in ZooKeeper mode.
-    told = view.settings.epoch_for_smaller_isr and wish.isr is None
-    return _difference(partition, target, _directories(partition, target.replicas, wish, view), told=told)
+    bump = view.settings.epoch_for_each_change and _must_be_told(partition, target, wish)
+    return _difference(partition, target, _directories(partition, target.replicas, wish, view), bump=bump)
 
 
 def _wished(partition: Partition, wish: DesiredState) -> _Target:
@@ -253,12 +252,21 @@ def _directories(
     return tuple(placed[r] if r in placed else view.default_directory(r) for r in replicas)
 
 
-def _difference(partition: Partition, target: _Target, directories: tuple[bytes, ...], *, told: bool) -> Shape | None:
-    """What differs, if anything. A replica that goes bumps the leader epoch, to be known stray (KAFKA-13972); so does
-    one that leaves the ISR where the leader has to be ``told`` (KAFKA-15109)."""
+def _must_be_told(partition: Partition, target: _Target, wish: DesiredState) -> bool:
+    """Whether a leader that goes by the leader epoch alone would not learn of this change without a new one.
+
+    It knows the ISR that it asked for itself (KAFKA-15109), but never which replicas there are (KIP-455).
+    """
+    moved = partition.replicas, partition.adding, partition.removing
+    if moved != (target.replicas, target.adding, target.removing):
+        return True
+    return wish.isr is None and not set(partition.isr) <= set(target.isr)
+
+
+def _difference(partition: Partition, target: _Target, directories: tuple[bytes, ...], *, bump: bool) -> Shape | None:
+    """What differs, if anything. A replica that goes bumps the leader epoch, to be known stray (KAFKA-13972)."""
     shape: Shape = {}
-    shrunk = told and not set(partition.isr) <= set(target.isr)
-    if target.leader != partition.leader or shrunk or not set(partition.replicas) <= set(target.replicas):
+    if target.leader != partition.leader or bump or not set(partition.replicas) <= set(target.replicas):
         shape["leader"] = target.leader
     for field, now, then in (
         ("isr", target.isr, partition.isr),

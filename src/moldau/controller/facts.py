@@ -62,10 +62,11 @@ class Settings:
     """Records that one ask of a client may cause; more is refused (POLICY_VIOLATION)."""
     znode_bytes: int | None = None
     """What one znode can hold, where settings and assignments are written to znodes (jute.maxbuffer)."""
-    epoch_for_smaller_isr: bool = False
-    """Whether a partition gets a new leader epoch when the controller takes a replica out of its ISR. In ZooKeeper mode
-    and during a migration: a broker of Apache Kafka ignores LeaderAndIsr of the epoch that it has, keeps the dead in
-    the ISR, and its acks=all producers wait for ever (KAFKA-15109)."""
+    epoch_for_each_change: bool = False
+    """Whether a partition gets a new leader epoch when the controller takes a replica out of its ISR, and when a
+    reassignment begins, changes or ends. In ZooKeeper mode and during a migration: a broker of Apache Kafka ignores
+    LeaderAndIsr of the epoch that it has. It would keep the dead in the ISR, so that its acks=all producers wait for
+    ever (KAFKA-15109), and never let a replica that is added into it."""
     partitions_at_once: int = 100
     """Partitions that brokers leave, or that are elected for, in one decision: what a step of the loop should hold."""
 

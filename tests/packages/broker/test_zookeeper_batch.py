@@ -336,3 +336,22 @@ def test_the_id_of_another_topic_is_refused() -> None:
         _, codes = ear.hear(LeaderAndIsrRequest(topic_states=[topic]), ear.image)
         assert codes == [(name, bytes([1]) * 16, 0, code)]
     assert list(ear.image.names) == ["a"]
+
+
+@pytest.mark.parametrize("migrating", [False, True])
+def test_requests_say_whether_a_kraft_controller_sends_them(migrating: bool) -> None:
+    """Kafka 3.9's brokers keep the quorum's controller and one among the brokers apart by it (KIP-866)."""
+    where = records.RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="h", port=1)
+    image = image_with(
+        *topic(),
+        records.RegisterBrokerRecord(
+            broker_id=1, broker_epoch=1, fenced=False, end_points=[where], is_migrating_zk_broker=True
+        ),
+    )
+    sender = batch.Sender(controller_id=9, controller_epoch=1, listener="PLAINTEXT", to_migrating=migrating)
+    told: list[Any] = batch.full(image, image.brokers[1], sender)
+    delta = Delta()
+    image.apply(records.RemoveTopicRecord(topic_id=b"t".ljust(16, b"-")), delta=delta)
+    told += batch.requests(image, delta, sender)[1]
+    assert {type(request) for request in told} == set(VERSIONS)
+    assert {request.is_k_raft_controller for request in told} == {migrating}

@@ -141,7 +141,7 @@ def test_a_replica_that_the_controller_takes_out_of_the_isr_makes_a_new_leader_e
     told: bool, bump: int
 ) -> None:
     """A Kafka 3.9 leader ignored LeaderAndIsr of the epoch that it had; acks=all waited for the dead for ever."""
-    desk = Desk(3, epoch_for_smaller_isr=told)
+    desk = Desk(3, epoch_for_each_change=told)
     desk.create("t", (0, 1, 2))
     before = desk.partition("t")
     desk.ask(BrokerRefused(broker_id=2, broker_epoch=desk.broker(2).epoch))

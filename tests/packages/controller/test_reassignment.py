@@ -217,3 +217,32 @@ def test_topics_on_the_move_grow_by_their_own_factor_and_can_be_deleted() -> Non
     assert len(d.partition("t", 1).replicas) == 3
     d.ask(DeleteTopics(topics=("t",)))
     assert not d.image.index.moving
+
+
+@pytest.mark.parametrize(("told", "epochs"), [(True, [1, 2, 3]), (False, [0, 0, 1])], ids=["zookeeper", "kraft"])
+def test_a_move_makes_a_new_leader_epoch_as_it_begins_and_ends_in_zookeeper_mode(told: bool, epochs: list[int]) -> None:
+    """Apache Kafka 3.9's leader ignores a role of the epoch that it has: it would let no replica that is added in."""
+    d = Desk(5, epoch_for_each_change=told)
+    d.create("t", (0, 1, 2))
+    seen = []
+    assert move(d, 0, 1, 2, 3) == Code.NONE
+    seen.append(d.partition("t").leader_epoch)
+    assert d.set_isr("t", 0, 0, 1, 2, 3) == Code.NONE
+    assert (d.partition("t").replicas, d.partition("t").reassigning) == ((0, 1, 2, 3), False)
+    seen.append(d.partition("t").leader_epoch)
+    assert move(d, 0, 1, 2) == Code.NONE
+    seen.append(d.partition("t").leader_epoch)
+    assert seen == epochs
+
+
+def test_a_cancelled_move_makes_a_new_leader_epoch_and_an_isr_that_the_leader_asked_for_none_in_zookeeper_mode() -> (
+    None
+):
+    d = Desk(5, epoch_for_each_change=True)
+    d.create("t", (0, 1, 2))
+    assert move(d, 0, 3, 4) == Code.NONE
+    assert d.partition("t").leader_epoch == 1
+    assert d.set_isr("t", 0, 0, 1, 2, 3) == Code.NONE
+    assert d.partition("t").leader_epoch == 1
+    assert cancel(d) == Code.NONE
+    assert d.partition("t").leader_epoch == 2

@@ -101,7 +101,7 @@ class ControllerService:
                 delete_topic_enable=config["delete.topic.enable"],
                 migrating=config.migrates,
                 znode_bytes=ZNODE_MAX if config["zookeeper.connect"] else None,
-                epoch_for_smaller_isr=bool(config["zookeeper.connect"]),
+                epoch_for_each_change=bool(config["zookeeper.connect"]),
                 partitions_at_once=self._world.step,
             )
         )

@@ -30,7 +30,8 @@ DURING_DELETE = -2
 class Sender:
     """Who speaks: the controller, under its epoch; ``listener`` is where brokers reach each other.
 
-    ``to_migrating``: only to brokers in ZooKeeper mode; the others read the quorum's log (KIP-866).
+    ``to_migrating``: only to brokers in ZooKeeper mode; the others read the quorum's log (KIP-866). Requests say then
+    that a KRaft controller sends them, or Kafka's brokers would look for it among the brokers.
     """
 
     controller_id: int
@@ -179,6 +180,7 @@ def _update_metadata(broker: Broker, shown: list[Any], live: list[Any], sender: 
         controller_epoch=sender.controller_epoch,
         broker_epoch=broker.epoch,
         type=INCREMENTAL,
+        is_k_raft_controller=sender.to_migrating,
         topic_states=shown,
         live_brokers=live,
     )
@@ -192,6 +194,7 @@ def _leader_and_isr(
         controller_epoch=sender.controller_epoch,
         broker_epoch=broker.epoch,
         type=INCREMENTAL,
+        is_k_raft_controller=sender.to_migrating,
     )
     topics: dict[bytes, LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}
     leaders: set[int] = set()
@@ -251,5 +254,6 @@ def _stop_replica(broker: Broker, stops: Sequence[PartitionDelta], sender: Sende
         controller_id=sender.controller_id,
         controller_epoch=sender.controller_epoch,
         broker_epoch=broker.epoch,
+        is_k_raft_controller=sender.to_migrating,
         topic_states=list(topics.values()),
     )

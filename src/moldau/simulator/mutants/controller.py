@@ -88,8 +88,8 @@ def replicas_are_replaced_outright(patches: Patches) -> None:
 def whoever_goes_is_not_told(patches: Patches) -> None:
     real = change._difference
 
-    def difference(partition: Any, target: Any, directories: Any, *, told: bool) -> Any:
-        shape = real(partition, target, directories, told=told)
+    def difference(partition: Any, target: Any, directories: Any, *, bump: bool) -> Any:
+        shape = real(partition, target, directories, bump=bump)
         if shape and target.leader == partition.leader:
             shape.pop("leader", None)
         return shape
@@ -120,9 +120,9 @@ def unclean_elections_are_not_told(patches: Patches) -> None:
 def an_elr_is_never_cleared(patches: Patches) -> None:
     real = change._difference
 
-    def difference(partition: Any, target: Any, directories: Any, *, told: bool) -> Any:
+    def difference(partition: Any, target: Any, directories: Any, *, bump: bool) -> Any:
         kept = tuple(r for r in partition.elr if r not in target.isr and r in target.replicas)
-        return real(partition, target._replace(elr=target.elr or kept), directories, told=told)
+        return real(partition, target._replace(elr=target.elr or kept), directories, bump=bump)
 
     patches.set(change, "_difference", difference)
 
