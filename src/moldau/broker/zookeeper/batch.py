@@ -20,8 +20,9 @@ from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from moldau.wire.schema import Message
 
-INCREMENTAL, FULL = 1, 2
-"""Values of ``type``: some partitions changed, or these are all there are."""
+UNKNOWN, INCREMENTAL, FULL = 0, 1, 2
+"""Values of ``type``: not said, as by Apache Kafka's controllers in ZooKeeper mode; some partitions changed; or these
+are all there are."""
 DURING_DELETE = -2
 """Leader, and leader epoch, of a partition whose topic is being deleted."""
 

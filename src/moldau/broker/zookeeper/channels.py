@@ -46,14 +46,21 @@ class Teller(Host, WithChannels, Protocol):
 
 
 class Channel:
-    """The way to one broker in one of its lives. ``read``: the offset up to which it has been told everything."""
+    """The way to one broker in one of its lives. ``read``: the offset up to which it has been told everything.
 
-    def __init__(self, node: Teller, broker: Broker, heard: Heard, stale: Callable[[int], object]) -> None:
+    ``came``: it has only just registered, and may not listen yet. Brokers of Apache Kafka register first: their refusal
+    means nothing before they have answered once. Should they die meanwhile, their sessions end.
+    """
+
+    def __init__(
+        self, node: Teller, broker: Broker, heard: Heard, stale: Callable[[int], object], *, came: bool = False
+    ) -> None:
         where = broker.endpoint(node.config.inter_broker_listener)
         assert where is not None, f"broker {broker.id} has no address"
         self._node = node
         self._heard = heard
         self._stale = stale
+        self._came = came
         self.broker = broker
         self.queue: deque[Message] = deque()
         self.queued = -1
@@ -78,7 +85,8 @@ class Channel:
         self.queue.clear()
 
     def _broken(self) -> None:
-        self._node.controller.probe(self.broker.id)
+        if not self._came:
+            self._node.controller.probe(self.broker.id)
 
     async def _send(self) -> None:
         wait_ms = RETRY_MS
@@ -91,6 +99,7 @@ class Channel:
             if self._closed:
                 return  # what it answered has ended the controller role
             if answer is not None:
+                self._came = False
                 self.queue.popleft()
                 wait_ms = RETRY_MS
                 if not self.queue:
@@ -98,7 +107,7 @@ class Channel:
                 if answer is not UNSENT:
                     self._heard(self.broker, message, answer)
             else:
-                self._node.controller.probe(self.broker.id)
+                self._broken()
                 await sleep(self._node.world.tasks, wait_ms)
                 wait_ms = min(wait_ms * 2, RETRY_MAX_MS)
 
@@ -186,15 +195,15 @@ class Channels:
                 told[id] = batch.full(image, broker, sender)
         self._log(sender, told)
         for id, broker in live.items():
-            self._channel(broker).say(told.get(id, []), offset)
+            self._channel(broker, came=True).say(told.get(id, []), offset)
 
     def _log(self, sender: batch.Sender, told: dict[int, list[Message]]) -> None:
         self._node.state_change_log.say(request_lines.sent, Author(sender.controller_id, sender.controller_epoch), told)
 
-    def _channel(self, broker: Broker) -> Channel:
+    def _channel(self, broker: Broker, *, came: bool = False) -> Channel:
         channel = self._open.get(broker.id)
         if channel is None:
-            channel = self._open[broker.id] = Channel(self._node, broker, self._heard, self._is_stale)
+            channel = self._open[broker.id] = Channel(self._node, broker, self._heard, self._is_stale, came=came)
         return channel
 
     def _heard(self, broker: Broker, message: Message, answer: Any) -> None:

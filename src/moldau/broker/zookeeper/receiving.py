@@ -3,8 +3,9 @@
 Fences: a controller epoch older than the newest seen is STALE_CONTROLLER_EPOCH, as is one far ahead to which nobody was
 elected; another life of this broker is STALE_BROKER_EPOCH (law Z3). A newer controller epoch ends this node's own
 office. What a request means is ``translation.py``; this file adds what no request says and ZooKeeper knows: epochs of
-brokers, settings of new topics. Once everything has been told (type FULL), the image is complete and the replicas may
-act on it.
+brokers, settings of new topics. Once everything has been told, the image is complete and the replicas may act on it.
+Our controllers say so (type FULL). Kafka's do not (type UNKNOWN): the first that they tell a broker that registered is
+the whole cluster, and then, in one request, what it leads and follows (KafkaController.onBrokerStartup).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from moldau.broker.loop import sleep
 from moldau.broker.metadata.state_change_log import Line
 from moldau.broker.zookeeper import request_lines, translation
-from moldau.broker.zookeeper.batch import FULL
+from moldau.broker.zookeeper.batch import FULL, UNKNOWN
 from moldau.broker.zookeeper.host import Plane, ZooKeeperHost
 from moldau.broker.zookeeper.request_lines import Request
 from moldau.model import Code, TopicPartition
@@ -95,8 +96,7 @@ class Receiving:
             records, codes = translation.leader_and_isr(node.metadata.image, node.config.node_id, request)
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal, []
-            if request.type == FULL and self._cluster_known:
-                self.complete = True
+            self.complete |= request.type in {FULL, UNKNOWN} and self._cluster_known
             node.lifecycle.heard()
             told = [
                 (name, id, number, Code.KAFKA_STORAGE_ERROR if node.replicas.is_offline((id, number)) else code)
@@ -122,7 +122,7 @@ class Receiving:
             self._set_aside(gone)
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal
-            self._cluster_known = self._cluster_known or request.type == FULL
+            self._told_cluster(request)
             node.lifecycle.heard()
             said.done({})
         if self._blind and not self._looking:
@@ -146,6 +146,13 @@ class Receiving:
                 return refusal, []
             said.done({(name, number): code for name, number, code in codes if code is not Code.NONE})
             return Code.NONE, codes
+
+    def _told_cluster(self, request: UpdateMetadataRequest) -> None:
+        me = self._node.config.node_id
+        untyped = request.type == UNKNOWN and any(shown.id == me for shown in request.live_brokers)
+        self._cluster_known |= request.type == FULL or untyped
+        # Kafka's controller has nothing more to say to a broker without replicas.
+        self.complete |= untyped and not translation.names_replica(request, me)
 
     # ---- fences
 

@@ -218,6 +218,11 @@ def _holds(image: Image, topic_id: bytes | None, me: int) -> bool:
     return topic is not None and any(me in p.replicas for p in topic.partitions.values())
 
 
+def names_replica(request: UpdateMetadataRequest, me: int) -> bool:
+    """Whether a replica of this broker is among the partitions that a request shows."""
+    return any(me in state.replicas for _, _, state in _shown(request))
+
+
 def endpoints_of(broker: UpdateMetadataRequest.UpdateMetadataBroker) -> tuple[Endpoint, ...]:
     """A broker's addresses; the first versions know one only, and listeners have no names before 3."""
     if broker.v0_host:

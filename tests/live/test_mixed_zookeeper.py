@@ -1,0 +1,184 @@
+"""Clusters of Apache Kafka 3.9's and Moldau's brokers on one ZooKeeper, under a controller of either kind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_peer import ALL_JARS, KafkaPeer, ask_cluster, java_command, java_tool, wait_until
+from kazoo.client import KazooClient
+from mixed import KAFKA, MOLDAU, SMALL_HEAP, Load, MixedPeer, values_of
+
+from moldau.cluster.ensemble import LocalEnsemble
+
+JARS = ALL_JARS / "kafka-3.9.2"
+PARTITIONS = 3
+pytestmark = [
+    pytest.mark.skipif(
+        "MOLDAU_INTERCHANGE" not in os.environ, reason="minutes of Apache Kafka's nodes: make interchange"
+    ),
+    pytest.mark.timeout(900),
+]
+
+
+class ZooKeeperPeer(MixedPeer):
+    """Brokers on one ZooKeeper, each run by ``programs[node_id]``; the one that starts first is the controller."""
+
+    def __init__(self, programs: Mapping[int, str], zookeeper: str, folder: Path) -> None:
+        super().__init__(programs, {}, folder)
+        self._zookeeper = zookeeper
+        for node_id, (port, _) in self.ports.items():
+            lines = {
+                "broker.id": node_id,
+                "zookeeper.connect": zookeeper,
+                "zookeeper.session.timeout.ms": 6000,
+                "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                "log.dirs": self.data_dir(node_id),
+                "offsets.topic.replication.factor": 3,
+                "offsets.topic.num.partitions": 3,
+                "min.insync.replicas": 2,
+                "default.replication.factor": 3,
+                "group.initial.rebalance.delay.ms": 0,
+                "auto.leader.rebalance.enable": "false",
+            }
+            self.config_file(node_id).write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+
+    def format(self) -> None:
+        """Nothing is formatted in ZooKeeper mode."""
+
+    def start(self, timeout_s: float = 180) -> ZooKeeperPeer:
+        first, *others = self.ports
+        self.start_node(first)
+        wait_until(lambda: self._controller() == first, f"node {first} is the controller, see {self.folder}")
+        for node_id in others:
+            self.start_node(node_id)
+        self.wait_ready(timeout_s)
+        return self
+
+    def _controller(self) -> int:
+        try:
+            return self.view().controller_id
+        except OSError:
+            return -1
+
+    def forget(self, node_id: int) -> None:
+        """Wait until a killed broker's session has ended: a broker of Kafka does not start before that."""
+        zk = KazooClient(self._zookeeper)
+        zk.start()
+        try:
+            wait_until(lambda: zk.exists(f"/brokers/ids/{node_id}") is None, f"broker {node_id} is registered no more")
+        finally:
+            zk.stop()
+            zk.close()
+
+    def node_command(self, node_id: int) -> list[str]:
+        if self.programs[node_id] == MOLDAU:
+            return super().node_command(node_id)
+        return java_command("kafka.Kafka", [self.config_file(node_id)], SMALL_HEAP, JARS)
+
+
+@contextmanager
+def cluster(folder: Path, *programs: str) -> Iterator[ZooKeeperPeer]:
+    with LocalEnsemble(folder / "zookeeper") as ensemble:
+        ensemble.start()
+        ensemble.wait_ready()
+        with ZooKeeperPeer(dict(enumerate(programs, 1)), ensemble.connect, folder) as peer:
+            yield peer
+
+
+def admin_of(peer: KafkaPeer, node_id: int) -> AdminClient:
+    return AdminClient({"bootstrap.servers": f"127.0.0.1:{peer.ports[node_id][0]}"})
+
+
+def states(peer: KafkaPeer, topic: str) -> dict[int, tuple[int, list[int], list[int]]]:
+    """Partition -> leader, replicas, who is in sync, as the first broker shows them."""
+    shown = admin_of(peer, next(iter(peer.ports))).list_topics(topic, timeout=30).topics[topic]
+    return {n: (p.leader, sorted(p.replicas), sorted(p.isrs)) for n, p in shown.partitions.items()}
+
+
+def create(peer: KafkaPeer, node_id: int, topic: str, replicas: list[int]) -> None:
+    """Make a topic through one broker, each partition led by another replica, and wait until every broker shows it."""
+    orders = [replicas[n % len(replicas) :] + replicas[: n % len(replicas)] for n in range(PARTITIONS)]
+    admin = admin_of(peer, node_id)
+    admin.create_topics([NewTopic(topic, PARTITIONS, replica_assignment=orders)])[topic].result(60)
+
+    def shown() -> bool:
+        for one in peer.pids:
+            found = admin_of(peer, one).list_topics(topic, timeout=30).topics[topic].partitions
+            if len(found) != PARTITIONS or any(p.leader not in replicas for p in found.values()):
+                return False
+        return True
+
+    wait_until(shown, f"every broker shows {topic}")
+
+
+def move(peer: KafkaPeer, topic: str, replicas: list[int], folder: Path) -> None:
+    """Move all partitions with Kafka's tool and wait until the move is over and all are in sync."""
+    parts = [f'{{"topic":"{topic}","partition":{n},"replicas":{replicas}}}' for n in range(PARTITIONS)]
+    plan = folder / "plan.json"
+    plan.write_text(f'{{"version":1,"partitions":[{",".join(parts)}]}}')
+    java_tool(
+        "kafka-reassign-partitions", "--bootstrap-server", peer.bootstrap_servers, "--reassignment-json-file", plan,
+        "--execute",
+    )  # fmt: skip
+    wanted = sorted(replicas)
+    wait_until(
+        lambda: all(s[1:] == (wanted, wanted) for s in states(peer, topic).values()),
+        f"{topic} is on {wanted}: {states(peer, topic)}",
+    )
+
+
+def _is_whole(peer: KafkaPeer, topic: str) -> bool:
+    return all(state[2] == [1, 2, 3] for state in states(peer, topic).values())
+
+
+@pytest.mark.parametrize(
+    "programs", [(KAFKA, KAFKA, MOLDAU), (MOLDAU, KAFKA, KAFKA), (MOLDAU, MOLDAU, KAFKA)], ids=["kkm", "mkk", "mmk"]
+)
+def test_topics_are_made_written_moved_and_deleted_under_a_controller_of_either_kind(
+    tmp_path: Path, programs: tuple[str, ...]
+) -> None:
+    with cluster(tmp_path, *programs) as peer:
+        for node_id in peer.ports:
+            create(peer, node_id, f"through-{node_id}", [1, 2, 3])
+        create(peer, 1, "moved", [1, 2])
+        with Load(peer.bootstrap_servers, "moved", PARTITIONS) as load:
+            load.wait_for(200)
+            move(peer, "moved", [1, 2, 3], tmp_path)
+            load.wait_for(200)
+            move(peer, "moved", [2, 3], tmp_path)
+            load.wait_for(200)
+        assert not load.failed
+        assert sorted(values_of(peer.bootstrap_servers, "moved", PARTITIONS)) == sorted(load.acked)
+        admin = admin_of(peer, 3)
+        admin.delete_topics(["through-2"])["through-2"].result(60)
+        wait_until(
+            lambda: not any(path.name.startswith("through-2-") and not path.name.endswith("-delete")
+                            for one in peer.ports for path in peer.data_dir(one).iterdir()),
+            "no broker has logs of the deleted topic",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "programs", [(KAFKA, KAFKA, MOLDAU), (MOLDAU, KAFKA, KAFKA), (MOLDAU, MOLDAU, KAFKA)], ids=["kkm", "mkk", "mmk"]
+)
+def test_each_broker_is_killed_and_the_next_controller_goes_on(tmp_path: Path, programs: tuple[str, ...]) -> None:
+    with cluster(tmp_path, *programs) as peer:
+        create(peer, 1, "t", [1, 2, 3])
+        controllers = set()
+        with Load(peer.bootstrap_servers, "t", PARTITIONS) as load:
+            load.wait_for(200)
+            for node_id in peer.ports:
+                peer.kill(node_id)
+                load.wait_for(200)
+                peer.forget(node_id)
+                peer.restart(node_id)
+                controllers.add(ask_cluster(peer.ports[node_id][0]).controller_id)
+                wait_until(lambda: _is_whole(peer, "t"), "all replicas are in sync")
+        assert not load.failed
+        assert sorted(values_of(peer.bootstrap_servers, "t", PARTITIONS)) == sorted(load.acked)
+        assert len(controllers) > 1, "another broker became the controller"
