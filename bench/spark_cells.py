@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 from tests.parity.compare import FORMATS, start
 
-from bench.state_changes import write_logs
+from bench.made_logs import write_logs
 from moldau.client.sync import Cluster
 from moldau.model import TopicPartition
 from moldau.spark import until_it_stands

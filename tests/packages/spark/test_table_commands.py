@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from pyiceberg.utils.config import Config
 
 from moldau.admin.cli import cli
 from moldau.spark.tables import LedgerError, Table
@@ -59,6 +60,8 @@ def filled(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setenv("PYICEBERG_CATALOG__HERE__TYPE", "sql")
         monkeypatch.setenv("PYICEBERG_CATALOG__HERE__URI", f"sqlite:///{tmp_path}/catalog.db")
         monkeypatch.setenv("PYICEBERG_CATALOG__HERE__WAREHOUSE", str(tmp_path))
+        # pyiceberg reads the environment once, when it is imported, which another test may have caused long ago.
+        monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
     return Filled(str(request.param), tmp_path)
 
 
