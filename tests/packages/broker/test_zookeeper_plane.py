@@ -115,6 +115,27 @@ def test_every_write_of_a_controller_checks_its_epoch(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_old_notes_of_settings_are_removed_under_the_controllers_epoch_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.broker.zookeeper.settings.KEPT_MS", 1)
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            note = json.dumps({"version": 2, "entity_path": "topics/t"}).encode()
+            nodes.write("/config/changes/config_change_", note, sequential=True)
+
+            def removals() -> list[list[Op]]:
+                return [ops for _, ops in nodes.server.log if any("/config_change_" in op.path for op in ops)][1:]
+
+            await until(removals, "the note is removed")
+            for ops in removals():
+                assert isinstance(ops[0], Check), ops
+                assert ops[0].path == "/controller_epoch"
+
+    run(scenario)
+
+
 # ---- sessions and elections
 
 

@@ -19,7 +19,7 @@ from moldau.controller import asks
 from moldau.image import Image
 from moldau.image.quotas import quota, quota_record, quotas
 from moldau.ports import Handle
-from moldau.ports.zookeeper import ConnectionLoss, NoAuth, NoNode, SessionExpired, ZooKeeperError
+from moldau.ports.zookeeper import ConnectionLoss, Delete, NoAuth, NoNode, SessionExpired, ZooKeeperError
 from moldau.wire.records.metadata import ClientQuotaRecord, ConfigRecord
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
@@ -214,10 +214,10 @@ class ZnodeSettings:
     async def _sweep(self, notes: Sequence[str]) -> None:
         await sleep(self._node.world.tasks, KEPT_MS)
         for note in notes:
-            if self._plane.claimed_epoch is None:
+            if (guard := self._plane.writer.guard) is None:
                 return
             try:
-                await self._plane.patiently(partial(self._plane.zk.delete, note))
+                await self._plane.patiently(partial(self._plane.zk.multi, [guard, Delete(path=note)]))
             except ZooKeeperError as error:
                 log.debug("a note stays: %s", error)
 
