@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_peer import ALL_JARS, KafkaPeer, ask_cluster, java_command, java_tool, wait_until
 from kazoo.client import KazooClient
-from mixed import KAFKA, MOLDAU, SMALL_HEAP, Load, MixedPeer, values_of
+from mixed import KAFKA, MOLDAU, SMALL_HEAP, Load, MixedPeer, dump, segments, values_of
 
 from moldau.cluster.ensemble import LocalEnsemble
 
@@ -182,3 +183,50 @@ def test_each_broker_is_killed_and_the_next_controller_goes_on(tmp_path: Path, p
         assert not load.failed
         assert sorted(values_of(peer.bootstrap_servers, "t", PARTITIONS)) == sorted(load.acked)
         assert len(controllers) > 1, "another broker became the controller"
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+def test_brokers_are_replaced_on_their_folders_and_back(tmp_path: Path, kill: bool) -> None:
+    with cluster(tmp_path, KAFKA, KAFKA, KAFKA) as peer:
+        create(peer, 1, "t", [1, 2, 3])
+        with Load(peer.bootstrap_servers, "t", PARTITIONS) as load:
+            load.wait_for(200)
+            commit(peer, "t", "readers", 100)
+            for program in (MOLDAU, KAFKA):
+                for node_id in peer.ports:
+                    if kill:
+                        peer.kill(node_id)
+                        peer.forget(node_id)
+                    else:
+                        peer.stop_node(node_id)
+                    peer.programs[node_id] = program
+                    peer.restart(node_id)
+                    wait_until(lambda: _is_whole(peer, "t"), "all replicas are in sync")
+                    load.wait_for(100)
+                assert committed(peer, "t", "readers") == 100, "the group has its offset under whoever coordinates it"
+        assert not load.failed
+        assert sorted(values_of(peer.bootstrap_servers, "t", PARTITIONS)) == sorted(load.acked)
+        for node_id in peer.ports:
+            peer.stop_node(node_id)
+        for number in range(PARTITIONS):
+            assert len(set(segments(peer, f"t-{number}").values())) == 1, "replicas are equal"
+        said = dump(peer.data_dir(1) / "t-0" / "00000000000000000000.log")
+        assert "isvalid: true" in said
+        assert "isvalid: false" not in said
+
+
+def commit(peer: KafkaPeer, topic: str, group: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": peer.bootstrap_servers, "group.id": group, "enable.auto.commit": False})
+    try:
+        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def committed(peer: KafkaPeer, topic: str, group: str) -> int:
+    consumer = Consumer({"bootstrap.servers": peer.bootstrap_servers, "group.id": group})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=60)
+        return int(found.offset)
+    finally:
+        consumer.close()
