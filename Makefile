@@ -73,8 +73,7 @@ quick: setup  ## all tests without the simulator's, and a client and a command o
 	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist loadscope tests/packages tests/scenes --ignore tests/packages/simulator \
 		--ignore tests/packages/package tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
 
-interchange: setup jars  ## clusters of Apache Kafka's and our nodes together, each killed (20 minutes)
-	@sh bench/jars/get.sh interchange
+interchange: setup jars  ## clusters of Apache Kafka's and our nodes together, each killed (about half an hour)
 	MOLDAU_INTERCHANGE=1 $(PYTEST) -q tests/live/test_mixed_kraft.py tests/live/test_mixed_zookeeper.py $(ARGS)
 	$(PY) -m tests.interchange
 

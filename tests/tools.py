@@ -32,6 +32,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_kills.py::*zookeeper": ("zookeeper",),
     "tests/live/test_log_command.py::*zookeeper": ("zookeeper",),
     "tests/live/test_migration.py": ("zookeeper",),
+    "tests/live/test_mixed_zookeeper.py": ("kafka", "zookeeper"),
     "tests/live/test_moves_elsewhere.py::*[kafka": ("kafka",),
     "tests/live/test_moves_elsewhere.py::*[zookeeper": ("zookeeper",),
     "tests/live/test_old_java_tools.py": ("kafka", "zookeeper"),

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Apache Kafka's jars into .jars/, through Maven: 4.3.1 for the peer in tests and measurements and for the Java clients,
-# the command line tools alone of 2.8.2 (--zookeeper) and 3.9.1 for the tests of the ZooKeeper plane. With the argument
-# `interchange` also 3.9.2, for clusters of its nodes and ours on one ZooKeeper.
+# the command line tools alone of 2.8.2 (--zookeeper) and 3.9.1 for the tests of the ZooKeeper plane, 3.9.2 for clusters
+# of its brokers and ours on one ZooKeeper.
 set -e
 cd "$(dirname "$0")"
 
@@ -17,7 +17,7 @@ fetch() { # folder, list of jars, size
 fetch kafka-4.3.1 pom.xml 150
 fetch tools-2.8.2 tools-2.8.2.xml 25
 fetch tools-3.9.1 tools-3.9.1.xml 30
-if [ "${1:-}" = interchange ]; then fetch kafka-3.9.2 kafka-3.9.2.xml 46; fi
+fetch kafka-3.9.2 kafka-3.9.2.xml 46
 
 # What Java makes of the classes of one tool that finds nobody to talk to, kept for the next start of any of them: a
 # start costs half the time then. Java leaves it aside when it does not fit, and a Java that cannot make it does without.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +19,12 @@ from moldau.cluster.ensemble import LocalEnsemble
 
 JARS = ALL_JARS / "kafka-3.9.2"
 PARTITIONS = 3
-pytestmark = [
-    pytest.mark.skipif(
-        "MOLDAU_INTERCHANGE" not in os.environ, reason="minutes of Apache Kafka's nodes: make interchange"
-    ),
-    pytest.mark.timeout(900),
-]
+pytestmark = pytest.mark.timeout(900)
+long = pytest.mark.skipif(
+    "MOLDAU_INTERCHANGE" not in os.environ, reason="minutes of Apache Kafka's nodes: make interchange"
+)
+MIXES = {"kkm": (KAFKA, KAFKA, MOLDAU), "mkk": (MOLDAU, KAFKA, KAFKA), "mmk": (MOLDAU, MOLDAU, KAFKA)}
+"""Who runs brokers 1, 2 and 3; the first is the controller at first."""
 
 
 class ZooKeeperPeer(MixedPeer):
@@ -101,20 +102,22 @@ def states(peer: KafkaPeer, topic: str) -> dict[int, tuple[int, list[int], list[
     return {n: (p.leader, sorted(p.replicas), sorted(p.isrs)) for n, p in shown.partitions.items()}
 
 
-def create(peer: KafkaPeer, node_id: int, topic: str, replicas: list[int]) -> None:
-    """Make a topic through one broker, each partition led by another replica, and wait until every broker shows it."""
+def create(peer: KafkaPeer, node_id: int, topic: str, replicas: list[int], but: int | None = None) -> None:
+    """Make a topic through one broker, each partition led by another replica, and wait until all brokers show it.
+
+    but: a broker that cannot show it now.
+    """
     orders = [replicas[n % len(replicas) :] + replicas[: n % len(replicas)] for n in range(PARTITIONS)]
     admin = admin_of(peer, node_id)
     admin.create_topics([NewTopic(topic, PARTITIONS, replica_assignment=orders)])[topic].result(60)
+    awake = [one for one in peer.pids if one != but]
+    wait_until(lambda: all(_shows(peer, one, topic) for one in awake), f"every broker shows {topic}")
 
-    def shown() -> bool:
-        for one in peer.pids:
-            found = admin_of(peer, one).list_topics(topic, timeout=30).topics[topic].partitions
-            if len(found) != PARTITIONS or any(p.leader not in replicas for p in found.values()):
-                return False
-        return True
 
-    wait_until(shown, f"every broker shows {topic}")
+def _shows(peer: KafkaPeer, node_id: int, topic: str) -> bool:
+    """Whether a broker shows all partitions of a topic with leaders."""
+    found = admin_of(peer, node_id).list_topics(topic, timeout=30).topics[topic].partitions
+    return len(found) == PARTITIONS and all(p.leader >= 0 for p in found.values())
 
 
 def move(peer: KafkaPeer, topic: str, replicas: list[int], folder: Path) -> None:
@@ -129,7 +132,7 @@ def move(peer: KafkaPeer, topic: str, replicas: list[int], folder: Path) -> None
     wanted = sorted(replicas)
     wait_until(
         lambda: all(s[1:] == (wanted, wanted) for s in states(peer, topic).values()),
-        f"{topic} is on {wanted}: {states(peer, topic)}",
+        f"{topic} is on {wanted}",
     )
 
 
@@ -137,13 +140,9 @@ def _is_whole(peer: KafkaPeer, topic: str) -> bool:
     return all(state[2] == [1, 2, 3] for state in states(peer, topic).values())
 
 
-@pytest.mark.parametrize(
-    "programs", [(KAFKA, KAFKA, MOLDAU), (MOLDAU, KAFKA, KAFKA), (MOLDAU, MOLDAU, KAFKA)], ids=["kkm", "mkk", "mmk"]
-)
-def test_topics_are_made_written_moved_and_deleted_under_a_controller_of_either_kind(
-    tmp_path: Path, programs: tuple[str, ...]
-) -> None:
-    with cluster(tmp_path, *programs) as peer:
+@pytest.mark.parametrize("mix", ["kkm", pytest.param("mkk", marks=long), pytest.param("mmk", marks=long)])
+def test_topics_are_made_written_moved_and_deleted_under_a_controller_of_either_kind(tmp_path: Path, mix: str) -> None:
+    with cluster(tmp_path, *MIXES[mix]) as peer:
         for node_id in peer.ports:
             create(peer, node_id, f"through-{node_id}", [1, 2, 3])
         create(peer, 1, "moved", [1, 2])
@@ -164,11 +163,10 @@ def test_topics_are_made_written_moved_and_deleted_under_a_controller_of_either_
         )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "programs", [(KAFKA, KAFKA, MOLDAU), (MOLDAU, KAFKA, KAFKA), (MOLDAU, MOLDAU, KAFKA)], ids=["kkm", "mkk", "mmk"]
-)
-def test_each_broker_is_killed_and_the_next_controller_goes_on(tmp_path: Path, programs: tuple[str, ...]) -> None:
-    with cluster(tmp_path, *programs) as peer:
+@long
+@pytest.mark.parametrize("mix", MIXES)
+def test_each_broker_is_killed_and_the_next_controller_goes_on(tmp_path: Path, mix: str) -> None:
+    with cluster(tmp_path, *MIXES[mix]) as peer:
         create(peer, 1, "t", [1, 2, 3])
         controllers = set()
         with Load(peer.bootstrap_servers, "t", PARTITIONS) as load:
@@ -185,6 +183,28 @@ def test_each_broker_is_killed_and_the_next_controller_goes_on(tmp_path: Path, p
         assert len(controllers) > 1, "another broker became the controller"
 
 
+@long
+@pytest.mark.parametrize(("mix", "node_id"), [("kkm", 3), ("mkk", 2)], ids=["ours", "kafkas"])
+def test_a_broker_that_slept_through_its_session_serves_again_under_a_controller_of_the_other_kind(
+    tmp_path: Path, mix: str, node_id: int
+) -> None:
+    with cluster(tmp_path, *MIXES[mix]) as peer:
+        create(peer, 1, "t", [1, 2, 3])
+        with Load(peer.bootstrap_servers, "t", PARTITIONS) as load:
+            load.wait_for(200)
+            os.kill(peer.pids[node_id], signal.SIGSTOP)
+            peer.forget(node_id)
+            load.wait_for(200)
+            create(peer, 1, "meanwhile", [n for n in peer.ports if n != node_id], but=node_id)
+            os.kill(peer.pids[node_id], signal.SIGCONT)
+            wait_until(lambda: _is_whole(peer, "t"), "all replicas are in sync")
+            load.wait_for(200)
+            wait_until(lambda: _shows(peer, node_id, "meanwhile"), "it shows what was made meanwhile")
+        assert not load.failed
+        assert sorted(values_of(peer.bootstrap_servers, "t", PARTITIONS)) == sorted(load.acked)
+
+
+@long
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 def test_brokers_are_replaced_on_their_folders_and_back(tmp_path: Path, kill: bool) -> None:
     with cluster(tmp_path, KAFKA, KAFKA, KAFKA) as peer:

@@ -52,6 +52,25 @@ def test_a_broker_knows_all_when_a_controller_that_says_no_types_has_told_it(tmp
     run(scenario)
 
 
+def test_a_broker_that_was_told_of_no_brokers_knows_them_again_with_the_next_change(tmp_path: Path) -> None:
+    """Any client that names the present controller's epoch is believed; what it said must not stay for ever."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
+            assert node.plane is not None
+            forged = UpdateMetadataRequest(controller_id=nodes.controller.config.node_id, controller_epoch=1)
+            assert await node.plane.receiving.update_metadata(forged) is Code.NONE
+            assert not list(node.metadata.image.live_brokers())
+            client = nodes.client()
+            await create_topics(client, [NewTopic(name="t", partitions=1, replication_factor=2)])
+            client.close()
+            await until(nodes.agree, "both brokers know t and each other")
+            await until(lambda: len(list(node.metadata.image.live_brokers())) == 2, "both live")
+
+    run(scenario)
+
+
 def test_a_broker_that_registers_before_it_listens_is_not_taken_for_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,8 +151,8 @@ class Receiving:
         me = self._node.config.node_id
         untyped = request.type == UNKNOWN and any(shown.id == me for shown in request.live_brokers)
         self._cluster_known |= request.type == FULL or untyped
-        # Kafka's controller has nothing more to say to a broker without replicas.
-        self.complete |= untyped and not translation.names_replica(request, me)
+        if untyped and not self.complete:  # Kafka's controller has nothing more to say to a broker without replicas
+            self.complete = not translation.names_replica(request, me)
 
     # ---- fences
 
