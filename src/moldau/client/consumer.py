@@ -199,8 +199,14 @@ class Consumer:
                 await self.commit()
             assigned = await member.join(self.assignment)
             gone = self.assignment - assigned
-            await self._let_go(gone)
-            await self._take(assigned - self.assignment)
+            try:
+                await self._let_go(gone)
+                await self._take(assigned - self.assignment)
+            except BaseException:
+                member.must_join = (
+                    True  # it holds not what the group believes: heartbeats alone would keep it so for ever
+                )
+                raise
             if not gone or not cooperative:
                 return
 

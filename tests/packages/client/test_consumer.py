@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from moldau.client.client import Client, ClientOptions, Refused
+from moldau.client import groups
+from moldau.client.client import Client, ClientOptions, Refused, Unreachable
 from moldau.client.consumer import NO_RESET, Consumer, ConsumerOptions, NoOffset
 from moldau.client.lines import WorldLines
 from moldau.client.membership import GroupOptions, _read_subscription, read_assignment
@@ -322,6 +323,31 @@ def test_a_member_joins_reads_commits_and_leaves():
         assert consumer.assignment == frozenset()
 
     scene_with(1, {"t": 2}, play, **grouped())
+
+
+def test_a_member_that_could_not_take_its_partitions_joins_again(monkeypatch):
+    """It went on with heartbeats and without partitions, so that nobody read them as long as it lived."""
+    real, asked = groups.committed, []
+
+    async def committed(client, group_id, partitions):
+        asked.append(partitions)
+        if len(asked) == 1:
+            raise Unreachable("no coordinator")
+        return await real(client, group_id, partitions)
+
+    monkeypatch.setattr(groups, "committed", committed)
+
+    async def play(cluster, consumer):
+        group = Group(cluster)
+        fill(cluster, T0, 1)
+        await consumer.subscribe(["t"])
+        with pytest.raises(Unreachable):
+            await consumer.poll(100)
+        assert await read(consumer, 1) == [(0, b"0")]
+        assert group.names.count("SyncGroup") == 2
+        await consumer.close()
+
+    scene_with(1, {"t": 1}, play, **grouped())
 
 
 def test_a_member_without_a_reset_is_told_of_partitions_that_have_no_committed_position():
