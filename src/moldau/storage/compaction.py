@@ -9,7 +9,7 @@ log. Record bytes are copied, not re-encoded: offsets and timestamps are relativ
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import blake2b
 from struct import Struct
@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 from moldau.model.named import NamedTuple
 from moldau.ports import Disk
 from moldau.storage.cleanable import LONG_MAX, Dirt, is_due, measure
-from moldau.storage.errors import CorruptLog, LogError
+from moldau.storage.decided import Decided
+from moldau.storage.errors import CorruptLog
 from moldau.storage.flush import sync_file
 from moldau.storage.folder import Folder, LogDir
-from moldau.storage.names import CLEANED, INDEX, LOG, TIME_INDEX, offset_name
+from moldau.storage.names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, offset_name
 from moldau.storage.raw_records import Scanned, scan
 from moldau.storage.segment import Mark, Segment
-from moldau.storage.transactions import all_aborted
+from moldau.storage.transactions import Aborted, aborted_within, pack
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, headers, payload
 from moldau.wire.compression import BatchError, compress
 from moldau.wire.crc import crc32c
@@ -37,6 +38,9 @@ MAX_KEYS = 800_000
 """Keys remembered in one run; a log with more is compacted in several."""
 WRITE_BYTES = 1 << 19
 """Collected before they are written (log.cleaner.io.buffer.size)."""
+
+KINDS = (INDEX, TIME_INDEX, TXN_INDEX, LOG)
+"""The files of a compacted segment; the log last: it alone makes the others count."""
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _CRC = Struct(">I")
@@ -72,6 +76,10 @@ class Order(NamedTuple):
     keep_empty: frozenset[int]
     """Last offsets of batches that keep their header when no record is left: a producer's last one tells its sequence
     number."""
+    keep_markers: frozenset[tuple[int, int]] = frozenset()
+    """Producer ids and epochs of which only a marker tells the epoch: it stays."""
+    aborted: tuple[Aborted, ...] = ()
+    """The aborted transactions that may have records in the sources."""
     keys_max: int = MAX_KEYS
     write_bytes: int = WRITE_BYTES
 
@@ -81,6 +89,8 @@ class Compacted(NamedTuple):
 
     sources: tuple[Source, ...]
     size: int
+    aborted: tuple[Aborted, ...] = ()
+    """The aborted transactions whose markers are in it, and of which readers have to be told still."""
 
 
 class Outcome(NamedTuple):
@@ -100,8 +110,8 @@ def plan(log: Log, now_ms: int) -> Compaction | None:
     dirt = measure(log, now_ms)
     if dirt is None or not is_due(log, dirt):
         return None
-    if all_aborted(log):  # records that were never committed must not stand for older ones that were
-        raise LogError("logs with aborted transactions are not compacted")
+    if log.known_producers is None and log.dir.on_cut is not None:
+        return None  # they are being read again, in steps (``producer_state.restore``)
     return Compaction(log, dirt, now_ms)
 
 
@@ -132,6 +142,8 @@ class Compaction:
             segment_bytes=log.config.roll_bytes,
             index_interval=log.config.index_interval_bytes,
             keep_empty=frozenset(known.batches[-1].last_offset for _, known in log.producers if known.batches),
+            keep_markers=frozenset((id, known.epoch) for id, known in log.producers if not known.batches),
+            aborted=tuple(aborted_within(log, log.segments[0].base_offset, ends[-1])),
         )
 
     @property
@@ -171,7 +183,7 @@ class Compaction:
     def sweep(self) -> None:
         """Remove whatever a run has left that was ended from outside."""
         for source in self.order.sources:
-            for kind in (INDEX, TIME_INDEX, LOG):
+            for kind in KINDS:
                 with suppress(OSError):
                     self.disk.remove(f"{self.order.folder}/{offset_name(source.base, kind)}{CLEANED}")
 
@@ -199,12 +211,13 @@ class _Run:
         self._keys: dict[bytes, int] = {}
         self._up_to = order.sources[-1].end
         self._cleaned: list[Segment] = []
+        self._decided = Decided(order.aborted)
         self._bytes_read = 0
         self.reading = order.folder
 
     def work(self) -> Outcome:
         self._note_keys()
-        made = tuple(Compacted(group, self._clean(group)) for group in self._groups())
+        made = tuple(self._clean(group) for group in self._groups())
         written = sum(one.size for one in made)
         return Outcome(made, self._up_to, len(self._keys), self._bytes_read, written)
 
@@ -231,11 +244,14 @@ class _Run:
         """The last offset of every key in the dirty part, up to the first record for whose key there is no room: the
         run goes as far, and the next one on from there."""
         order, keys, most = self._order, self._keys, max(self._order.keys_max, 1)
-        for source in order.sources:
-            if source.end <= order.dirty_from:
-                continue
+        dirty = [source for source in order.sources if source.end > order.dirty_from]
+        decided = Decided(order.aborted, dirty[0].base)
+        for source in dirty:
             for segment, position, header in self._batches(source):
-                if header.attributes & _CONTROL or header.last_offset < order.dirty_from:
+                if header.attributes & _CONTROL:
+                    decided.is_empty(header)
+                    continue
+                if decided.is_aborted(header) or header.last_offset < order.dirty_from:
                     continue
                 raw = self._read(segment, position, header)
                 try:
@@ -270,11 +286,11 @@ class _Run:
         if group:
             yield tuple(group)
 
-    def _clean(self, group: tuple[Source, ...]) -> int:
-        """Write a group's ``.cleaned`` segment, durably; its size."""
+    def _clean(self, group: tuple[Source, ...]) -> Compacted:
+        """Write a group's ``.cleaned`` segment, durably."""
         cleaned = Segment(self._folder, group[0].base, suffix=CLEANED)
         self._cleaned.append(cleaned)
-        for kind in (LOG, INDEX, TIME_INDEX):
+        for kind in reversed(KINDS):
             self._folder.remove(cleaned.path(kind))
         cleaned.open(create=True)
         waiting = bytearray()
@@ -296,11 +312,14 @@ class _Run:
             cleaned.append(waiting, marks, self._order.index_interval)
         cleaned.seal()
         cleaned.save_index()
+        aborted = self._decided.take_kept()
+        if aborted:
+            self._folder.disk.write_atomic(cleaned.path(TXN_INDEX), pack(aborted))
         cleaned.open().sync()
         for kind in (INDEX, TIME_INDEX):
             sync_file(self._folder, cleaned.path(kind))
         cleaned.close()
-        return cleaned.size
+        return Compacted(group, cleaned.size, aborted)
 
     def _kept(self, header: BatchHeader, data: bytes) -> Iterator[Scanned]:
         """The records that stay."""
@@ -319,7 +338,9 @@ class _Run:
     def _filter(self, batch: bytes, header: BatchHeader) -> tuple[bytes, int]:
         """The batch without the records that newer ones replace (empty: nothing is left), and its largest timestamp."""
         if header.attributes & _CONTROL:
-            return batch, header.max_timestamp
+            return self._marker(batch, header)
+        if self._decided.is_aborted(header):
+            return self._without_records(header)
         _, data = payload(batch)
         body = bytearray()
         count = begin = end = 0
@@ -333,26 +354,41 @@ class _Run:
             tombstones |= tombstone
             latest = max(latest, wrapped(header.base_timestamp + timestamp_delta))
         if not count:
-            if header.producer_id >= 0 and header.last_offset in self._order.keep_empty:
-                return _rebuild(header, b"", 0, header.max_timestamp), header.max_timestamp
-            return b"", -1
+            return self._without_records(header)
         if tombstones and header.delete_horizon_ms is None:
-            return self._with_horizon(header, data)
+            return self._with_horizon(header, data, self._kept(header, data))
         if count == header.count:
             return batch, header.max_timestamp
         body += data[begin:end]
         latest = header.max_timestamp if header.is_log_append_time else latest
         return _rebuild(header, body, count, latest), latest
 
-    def _with_horizon(self, header: BatchHeader, data: bytes) -> tuple[bytes, int]:
-        """A tombstone is met for the first time: it may go after delete.retention.ms.
+    def _without_records(self, header: BatchHeader) -> tuple[bytes, int]:
+        if header.producer_id >= 0 and header.last_offset in self._order.keep_empty:
+            return _rebuild(header, b"", 0, header.max_timestamp), header.max_timestamp
+        return b"", -1
+
+    def _marker(self, batch: bytes, header: BatchHeader) -> tuple[bytes, int]:
+        """A control batch, or nothing in its place once its transaction has had no records for delete.retention.ms."""
+        is_last = (header.producer_id, header.producer_epoch) in self._order.keep_markers
+        if not self._decided.is_empty(header) or header.producer_id < 0:
+            return batch, header.max_timestamp
+        if header.delete_horizon_ms is None:
+            _, data = payload(batch)
+            return self._with_horizon(header, data, scan(data, header.count))
+        if header.delete_horizon_ms <= self._order.now_ms and not is_last:
+            return b"", -1
+        return batch, header.max_timestamp
+
+    def _with_horizon(self, header: BatchHeader, data: bytes, kept: Iterable[Scanned]) -> tuple[bytes, int]:
+        """A tombstone, or a marker without records, is met for the first time: it may go after delete.retention.ms.
 
         The horizon takes the place of the base timestamp, so every record's delta is written again.
         """
         horizon = min(self._order.now_ms + self._order.delete_retention_ms, LONG_MAX)
         body = bytearray()
         count, latest = 0, -1
-        for _, delta_end, end, timestamp_delta, _, _, _ in self._kept(header, data):
+        for _, delta_end, end, timestamp_delta, _, _, _ in kept:
             timestamp = wrapped(header.base_timestamp + timestamp_delta)
             middle = b"\x00" + varint(wrapped(timestamp - horizon))
             body += varint(len(middle) + end - delta_end)

@@ -31,7 +31,7 @@ from moldau.storage.rolling import Limits
 from moldau.storage.segment import Mark, Segment
 from moldau.storage.slow import at_once
 from moldau.storage.timestamps import TimedOffset, first_since, newest
-from moldau.storage.transactions import is_abort, save_aborted
+from moldau.storage.transactions import Aborted, is_abort, save_aborted
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, patch
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class Log:
     __slots__ = (
         "_interval", "_log_append_time", "active", "admission", "bases", "changed", "cleaned_to", "config", "dir",
         "epochs", "epochs_changed", "findings", "flush_messages", "flush_wanted", "folder", "held_from",
-        "high_watermark", "known_producers", "last_flush_ms", "limits", "log_end_offset", "log_start_offset",
-        "partition", "recovery_point", "restart_point", "restarted", "saving", "sealed", "segments", "swap",
-        "topic_id", "topic_id_saved", "truncations",
+        "high_watermark", "kept_aborted", "known_producers", "last_flush_ms", "limits", "log_end_offset",
+        "log_start_offset", "partition", "recovery_point", "restart_point", "restarted", "saving", "sealed",
+        "segments", "swap", "topic_id", "topic_id_saved", "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -79,6 +79,8 @@ class Log:
         self.epochs: EpochTable = loaded.epochs
         self.epochs_changed = loaded.epochs_changed
         self.known_producers: Producers | None = loaded.producers
+        self.kept_aborted: list[Aborted] | None = loaded.aborted
+        """The aborted transactions that stood in the files at the start, or were known as the log was cut."""
         self.changed = False
         """Batches were written or cut since the log was loaded or closed."""
         self.truncations = 0

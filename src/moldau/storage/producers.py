@@ -164,6 +164,18 @@ class Producers:
             stable = next(iter(self._open.values()), marker + 1)
             self.aborted.append(Aborted(id, first, marker, stable))
 
+    def replace_aborted(self, between: tuple[int, int], kept: Sequence[Aborted]) -> None:
+        """Of the aborted transactions with markers ``between`` two offsets only the ``kept`` ones have records left."""
+        begin, end = between
+        stay = frozenset(kept)
+
+        def remain(entries: list[Aborted]) -> list[Aborted]:
+            return [one for one in entries if not begin <= one.last_offset < end or one in stay]
+
+        self.aborted = remain(self.aborted)
+        if self.older_aborted is not None:  # else the files tell, which were replaced
+            self.older_aborted = remain(self.older_aborted)
+
     def stable_offset(self, high_watermark: int) -> int:
         """Up to where every transaction has ended, with a marker below the watermark: the last stable offset."""
         if self._ended:

@@ -28,7 +28,7 @@ from moldau.storage.names import (
 from moldau.storage.producer_state import drop_snapshots, load_producers, newest_snapshot
 from moldau.storage.producers import Producers
 from moldau.storage.segment import FEW_ENTRIES, Segment
-from moldau.storage.transactions import is_abort
+from moldau.storage.transactions import Aborted, aborted_on_disk, is_abort
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, read_header
 
 _SCAN_BYTES = 4 << 20
@@ -61,6 +61,8 @@ class Loaded:
     epochs: EpochTable = field(default_factory=EpochTable)
     epochs_changed: bool = False
     producers: Producers | None = field(default_factory=Producers)
+    aborted: list[Aborted] | None = None
+    """The aborted transactions that the files name; None when they are to be read when they are needed."""
     topic_id: bytes | None = None
     findings: list[str] = field(default_factory=list)
     restarted: bool = False
@@ -116,18 +118,25 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
         segments.append(_first(folder, start))
     loaded.log_start_offset, loaded.log_end_offset = start, end
     loaded.recovery_point = end if known.clean and not findings else min(known.recovery_point or 0, end)
-    loaded.epochs.truncate_from_end(end)
-    if found.epoch >= 0 and start < end and loaded.epochs.latest != found.epoch:
-        # A follower that names an epoch that nobody had is told to diverge for ever.
-        path, latest = folder.file(EPOCHS), loaded.epochs.latest
-        findings.append(f"{path}: the last epoch is {latest}, that of the last batch {found.epoch}; it is made again")
-        loaded.epochs = epochs_by_batches(segments)
-    loaded.epochs.truncate_from_start(start)
+    _settle_epochs(loaded, found.epoch, folder.file(EPOCHS))
     loaded.epochs_changed = loaded.epochs != (stored if stored is not None else EpochTable())
+    loaded.aborted = aborted_on_disk(folder, names, segments, end)
     for segment in segments:
         if segment.file is not None:
             segment.close()
     return loaded
+
+
+def _settle_epochs(loaded: Loaded, last: int, path: str) -> None:
+    """Have the epoch table end and begin where the log does; ``last`` is the epoch of its last batch, -1: unknown."""
+    end, start = loaded.log_end_offset, loaded.log_start_offset
+    loaded.epochs.truncate_from_end(end)
+    if last >= 0 and start < end and loaded.epochs.latest != last:
+        # A follower that names an epoch that nobody had is told to diverge for ever.
+        latest = loaded.epochs.latest
+        loaded.findings.append(f"{path}: the last epoch is {latest}, that of the last batch {last}; it is made again")
+        loaded.epochs = epochs_by_batches(loaded.segments)
+    loaded.epochs.truncate_from_start(start)
 
 
 def _first(folder: Folder, start: int) -> Segment:

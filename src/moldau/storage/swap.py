@@ -11,16 +11,13 @@ from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING
 
 from moldau.ports import Disk
-from moldau.storage.compaction import Compacted, Compaction
-from moldau.storage.names import CLEANED, INDEX, LOG, SWAP, TIME_INDEX, offset_name
+from moldau.storage.compaction import KINDS, Compacted, Compaction
+from moldau.storage.names import CLEANED, SWAP, offset_name
 from moldau.storage.retention import doom
 from moldau.storage.segment import Segment
 
 if TYPE_CHECKING:
     from moldau.storage.log import Log
-
-_KINDS = (INDEX, TIME_INDEX, LOG)
-"""The log last: it alone makes the others count."""
 
 
 class FolderSync:
@@ -49,13 +46,15 @@ class Swap:
         self._base = compacted.sources[0].base
         self._size = compacted.size
         self._old = [compaction.segments[source.base] for source in compacted.sources]
+        self._markers = compacted.sources[0].base, compacted.sources[-1].end
+        self._aborted = compacted.aborted
 
     def _path(self, kind: str, suffix: str = "") -> str:
         return self._log.folder.file(offset_name(self._base, kind) + suffix)
 
     def _rename(self, before: str, after: str) -> None:
         disk = self._log.folder.disk
-        for kind in _KINDS:
+        for kind in KINDS:
             if disk.exists(self._path(kind, before)):
                 disk.rename(self._path(kind, before), self._path(kind, after))
         self._log.folder.names.touch()
@@ -75,7 +74,7 @@ class Swap:
         """Leave the log as it is: it is cut, or lacks a part of what was to be replaced."""
         disk = self._log.folder.disk
         self._log.swap = None
-        for kind in _KINDS:  # the log last: alone it would still be whole, and its indexes without it would be taken
+        for kind in KINDS:  # the log last: alone it would still be whole, and its indexes without it would be taken
             disk.remove(self._path(kind, SWAP))
         self._log.folder.names.touch()
 
@@ -90,6 +89,8 @@ class Swap:
             doom(segment, now_ms + log.config.file_delete_delay_ms)
         self._rename(SWAP, "")
         log.replace_segments(at, len(self._old), [new])
+        if log.known_producers is not None:
+            log.known_producers.replace_aborted(self._markers, self._aborted)
         log.swap = None
         return sum(segment.size for segment in self._old) - new.size
 
@@ -148,6 +149,6 @@ def _synced(log: Log, holds: Callable[[], bool]) -> Generator[FolderSync, None, 
 def discard(compaction: Compaction, made: Iterable[Compacted]) -> None:
     """Remove ``.cleaned`` segments that are not wanted, from the folder in which they were made. OSError."""
     for one in made:
-        for kind in _KINDS:
+        for kind in KINDS:
             name = offset_name(one.sources[0].base, kind) + CLEANED
             compaction.disk.remove(f"{compaction.order.folder}/{name}")

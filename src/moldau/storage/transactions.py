@@ -8,6 +8,7 @@ offset says that the files are right below it; what ended above it is found agai
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,9 @@ from moldau.wire.batch import control_type
 from moldau.wire.compression import BatchError
 
 if TYPE_CHECKING:
+    from moldau.storage.folder import Folder
     from moldau.storage.log import Log
+    from moldau.storage.segment import Segment
 
 _ENTRY = Struct(">hqqqq")
 _ABORT = 0
@@ -43,7 +46,7 @@ def is_abort(records: bytes | bytearray | memoryview) -> bool:
         return False
 
 
-def pack(entries: list[Aborted]) -> bytes:
+def pack(entries: Sequence[Aborted]) -> bytes:
     """The entries as the bytes of a ``.txnindex`` file."""
     return b"".join([_ENTRY.pack(0, *entry) for entry in entries])
 
@@ -65,26 +68,30 @@ def parse(data: bytes, base_offset: int, what: str) -> list[Aborted]:
 
 def all_aborted(log: Log) -> list[Aborted]:
     """The aborted transactions of the log whose markers it holds, in the order of those. OSError, LogError."""
+    older, newer = _parts(log)
+    return older + newer if older else newer
+
+
+def _parts(log: Log) -> tuple[list[Aborted], list[Aborted]]:
     producers = log.producers
     if producers.older_aborted is None:
-        try:
-            producers.older_aborted = _from_files(log, producers.began_at)
-        except (BrokenFile, OSError) as error:
-            log.dir.on_repair(f"{error}; aborted transactions are looked for in the log")
-            producers.older_aborted = _from_log(log, producers.began_at)
-    return producers.older_aborted + producers.aborted if producers.older_aborted else producers.aborted
+        if log.kept_aborted is not None:
+            producers.older_aborted = [one for one in log.kept_aborted if one.last_offset < producers.began_at]
+        else:
+            producers.older_aborted = from_files_or_log(log.folder, log.segments, producers.began_at)
+    return producers.older_aborted, producers.aborted
 
 
 def aborted_within(log: Log, start: int, end: int) -> list[Aborted]:
     """Those that had not ended before ``start``, and had begun before ``end``."""
-    entries = all_aborted(log)
     found = []
-    for at in range(bisect_left(entries, start, key=lambda entry: entry.last_offset), len(entries)):
-        entry = entries[at]
-        if entry.first_offset < end:
-            found.append(entry)
-        if entry.stable_offset >= end:
-            break
+    for entries in _parts(log):
+        for at in range(bisect_left(entries, start, key=lambda entry: entry.last_offset), len(entries)):
+            entry = entries[at]
+            if entry.first_offset < end:
+                found.append(entry)
+            if entry.stable_offset >= end:
+                return found
     return found
 
 
@@ -114,26 +121,38 @@ def save_aborted(log: Log) -> None:
     producers.aborted_saved = log.log_end_offset
 
 
-def _from_files(log: Log, up_to: int) -> list[Aborted]:
-    """What the files say of markers below ``up_to``."""
-    bases = set(log.bases)
+def aborted_on_disk(folder: Folder, names: list[str], segments: Sequence[Segment], up_to: int) -> list[Aborted]:
+    """What the files of a log that is being loaded say, of which there are usually none. OSError, LogError."""
+    return from_files_or_log(folder, segments, up_to) if any(name.endswith(TXN_INDEX) for name in names) else []
+
+
+def from_files_or_log(folder: Folder, segments: Sequence[Segment], up_to: int) -> list[Aborted]:
+    """The aborted transactions with markers below ``up_to``, read from the disk. OSError, LogError."""
+    try:
+        return _from_files(folder, segments, up_to)
+    except (BrokenFile, OSError) as error:
+        folder.dir.on_repair(f"{error}; aborted transactions are looked for in the log")
+        return _from_log(segments, up_to)
+
+
+def _from_files(folder: Folder, segments: Sequence[Segment], up_to: int) -> list[Aborted]:
+    bases = {segment.base_offset for segment in segments}
     names = []
-    for name in log.dir.disk.list_dir(log.folder.path):
+    for name in folder.disk.list_dir(folder.path):
         parsed = parse_offset_name(name)
         if parsed is not None and parsed.kind == TXN_INDEX and not parsed.state and parsed.offset in bases:
-            names.append((parsed.offset, log.folder.file(name)))
+            names.append((parsed.offset, folder.file(name)))
     entries: list[Aborted] = []
     for base, path in sorted(names):
-        entries += parse(log.folder.read(path), base, path)
+        entries += parse(folder.read(path), base, path)
     return [entry for entry in entries if entry.last_offset < up_to]
 
 
-def _from_log(log: Log, up_to: int) -> list[Aborted]:
-    """The same from the markers themselves."""
+def _from_log(segments: Sequence[Segment], up_to: int) -> list[Aborted]:
     from moldau.storage.producer_state import follow
     from moldau.storage.producers import Producers
 
-    known = Producers(log.bases[0])
-    for _ in follow(known, log.segments, up_to, []):
+    known = Producers(segments[0].base_offset)
+    for _ in follow(known, list(segments), up_to, []):
         pass
     return known.aborted

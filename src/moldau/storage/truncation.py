@@ -51,12 +51,22 @@ def truncate(log: Log, offset: int) -> None:
     log.high_watermark = min(log.high_watermark, offset)
     log.cleaned_to = min(log.cleaned_to, log.active.base_offset)
     log.epochs_changed |= log.epochs.truncate_from_end(offset)
+    _keep_aborted(log, offset)
     if log.known_producers is None or len(log.known_producers) or log.known_producers.aborted:
         log.known_producers = None
         log.dir.producers_cut(log)
     else:
         log.known_producers.end_offset = offset  # nobody was known, and nobody is
     _check_recovery_point(log)
+
+
+def _keep_aborted(log: Log, offset: int) -> None:
+    """What ended below the cut stays known: neither the cut nor what follows it reads files for that."""
+    producers = log.known_producers
+    if producers is not None and producers.older_aborted is not None:
+        log.kept_aborted = producers.older_aborted + producers.aborted
+    if log.kept_aborted is not None:
+        log.kept_aborted = [one for one in log.kept_aborted if one.last_offset < offset]
 
 
 def restart_at(log: Log, offset: int, start: int) -> None:
@@ -83,6 +93,7 @@ def restart_at(log: Log, offset: int, start: int) -> None:
     log.flush_wanted = log.held_from = 0
     log.cleaned_to = -1
     log.known_producers = Producers(offset)
+    log.kept_aborted = []
     _check_recovery_point(log)
 
 
