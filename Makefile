@@ -74,7 +74,8 @@ quick: setup  ## all tests without the simulator's, and a client and a command o
 		--ignore tests/packages/package tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
 
 interchange: setup jars  ## clusters of Apache Kafka's and our nodes together, each killed (about half an hour)
-	MOLDAU_INTERCHANGE=1 $(PYTEST) -q tests/live/test_mixed_kraft.py tests/live/test_mixed_zookeeper.py $(ARGS)
+	MOLDAU_INTERCHANGE=1 $(PYTEST) -q tests/live/test_mixed_kraft.py tests/live/test_mixed_zookeeper.py \
+		tests/live/test_mixed_exactly_once.py $(ARGS)
 	$(PY) -m tests.interchange
 
 test-classic: setup jars  ## Kafka's command line tools and ours, on all three systems (15 minutes)

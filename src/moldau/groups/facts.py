@@ -106,6 +106,25 @@ class Commit(NamedTuple):
     unknown_group_code: Code = Code.ILLEGAL_GENERATION
 
 
+class Producer(NamedTuple):
+    """Who writes in a transaction."""
+
+    id: int
+    epoch: int
+
+
+class TxnCommit(NamedTuple):
+    """TxnOffsetCommit: offsets that count once the producer's transaction is committed. Without member id and
+    generation (-1) the client is older than KIP-447, and is not checked."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    items: tuple[CommitItem, ...]
+    producer: Producer
+
+
 class FetchOffsets(NamedTuple):
     """OffsetFetch of one group; ``items`` None asks for all, of which ``most`` are answered."""
 
@@ -135,7 +154,7 @@ class DeleteGroup(NamedTuple):
     group_id: str
 
 
-GroupAsk = Join | Sync | Heartbeat | Leave | Commit | FetchOffsets | DeleteOffsets | Describe | DeleteGroup
+GroupAsk = Join | Sync | Heartbeat | Leave | Commit | TxnCommit | FetchOffsets | DeleteOffsets | Describe | DeleteGroup
 Ask = GroupAsk | ListGroups
 
 
@@ -164,6 +183,13 @@ class TopicsDeleted(NamedTuple):
     topics: frozenset[str]
 
 
+class TransactionEnded(NamedTuple):
+    """The marker of a producer's transaction is on all in-sync replicas."""
+
+    producer_id: int
+    commits: bool
+
+
 class Timer(Enum):
     SESSION = "session"
     JOIN = "join"
@@ -185,7 +211,7 @@ class Expired(NamedTuple):
     key: TimerKey
 
 
-Event = Committed | Refused | TopicsDeleted | Expired
+Event = Committed | Refused | TopicsDeleted | TransactionEnded | Expired
 
 
 # --- effects ----------------------------------------------------------------------------------------------------------
@@ -205,6 +231,14 @@ class Append(NamedTuple):
     records: tuple[Record, ...]
 
 
+class AppendInTransaction(NamedTuple):
+    """As ``Append``, in a batch of the producer's transaction."""
+
+    seq: int
+    records: tuple[Record, ...]
+    producer: Producer
+
+
 class Schedule(NamedTuple):
     """Feed back ``Expired(key)`` at ``deadline_ms`` on the monotonic clock. Never called off: stale ones do nothing."""
 
@@ -212,7 +246,7 @@ class Schedule(NamedTuple):
     key: TimerKey
 
 
-Effect = Reply | Append | Schedule
+Effect = Reply | Append | AppendInTransaction | Schedule
 
 
 # --- replies ----------------------------------------------------------------------------------------------------------
@@ -334,7 +368,7 @@ def refuse(ask: Ask, code: Code) -> Answer:
             return HeartbeatReply(code)
         case Leave():
             return LeaveReply(code)
-        case Commit():
+        case Commit() | TxnCommit():
             return CommitReply((code,) * len(ask.items))
         case FetchOffsets():
             return FetchReply(code)

@@ -11,17 +11,19 @@ from collections.abc import Iterable
 
 from moldau.groups.facts import (
     Commit,
+    CommitItem,
     CommitReply,
     DeleteOffsets,
     DeleteOffsetsReply,
     FetchedOffset,
     FetchOffsets,
     FetchReply,
+    Producer,
     Token,
     refuse,
 )
 from moldau.groups.group import CONSUMER, Group, State
-from moldau.groups.pending import Pending, SettledOffsets, Waiting
+from moldau.groups.pending import Change, Pending, SettledOffsets, Waiting
 from moldau.groups.records import OffsetRecord, StoredOffset
 from moldau.groups.state import ShardState
 from moldau.groups.staying import keep_alive
@@ -43,24 +45,31 @@ def commit(shard: ShardState, ask: Commit, token: Token) -> None:
     speaks = group is not None and ask.member_id in group.members
     if group is not None and speaks and group.state in (State.STABLE, State.PREPARING_REBALANCE):
         keep_alive(shard, group, ask.member_id)
-    now_ms = shard.now.wall_ms
-    expire_ms = None if ask.retention_ms is None else min(now_ms + ask.retention_ms, LONG_MAX)
+    expire_ms = None if ask.retention_ms is None else min(shard.now.wall_ms + ask.retention_ms, LONG_MAX)
+    changes, codes = taken(shard, ask.items, expire_ms)
+    if not changes:
+        shard.reply(token, CommitReply(codes))
+        return
+    if group is None:
+        group = shard.groups[ask.group_id] = Group(ask.group_id)
+    _change(shard, group, tuple(changes.items()), Waiting(token, ask, CommitReply(codes)))
+
+
+def taken(
+    shard: ShardState, items: Iterable[CommitItem], expire_ms: int | None
+) -> tuple[dict[TopicPartition, StoredOffset | None], tuple[Code, ...]]:
+    """What is to be stored of a commit, and the code of each item."""
     longest = shard.config.offset_metadata_max_bytes
     changes: dict[TopicPartition, StoredOffset | None] = {}
     codes = []
-    for item in ask.items:
+    for item in items:
         if len(item.metadata) > longest:
             codes.append(Code.OFFSET_METADATA_TOO_LARGE)
             continue
         codes.append(Code.NONE)
-        stored = StoredOffset(item.offset, item.leader_epoch, item.metadata, now_ms, expire_ms)
+        stored = StoredOffset(item.offset, item.leader_epoch, item.metadata, shard.now.wall_ms, expire_ms)
         changes[TopicPartition(item.topic, item.partition)] = stored
-    if not changes:
-        shard.reply(token, CommitReply(tuple(codes)))
-        return
-    if group is None:
-        group = shard.groups[ask.group_id] = Group(ask.group_id)
-    _change(shard, group, tuple(changes.items()), Waiting(token, ask, CommitReply(tuple(codes))))
+    return changes, tuple(codes)
 
 
 def _check_commit(group: Group | None, ask: Commit) -> Code:
@@ -131,10 +140,28 @@ def tombstone(shard: ShardState, group: Group, gone: Iterable[TopicPartition], w
 
 
 def _change(shard: ShardState, group: Group, changes: Offsets, waiting: Waiting | None) -> None:
-    records = [OffsetRecord(group.group_id, where.topic, where.partition, stored) for where, stored in changes]
     change = SettledOffsets(group.group_id, changes)
-    shard.append(records, lambda seq: Pending(seq, change, waiting))
-    for where, _ in changes:
+    write(shard, change, change, waiting)
+
+
+def write(
+    shard: ShardState,
+    offsets: SettledOffsets,
+    change: Change,
+    waiting: Waiting | None,
+    producer: Producer | None = None,
+) -> None:
+    """Append the offsets, in the producer's transaction if there is one; ``change`` waits for that."""
+    records = [
+        OffsetRecord(offsets.group_id, where.topic, where.partition, stored) for where, stored in offsets.offsets
+    ]
+    shard.append(records, lambda seq: Pending(seq, change, waiting), producer)
+    begin(shard.groups[offsets.group_id], offsets)
+
+
+def begin(group: Group, change: SettledOffsets) -> None:
+    """The offsets are on their way."""
+    for where, _ in change.offsets:
         group.in_flight[where] = group.in_flight.get(where, 0) + 1
 
 

@@ -20,6 +20,13 @@ class SettledOffsets(NamedTuple):
     offsets: tuple[tuple[TopicPartition, StoredOffset | None], ...]
 
 
+class HeldOffsets(NamedTuple):
+    """Offsets that a transaction commits, or aborts."""
+
+    producer_id: int
+    offsets: SettledOffsets
+
+
 class StoredAssignment(NamedTuple):
     """The leader's assignment of one generation."""
 
@@ -50,7 +57,7 @@ class DeletedGroup(NamedTuple):
     group_id: str
 
 
-Change = SettledOffsets | StoredAssignment | StaticMember | EmptyGroup | DeletedGroup
+Change = SettledOffsets | HeldOffsets | StoredAssignment | StaticMember | EmptyGroup | DeletedGroup
 
 
 class Waiting(NamedTuple):

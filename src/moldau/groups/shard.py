@@ -8,10 +8,10 @@ Does not decide who coordinates, nor how a log is read or written. Read next: re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from moldau.groups import admin, offsets, rebalance, staying
+from moldau.groups import admin, offsets, rebalance, staying, transactional
 from moldau.groups.facts import (
     Answer,
     Ask,
@@ -36,10 +36,20 @@ from moldau.groups.facts import (
     TimerKey,
     Token,
     TopicsDeleted,
+    TransactionEnded,
+    TxnCommit,
     refuse,
 )
 from moldau.groups.group import Group, State
-from moldau.groups.pending import DeletedGroup, EmptyGroup, Pending, SettledOffsets, StaticMember, StoredAssignment
+from moldau.groups.pending import (
+    DeletedGroup,
+    EmptyGroup,
+    HeldOffsets,
+    Pending,
+    SettledOffsets,
+    StaticMember,
+    StoredAssignment,
+)
 from moldau.groups.records import GroupRecord, OffsetRecord, Record
 from moldau.groups.state import Phase, ShardState
 from moldau.model import Code, TopicPartition
@@ -71,6 +81,11 @@ class Shard(ShardState):
             case GroupRecord(group_id, stored) if stored is not None:
                 self.groups.setdefault(group_id, Group(group_id)).load(stored)
 
+    def apply_open(self, producer_id: int, records: Sequence[Record]) -> None:
+        """After all others: the records of a transaction that was open at the log's end."""
+        assert self.phase is Phase.LOADING
+        transactional.load(self, producer_id, records)
+
     def loaded(self, now: Now) -> list[Effect]:
         """Everything committed has been applied: start answering, and give each member a session from now."""
         assert self.phase is Phase.LOADING
@@ -97,6 +112,7 @@ class Shard(ShardState):
         self.phase = Phase.UNLOADED
         self.groups.clear()
         self.pending.clear()
+        self.held.clear()
         self.deadlines.clear()
         self._armed.clear()
         return self.end()
@@ -128,6 +144,8 @@ class Shard(ShardState):
         match pending.change:
             case SettledOffsets():
                 offsets.settle(self, pending.change)
+            case HeldOffsets():
+                transactional.hold(self, pending.change)
             case StoredAssignment():
                 rebalance.assignment_stored(self, pending.change)
             case StaticMember():
@@ -143,6 +161,8 @@ class Shard(ShardState):
         self.cancel(TimerKey(Timer.APPEND, seq=event.seq))
         code = append_code(event.code)
         match pending.change:
+            case HeldOffsets():
+                offsets.unsettle(self, pending.change.offsets)
             case SettledOffsets():
                 offsets.unsettle(self, pending.change)
                 if event.code in _TOO_LARGE and pending.waiting is not None and isinstance(pending.waiting.ask, Commit):
@@ -203,6 +223,9 @@ class Shard(ShardState):
             if gone:
                 offsets.tombstone(self, group, gone)
 
+    def _transaction_ended(self, event: TransactionEnded, token: Token) -> None:
+        transactional.ended(self, event)
+
 
 _TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE, Code.INVALID_FETCH_SIZE})
 
@@ -228,6 +251,7 @@ _STEPS: dict[type, Callable[[Shard, Any, Token], None]] = {
     Heartbeat: staying.heartbeat,
     Leave: staying.leave,
     Commit: offsets.commit,
+    TxnCommit: transactional.commit,
     FetchOffsets: offsets.fetch,
     DeleteOffsets: offsets.delete,
     Describe: admin.describe,
@@ -237,4 +261,5 @@ _STEPS: dict[type, Callable[[Shard, Any, Token], None]] = {
     Refused: Shard._refused,
     Expired: Shard._expired,
     TopicsDeleted: Shard._topics_deleted,
+    TransactionEnded: Shard._transaction_ended,
 }

@@ -10,9 +10,22 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 
 from moldau.groups.config import GroupsConfig
-from moldau.groups.facts import Answer, Append, Effect, Now, Reply, Schedule, Timer, TimerKey, Token, refuse
+from moldau.groups.facts import (
+    Answer,
+    Append,
+    AppendInTransaction,
+    Effect,
+    Now,
+    Producer,
+    Reply,
+    Schedule,
+    Timer,
+    TimerKey,
+    Token,
+    refuse,
+)
 from moldau.groups.group import Group
-from moldau.groups.pending import Pending
+from moldau.groups.pending import Pending, SettledOffsets
 from moldau.groups.records import Record
 from moldau.model import Code
 
@@ -26,13 +39,27 @@ class Phase(Enum):
 class ShardState:
     """The groups of one partition, the changes that wait for a commit, and the deadlines."""
 
-    __slots__ = ("_armed", "_effects", "_seq", "config", "deadlines", "groups", "now", "pending", "phase", "sweep")
+    __slots__ = (
+        "_armed",
+        "_effects",
+        "_seq",
+        "config",
+        "deadlines",
+        "groups",
+        "held",
+        "now",
+        "pending",
+        "phase",
+        "sweep",
+    )
 
     def __init__(self, config: GroupsConfig) -> None:
         self.config = config
         self.phase = Phase.LOADING
         self.groups: dict[str, Group] = {}
         self.pending: dict[int, Pending] = {}
+        self.held: dict[int, list[SettledOffsets]] = {}
+        """Offsets in open transactions, by producer id, in the order in which they were written."""
         self.deadlines: dict[TimerKey, int] = {}
         self.sweep: list[str] = []
         self.now = Now(0, 0)
@@ -53,11 +80,17 @@ class ShardState:
     def reply(self, token: Token, answer: Answer) -> None:
         self._effects.append(Reply(token, answer))
 
-    def append(self, records: Iterable[Record], pending: Callable[[int], Pending]) -> int:
-        """Write records; ``pending`` makes the change that waits for them, under a deadline."""
+    def append(
+        self, records: Iterable[Record], pending: Callable[[int], Pending], producer: Producer | None = None
+    ) -> int:
+        """Write records, if need be in a transaction; ``pending`` makes the change that waits for them, under a
+        deadline."""
         self._seq += 1
         self.pending[self._seq] = pending(self._seq)
-        self._effects.append(Append(self._seq, tuple(records)))
+        written = tuple(records)
+        self._effects.append(
+            Append(self._seq, written) if producer is None else AppendInTransaction(self._seq, written, producer)
+        )
         self.schedule(TimerKey(Timer.APPEND, seq=self._seq), self.config.offset_commit_timeout_ms)
         return self._seq
 

@@ -5,7 +5,7 @@ and one vectored write appends them. A request to many partitions, or of many by
 What takes longer to look into is examined in parts (``replicas/examinations.py``), and its partition's next batches
 wait for it. A retried batch of an idempotent producer gets its first offsets again. Errors are per partition and name
 the leader where they say "not here" (KIP-951), and bad records (KIP-467). Topic ids from 13. Transactional batches are
-refused: there is no transaction coordinator yet.
+taken where a broker of Apache Kafka coordinates the transaction (``api/begun_transactions.py``), else refused.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
-from moldau.broker.loop import InWorld, Pace
+from moldau.broker.api.begun_transactions import Permits
+from moldau.broker.loop import InWorld, Pace, run_in_slices
 from moldau.broker.metadata.leader_hint import leader_of
 from moldau.broker.network.requests import Slices
 from moldau.broker.purgatory import DelayedResponse
 from moldau.broker.replicas.replica import Replica
+from moldau.broker.replicas.transactions import NO_COORDINATOR
 from moldau.image import Image
 from moldau.model import Code
 from moldau.ports.buggify import REFUSED_PRODUCE
-from moldau.storage import Appended
+from moldau.storage import Appended, LogError
 from moldau.storage.admission import Admitted, Refused
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
 from moldau.wire.codec import Buffer
@@ -54,13 +56,27 @@ def handle(
 ) -> ProduceResponse | Awaitable[Message | None] | Slices | None:
     """Append, and answer now, later or not at all. What takes long is appended in turns of the loop."""
     produce = _Produce(node, request, context)
+    if produce.permits is not None and produce.permits.has_to_wait:
+        return _append_when_permitted(node, request, produce, produce.permits)
     if _is_long(request, node.world.step):
         return produce.append_in_slices(request, node.world.step)
-    for data in request.topic_data:
-        shown = produce.show(data)
-        for part in data.partition_data:
-            produce.take(data, shown, part)
-    return produce.answer()
+    return produce.append_at_once(request)
+
+
+async def _append_when_permitted(
+    node: WithReplicas, request: ProduceRequest, produce: _Produce, permits: Permits
+) -> Message | None:
+    """Append what begins transactions, once their coordinator knows of it."""
+    turn = await permits.ask()
+    try:
+        try:
+            work = produce.append_in_slices(request, node.world.step)
+            answer = await run_in_slices(node.world.tasks, work)
+        finally:
+            permits.appended(turn)
+        return answer if answer is None or isinstance(answer, Message) else await answer
+    finally:
+        permits.over()
 
 
 def _is_long(request: ProduceRequest, step: int) -> bool:
@@ -80,10 +96,13 @@ class _Produce:
     """One request under way."""
 
     __slots__ = ("_acks", "_buggify", "_clock", "_context", "_is_through", "_promise", "_replicas", "_rest",
-                 "_timeout_ms", "_unheard", "response")  # fmt: skip
+                 "_timeout_ms", "_unheard", "permits", "response")  # fmt: skip
 
     def __init__(self, node: WithReplicas, request: ProduceRequest, context: Context) -> None:
         self.response = ProduceResponse()
+        self.permits: Permits | None = None
+        if request.transactional_id is not None:
+            self.permits = Permits(node.replicas, request, context.api_version, self._find)
         self._replicas = node.replicas
         self._buggify, self._clock = node.world.buggify, node.world.clock
         self._acks, self._timeout_ms = request.acks, request.timeout_ms
@@ -92,6 +111,17 @@ class _Produce:
         self._rest: Slot | None = None
         """Stands for what is still to be appended, so that nobody is answered before."""
         self._is_through = self._unheard = False
+
+    def _find(self, data: ProduceRequest.TopicProduceData, index: int) -> Replica | Code:
+        return _replica(self._replicas, data, index, self._context.api_version, self._context)
+
+    def append_at_once(self, request: ProduceRequest) -> ProduceResponse | Awaitable[Message | None] | None:
+        """Append everything; what ``answer`` returns."""
+        for data in request.topic_data:
+            shown = self.show(data)
+            for part in data.partition_data:
+                self.take(data, shown, part)
+        return self.answer()
 
     def append_in_slices(self, request: ProduceRequest, step: int) -> Slices:
         """Append everything, with pauses; what ``answer`` returns. Others append to the same partitions meanwhile."""
@@ -119,7 +149,7 @@ class _Produce:
         """Append one partition's batch, and fill its place in the answer."""
         slot = Slot(index=part.index, base_offset=-1)
         shown.partition_responses.append(slot)
-        replica = _replica(self._replicas, data, part.index, self._context.api_version, self._context)
+        replica = self._find(data, part.index)
         if (buggify := self._buggify) is not None and buggify(REFUSED_PRODUCE):
             replica = Code.NOT_LEADER_OR_FOLLOWER
         self._append(data, slot, replica, part)
@@ -139,6 +169,9 @@ class _Produce:
             return
         assert isinstance(replica, Replica)
         assert records is not None, "there is a header"
+        if header.is_transactional and (refusal := self._forbidden(replica, header)) is not None:
+            self._refuse(data, slot, refusal)
+            return
         leads, examinations = replica, self._replicas.examinations
         outcome: Outcome | None = examinations.at_a_glance(leads, records, header, part.records_at)
         if outcome is None:
@@ -151,6 +184,14 @@ class _Produce:
             self._expect(slot)
         elif code is not Code.NONE:
             slot.error_code = code
+
+    def _forbidden(self, replica: Replica, header: BatchHeader) -> Appended | None:
+        """Why a transaction's batch is not to be appended, None when it may be."""
+        try:
+            verdict = NO_COORDINATOR if self.permits is None else self.permits.verdict(replica, header)
+        except LogError as error:
+            return Appended(error.code, message=str(error))
+        return None if verdict.code is Code.NONE else Appended(verdict.code, message=verdict.why)
 
     def answer(self) -> ProduceResponse | Awaitable[Message | None] | None:
         """What the handler returns."""
@@ -192,11 +233,14 @@ class _Produce:
         self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica, outcome: Outcome
     ) -> Code | None:
         """Append what was admitted and fill the slot; the partition's code, or None when followers will tell it."""
-        appended = (
-            outcome.appended(replica.log.log_start_offset)
-            if isinstance(outcome, Refused)
-            else self._replicas.append(replica, outcome, self._acks)
-        )
+        appended: Appended | None = None
+        if isinstance(outcome, Refused):
+            appended = outcome.appended(replica.log.log_start_offset)
+        elif outcome.headers[0].is_transactional:  # it may have been examined for long
+            appended = self._forbidden(replica, outcome.headers[0])
+        if appended is None:
+            assert isinstance(outcome, Admitted)
+            appended = self._replicas.append(replica, outcome, self._acks)
         code: Code | None = appended.code
         if code is not Code.NONE:
             self._refuse(data, slot, appended)
@@ -253,8 +297,6 @@ def _look_at(replica: Replica | Code, records: Buffer | None, acks: int) -> Batc
     header = read_header(records)
     if header.magic == 2 and HEADER_SIZE <= header.length + LENGTH_OVERHEAD < len(records):
         return Appended(Code.INVALID_RECORD, message="a produce request has only one record batch for each partition")
-    if header.is_transactional and not header.is_control:
-        return Appended(Code.INVALID_TXN_STATE, message="this cluster has no transaction coordinator")
     code = replica.machine.admit(acks)
     return header if code is Code.NONE else Appended(code)
 

@@ -2,10 +2,11 @@
 
 That is the leader of the group's partition of __consumer_offsets, which is created when it is asked for first. Answers
 COORDINATOR_NOT_AVAILABLE, which clients retry, until it is led. Whoever asks while this broker has it created waits
-until the others were told too: librdkafka, which twice met a coordinator that did not know yet, rests for 3 s. There is
-no coordinator of transactions or share groups here, and their keys are refused with a text. A transactional id is
-refused as not authorised: of all codes this is the one on which librdkafka ends at once; on INVALID_REQUEST it asks
-again until its time is up.
+until the others were told too: librdkafka, which twice met a coordinator that did not know yet, rests for 3 s. No
+broker of Moldau coordinates transactions or share groups, and their keys are refused with a text, unless another broker
+leads the partition of __transaction_state: one of Apache Kafka coordinates then. A transactional id is refused as not
+authorised: of all codes this is the one on which librdkafka ends at once; on INVALID_REQUEST it asks again until its
+time is up.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Awaitable, Generator
 from moldau.broker.controller.topic_creation import OFFSETS, create_automatically
 from moldau.broker.loop import Pace, at_once_or_in_slices, run_in_slices
 from moldau.broker.network.context import Context
+from moldau.broker.replicas.transactions import STATE
 from moldau.broker.services import BrokerServices
 from moldau.groups import partition_for, weight
 from moldau.model import Code
@@ -66,12 +68,14 @@ def _answer(
 
 
 def _find(node: BrokerServices, kind: int, key: str, listener: str) -> Coordinator:
-    if kind != GROUP:
+    image, topic_name = node.metadata.image, OFFSETS
+    if kind == TRANSACTION and _is_coordinated_elsewhere(node, key):
+        topic_name = STATE
+    elif kind != GROUP:
         text = f"This cluster does not coordinate {KINDS.get(kind, f'keys of type {kind}')}."
         code = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if kind == TRANSACTION else Code.INVALID_REQUEST
         return _none(key, code, text)
-    image = node.metadata.image
-    topic = image.topic(OFFSETS)
+    topic = image.topic(topic_name)
     if (buggify := node.world.buggify) is not None and buggify(UNKNOWN_COORDINATOR):
         topic = None
     # On the ZooKeeper plane a topic may be known before its partitions are.
@@ -83,6 +87,13 @@ def _find(node: BrokerServices, kind: int, key: str, listener: str) -> Coordinat
         if endpoint is not None:
             return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
     return _none(key, Code.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
+
+
+def _is_coordinated_elsewhere(node: BrokerServices, transactional_id: str) -> bool:
+    """Whether the partition of a transactional id is led by another broker, or by none now."""
+    topic = node.metadata.image.topic(STATE)
+    partition = None if topic is None else topic.partitions.get(partition_for(transactional_id, len(topic.partitions)))
+    return partition is not None and partition.leader != node.config.node_id
 
 
 def _none(key: str, code: Code, text: str) -> Coordinator:

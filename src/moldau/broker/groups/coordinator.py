@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from heapq import heappop, heappush
+from itertools import groupby
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from moldau.broker.controller.topic_creation import OFFSETS
@@ -26,6 +27,7 @@ from moldau.groups import GroupsConfig, Phase, Shard, partition_for, weight
 from moldau.groups.facts import (
     Answer,
     Append,
+    AppendInTransaction,
     Ask,
     Committed,
     Effect,
@@ -37,12 +39,14 @@ from moldau.groups.facts import (
     Leave,
     ListGroups,
     Now,
+    Producer,
     Refused,
     Reply,
     Schedule,
     Sync,
     TimerKey,
     TopicsDeleted,
+    TransactionEnded,
     refuse,
 )
 from moldau.image import Delta, Image
@@ -101,18 +105,31 @@ Asked = tuple[Question[Any], int]  # Any: whatever is made of the answers
 class Led:
     """One partition of the offsets topic that this broker leads, and its shard."""
 
-    __slots__ = ("deleted", "done", "epoch", "events", "outbox", "replica", "shard", "stepping", "task")
+    __slots__ = (
+        "deleted",
+        "done",
+        "ended",
+        "epoch",
+        "events",
+        "outbox",
+        "replica",
+        "shard",
+        "stepping",
+        "task",
+    )
 
     def __init__(self, replica: Replica, epoch: int, config: GroupsConfig) -> None:
         self.replica = replica
         self.epoch = epoch
         self.shard = Shard(config)
         self.task: Handle | None = None
-        self.outbox: list[Append] = []
+        self.outbox: list[Append | AppendInTransaction] = []
         self.events: deque[Event] = deque()
         self.stepping = False
         self.deleted: set[str] = set()
         """Topics deleted while the shard was loading."""
+        self.ended: list[tuple[int, TransactionEnded]] = []
+        """Markers that came while the shard was loading, and the offsets after them."""
         self.done = False
         """Leadership is over, nobody waits for the watermark any more."""
 
@@ -266,14 +283,32 @@ class Coordinator:
             self._unload(led)
             self._replicas.failed(error)
             return
+        for producer_id, records in replay.open.items():
+            led.shard.apply_open(producer_id, records)
         await self._committed_up_to(led, end)
         self._carry_out(led, led.shard.loaded(self._now()))
+        for next_offset, ended in led.ended:
+            self._end_transaction(led, next_offset, ended)
         if led.deleted:
             self._carry_out(led, led.shard.step(TopicsDeleted(frozenset(led.deleted)), self._now()))
         took_ms = self._world.clock.monotonic_ms() - started_ms
         log.info("loaded %d records of %s in %d ms", count, led.replica.partition, took_ms)
         if replay.left_out:
             log.warning("%d things of %s could not be read and were left out", replay.left_out, led.replica.partition)
+
+    def transaction_ended(self, replica: Replica, producer_id: int, next_offset: int, *, commits: bool) -> None:
+        """A marker was written to a partition of the offsets topic, just below ``next_offset``."""
+        led = self.shards.get(replica.partition.partition)
+        if led is None or led.replica is not replica:
+            return
+        ended = TransactionEnded(producer_id, commits)
+        if led.shard.phase is Phase.LOADING:
+            led.ended.append((next_offset, ended))
+        else:
+            self._end_transaction(led, next_offset, ended)
+
+    def _end_transaction(self, led: Led, next_offset: int, ended: TransactionEnded) -> None:
+        self._when_committed(led, next_offset, lambda: self._feed(led, ended))
 
     async def _committed_up_to(self, led: Led, end: int) -> None:
         """What an older leader wrote last may not be committed yet: read, it could still be taken back."""
@@ -326,7 +361,7 @@ class Coordinator:
                     question.answer(number, value)
                 case Schedule(deadline_ms, key):
                     self._schedule(deadline_ms, led, key)
-                case Append():
+                case Append() | AppendInTransaction():
                     if not led.outbox:
                         self._world.tasks.call_soon(lambda: self._flush(led))
                     led.outbox.append(effect)
@@ -348,14 +383,16 @@ class Coordinator:
         appends, led.outbox = led.outbox, []
         if led.done:
             return
-        for one in batches_of(appends, self._world.clock.wall_ms(), self._max_bytes):
-            if led.done:
-                return  # the append before this one showed that the disk is gone
-            if isinstance(one, Unwritable):
-                log.warning("a record for %s cannot be written: %s", led.replica.partition, one.why)
-                self._feed(led, Refused(one.seq, Code.INVALID_REQUEST))
-            else:
-                self._append(led, one)
+        for producer, some in groupby(appends, _producer_of):
+            pairs = [(append.seq, append.records) for append in some]
+            for one in batches_of(pairs, self._world.clock.wall_ms(), self._max_bytes, producer):
+                if led.done:
+                    return  # the append before this one showed that the disk is gone
+                if isinstance(one, Unwritable):
+                    log.warning("a record for %s cannot be written: %s", led.replica.partition, one.why)
+                    self._feed(led, Refused(one.seq, Code.INVALID_REQUEST))
+                else:
+                    self._append(led, one)
 
     def _append(self, led: Led, one: Batch) -> None:
         if led.replica.machine.leader_epoch != led.epoch:
@@ -396,6 +433,10 @@ class Coordinator:
                 self._carry_out(led, led.shard.step(Expired(key), self._now()))
         if self._heap:
             self._arm(self._heap[0][0])
+
+
+def _producer_of(append: Append | AppendInTransaction) -> Producer | None:
+    return append.producer if isinstance(append, AppendInTransaction) else None
 
 
 def _committed(feed: Callable[[Led, Event], None], led: Led, seqs: tuple[int, ...]) -> Callable[[], object]:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from moldau.groups.codec import pack, unpack
+from moldau.groups.facts import Producer
 from moldau.groups.records import GroupRecord, Record
 from moldau.model import Code
 from moldau.model.named import NamedTuple
@@ -46,9 +47,10 @@ class Unwritable(NamedTuple):
 
 
 def batches_of(
-    appends: Iterable[tuple[int, tuple[Record, ...]]], wall_ms: int, max_bytes: int
+    appends: Iterable[tuple[int, tuple[Record, ...]]], wall_ms: int, max_bytes: int, producer: Producer | None = None
 ) -> Iterator[Batch | Unwritable]:
-    """As few batches as ``max_bytes`` allows; an append is never split. What cannot be written comes out by itself,
+    """As few batches as ``max_bytes`` allows, of the producer's transaction if there is one; an append is never split.
+    What cannot be written comes out by itself,
     before any batch that holds a later append."""
     builder, size, seqs = batch.Builder(), 0, list[int]()
     for seq, records in appends:
@@ -59,14 +61,20 @@ def batches_of(
             continue
         needs = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in packed)
         if seqs and size + needs > max_bytes:
-            yield Batch(builder.finish(), tuple(seqs))
+            yield Batch(_finished(builder, producer), tuple(seqs))
             builder, size, seqs = batch.Builder(), 0, []
         for key, value in packed:
             builder.append(wall_ms, key, value)
         size += needs
         seqs.append(seq)
     if builder.count:
-        yield Batch(builder.finish(), tuple(seqs))
+        yield Batch(_finished(builder, producer), tuple(seqs))
+
+
+def _finished(builder: batch.Builder, producer: Producer | None) -> bytes:
+    if producer is None:
+        return builder.finish()
+    return builder.finish(producer_id=producer.id, producer_epoch=producer.epoch, transactional=True)
 
 
 class Replay:
@@ -76,7 +84,7 @@ class Replay:
         self._log = partition_log
         self._at = partition_log.log_start_offset
         self._end = end
-        self._open: dict[int, list[Record]] = {}
+        self.open: dict[int, list[Record]] = {}
         """Records of transactions whose end was not met yet, by producer id."""
         self.left_out = 0
         """How many records and batches could not be read."""
@@ -111,7 +119,7 @@ class Replay:
         elif header.is_control:
             yield from self._marker(data, position, header)
         elif header.is_transactional:
-            held = self._open.setdefault(header.producer_id, [])
+            held = self.open.setdefault(header.producer_id, [])
             for record in self._records(data, position, header):
                 if isinstance(record, Slow):
                     yield record
@@ -123,7 +131,7 @@ class Replay:
             yield from self._records(data, position, header)
 
     def _marker(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record]:
-        held = self._open.pop(header.producer_id, [])
+        held = self.open.pop(header.producer_id, [])
         try:
             first = next(iter(batch.records(data, position)), None)
             commits = first is not None and batch.control_type(first.key) == ControlType.COMMIT

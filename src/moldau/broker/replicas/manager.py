@@ -32,6 +32,7 @@ from moldau.broker.replicas.recovery_points import RecoveryPoints
 from moldau.broker.replicas.replica import Key, Replica
 from moldau.broker.replicas.throttles import Throttles
 from moldau.broker.replicas.topic_log_configs import TopicConfigs
+from moldau.broker.replicas.transactions import Transactions
 from moldau.image import Delta, Image, PartitionDelta
 from moldau.image import Partition as Assigned
 from moldau.image.partition import LOST
@@ -97,6 +98,7 @@ class ReplicaManager:
         slots = deps.config["max.incremental.fetch.session.cache.slots"]
         self.sessions = FetchSessionCache(self, deps.world.clock, deps.world.random, slots)
         self.producer_ids = ProducerIds(deps)
+        self.transactions = Transactions(self)
         self.alter_log_dirs = AlterReplicaLogDirs(self)
         self._started = self._stopped = False
         self._sweep: Handle | None = None
@@ -478,5 +480,6 @@ class ReplicaManager:
         self.recovery_points.stop()
         self.fetchers.stop()
         self.examinations.stop()
+        self.transactions.stop()
         self.purgatory.close()
         self.sessions.close()

@@ -1,0 +1,143 @@
+"""Produce requests that begin a transaction in a partition: the coordinator is asked before anything is appended.
+
+Requests of one producer stay in order meanwhile, and what a marker has ended while the coordinator was asked is not
+begun again. Read next: ``broker/replicas/transactions.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from moldau.broker.replicas.manager import ReplicaManager
+from moldau.broker.replicas.replica import Key, Replica
+from moldau.broker.replicas.transactions import MOVED_ON, WAITING_BYTES_MAX, Begun, Producing, Verdict
+from moldau.model import Code, TopicPartition
+from moldau.model.named import NamedTuple
+from moldau.storage import LogError
+from moldau.wire.batch import HEADER_SIZE, BatchHeader, read_header
+from moldau.wire.messages.k00_produce import ProduceRequest
+
+ALLOWED = Verdict(Code.NONE)
+BUSY = Verdict(Code.NOT_ENOUGH_REPLICAS, "too many batches wait for transaction coordinators")
+ANOTHER = Verdict(Code.INVALID_PRODUCER_ID_MAPPING, "a transactional request has one producer id and epoch")
+Find = Callable[[ProduceRequest.TopicProduceData, int], Replica | Code]
+
+
+class Beginning(NamedTuple):
+    """A partition in which a batch begins a transaction."""
+
+    replica: Replica
+    header: BatchHeader
+    part: ProduceRequest.PartitionProduceData
+
+
+class Permits:
+    """What may be appended of one transactional request."""
+
+    def __init__(self, replicas: ReplicaManager, request: ProduceRequest, version: int, find: Find) -> None:
+        self._transactions = replicas.transactions
+        self._request = request
+        self._version = version
+        self._find = find
+        self._verdicts: dict[Key, Verdict] = {}
+        self._begun: dict[Key, tuple[Replica, int, Begun]] = {}
+
+    @property
+    def has_to_wait(self) -> bool:
+        """Whether a coordinator has to be asked, or an earlier request of the producer waits for one."""
+        id = self._request.transactional_id
+        return (id is not None and self._transactions.turn_of(id) is not None) or bool(self._beginnings())
+
+    def _beginnings(self) -> list[Beginning]:
+        found = []
+        for data in self._request.topic_data:
+            for part in data.partition_data:
+                replica = self._find(data, part.index)
+                if isinstance(replica, Code) or not part.records or len(part.records) < HEADER_SIZE:
+                    continue
+                header = read_header(part.records)
+                try:
+                    if _is_of_transaction(header) and self._transactions.begins(replica, header):
+                        found.append(Beginning(replica, header, part))
+                except LogError:
+                    continue  # the append tells
+        return found
+
+    async def ask(self) -> asyncio.Future[None]:
+        """Ask, after the producer's earlier requests. What is returned is the turn to be given to ``appended``."""
+        transactions, id = self._transactions, self._request.transactional_id
+        assert id is not None, "a transactional request"
+        earlier, turn = transactions.turn_of(id), transactions.take_turn(id)
+        size = _own_records(self._request)
+        transactions.waiting_bytes += size
+        try:
+            if earlier is not None:
+                await asyncio.wait([earlier])
+            await self._verify(id)
+        except BaseException:
+            self.over()
+            transactions.end_turn(id, turn)
+            raise
+        finally:
+            transactions.waiting_bytes -= size
+        return turn
+
+    async def _verify(self, id: str) -> None:
+        found = self._beginnings()
+        if not found:
+            return
+        first = found[0].header
+        who = Producing(id, first.producer_id, first.producer_epoch, self._version)
+        asked: dict[TopicPartition, Replica] = {}
+        for replica, header, _ in found:
+            if (header.producer_id, header.producer_epoch) != (who.producer_id, who.epoch):
+                self._verdicts[replica.key] = ANOTHER
+            elif self._transactions.waiting_bytes > WAITING_BYTES_MAX:
+                self._verdicts[replica.key] = BUSY
+            else:
+                asked[replica.partition] = replica
+                begun = self._transactions.begin(replica, who.producer_id)
+                self._begun[replica.key] = replica, who.producer_id, begun
+        for partition, verdict in (await self._transactions.ask(who, list(asked))).items():
+            self._verdicts[asked[partition].key] = verdict
+
+    def appended(self, turn: asyncio.Future[None]) -> None:
+        """All that could be appended at once is: the producer's next request may be."""
+        assert self._request.transactional_id is not None, "a transactional request"
+        self._transactions.end_turn(self._request.transactional_id, turn)
+
+    def over(self) -> None:
+        """Nothing more of it will be appended."""
+        for replica, producer_id, _ in self._begun.values():
+            self._transactions.end(replica, producer_id)
+        self._begun.clear()
+
+    def verdict(self, replica: Replica, header: BatchHeader) -> Verdict:
+        """Whether a batch may be appended now. LogError."""
+        if not _is_of_transaction(header):
+            return ALLOWED
+        verdict = self._verdicts.get(replica.key)
+        if verdict is not None and verdict.code is not Code.NONE:
+            return verdict
+        if not self._transactions.begins(replica, header):
+            return ALLOWED
+        begun = self._begun.get(replica.key)
+        if verdict is None or begun is None:
+            return MOVED_ON
+        return ALLOWED if self._transactions.holds(replica, begun[1], begun[2]) else MOVED_ON
+
+
+def _is_of_transaction(header: BatchHeader) -> bool:
+    return header.is_transactional and not header.is_control
+
+
+def _own_records(request: ProduceRequest) -> int:
+    """Have the request's records stay as they are when the next request is read; how many bytes they are."""
+    size = 0
+    for data in request.topic_data:
+        for part in data.partition_data:
+            if part.records is not None:
+                part.records, part.records_at = memoryview(bytearray(part.records)), 0
+                size += len(part.records)
+    return size

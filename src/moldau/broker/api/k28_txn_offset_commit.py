@@ -1,0 +1,109 @@
+"""TxnOffsetCommit, 0-5: offsets of a group that count once a producer's transaction is committed (KIP-98, KIP-447).
+
+A broker of Apache Kafka coordinates the transaction, and is asked before the first offsets of one are written; from 5
+on it is told of the group's partition (transaction.version 2). The group's own checks are those of OffsetCommit, but
+that a member may commit while its group rebalances.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Sequence
+
+from moldau.broker.controller.topic_creation import OFFSETS
+from moldau.broker.network.context import Context
+from moldau.broker.replicas.replica import Replica
+from moldau.broker.replicas.transactions import ABORTABLE_SINCE, TELLS_SINCE, Producing
+from moldau.broker.services import BrokerServices
+from moldau.groups.facts import CommitItem, CommitReply, Producer, TxnCommit
+from moldau.model import Code
+from moldau.storage import LogError
+from moldau.wire.messages.k28_txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from moldau.wire.schema import Message
+
+Topic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+Partition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+PRODUCE_VERSIONS = {5: TELLS_SINCE, 4: ABORTABLE_SINCE}
+"""The version of Produce whose client knows as much of transactions; before 4 an older one."""
+
+
+async def handle(node: BrokerServices, request: TxnOffsetCommitRequest, context: Context) -> Message:
+    """Have the coordinator of the transaction agree, then put the offsets to the group."""
+    answer, items, slots = _sorted_out(node, request)
+    if not items:
+        return answer
+    replica = node.replicas.find(OFFSETS, node.coordinator.partition_of(request.group_id))
+    if isinstance(replica, Code):
+        return _refused(answer, slots, Code.NOT_COORDINATOR)
+    transactions = node.replicas.transactions
+    try:
+        known = replica.log.producers.get(request.producer_id)
+    except LogError:
+        return _refused(answer, slots, Code.NOT_COORDINATOR)
+    if known is not None and known.txn_first_offset >= 0 and known.epoch == request.producer_epoch:
+        return await _put(node, request, answer, items, slots)
+    begun = transactions.begin(replica, request.producer_id)
+    try:
+        code = await _permitted(node, request, replica, context.api_version)
+        if code is Code.NONE and not transactions.holds(replica, request.producer_id, begun):
+            code = Code.INVALID_TXN_STATE
+        if code is not Code.NONE:
+            return _refused(answer, slots, code)
+        return await _put(node, request, answer, items, slots)
+    finally:
+        transactions.end(replica, request.producer_id)
+
+
+def _sorted_out(
+    node: BrokerServices, request: TxnOffsetCommitRequest
+) -> tuple[TxnOffsetCommitResponse, list[CommitItem], list[Partition]]:
+    """The answer with a refusal for each partition that is not there, and the others with their places in it."""
+    answer, items, slots = TxnOffsetCommitResponse(), list[CommitItem](), list[Partition]()
+    for topic in request.topics:
+        known = node.metadata.image.topic(topic.name)
+        shown = Topic(name=topic.name)
+        answer.topics.append(shown)
+        for asked in topic.partitions:
+            slot = Partition(partition_index=asked.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
+            shown.partitions.append(slot)
+            if known is not None and asked.partition_index in known.partitions:
+                slots.append(slot)
+                metadata = asked.committed_metadata or ""
+                epoch = asked.committed_leader_epoch
+                items.append(CommitItem(topic.name, asked.partition_index, asked.committed_offset, epoch, metadata))
+    return answer, items, slots
+
+
+async def _permitted(node: BrokerServices, request: TxnOffsetCommitRequest, replica: Replica, version: int) -> Code:
+    produce = PRODUCE_VERSIONS.get(version, ABORTABLE_SINCE - 1)
+    who = Producing(request.transactional_id, request.producer_id, request.producer_epoch, produce)
+    found = await node.replicas.transactions.ask(who, [replica.partition])
+    code = found[replica.partition].code
+    # That is what tells a consumer's client to try again.
+    return Code.COORDINATOR_LOAD_IN_PROGRESS if code is Code.NOT_ENOUGH_REPLICAS else code
+
+
+async def _put(
+    node: BrokerServices,
+    request: TxnOffsetCommitRequest,
+    answer: TxnOffsetCommitResponse,
+    items: list[CommitItem],
+    slots: list[Partition],
+) -> Message:
+    def finish(replies: Sequence[CommitReply]) -> Message:
+        for slot, code in zip(slots, replies[0].codes, strict=True):
+            slot.error_code = code
+        return answer
+
+    ask = TxnCommit(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id, tuple(items),
+        Producer(request.producer_id, request.producer_epoch),
+    )  # fmt: skip
+    done: Message | Awaitable[Message] = node.coordinator.ask([ask], finish)
+    return await done if inspect.isawaitable(done) else done
+
+
+def _refused(answer: TxnOffsetCommitResponse, slots: list[Partition], code: Code) -> Message:
+    for slot in slots:
+        slot.error_code = code
+    return answer

@@ -1,0 +1,81 @@
+"""Offsets that are committed in a transaction: in the log at once, the group's when the transaction's marker says so.
+
+Until then they are neither read nor forgotten, and whoever asks for stable offsets waits (KIP-447). Who decides about
+the transaction is its coordinator, not this one. Source: KIP-98, KIP-447. Read next: offsets.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moldau.groups import offsets
+from moldau.groups.facts import CommitReply, Token, TransactionEnded, TxnCommit, refuse
+from moldau.groups.group import Group, State
+from moldau.groups.pending import HeldOffsets, SettledOffsets, Waiting
+from moldau.groups.records import OffsetRecord, Record
+from moldau.groups.state import ShardState
+from moldau.model import Code, TopicPartition
+
+
+def commit(shard: ShardState, ask: TxnCommit, token: Token) -> None:
+    """Write offsets under the producer's transaction; answered when they are in the log of all in-sync replicas."""
+    group = shard.groups.get(ask.group_id)
+    code = _check(group, ask)
+    if code is not Code.NONE:
+        shard.reply(token, refuse(ask, code))
+        return
+    changes, codes = offsets.taken(shard, ask.items, None)
+    if not changes:
+        shard.reply(token, CommitReply(codes))
+        return
+    if group is None:
+        group = shard.groups[ask.group_id] = Group(ask.group_id)
+    change = HeldOffsets(ask.producer.id, SettledOffsets(group.group_id, tuple(changes.items())))
+    offsets.write(shard, change.offsets, change, Waiting(token, ask, CommitReply(codes)), ask.producer)
+
+
+def _check(group: Group | None, ask: TxnCommit) -> Code:
+    """As Apache Kafka's validateOffsetCommit for transactions: producers older than KIP-447 name no member."""
+    if group is None:
+        return Code.NONE if ask.generation < 0 else Code.ILLEGAL_GENERATION
+    if group.state is State.DEAD:
+        return Code.COORDINATOR_NOT_AVAILABLE
+    if ask.generation < 0 and group.state is State.EMPTY:
+        return Code.NONE
+    if ask.generation < 0 and not ask.member_id and ask.instance_id is None:
+        return Code.NONE
+    code = group.check_member(ask.member_id, ask.instance_id)
+    if code is Code.NONE and ask.generation != group.generation:
+        return Code.ILLEGAL_GENERATION
+    return code
+
+
+def hold(shard: ShardState, change: HeldOffsets) -> None:
+    """They are in the log: the transaction's marker decides."""
+    shard.held.setdefault(change.producer_id, []).append(change.offsets)
+
+
+def load(shard: ShardState, producer_id: int, records: Sequence[Record]) -> None:
+    """Hold what a log has of a transaction that was open at its end."""
+    for record in records:
+        if isinstance(record, OffsetRecord):
+            group = shard.groups.get(record.group_id)
+            if group is None:
+                group = shard.groups[record.group_id] = Group(record.group_id)
+            where = TopicPartition(record.topic, record.partition)
+            change = SettledOffsets(record.group_id, ((where, record.value),))
+            offsets.begin(group, change)
+            hold(shard, HeldOffsets(producer_id, change))
+
+
+def ended(shard: ShardState, event: TransactionEnded) -> None:
+    """The marker is in the log: what it commits is the group's, even if the group was forgotten meanwhile."""
+    for change in shard.held.pop(event.producer_id, ()):
+        if change.group_id not in shard.groups:
+            if not event.commits:
+                continue
+            offsets.begin(shard.groups.setdefault(change.group_id, Group(change.group_id)), change)
+        if event.commits:
+            offsets.settle(shard, change)
+        else:
+            offsets.unsettle(shard, change)

@@ -1,0 +1,264 @@
+"""Partitions that this broker leads, in transactions that another broker coordinates: batches, markers, offsets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.model import Code, TopicPartition
+from moldau.wire.batch import build
+from moldau.wire.messages.k00_produce import ProduceRequest
+from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
+from moldau.wire.messages.k24_add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from moldau.wire.messages.k27_write_txn_markers import WriteTxnMarkersRequest
+from moldau.wire.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
+from moldau.wire.records import metadata as records
+from tests.packages.broker import data_cluster
+from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, run, until
+from tests.packages.broker.group_cluster import GroupBroker, GroupCluster
+from tests.packages.broker.hostile_peer import HostilePeer
+
+STATE_ID, COORDINATOR = bytes([11] * 16), 5
+Result = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
+
+
+class Transactions:
+    """A transaction coordinator that gives the codes of ``says``, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.says: list[Code] = []
+        self.asked: list[tuple[bool, str, list[int]]] = []
+        self.peer = HostilePeer(self.answer)
+        self.peer.tame.add(AddPartitionsToTxnRequest.api_key)
+
+    def answer(self, request: Any) -> AddPartitionsToTxnResponse:
+        response = AddPartitionsToTxnResponse()
+        for one in request.transactions:
+            told = AddPartitionsToTxnResponse.AddPartitionsToTxnResult(transactional_id=one.transactional_id)
+            response.results_by_transaction.append(told)
+            for topic in one.topics:
+                self.asked.append((one.verify_only, topic.name, list(topic.partitions)))
+                code = self.says.pop(0) if self.says else Code.NONE
+                parts = [Result(partition_index=number, partition_error_code=code) for number in topic.partitions]
+                told.topic_results.append(
+                    AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult(
+                        name=topic.name, results_by_partition=parts
+                    )
+                )
+        return response
+
+
+@asynccontextmanager
+async def mixed(folder: Path) -> AsyncIterator[tuple[GroupCluster, Transactions]]:
+    """Brokers 0 and 1, of which 0 leads a topic of two partitions, and the coordinator's broker 5."""
+    coordinator = Transactions()
+    async with GroupCluster(folder, 2) as cluster:
+        port = await coordinator.peer.listen()
+        try:
+            endpoint = records.RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=port)
+            cluster.commit(
+                records.RegisterBrokerRecord(
+                    broker_id=COORDINATOR, broker_epoch=77, end_points=[endpoint], fenced=False
+                )
+            )
+            cluster.create(COORDINATOR, topic="__transaction_state", id=STATE_ID)
+            cluster.create(0, 1, topic="__consumer_offsets", id=bytes([9] * 16))
+            cluster.create(0, 1, partitions=2)
+            await cluster.loaded(0)
+            yield cluster, coordinator
+        finally:
+            coordinator.peer.close()
+
+
+@pytest.fixture(autouse=True)
+def groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_cluster, "MiniBroker", GroupBroker)
+
+
+def batch(sequence: int = 0, producer: int = 7, epoch: int = 0) -> bytes:
+    return build(
+        [(1_700_000_000_000, b"k", b"v", [])], producer_id=producer, producer_epoch=epoch, base_sequence=sequence,
+        transactional=True,
+    )  # fmt: skip
+
+
+async def produce(cluster: GroupCluster, *batches: bytes, version: int = 11, id: str = "x") -> list[Code]:
+    """The codes of a batch to each partition."""
+    parts = [ProduceRequest.PartitionProduceData(index=n, records=data) for n, data in enumerate(batches)]
+    topic = ProduceRequest.TopicProduceData(name=TOPIC, topic_id=TOPIC_ID, partition_data=parts)
+    request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[topic], transactional_id=id)
+    answer = await cluster.ask(0, request, version)
+    return [Code(slot.error_code) for slot in answer.responses[0].partition_responses]
+
+
+async def mark(
+    cluster: GroupCluster, *, commits: bool = True, epoch: int = 0, coordinator: int = 0, level: int = 0,
+    topic: str = TOPIC, partitions: tuple[int, ...] = (0,), producer: int = 7,
+) -> list[Code]:  # fmt: skip
+    marker = WriteTxnMarkersRequest.WritableTxnMarker(
+        producer_id=producer, producer_epoch=epoch, transaction_result=commits, coordinator_epoch=coordinator,
+        transaction_version=level,
+        topics=[WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=list(partitions))],
+    )  # fmt: skip
+    answer = await cluster.ask(0, WriteTxnMarkersRequest(markers=[marker]), 2)
+    return [Code(one.error_code) for one in answer.markers[0].topics[0].partitions]
+
+
+def stable(cluster: GroupCluster) -> tuple[int, int]:
+    """The last stable offset and the high watermark of the first partition."""
+    replica = cluster.brokers[0].replica()
+    high = replica.machine.high_watermark
+    return replica.log.producers.stable_offset(high), high
+
+
+def test_a_transaction_is_in_the_log_once_its_coordinator_knows_of_it_and_ends_with_its_marker(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with mixed(tmp_path) as (cluster, coordinator):
+            assert await produce(cluster, batch(), batch()) == [Code.NONE, Code.NONE]
+            assert coordinator.asked == [(True, TOPIC, [0, 1])]
+            assert await produce(cluster, batch(1)) == [Code.NONE]
+            assert len(coordinator.asked) == 1, "the transaction is there already"
+            assert stable(cluster) == (0, 2)
+            assert await mark(cluster, partitions=(0, 1, 9)) == [Code.NONE, Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION]
+            assert stable(cluster) == (3, 3)
+            assert await produce(cluster, batch(2), version=12) == [Code.NONE]
+            assert coordinator.asked[1:] == [(False, TOPIC, [0])], "clients since then leave it to the leader"
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("says", "hears"),
+    [
+        ([Code.INVALID_TXN_STATE], Code.INVALID_TXN_STATE),
+        ([Code.TRANSACTION_ABORTABLE], Code.TRANSACTION_ABORTABLE),
+        ([Code.INVALID_PRODUCER_EPOCH], Code.INVALID_PRODUCER_EPOCH),
+        ([Code.NOT_COORDINATOR], Code.NOT_ENOUGH_REPLICAS),
+        ([Code.COORDINATOR_LOAD_IN_PROGRESS], Code.NOT_ENOUGH_REPLICAS),
+        ([Code.CONCURRENT_TRANSACTIONS] * 10_000, Code.NOT_ENOUGH_REPLICAS),
+        ([Code.CONCURRENT_TRANSACTIONS, Code.NONE], Code.NONE),
+    ],
+)
+def test_what_the_coordinator_does_not_know_is_not_written(tmp_path: Path, says: list[Code], hears: Code) -> None:
+    async def work() -> None:
+        async with mixed(tmp_path) as (cluster, coordinator):
+            coordinator.says = says
+            assert await produce(cluster, batch(), version=12) == [hears]
+            assert cluster.brokers[0].replica().log.log_end_offset == (hears is Code.NONE)
+
+    run(work)
+
+
+def test_without_a_coordinator_transactions_are_refused_and_with_one_it_is_named(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with mixed(tmp_path) as (cluster, coordinator):
+            found = await cluster.ask(0, FindCoordinatorRequest(key="x", key_type=1), 3)
+            assert (found.error_code, found.node_id, found.port) == (Code.NONE, COORDINATOR, coordinator.peer.port)
+            cluster.commit(records.PartitionChangeRecord(topic_id=STATE_ID, partition_id=0, leader=0))
+            assert await produce(cluster, batch()) == [Code.INVALID_TXN_STATE]
+            found = await cluster.ask(0, FindCoordinatorRequest(key="x", key_type=1), 3)
+            assert found.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            cluster.commit(records.PartitionChangeRecord(topic_id=STATE_ID, partition_id=0, leader=-1))
+            assert await produce(cluster, batch()) == [Code.NOT_ENOUGH_REPLICAS], "it may come back"
+            assert coordinator.asked == []
+
+    run(work)
+
+
+def test_batches_of_a_producer_stay_in_order_while_its_coordinator_is_asked(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with mixed(tmp_path) as (cluster, _):
+            for epoch in range(5):
+                codes = await asyncio.gather(*[produce(cluster, batch(n, epoch=epoch)) for n in range(30)])
+                assert codes == [[Code.NONE]] * 30
+                assert await mark(cluster, epoch=epoch) == [Code.NONE]
+
+    run(work)
+
+
+def test_a_transaction_that_ends_while_its_coordinator_is_asked_is_not_begun_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with mixed(tmp_path) as (cluster, _):
+            transactions = cluster.brokers[0].replicas.transactions
+            asks, going = transactions.ask, asyncio.Event()
+
+            async def slowly(who: Any, partitions: Any) -> Any:
+                found = await asks(who, partitions)
+                await going.wait()
+                return found
+
+            transactions.ask = slowly  # type: ignore[method-assign]
+            producing = asyncio.ensure_future(produce(cluster, batch()))
+            another = await cluster.connect_another(0)
+            await until(lambda: transactions.waiting_bytes, "the coordinator is asked")
+            cluster.lines[0] = another
+            assert await mark(cluster, commits=False) == [Code.NONE]
+            going.set()
+            assert await producing == [Code.INVALID_TXN_STATE]
+            assert stable(cluster) == (1, 1), "nothing is open, though no marker will ever come"
+            assert transactions.waiting_bytes == 0
+
+    run(work)
+
+
+def test_markers_of_deposed_coordinators_and_producers_are_refused(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with mixed(tmp_path) as (cluster, _):
+            assert await produce(cluster, batch(epoch=4)) == [Code.NONE]
+            assert await mark(cluster, epoch=3) == [Code.INVALID_PRODUCER_EPOCH]
+            assert await mark(cluster, epoch=4, level=2) == [Code.INVALID_PRODUCER_EPOCH], "KIP-1228"
+            assert stable(cluster)[0] == 0
+            assert await mark(cluster, epoch=5, level=2, coordinator=8) == [Code.NONE]
+            assert stable(cluster)[0] == 2
+            assert await mark(cluster, epoch=5, level=2, coordinator=8) == [Code.NONE], "asked for twice"
+            assert await mark(cluster, epoch=5, coordinator=7) == [Code.TRANSACTION_COORDINATOR_FENCED]
+            assert await produce(cluster, batch(epoch=4)) == [Code.INVALID_PRODUCER_EPOCH]
+            assert await produce(cluster, batch(epoch=5)) == [Code.NONE]
+
+    run(work)
+
+
+def test_offsets_count_when_the_marker_of_their_transaction_is_committed(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with mixed(tmp_path) as (cluster, coordinator):
+
+            async def commit(offset: int, version: int = 5) -> Code:
+                part = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+                    partition_index=0, committed_offset=offset, committed_metadata=""
+                )
+                topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[part])
+                request = TxnOffsetCommitRequest(
+                    transactional_id="x", group_id="g", producer_id=7, producer_epoch=0, topics=[topic]
+                )
+                answer = await cluster.ask(0, request, version)
+                return Code(answer.topics[0].partitions[0].error_code)
+
+            def stored() -> int | None:
+                group = cluster.coordinator(0).shards[0].shard.groups.get("g")
+                found = None if group is None else group.offsets.get(TopicPartition(TOPIC, 0))
+                return None if found is None else found.offset
+
+            coordinator.says = [Code.NOT_COORDINATOR, Code.NONE]
+            assert await commit(5) == Code.COORDINATOR_LOAD_IN_PROGRESS
+            assert await commit(5) == Code.NONE
+            assert coordinator.asked[-1] == (False, "__consumer_offsets", [0])
+            assert await commit(6, version=3) == Code.NONE
+            assert len(coordinator.asked) == 2
+            assert stored() is None
+            cluster.lead(1, (0, 1))
+            await cluster.loaded(1)
+            cluster.lead(0, (0, 1))  # whoever coordinates next has them from the log
+            await cluster.loaded(0)
+            assert await mark(cluster, topic="__consumer_offsets") == [Code.NONE]
+            await until(lambda: stored() == 6, "the offset is the group's")
+            assert await commit(9, version=4) == Code.NONE
+            assert coordinator.asked[-1] == (True, "__consumer_offsets", [0])
+            assert await mark(cluster, topic="__consumer_offsets", commits=False) == [Code.NONE]
+            assert stored() == 6
+
+    run(work)
