@@ -170,6 +170,28 @@ def stored_epochs(folder: Folder, names: list[str], findings: list[str]) -> Epoc
         return None
 
 
+def was_being_compacted(names: list[str]) -> bool:
+    """Whether a compaction was under way, or over for less than file.delete.delay.ms: retention takes segments away
+    before the first one only."""
+    found = [parsed for name in names if (parsed := parse_offset_name(name)) is not None and parsed.kind == LOG]
+    first = min((parsed.offset for parsed in found if not parsed.state), default=0)
+    return any(parsed.state in (CLEANED, DELETED) and parsed.offset >= first for parsed in found)
+
+
+def is_compacted(segments: list[Segment]) -> bool:
+    """Whether records are missing between others, as compaction leaves it."""
+    try:
+        for segment in segments:
+            expected = segment.base_offset
+            for _, header in segment.walk(0):
+                if header.base_offset != expected or header.count != header.last_offset_delta + 1:
+                    return True
+                expected = header.next_offset
+    except CorruptLog:
+        pass  # whoever reads on tells
+    return False
+
+
 def epochs_by_batches(segments: list[Segment]) -> EpochTable:
     """The epoch table by the batches of the whole log."""
     table = EpochTable()

@@ -48,6 +48,8 @@ class DirLoad:
         self._now_ms = now_ms
         self._clean = False
         self._offsets: dict[str, dict[TopicPartition, int] | None] = {}
+        self._ignored: set[str] = set()
+        """Checkpoint files that are there, and of which no or not every line could be read."""
         self._found: list[Found] = []
         self._rest: Iterator[Found] = iter(())
 
@@ -122,17 +124,21 @@ class DirLoad:
         try:
             data = self.dir.disk.read(path)
             if not data:
+                self._ignored.add(name)
                 return None
             problems: list[str] = []
             offsets = parse_offsets(data, path, problems)
         except BrokenFile as error:
             self.findings.append(f"{error}; the file is ignored")
+            self._ignored.add(name)
             return None
         except OSError as error:
+            self._ignored.add(name)
             verdict = self.dir.judge(error, path)
             self.findings.append(f"{verdict}; the file is ignored")
             return None
         if problems:
+            self._ignored.add(name)
             self.findings.append(f"{problems[0]}; {len(problems)} such lines are ignored")
         else:
             self._dirs.know_offsets(path, data)
@@ -160,13 +166,17 @@ class DirLoad:
         some = list(islice(self._rest, size))
         if not some or self.dir.offline is not None:
             return None
-        return Batch(self.dir, [(found, self._known(found), self._config_of(found.partition)) for found in some])
+        configs = [(found, self._config_of(found.partition)) for found in some]
+        return Batch(self.dir, [(found, self._known(found, config), config) for found, config in configs])
 
-    def _known(self, found: Found) -> Known:
+    def _known(self, found: Found, config: LogConfig) -> Known:
         points = self._offsets[names.RECOVERY_POINTS]
         point = None if points is None else points.get(found.partition, 0)
         starts = self._offsets[names.LOG_STARTS]
-        return Known(self._clean, point, None if starts is None else starts.get(found.partition))
+        start = None if starts is None else starts.get(found.partition)
+        cleaned = self._offsets[names.CLEANED_TO]
+        compacted = config.compact or (cleaned is not None and found.partition in cleaned)
+        return Known(self._clean, point, start, compacted or names.CLEANED_TO in self._ignored)
 
     def end(self, batch: Batch) -> None:
         """The batch was read: its logs are the directory's, or the directory has failed."""
@@ -190,6 +200,8 @@ class DirLoad:
                 self.epoch = -1  # the stop was clean, and what it vouched for is not there
             log.high_watermark = min(max(marks.get(found.partition, 0), log.log_start_offset), log.log_end_offset)
             log.cleaned_to = cleaned.get(found.partition, -1)
+            if log.recovery_point < log.log_end_offset:
+                self.dir.rolled.append(log)  # flushed soon: another start need not read all of it again
             if log.known_producers is None:
                 self.dir.producers_cut(log)
             if found.is_copy:

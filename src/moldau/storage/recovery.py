@@ -14,7 +14,16 @@ from moldau.model.value import field, value
 from moldau.replication.epochs import EpochTable
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
-from moldau.storage.folder_contents import epochs_by_batches, is_filled, segments_of, stored_epochs, tidy, topic_id_in
+from moldau.storage.folder_contents import (
+    epochs_by_batches,
+    is_compacted,
+    is_filled,
+    segments_of,
+    stored_epochs,
+    tidy,
+    topic_id_in,
+    was_being_compacted,
+)
 from moldau.storage.index_file import last_entry
 from moldau.storage.names import (
     EPOCHS,
@@ -48,6 +57,8 @@ class Known(NamedTuple):
     clean: bool = False
     recovery_point: int | None = 0
     log_start_offset: int | None = None
+    compacted: bool = False
+    """Whether it was compacted, by the checkpoint or by its settings, or there is no telling."""
 
 
 @value(frozen=False, kw_only=True)
@@ -82,6 +93,7 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
         return Loaded(segments=[Segment.unmade(folder)], topic_id=topic_id, findings=findings)
     settled = not any((parsed := parse_offset_name(name)) is not None and parsed.state for name in names)
     if not settled:
+        known = known._replace(compacted=known.compacted or was_being_compacted(names))
         names = tidy(folder, names, findings)
     segments = segments_of(folder, names, findings, known, settled=settled)
     loaded = Loaded(segments=segments, findings=findings, topic_id=topic_id_in(folder, names, findings))
@@ -212,7 +224,8 @@ def _recover(loaded: Loaded, known: Known, interval: int) -> _End:
     """Read and check everything from the recovery point on, cut at the first batch that is not sound; the log's end.
 
     When the recovery point is not known, only the last segment is cut: what is before may be durable and compacted.
-    There a gap tells nothing, and a batch that is not sound is named, and never served.
+    There a gap tells nothing, and a batch that is not sound is named, and never served. Nor does a gap tell anything
+    of a log that was compacted, by a broker of Apache Kafka perhaps, which compacts above its recovery point too.
     """
     segments, recovery_point = loaded.segments, known.recovery_point or 0
     loaded.epochs.truncate_from_end(recovery_point)
@@ -230,6 +243,7 @@ def _recover(loaded: Loaded, known: Known, interval: int) -> _End:
             where = f"{segment.path()}: {torn.lost} bytes from byte {segment.size} on are cut: {torn.reason}"
             loaded.findings.append(where + (", though they were flushed" if end < recovery_point else ""))
         lost = scan.cuts and following is not None and max(end, known.log_start_offset or 0) < following
+        lost = lost and not (not torn.reason and (known.compacted or is_compacted(segments)))
         if lost and not torn.reason:
             # A segment begins where the one before it ended, so this one lost its tail, at a batch boundary by chance.
             loaded.findings.append(f"{segment.path()} ends at offset {end}, though it went on to {following}")
