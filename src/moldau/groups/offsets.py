@@ -7,7 +7,7 @@ KIP-848 (GROUP_ID_NOT_FOUND). Read next: shard.py, admin.py (expiry).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from moldau.groups.facts import (
     Commit,
@@ -31,6 +31,9 @@ from moldau.model import Code, TopicPartition
 
 LONG_MAX = 2**63 - 1
 """The latest moment that a record can name: whoever asks for a longer retention asks for ever."""
+
+APPEND_BYTES, TOMBSTONE_BYTES = 100_000, 600
+"""An append of tombstones has about so many bytes at most, and one of them beside its group's id."""
 
 Offsets = tuple[tuple[TopicPartition, StoredOffset | None], ...]
 
@@ -135,8 +138,17 @@ def delete(shard: ShardState, ask: DeleteOffsets, token: Token) -> None:
 
 
 def tombstone(shard: ShardState, group: Group, gone: Iterable[TopicPartition], waiting: Waiting | None = None) -> None:
-    """Remove offsets from the log, and from memory when that is committed."""
-    _change(shard, group, tuple((where, None) for where in gone), waiting)
+    """Remove offsets from the log, and from memory when that is committed. Who waits does so for the last of them."""
+    parts = list(in_appends(group.group_id, sorted(gone)))
+    for part in parts:
+        _change(shard, group, tuple((where, None) for where in part), waiting if part is parts[-1] else None)
+
+
+def in_appends(group_id: str, gone: Sequence[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:
+    """Offsets to be removed, as many at a time as surely go into one batch: each names the group and its topic."""
+    most = max(APPEND_BYTES // (2 * len(group_id) + TOMBSTONE_BYTES), 1)
+    for begin in range(0, len(gone), most):
+        yield gone[begin : begin + most]
 
 
 def _change(shard: ShardState, group: Group, changes: Offsets, waiting: Waiting | None) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.groups.codec import pack
 from moldau.groups.facts import Commit, CommitItem, DeleteOffsets, FetchOffsets, ListGroups, Protocol
+from moldau.groups.records import Record
 from moldau.model import Code, TopicPartition
 from moldau.simulator.machines.groups_world import GroupSimulation
 
@@ -42,6 +44,47 @@ def test_a_commit_that_is_late_is_answered_with_an_error_and_may_still_land() ->
     assert world.offset() is None
     world.commit()
     assert world.offset() == 5
+
+
+MANY = 1_000
+LONG_NAME = "g" * 30_000
+
+
+def many_offsets(group_id: str) -> GroupSimulation:
+    world = GroupSimulation()
+    for begin in range(0, MANY, 500):
+        items = tuple(CommitItem("t", partition, 5, -1, "") for partition in range(begin, begin + 500))
+        assert set(world.ask(Commit(group_id, "", None, -1, items)).codes) == {Code.NONE}
+    world.auto_commit = False
+    return world
+
+
+@pytest.mark.parametrize("group_id", ["g", LONG_NAME], ids=["short", "long"])
+@pytest.mark.parametrize("how", ["topic deleted", "group deleted", "expired"])
+def test_offsets_that_do_not_fit_into_one_batch_go_in_several(group_id: str, how: str) -> None:
+    """One append of all was refused, and a topic made again was read from where the old one had ended."""
+    world = many_offsets(group_id)
+    if how == "topic deleted":
+        world.topics_deleted("t")
+    elif how == "group deleted":
+        assert world.delete(group_id) is None, "it is answered when the last of them is committed"
+    else:
+        world.wait(WEEK_MS + 3_600_000)
+    assert len(world.uncommitted) > 1
+    for _, records in world.uncommitted:
+        assert sum(sum(map(len, pack_all(record))) + 60 for record in records) < 300_000
+    world.commit()
+    assert world.offset("t", 0, group_id) is None
+    assert world.offset("t", MANY - 1, group_id) is None
+    after = world.replayed()
+    assert after.offset("t", MANY // 2, group_id) is None
+    if how == "group deleted":
+        assert not world.describe(group_id).found
+
+
+def pack_all(record: Record) -> list[bytes]:
+    key, value = pack(record)
+    return [key, value or b""]
 
 
 def test_overlapping_commits_end_with_the_last_appended() -> None:
