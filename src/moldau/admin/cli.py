@@ -42,6 +42,10 @@ COMMANDS = {
     "perf": ("moldau.admin.perf:perf", "Measure writing, reading, and the way from one to the other."),
     "pipeline": ("moldau.admin.pipeline:pipeline", "Run pipelines that a file declares; see where every record went."),
     "doctor": ("moldau.admin.doctor:doctor", "Tell what is wrong with a cluster or a file of it, and what mends it."),
+    "adopt": (
+        "moldau.admin.adopt:adopt",
+        "Replace the nodes of an Apache Kafka cluster, one by one: what would not work.",
+    ),
     "completion": ("moldau.admin.completing:completion", "Print the script that completes words in a shell."),
     "demo": ("moldau.admin.demo:demo", "The whole story in three minutes: data, a stream, a killed broker, a report."),
 }

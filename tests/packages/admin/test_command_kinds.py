@@ -17,7 +17,7 @@ from tests.packages.admin.native import ELSEWHERE, NATIVE
 
 NOUNS = (
     "topic", "config", "group", "record", "produce", "consume", "tail", "perf", "reassign", "leader", "replica",
-    "broker", "log", "job", "quorum", "feature", "doctor",
+    "broker", "log", "job", "quorum", "feature", "doctor", "adopt",
 )  # fmt: skip
 
 LOOK, READ, RECORDS, CHANGE, DESTROY, WAIT = "look", "read", "records", "change", "destroy", "wait"
@@ -92,6 +92,7 @@ KINDS: dict[str, set[str]] = {
     "feature upgrade": {DESTROY},
     "feature downgrade": {DESTROY},
     "doctor": {LOOK},
+    "adopt check": {LOOK},
 }
 RECORD_FORMATS = {"record get", "consume", "tail", "log merge"}
 """Records, and lines of logs, have formats of their own."""

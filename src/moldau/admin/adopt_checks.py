@@ -1,0 +1,263 @@
+"""What of an Apache Kafka cluster would not work on brokers of Moldau, as the cluster itself tells it over the wire.
+
+What a check cannot ask, it says so. Message formats are in the files: a node names older ones as it starts. Read next:
+adopt.py, file_checks.py (a node's server.properties), docs/interchange.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from moldau.admin.findings import ERROR, NOTE, WARNING, Finding, some
+from moldau.broker.config.node_config import NodeConfig
+from moldau.client import admin, groups
+from moldau.client.admin import ConfigEntry, Resource, ResourceType, Source
+from moldau.client.client import Client, Node, Refused
+from moldau.client.features import describe_features
+from moldau.client.lines import UnsupportedApi
+from moldau.controller.features import SUPPORTED
+from moldau.model import Code
+from moldau.model.broker_config import BROKER_KEYS
+from moldau.model.config_key import ConfigError
+from moldau.model.topic_config import TOPIC_KEYS
+from moldau.model.unserved_config import check_served, unknown, without_effect
+from moldau.wire.messages.k29_describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from moldau.wire.messages.k66_list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+if TYPE_CHECKING:
+    from moldau.admin.asking import Talk
+
+STATE = "__transaction_state"
+TRIED = 10_000
+"""Partitions of a broker up to which it was measured; more are no error."""
+_GIVEN = (Source.BROKER, Source.ALL_BROKERS, Source.FILE)
+_OF_THIS_NODE = frozenset({
+    "listeners", "advertised.listeners", "node.id", "broker.id", "process.roles", "controller.quorum.voters",
+    "log.dirs", "log.dir", "metadata.log.dir", "controller.listener.names", "controller.quorum.bootstrap.servers",
+    "inter.broker.listener.name", "listener.security.protocol.map", "broker.rack", "zookeeper.connect",
+})  # fmt: skip
+_ANY = 1
+"""Of resource types, names, patterns, operations and permissions in a filter of ACLs."""
+
+
+def adopt_checks(talk: Talk) -> list[Finding]:
+    """All that stands in the way, and what is worth knowing."""
+    found: list[Finding] = []
+    for check in (_features, _plane, _brokers, _topics, _acls, _groups, _transactions, _sizes):
+        found += _asked(check, talk)
+    return found
+
+
+def _asked(check: Callable[[Talk], Iterator[Finding]], talk: Talk) -> list[Finding]:
+    about = check.__name__.strip("_")
+    try:
+        return list(check(talk))
+    except UnsupportedApi as error:
+        return [
+            Finding(NOTE, about, f"could not be looked at: {error}", "nothing, where the cluster has no such thing")
+        ]
+    except (Refused, OSError) as error:
+        return [Finding(WARNING, about, f"could not be looked at: {error}", "mend that, and check again")]
+
+
+# ---- levels and plane
+
+
+def _features(talk: Talk) -> Iterator[Finding]:
+    known = {one.name: one for one in SUPPORTED}
+    for name, level in sorted(talk.ask(describe_features).in_force.items()):
+        ours = known.get(name)
+        if name == "kraft.version" or level == 0:
+            continue
+        if ours is None:
+            mend = f"`kafka-features.sh downgrade --feature {name}=0`, where nothing needs it"
+            yield Finding(ERROR, name, f"level {level} is in force, and Moldau does not know that feature", mend)
+        elif level > ours.high:
+            mend = f"`kafka-features.sh downgrade --feature {name}={ours.high}`, where no newer metadata was written"
+            yield Finding(ERROR, name, f"level {level} is in force, Moldau knows levels up to {ours.high}", mend)
+        elif level < ours.low:
+            mend = f"run Apache Kafka 4 on all nodes, and raise {name} to {ours.low} or more"
+            yield Finding(ERROR, name, f"level {level} is in force, Moldau knows levels from {ours.low} on", mend)
+        elif name in ("group.version", "share.version", "streams.version"):
+            what = f"level {level} is in force; Moldau keeps it, and its brokers serve classic groups only"
+            yield Finding(NOTE, name, what, "clients say group.protocol=classic; see the groups below")
+
+
+def _plane(talk: Talk) -> Iterator[Finding]:
+    try:
+        outcome, part = talk.ask(admin.describe_quorum)
+    except UnsupportedApi:
+        what = "the cluster keeps its metadata in ZooKeeper; Moldau was run there beside Apache Kafka 3.9 only"
+        yield Finding(NOTE, "ZooKeeper", what, "docs/interchange.md, On ZooKeeper; or migrate to KRaft first")
+        return
+    if part is None or outcome.code is not Code.NONE or part.leader_id < 0:
+        yield Finding(
+            ERROR, "controller", "no controller leads the metadata log", "mend the cluster first: `moldau doctor`"
+        )
+
+
+# ---- settings
+
+
+def _brokers(talk: Talk) -> Iterator[Finding]:
+    places = [Resource(ResourceType.BROKER, str(id)) for id in sorted(talk.cluster.brokers())]
+    wrong: dict[tuple[str, str, str], list[str]] = {}
+    for place, (outcome, entries) in talk.ask(admin.describe_configs, places, synonyms=False).items():
+        if not outcome.ok:
+            yield Finding(
+                WARNING,
+                f"broker {place.name}",
+                f"does not tell its settings: {outcome.code.name}",
+                "ask as one who may",
+            )
+            continue
+        for found in _settings(entries):
+            wrong.setdefault(found, []).append(place.name)
+    for (severity, what, mend), brokers in sorted(wrong.items()):
+        yield Finding(severity, f"brokers {some(brokers)}", what, mend)
+
+
+def _settings(entries: Mapping[str, ConfigEntry]) -> Iterator[tuple[str, str, str]]:
+    """(severity, what, mend) of what a broker was given."""
+    given = {key: entry.value for key, entry in entries.items() if entry.source in _GIVEN and entry.value is not None}
+    sound: dict[str, str] = {}
+    for key, value in sorted(given.items()):
+        try:
+            check_served({key: value})
+            known = BROKER_KEYS.get(key)
+            if known is not None:
+                known.parse(value)
+        except ConfigError as error:
+            yield ERROR, str(error), "Moldau's nodes do not start with it; docs/configuration.md"
+            continue
+        sound[key] = value
+    protocols = sorted(set(_protocols(sound)) - {"PLAINTEXT"})
+    if protocols:
+        what = f"listeners speak {some(protocols)}; Moldau's speak PLAINTEXT only"
+        yield ERROR, what, "a PLAINTEXT listener on a network of your own, or a proxy that ends TLS"
+    else:
+        try:
+            NodeConfig({key: value for key, value in sound.items() if key in _OF_THIS_NODE})
+        except ConfigError as error:
+            yield WARNING, str(error), "`moldau doctor server.properties` on the node tells the same from its file"
+    strange = unknown(sound)
+    if strange:
+        yield NOTE, f"settings that Moldau does not know: {some(strange)}", "nothing need be done"
+    idle = without_effect(sound)
+    if idle:
+        yield NOTE, f"settings without effect on Moldau: {some(idle)}", "docs/configuration.md says which and why"
+
+
+def _protocols(given: Mapping[str, str]) -> Iterator[str]:
+    """The security protocols of the listeners that a broker was given."""
+    named: dict[str, str] = {}
+    for one in given.get("listener.security.protocol.map", "").split(","):
+        name, _, protocol = one.partition(":")
+        named[name.strip()] = protocol.strip()
+    for one in given.get("listeners", "").split(","):
+        name = one.partition("://")[0].strip()
+        if name:
+            yield named.get(name, name)
+
+
+def _topics(talk: Talk) -> Iterator[Finding]:
+    names = sorted(talk.cluster.topics())
+    places = [Resource(ResourceType.TOPIC, name) for name in names]
+    wrong: dict[str, list[str]] = {}
+    strange: dict[str, list[str]] = {}
+    for place, (_, entries) in talk.ask(admin.describe_configs, places, synonyms=False).items():
+        for key, entry in entries.items():
+            if entry.source is not Source.TOPIC or entry.value is None:
+                continue
+            if key.startswith("remote.") and entry.value == "true":
+                wrong.setdefault(
+                    "its old segments are in remote storage, which Moldau's brokers cannot read", []
+                ).append(place.name)
+            elif key not in TOPIC_KEYS:
+                strange.setdefault(key, []).append(place.name)
+    for what, topics in sorted(wrong.items()):
+        yield Finding(ERROR, f"topics {some(topics)}", what, "remote.storage.enable=false with its data fetched back")
+    for key, topics in sorted(strange.items()):
+        yield Finding(
+            NOTE,
+            f"topics {some(topics)}",
+            f"{key} is kept, and has no effect on Moldau's brokers",
+            "nothing need be done",
+        )
+
+
+# ---- who uses it
+
+
+async def _describe_acls(client: Client) -> DescribeAclsResponse:
+    request = DescribeAclsRequest(
+        resource_type_filter=_ANY, resource_name_filter=None, pattern_type_filter=_ANY, principal_filter=None,
+        host_filter=None, operation=_ANY, permission_type=_ANY,
+    )  # fmt: skip
+    response: DescribeAclsResponse = await client.ask(request, codes=lambda _: ())
+    return response
+
+
+def _acls(talk: Talk) -> Iterator[Finding]:
+    response = talk.ask(_describe_acls)
+    if response.error_code == Code.NONE and response.resources:
+        count = sum(len(one.acls) for one in response.resources)
+        what = f"{count} ACLs are in force; Moldau's brokers keep them and enforce none"
+        yield Finding(ERROR, "ACLs", what, "replace no broker that has to refuse anybody")
+
+
+def _groups(talk: Talk) -> Iterator[Finding]:
+    kinds: dict[str, list[str]] = {}
+    for one in talk.ask(groups.list_groups):
+        if one.type and one.type.lower() != "classic":
+            kinds.setdefault(one.type.lower(), []).append(one.group_id)
+    for kind, names in sorted(kinds.items()):
+        what = f"{len(names)} groups of type {kind}, which end where a broker of Moldau coordinates them"
+        mend = (
+            "give their members group.protocol=classic"
+            if kind == "consumer"
+            else "keep __consumer_offsets on Kafka's brokers"
+        )
+        yield Finding(WARNING, f"groups {some(names)}", what, mend)
+
+
+async def _list_transactions(client: Client) -> list[str]:
+    await client.know([])
+    found: set[str] = set()
+    for node_id in sorted(client.view.brokers):
+        response: ListTransactionsResponse = await client.ask(ListTransactionsRequest(), Node(node_id))
+        found.update(one.transactional_id for one in response.transaction_states)
+    return sorted(found)
+
+
+def _transactions(talk: Talk) -> Iterator[Finding]:
+    used = talk.ask(_list_transactions)
+    if used:
+        what = (
+            f"{len(used)} transactional ids are in use; a broker of Moldau coordinates none, but leads their partitions"
+        )
+        mend = f"have all replicas of {STATE} on brokers that stay Kafka's: `moldau reassign plan`"
+        yield Finding(WARNING, some(used), what, mend)
+
+
+def _sizes(talk: Talk) -> Iterator[Finding]:
+    held: Counter[int] = Counter()
+    for topic in talk.cluster.topics().values():
+        for partition in topic.partitions.values():
+            held.update(partition.replicas)
+    bytes_of = {
+        id: sum(part.partition_size for one in dirs for topic in one.topics for part in topic.partitions)
+        for id, dirs in talk.ask(admin.describe_log_dirs, sorted(talk.cluster.brokers())).items()
+    }
+    for id, count in sorted(held.items()):
+        what = f"holds {count:,} replicas, {bytes_of.get(id, 0) / 1e9:,.1f} GB"
+        if count > TRIED:
+            yield Finding(
+                NOTE, f"broker {id}", f"{what}; Moldau was measured with {TRIED:,} on a broker", "try one first"
+            )
+        else:
+            yield Finding(
+                NOTE, f"broker {id}", what, "an unclean start reads what was not flushed; else it opens each folder"
+            )

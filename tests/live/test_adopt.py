@@ -1,0 +1,54 @@
+"""`moldau adopt check` on a cluster of Apache Kafka, and the way there and back that docs/adopt.md describes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_peer import java_tool, wait_until
+from mixed import KAFKA, MOLDAU, MixedPeer, values_of
+
+from moldau.admin.cli import cli
+
+PEER = {f"transaction.state.log.{key}": 1 for key in ("num.partitions", "replication.factor", "min.isr")}
+
+
+def check(bootstrap: str) -> tuple[int, dict[str, str]]:
+    """The exit code, and how bad each thing is that was found."""
+    run = CliRunner().invoke(cli, ["adopt", "check", "-o", "json", "-b", bootstrap])
+    assert run.exit_code in (0, 4), run.output
+    return run.exit_code, {one["about"]: one["severity"] for one in json.loads(run.output)}
+
+
+def test_a_kafka_cluster_is_checked_and_goes_to_moldau_and_back_on_its_folders(tmp_path: Path) -> None:
+    with MixedPeer({1: KAFKA}, PEER | {"offsets.topic.num.partitions": 1, "num.io.threads": 3}, tmp_path) as peer:
+        where = peer.bootstrap_servers
+        code, found = check(where)
+        assert code == 0, found
+        assert found["group.version"] == found["brokers 1"] == "note"
+        admin = AdminClient({"bootstrap.servers": where})
+        admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result(60)
+        producer = Producer({"bootstrap.servers": where, "enable.idempotence": True})
+        for number in range(100):
+            producer.produce("orders", b"%d" % number, partition=number % 2)
+        assert producer.flush(60) == 0
+        for program in (MOLDAU, KAFKA):
+            peer.change(1, program)
+            wait_until(lambda: peer.view().controller_id >= 0, "a controller")
+            assert sorted(map(int, values_of(where, "orders", 2))) == list(range(100))
+
+        in_transactions = Producer({"bootstrap.servers": where, "transactional.id": "bills"})
+        in_transactions.init_transactions(60)
+        java_tool("kafka-features", "--bootstrap-server", where, "upgrade", "--feature", "group.version=1")
+        member = Consumer({"bootstrap.servers": where, "group.id": "newcomers", "group.protocol": "consumer"})
+        try:
+            member.subscribe(["orders"])
+            wait_until(lambda: member.poll(0.2) is not None or bool(member.assignment()), "the group's member")
+            code, found = check(where)
+        finally:
+            member.close()
+        assert code == 4
+        assert found["groups newcomers"] == found["bills"] == "warning"
