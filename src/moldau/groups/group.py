@@ -96,6 +96,8 @@ class Group:
     is_stored: bool = False
     """Whether a replay of the log might make this group, so that forgetting it takes a tombstone."""
     offsets: dict[TopicPartition, StoredOffset] = field(default_factory=dict)
+    written: dict[TopicPartition, int] = field(default_factory=dict)
+    """The number of the append that each offset came with; none of those that were loaded."""
     in_flight: dict[TopicPartition, int] = field(default_factory=dict)
     """How many appends are under way for an offset."""
 

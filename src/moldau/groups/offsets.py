@@ -177,15 +177,17 @@ def begin(group: Group, change: SettledOffsets) -> None:
         group.in_flight[where] = group.in_flight.get(where, 0) + 1
 
 
-def settle(shard: ShardState, change: SettledOffsets) -> None:
-    """The log has them: let them be read."""
+def settle(shard: ShardState, change: SettledOffsets, seq: int) -> None:
+    """The log has them: let them be read, but for those that were written later than ``seq``, which count already: a
+    transaction that ends may bring offsets from before others."""
     group = shard.groups[change.group_id]
     group.is_stored = True
     for where, stored in change.offsets:
         if stored is None:
             group.offsets.pop(where, None)
-        else:
-            group.offsets[where] = stored
+            group.written.pop(where, None)
+        elif seq > group.written.get(where, -1):
+            group.offsets[where], group.written[where] = stored, seq
     _landed(group, change)
 
 

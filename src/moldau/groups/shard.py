@@ -77,7 +77,10 @@ class Shard(ShardState):
                 elif group is not None:
                     group.offsets.pop(where, None)
             case GroupRecord(group_id, None):
-                self.groups.pop(group_id, None)
+                # Of its offsets it says nothing: Apache Kafka writes it where a group changes its protocol (KIP-848).
+                gone = self.groups.pop(group_id, None)
+                if gone is not None and gone.offsets:
+                    self.groups[group_id] = Group(group_id, offsets=gone.offsets, is_stored=True)
             case GroupRecord(group_id, stored) if stored is not None:
                 self.groups.setdefault(group_id, Group(group_id)).load(stored)
 
@@ -143,9 +146,9 @@ class Shard(ShardState):
         self.cancel(TimerKey(Timer.APPEND, seq=pending.seq))
         match pending.change:
             case SettledOffsets():
-                offsets.settle(self, pending.change)
+                offsets.settle(self, pending.change, pending.seq)
             case HeldOffsets():
-                transactional.hold(self, pending.change)
+                transactional.hold(self, pending.change, pending.seq)
             case StoredAssignment():
                 rebalance.assignment_stored(self, pending.change)
             case StaticMember():

@@ -58,8 +58,8 @@ class ShardState:
         self.phase = Phase.LOADING
         self.groups: dict[str, Group] = {}
         self.pending: dict[int, Pending] = {}
-        self.held: dict[int, list[SettledOffsets]] = {}
-        """Offsets in open transactions, by producer id, in the order in which they were written."""
+        self.held: dict[int, list[tuple[int, SettledOffsets]]] = {}
+        """Offsets in open transactions, by producer id, each with the number of its append."""
         self.deadlines: dict[TimerKey, int] = {}
         self.sweep: list[str] = []
         self.now = Now(0, 0)
@@ -79,6 +79,11 @@ class ShardState:
 
     def reply(self, token: Token, answer: Answer) -> None:
         self._effects.append(Reply(token, answer))
+
+    def next_seq(self) -> int:
+        """A number for what is written next, or was, of all that is loaded."""
+        self._seq += 1
+        return self._seq
 
     def append(
         self, records: Iterable[Record], pending: Callable[[int], Pending], producer: Producer | None = None

@@ -50,9 +50,9 @@ def _check(group: Group | None, ask: TxnCommit) -> Code:
     return code
 
 
-def hold(shard: ShardState, change: HeldOffsets) -> None:
+def hold(shard: ShardState, change: HeldOffsets, seq: int) -> None:
     """They are in the log: the transaction's marker decides."""
-    shard.held.setdefault(change.producer_id, []).append(change.offsets)
+    shard.held.setdefault(change.producer_id, []).append((seq, change.offsets))
 
 
 def load(shard: ShardState, producer_id: int, records: Sequence[Record]) -> None:
@@ -65,17 +65,17 @@ def load(shard: ShardState, producer_id: int, records: Sequence[Record]) -> None
             where = TopicPartition(record.topic, record.partition)
             change = SettledOffsets(record.group_id, ((where, record.value),))
             offsets.begin(group, change)
-            hold(shard, HeldOffsets(producer_id, change))
+            hold(shard, HeldOffsets(producer_id, change), shard.next_seq())
 
 
 def ended(shard: ShardState, event: TransactionEnded) -> None:
     """The marker is in the log: what it commits is the group's, even if the group was forgotten meanwhile."""
-    for change in shard.held.pop(event.producer_id, ()):
+    for seq, change in shard.held.pop(event.producer_id, ()):
         if change.group_id not in shard.groups:
             if not event.commits:
                 continue
             offsets.begin(shard.groups.setdefault(change.group_id, Group(change.group_id)), change)
         if event.commits:
-            offsets.settle(shard, change)
+            offsets.settle(shard, change, seq)
         else:
             offsets.unsettle(shard, change)

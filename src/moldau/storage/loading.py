@@ -49,7 +49,7 @@ class DirLoad:
         self._clean = False
         self._offsets: dict[str, dict[TopicPartition, int] | None] = {}
         self._ignored: set[str] = set()
-        """Checkpoint files that are there, and of which no or not every line could be read."""
+        """Checkpoint files that are gone, or of which no or not every line could be read."""
         self._found: list[Found] = []
         self._rest: Iterator[Found] = iter(())
 
@@ -72,7 +72,8 @@ class DirLoad:
             self._found = [found for name in disk.list_dir(path) if (found := self._look_at(name)) is not None]
             if not self._found and not disk.exists(f"{path}/{names.RECOVERY_POINTS}"):
                 # A later start that finds logs and no such file knows that it was lost.
-                disk.write_atomic(f"{path}/{names.RECOVERY_POINTS}", format_offsets({}))
+                for name in (names.RECOVERY_POINTS, names.CLEANED_TO):
+                    disk.write_atomic(f"{path}/{name}", format_offsets({}))
         except OSError as error:
             self.dir.fail(error)
             self._found = []
@@ -120,6 +121,7 @@ class DirLoad:
         """The offsets in a checkpoint file as far as it can be read; None when there is no telling what it held."""
         path = f"{self.dir.path}/{name}"
         if not self.dir.disk.exists(path):
+            self._ignored.add(name)
             return None
         try:
             data = self.dir.disk.read(path)

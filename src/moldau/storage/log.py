@@ -52,9 +52,9 @@ class Log:
     """
 
     __slots__ = (
-        "_interval", "_log_append_time", "active", "admission", "bases", "changed", "cleaned_to", "config", "dir",
-        "epochs", "epochs_changed", "findings", "flush_messages", "flush_wanted", "folder", "held_from",
-        "high_watermark", "kept_aborted", "known_producers", "last_flush_ms", "limits", "log_end_offset",
+        "_compacted", "_interval", "_log_append_time", "active", "admission", "bases", "changed", "cleaned_to",
+        "config", "dir", "epochs", "epochs_changed", "findings", "flush_messages", "flush_wanted", "folder",
+        "held_from", "high_watermark", "kept_aborted", "known_producers", "last_flush_ms", "limits", "log_end_offset",
         "log_start_offset", "partition", "recovery_point", "restart_point", "restarted", "saving", "sealed",
         "segments", "swap", "topic_id", "topic_id_saved", "truncations",
     )  # fmt: skip
@@ -72,7 +72,7 @@ class Log:
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_start_offset
         self.recovery_point = loaded.recovery_point
-        self.restarted = loaded.restarted
+        self._compacted, self.restarted = loaded.compacted, loaded.restarted
         """The log started over, and what the checkpoint files have of it is outdated (``log_starts.py``)."""
         self.restart_point = loaded.recovery_point
         """The recovery point that the checkpoint file holds: a restart reads the log from there."""
@@ -373,7 +373,7 @@ class Log:
 
     def _may_have_gap(self, base: int, after: int) -> bool:
         """Whether compaction, here or at a leader, may have taken the last records of the segment from ``base`` on."""
-        return self.config.compact or self.cleaned_to >= after or after - base > _MAX_RELATIVE
+        return self.config.compact or self._compacted or self.cleaned_to >= after or after - base > _MAX_RELATIVE
 
     def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
         """The first record not older than ``timestamp`` (ms): time, offset and leader epoch; None if there is none."""

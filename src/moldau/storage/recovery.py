@@ -77,6 +77,8 @@ class Loaded:
     topic_id: bytes | None = None
     findings: list[str] = field(default_factory=list)
     restarted: bool = False
+    compacted: bool = False
+    """As ``Known`` says it."""
     lost: bool = False
     """Records are missing that a clean stop vouched for."""
 
@@ -97,7 +99,7 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
         names = tidy(folder, names, findings)
     segments = segments_of(folder, names, findings, known, settled=settled)
     loaded = Loaded(segments=segments, findings=findings, topic_id=topic_id_in(folder, names, findings))
-    loaded.restarted = RESTARTED in names
+    loaded.restarted, loaded.compacted = RESTARTED in names, known.compacted
     stored = stored_epochs(folder, names, findings)
     loaded.epochs = stored.copy() if stored is not None else epochs_by_batches(segments)
     found = _trusted_end(segments, known, findings) if known.clean else None

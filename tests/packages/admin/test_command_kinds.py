@@ -92,7 +92,7 @@ KINDS: dict[str, set[str]] = {
     "feature upgrade": {DESTROY},
     "feature downgrade": {DESTROY},
     "doctor": {LOOK},
-    "adopt check": {LOOK},
+    "adopt check": {READ},
 }
 RECORD_FORMATS = {"record get", "consume", "tail", "log merge"}
 """Records, and lines of logs, have formats of their own."""

@@ -65,7 +65,10 @@ def test_tombstones_remove_and_order_decides() -> None:
     ]:
         shard.apply(record)
     shard.loaded(NOW)
-    assert {group.group_id: len(group.offsets) for group in shard.groups.values()} == {"a": 0, "c": 1}
+    assert {group.group_id: len(group.offsets) for group in shard.groups.values()} == {"a": 0, "c": 1, "e": 1}
+    assert shard.groups["e"].protocol_type is None, (
+        "its offsets stay: Kafka writes that when a group's protocol changes"
+    )
 
 
 def test_the_hash_is_javas() -> None:

@@ -7,6 +7,7 @@ import pytest
 from moldau.groups.facts import (
     Append,
     AppendInTransaction,
+    Commit,
     CommitItem,
     Committed,
     DeleteGroup,
@@ -91,6 +92,28 @@ def test_of_two_commits_in_a_transaction_the_later_counts() -> None:
     life = Life()
     life.commit(5)
     life.commit(6)
+    life.step(TransactionEnded(7, True))
+    assert life.offset(stable=True) == 6
+
+
+def test_a_later_commit_outside_the_transaction_stays() -> None:
+    """As in Apache Kafka: an administrator has set the offset back meanwhile."""
+    life = Life()
+    life.commit(5)
+    life.step(Commit("g", "", None, -1, (CommitItem("t", 0, 9, -1, ""),)), "asker")
+    while life.appends:
+        life.step(Committed((life.appends.pop(0).seq,)))
+    life.heard.clear()
+    assert life.offset() == 9
+    life.step(TransactionEnded(7, True))
+    assert life.offset(stable=True) == 9
+
+
+def test_of_two_transactions_the_offset_that_was_written_later_counts() -> None:
+    life = Life()
+    life.commit(5)
+    life.commit(6, producer=Producer(8, 0))
+    life.step(TransactionEnded(8, True))
     life.step(TransactionEnded(7, True))
     assert life.offset(stable=True) == 6
 

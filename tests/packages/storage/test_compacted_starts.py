@@ -134,3 +134,15 @@ def test_what_a_start_has_read_and_checked_is_flushed_soon_and_need_not_be_read_
     assert log.recovery_point == log.active.base_offset > 0
     dirs.checkpoint()
     assert b"t 0 %d" % log.active.base_offset in disk.read(FILES[RECOVERY_POINTS])
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_whose_policy_is_another_now_is_read_over_its_gaps_without_the_cleaner_s_checkpoint(clean: bool) -> None:
+    disk, kept = compacted()
+    if clean:
+        dirs, _ = start(disk)
+        dirs.close()
+    disk.remove(FILES[CLEANED_TO])
+    _, log = start(disk)
+    assert not log.config.compact
+    assert read_all(log) == kept

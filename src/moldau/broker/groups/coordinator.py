@@ -283,8 +283,8 @@ class Coordinator:
             self._unload(led)
             self._replicas.failed(error)
             return
-        for producer_id, records in replay.open.items():
-            led.shard.apply_open(producer_id, records)
+        for producer_id, record in replay.still_open():
+            led.shard.apply_open(producer_id, [record])
         await self._committed_up_to(led, end)
         self._carry_out(led, led.shard.loaded(self._now()))
         for next_offset, ended in led.ended:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from moldau.groups.codec import pack, unpack
 from moldau.groups.facts import Producer
-from moldau.groups.records import GroupRecord, Record
+from moldau.groups.records import GroupRecord, OffsetRecord, Record
 from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.storage import Log
@@ -84,8 +84,9 @@ class Replay:
         self._log = partition_log
         self._at = partition_log.log_start_offset
         self._end = end
-        self.open: dict[int, list[Record]] = {}
-        """Records of transactions whose end was not met yet, by producer id."""
+        self._open: dict[int, dict[object, tuple[int, Record]]] = {}
+        """Records of transactions whose end was not met yet, by producer id and what they are about, with their
+        offsets in the log."""
         self.left_out = 0
         """How many records and batches could not be read."""
 
@@ -119,19 +120,37 @@ class Replay:
         elif header.is_control:
             yield from self._marker(data, position, header)
         elif header.is_transactional:
-            held = self.open.setdefault(header.producer_id, [])
-            for record in self._records(data, position, header):
+            held = self._open.setdefault(header.producer_id, {})
+            for number, record in enumerate(self._records(data, position, header)):
                 if isinstance(record, Slow):
                     yield record
                     continue
                 if record is not None:
-                    held.append(record)
+                    held[_about(record)] = header.base_offset + number, record
                 yield None
+        elif self._open:
+            for record in self._records(data, position, header):
+                if record is not None and not isinstance(record, Slow):
+                    self._overtake(record, header.last_offset)
+                yield record
         else:
             yield from self._records(data, position, header)
 
+    def _overtake(self, record: Record, offset: int) -> None:
+        """What a transaction holds about the same from before ``offset`` will not count. A removal leaves it."""
+        if record.value is not None:
+            about = _about(record)
+            for held in self._open.values():
+                if about in held and held[about][0] < offset:
+                    del held[about]
+
+    def still_open(self) -> list[tuple[int, Record]]:
+        """(producer id, record) of transactions that are open at the end, in the order of the log."""
+        found = [(at, id, record) for id, held in self._open.items() for at, record in held.values()]
+        return [(id, record) for _, id, record in sorted(found, key=lambda one: one[0])]
+
     def _marker(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record]:
-        held = self.open.pop(header.producer_id, [])
+        held = self._open.pop(header.producer_id, {})
         try:
             first = next(iter(batch.records(data, position)), None)
             commits = first is not None and batch.control_type(first.key) == ControlType.COMMIT
@@ -139,7 +158,9 @@ class Replay:
             self.leave_out(header.base_offset, error, "marker")
             return
         if commits:
-            yield from held
+            for at, record in held.values():
+                self._overtake(record, at)
+                yield record
 
     def _records(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Record | Slow | None]:
         try:
@@ -156,6 +177,11 @@ class Replay:
                 yield record
         except BatchError as error:
             self.leave_out(header.base_offset, error, "rest of the batch")
+
+
+def _about(record: Record) -> object:
+    """The key under which a record stands in the log."""
+    return (record.group_id, record.topic, record.partition) if isinstance(record, OffsetRecord) else record.group_id
 
 
 def _possible(record: Record | None) -> Record | None:

@@ -45,9 +45,9 @@ def offsets_are_read_before_they_are_committed(patches: Patches) -> None:
 def committed_offsets_are_not_read(patches: Patches) -> None:
     settle = offsets.settle
 
-    def mutant(s: Any, change: Any) -> None:
+    def mutant(s: Any, change: Any, seq: int) -> None:
         held = dict(s.groups[change.group_id].offsets)
-        settle(s, change)
+        settle(s, change, seq)
         s.groups[change.group_id].offsets.update(held)
 
     patches.set(offsets, "settle", mutant)
@@ -114,8 +114,8 @@ def a_static_members_new_id_is_not_stored(patches: Patches) -> None:
     replace_static = rebalance._replace_static
     append = shard.Shard.append
 
-    def quiet(self: Any, records: Any, pending: Any) -> int:
-        return append(self, [], pending)
+    def quiet(self: Any, records: Any, pending: Any, producer: Any = None) -> int:
+        return append(self, [], pending, producer)
 
     def mutant(s: Any, g: Any, ask: Any, ids: Any, token: Any) -> None:
         with Patches() as inner:
@@ -196,8 +196,8 @@ def a_pending_member_that_never_joins_is_kept(patches: Patches) -> None:
 def a_generation_is_stable_before_it_is_stored(patches: Patches) -> None:
     append = shard.Shard.append
 
-    def mutant(self: Any, records: Any, pending: Any) -> int:
-        seq = append(self, records, pending)
+    def mutant(self: Any, records: Any, pending: Any, producer: Any = None) -> int:
+        seq = append(self, records, pending, producer)
         change = self.pending[seq].change
         if isinstance(change, StoredAssignment):
             rebalance.assignment_stored(self, change)
