@@ -6,9 +6,10 @@ at. Of a compacted log only what no replica has compacted yet is compared: below
 
 from __future__ import annotations
 
-import mmap
+import io
+import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from moldau.clusterdata.replica_check.comparing import Batch, Finding, compare
@@ -16,9 +17,10 @@ from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.storage.checkpoints import parse_meta, parse_offsets
 from moldau.storage.names import CLEANED_TO, HIGH_WATERMARKS, LOG, META, parse_folder, parse_offset_name
-from moldau.wire.batch import LENGTH_OVERHEAD, headers
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, headers, read_header
 from moldau.wire.crc import crc32c
 
+WINDOW_BYTES = 4 << 20
 _CRC_FROM = 21
 
 
@@ -127,34 +129,67 @@ def _first_offset(files: Sequence[tuple[int, str]], least: int) -> int:
 
 
 def _walk(files: Sequence[tuple[int, str]], start: int, pace: Pace) -> Iterator[Batch]:
-    """Every batch that ends at or after ``start``, its checksum computed."""
+    """Every batch that ends at or after ``start``, its checksum computed, as far as the log goes while it is read."""
     for number, (base, path) in enumerate(files):
         following = files[number + 1][0] if number + 1 < len(files) else None
         if following is not None and following <= start:
             continue
-        with open(path, "rb") as file:
-            size = file.seek(0, 2)
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else None
-        if data is None:
-            continue
-        yield from _batches(data, (base, following), start, pace)
-        data.close()
+        with open(path, "rb", buffering=0) as file:
+            whole = yield from _batches(file, (base, following), start, pace)
+        if not whole:
+            return
 
 
-def _batches(data: mmap.mmap, between: tuple[int, int | None], start: int, pace: Pace) -> Iterator[Batch]:
+def _batches(file: io.FileIO, between: tuple[int, int | None], start: int, pace: Pace) -> Generator[Batch, None, bool]:
+    """The batches of a segment; returns whether it was read as long as it was when it was opened.
+
+    Read and not mapped: a follower may cut its log meanwhile, and bytes of a map that are gone end the process.
+    """
     expected, following = between
-    if hasattr(mmap, "MADV_SEQUENTIAL"):
-        data.madvise(mmap.MADV_SEQUENTIAL)
-    with memoryview(data) as view:
+    size, done, held = os.fstat(file.fileno()).st_size, 0, 0
+    view = memoryview(bytearray(min(size, WINDOW_BYTES)))
+    while done < size:
+        held += _fill(file, view[held : held + size - done - held])
         end = 0
-        for position, header in headers(view):
+        for position, header in headers(view[:held]):
             end = position + LENGTH_OVERHEAD + header.length
             expected = header.next_offset
             if header.last_offset < start:
                 continue
             pace.read(header.size)
-            with view[position + _CRC_FROM : end] as covered:
-                sound = header.magic == 2 and crc32c(covered) == header.crc
+            sound = header.magic == 2 and crc32c(view[position + _CRC_FROM : end]) == header.crc
             yield Batch(header.base_offset, header.last_offset, header.leader_epoch, header.size, header.crc, sound)
-        if end < len(view) and following is not None:  # of the last segment the end may be under way
-            yield Batch(expected, following - 1, -1, len(view) - end, 0, sound=False)
+        if end:
+            view[: held - end] = view[end:held]
+            held, done = held - end, done + end
+        elif held == len(view) and (larger := _larger(view, size - done)) is not None:
+            view = larger
+        else:
+            break
+    if done == size:
+        return True
+    if os.fstat(file.fileno()).st_size < size:
+        return False
+    if following is not None:  # of the last segment the end may be under way
+        yield Batch(expected, following - 1, -1, size - done, 0, sound=False)
+    return True
+
+
+def _fill(file: io.FileIO, room: memoryview) -> int:
+    """Read until the room is full or the file ends; how many bytes came."""
+    got = 0
+    while got < len(room) and (count := file.readinto(room[got:])):
+        got += count
+    return got
+
+
+def _larger(view: memoryview, left: int) -> memoryview | None:
+    """A window with the same bytes, large enough for the batch that begins in it; None where the file has no such."""
+    if len(view) < HEADER_SIZE:
+        return None
+    needed = read_header(view, 0).length + LENGTH_OVERHEAD
+    if not len(view) < needed <= left:
+        return None
+    larger = memoryview(bytearray(needed))
+    larger[: len(view)] = view
+    return larger
