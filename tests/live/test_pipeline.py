@@ -154,6 +154,27 @@ def test_every_record_is_written_left_out_or_dead_and_the_books_say_which(orders
     assert orders.runner().folder.books.newest(1)[0].totals == totals, "the batch is not in the books"
 
 
+def test_the_file_that_init_writes_is_linted_and_run_as_it_is(orders: Orders) -> None:
+    orders.write({"id": 1, "amount": 2}, {"id": 2, "amount": 2.5, "to": {"city": "x"}}, b"garbage")
+    file = orders.folder / "new.yaml"
+
+    def init(topic: str) -> tuple[int, str]:
+        words = ["init", "new", "--topic", topic, "--bootstrap-server", orders.bootstrap, "--out", str(file)]
+        found = CliRunner().invoke(commands, words)
+        return found.exit_code, found.output
+
+    code, said = init("no-such-topic")
+    assert (code, len(said.splitlines())) == (1, 1), said
+    assert init(orders.topic)[0] == 0
+    assert not lint_file(file)
+    orders.file = file
+    assert orders.run() is Ended.DONE
+    rows = Table(orders.folder / "tables" / "new", pipeline="new").read().select(["id", "amount"]).to_pylist()
+    assert sorted((row["id"], row["amount"]) for row in rows) == [(1, 2.0), (2, 2.5)]
+    totals = orders.runner().folder.books.newest(1)[0].totals
+    assert totals.topics == {orders.topic: {"ok": 2, "dlq:decode": 1}}
+
+
 def test_what_is_cut_off_between_any_two_steps_is_gone_on_with(orders: Orders) -> None:
     """A step that fails, a second sink that fails after the first has the batch, and a death before Spark knows."""
     (orders.folder / "broken.py").write_text(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.admin.main import fail
-from moldau.admin.options import IN_PROGRESS, MISMATCH, OUTPUT
+from moldau.admin.options import DATA, IN_PROGRESS, MISMATCH, NOWHERE, OUTPUT, default_bootstrap
 from moldau.admin.output import note, show, show_one, watch
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
 from moldau.admin.pipeline_ranges import backfill, replay
@@ -26,30 +26,6 @@ if TYPE_CHECKING:
 EVERY = click.option(
     "--watch", "every_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Show it again and again."
 )
-
-_TEMPLATE = """\
-pipeline: {name}
-# cluster: localhost:9092        # or MOLDAU_BOOTSTRAP
-# folder: {name}                 # checkpoint and books
-source:
-  topics: [{topic}]
-  start: earliest                # latest, -10m, group:ID, {{{topic}: {{0: 23}}}}
-decode:
-  format: json                   # avro, text, raw
-  fields:
-{fields}
-  on_error: dlq                  # pause (default), fail, skip
-check: []
-#  - {{name: has-id, rule: id IS NOT NULL, on_error: dlq}}
-transform: []
-#  - sql: SELECT * FROM records
-sinks:
-  - table: tables/{name}         # Delta; format: parquet | iceberg
-#  - topic: {topic}-clean
-dlq:
-  table: tables/{name}-dead
-every: 10s
-"""
 
 
 @click.group()
@@ -75,33 +51,45 @@ pipeline.add_command(replay)
 @pipeline.command()
 @click.argument("name")
 @click.option("--topic", help="The topic that is read (default: NAME). Its newest records tell what fields there are.")
-@click.option("--bootstrap-server", "bootstrap", help="Where the topic is; without it nothing is asked.")
+@click.option(
+    "-b",
+    "--bootstrap-server",
+    "bootstrap",
+    metavar="HOST:PORT,..",
+    envvar="MOLDAU_BOOTSTRAP",
+    default=default_bootstrap,
+    show_default=f"the cluster in ./{DATA}, or {NOWHERE}",
+    help="Brokers to ask, which the file names then (or MOLDAU_BOOTSTRAP).",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="The file (default: NAME.yaml).")
-def init(name: str, topic: str | None, bootstrap: str | None, out: Path | None) -> None:
-    """Write a file to begin with, with the fields of the topic's records as they are found."""
+def init(name: str, topic: str | None, bootstrap: str, out: Path | None) -> None:
+    """Write a file to begin with: its cluster, and the format and fields of the topic's newest records.
+
+    The file can be linted and run as it is written. Of a topic without JSON objects it keeps values as text or bytes.
+    """
     from moldau.pipeline.reading import read_text
+    from moldau.pipeline.sampling import sample_topic
+    from moldau.pipeline.spec import Format
+    from moldau.pipeline.template import template
 
     out = out or Path(f"{name}.yaml")
+    if out.exists():
+        fail(f"{out} is there already; --out names another file")
     topic = topic or name
-    fields = {"id": "long"}
-    if bootstrap is not None:
-        from moldau.pipeline.sampling import fields_of
-
-        with explained():
-            found = fields_of(bootstrap, topic)
-        if not found:
-            note(f"{topic} has no records that are JSON objects; the fields are yours to name")
-        fields = found or fields
-    lines = "\n".join(f"    {one}: {kind}" for one, kind in fields.items())
-    text = _TEMPLATE.format(name=name, topic=topic, fields=lines)
+    with explained():
+        sample = sample_topic(bootstrap, topic)
+    text = template(name, topic, bootstrap, sample)
     problems = [one for one in read_text(text, {}).problems if one.error]
     if problems:
         fail(f"{name}: {problems[0].message}", 2)
     try:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
-        fail(f"{out} is there already; --out names another file")
+    except OSError as error:
+        fail(f"{out} cannot be written: {error.strerror}")
+    if sample.format is not Format.JSON:
+        found = f"{sample.seen} records were looked at, none a JSON object" if sample.seen else "no record to look at"
+        note(f"{topic}: {found}; its values are kept as {sample.format.value}")
     note(f"{out} is written. Look at it, then: moldau pipeline lint {out}")
 
 
