@@ -21,6 +21,7 @@ from moldau.broker.config.storage_format import METADATA_FOLDER, FormatRefused
 from moldau.broker.groups.coordinator import Coordinator
 from moldau.broker.host import Host, WithClusterId
 from moldau.broker.loop import run_in_slices, sleep
+from moldau.broker.network.descriptors import open_files_most
 from moldau.broker.node_parts import WithChannel
 from moldau.broker.replicas.cleaner import LogCleaner
 from moldau.broker.replicas.deps import ReplicaManagerDeps
@@ -40,6 +41,8 @@ from moldau.storage.offset_files import Checkpoint
 
 log = logging.getLogger("moldau.data")
 
+OPEN_FILES = 1000
+"""Files of logs that are open at a time, or half of what the process may have open."""
 PROBE_MS = 2_000
 OVERDUE_MS = 10_000
 DELETION_MS = 1_000
@@ -93,7 +96,9 @@ class DataSide:
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
         self._world = node.world
-        self.log_dirs = LogDirs(node.world.disk, node.config.log_dirs, random=node.world.random)
+        self.log_dirs = LogDirs(
+            node.world.disk, node.config.log_dirs, random=node.world.random, open_files=open_files_most(OPEN_FILES)
+        )
         self.replicas: ReplicaManager
         self.coordinator: Coordinator
         self.loaded = False

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from moldau.storage.config import LogConfig
     from moldau.storage.log import Log
 
-_TOO_MANY_OPEN = frozenset({errno.EMFILE, errno.ENFILE})
-ONE_FILE = _TOO_MANY_OPEN | {
+TOO_MANY_OPEN = frozenset({errno.EMFILE, errno.ENFILE})
+ONE_FILE = TOO_MANY_OPEN | {
     errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP,
     errno.ENOTEMPTY, errno.EEXIST, errno.ENOTSUP, errno.ENXIO, errno.EOVERFLOW,
 }  # fmt: skip
@@ -192,9 +192,16 @@ class LogDir:
         """The exception to raise for ``error``: UnusableFile when it is about one path only, else DirOffline."""
         if self.offline is None and error.errno in ONE_FILE and self._answers():
             unusable = UnusableFile(str(error) if error.filename else f"{path or self.path}: {error}")
-            unusable.passing = error.errno in _TOO_MANY_OPEN
+            unusable.passing = error.errno in TOO_MANY_OPEN
             return unusable
         return self.fail(error)
+
+    def failed(self, error: OSError) -> bool:
+        """Whether the directory is offline for what it answered; not for too many open files, which pass."""
+        if error.errno in TOO_MANY_OPEN:
+            return False
+        self.fail(error)
+        return True
 
     def touch(self) -> None:
         """Write a byte, to see whether the directory can be written to, and is the one that was locked at the start.
@@ -219,7 +226,7 @@ class LogDir:
                 return False
             self.disk.open(f"{self.path}/{LOCK}", create=True).close()
         except OSError as error:
-            return error.errno in _TOO_MANY_OPEN
+            return error.errno in TOO_MANY_OPEN
         return True
 
     def sync_names(self) -> None:
@@ -254,9 +261,9 @@ class NameSync:
             self.error = error
 
     def settle(self) -> None:
-        """It has run; a directory in which it failed is offline."""
+        """It has run; a directory in which it failed is offline, if more was wrong than too many open files."""
         if self.error is not None:
-            self.dir.fail(self.error)
+            self.dir.failed(self.error)  # what passes is tried again: the names are as dirty as before
         else:
             self.dir.names.synced = max(self.dir.names.synced, self._changes)
 

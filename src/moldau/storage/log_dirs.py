@@ -445,10 +445,10 @@ class LogDirs:
         return found
 
     def end_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """The checkpoint was written; a directory in which it could not be is offline."""
+        """It was written; a directory in which it could not be is offline, but for too many open files: they pass."""
         checkpoint.settle()
         if checkpoint.error is not None:
-            checkpoint.dir.fail(checkpoint.error)
+            checkpoint.dir.failed(checkpoint.error)
 
     def checkpoint(self) -> None:
         """Write the checkpoints of every directory whose content changed, here and now."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from moldau.ports import Disk
 from moldau.storage.compaction import KINDS, Compacted, Compaction
+from moldau.storage.errors import DirOffline
 from moldau.storage.names import CLEANED, SWAP, offset_name
 from moldau.storage.retention import doom
 from moldau.storage.segment import Segment
@@ -117,12 +118,12 @@ def in_place(
         with log.dir.watch:
             swap.begin()
         rest.pop(0)
-        yield from _synced(log, holds)
+        durable = yield from _synced(log, holds)
         if not valid():
             whole = False
             break
         with log.dir.watch:
-            if swap.fits():
+            if durable and swap.fits():
                 saved += swap.finish(now_ms)
             else:
                 swap.undo()
@@ -132,18 +133,20 @@ def in_place(
         with log.dir.watch:
             discard(compaction, rest)
     if holds():
-        yield from _synced(log, holds)
+        whole = (yield from _synced(log, holds)) and whole
     if whole and valid():
         # Last, when all of it is durable: a tombstone may go only where nothing older than it can come back.
         log.cleaned_to = outcome.cleaned_to
     return saved
 
 
-def _synced(log: Log, holds: Callable[[], bool]) -> Generator[FolderSync, None, None]:
+def _synced(log: Log, holds: Callable[[], bool]) -> Generator[FolderSync, None, bool]:
+    """Whether the names are durable: not while too many files are open. DirOffline when the directory fails."""
     sync = FolderSync(log.folder.disk, log.folder.path)
     yield sync
-    if sync.error is not None and holds():  # the folder of a log that is not in use any more may be gone
-        raise log.dir.fail(sync.error)
+    if sync.error is not None and holds() and log.dir.failed(sync.error):  # the folder of another log may be gone
+        raise DirOffline(log.dir.path, sync.error)
+    return sync.error is None
 
 
 def discard(compaction: Compaction, made: Iterable[Compacted]) -> None:

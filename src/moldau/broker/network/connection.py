@@ -79,7 +79,7 @@ class Connection(Regulated):
     def connection_made(self, transport: Any) -> None:  # Any: asyncio gives any transport, uvloop its own
         self._transport = transport
         self.peer = transport.get_extra_info("peername")
-        if self.listener.closing:
+        if self.listener.closing or self.listener.turns_away(self.peer, transport):
             transport.abort()
             return
         self.listener.connections[self] = None

@@ -7,19 +7,25 @@ some requests are handled (``early``), the others wait. Which request goes to wh
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from moldau.broker.network.connection import Connection
 from moldau.broker.network.connection_quotas import ConnectionQuotas
+from moldau.broker.network.descriptors import is_one_of_the_last
 from moldau.broker.network.idle import IdleSweep
 from moldau.broker.network.memory import RequestMemory
 from moldau.broker.network.receiving import SharedBuffer
 from moldau.broker.network.requests import Dispatch, Handler, ServedApi
 from moldau.broker.network.traffic import ApiStats, RequestStats
 from moldau.broker.quotas.clients import ClientQuotas
+from moldau.broker.rate_limited_log import RateLimitedLog
 from moldau.ports import World
 from moldau.wire.frames import RequestHeader, read_request_header
 from moldau.wire.schema import Message
+
+log = logging.getLogger("moldau.network")
 
 EARLY = frozenset({4, 5, 6, 7, 18, 56, 67})
 """What a broker hears on the ZooKeeper plane before it knows its cluster: the controller, or brokers that it is
@@ -64,6 +70,7 @@ class SocketListener:
         self.early: frozenset[int] | None = None
         """The only requests that are handled before ``admit``; None: all are."""
         self._waiting: list[Connection] = []
+        self._turned_away = RateLimitedLog(world.clock)
 
     @property
     def requests(self) -> int:
@@ -79,6 +86,13 @@ class SocketListener:
 
     def accept(self) -> Connection:
         return Connection(self)
+
+    def turns_away(self, peer: object, transport: Any) -> bool:  # Any: asyncio gives any transport, uvloop its own
+        """Whether a connection that was just made has to go, for the node needs the file descriptors itself."""
+        why = is_one_of_the_last(transport)
+        if why and (after := self._turned_away.more()) is not None:
+            log.warning("closing the connection of %s on %s: %s%s", peer, self.name, why, after)
+        return bool(why)
 
     def handler(self, key: int) -> Handler:
         found = self.handlers.get(key)
