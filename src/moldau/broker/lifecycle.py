@@ -17,7 +17,7 @@ from typing import Protocol
 from moldau.broker.host import Host, WithClusterId, WithOwnEndpoints, WithPeers
 from moldau.broker.node_parts import WithChannel
 from moldau.controller.feature_support import ADVICE, unsupported
-from moldau.controller.features import SUPPORTED
+from moldau.controller.features import REGISTERED
 from moldau.image import Endpoint
 from moldau.model import Code
 from moldau.model.ids import uuid_text
@@ -299,7 +299,7 @@ class Lifecycle:
             ],
             features=[
                 request.Feature(name=f.name, min_supported_version=f.low, max_supported_version=f.high)
-                for f in SUPPORTED
+                for f in REGISTERED
             ],
             rack=node.config["broker.rack"],
             log_dirs=node.directory_ids(),

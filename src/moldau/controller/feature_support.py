@@ -35,6 +35,5 @@ def unsupported(levels: Mapping[str, int]) -> list[str]:
             clauses.append(
                 f"the cluster is at level {level} of {name}, this version of Moldau supports {low} to {high}"
             )
-    return clauses or [
-        f"this version of Moldau supports {name} {low} to {high}" for name, (low, high) in _RANGES.items()
-    ]
+    ranges = ", ".join(f"{name} {low} to {high}" for name, (low, high) in _RANGES.items())
+    return clauses or [f"the controller does not say of which feature; this version of Moldau supports {ranges}"]

@@ -42,7 +42,11 @@ SUPPORTED: tuple[FeatureRange, ...] = (
     FeatureRange(ELR_FEATURE, 0, 1),
     *CARRIED,
 )
-"""What a node of this version says it supports when it registers, and in ApiVersions."""
+"""The features whose levels are in the metadata, and which of them this version supports."""
+
+REGISTERED: tuple[FeatureRange, ...] = (*SUPPORTED, FeatureRange("kraft.version", 0, 1))
+"""What a node of this version says it supports when it registers: also the level of the quorum's own log, or a
+controller of Apache Kafka would refuse it where voters are in the log (KIP-853)."""
 
 PRODUCER_ID_BLOCK = 1000
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3

@@ -160,8 +160,11 @@ class ZooKeeper(Protocol):
     async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
         """Many znodes at once, pipelined; None for each that is not there."""
 
-    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False) -> str:
-        """The path created (with its number, if sequential); NodeExists, NoNode (no parent)."""
+    async def create(
+        self, path: str, data: bytes | None = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        """The path created (with its number, if sequential); NodeExists, NoNode (no parent). Without data (None) it is
+        null to clients that tell that from empty; ``get`` gives b"" for both."""
 
     async def set(self, path: str, data: bytes, version: int = -1) -> Stat:
         """NoNode, BadVersion."""

@@ -330,8 +330,10 @@ class SimZooKeeper:
                 raise answer
         return [None if isinstance(answer, BaseException) else answer for answer in answers]
 
-    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False) -> str:
-        (made,) = await self.multi([Create(path=path, data=data, ephemeral=ephemeral, sequential=sequential)])
+    async def create(
+        self, path: str, data: bytes | None = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        (made,) = await self.multi([Create(path=path, data=data or b"", ephemeral=ephemeral, sequential=sequential)])
         return str(made)
 
     async def set(self, path: str, data: bytes, version: int = -1) -> Stat:

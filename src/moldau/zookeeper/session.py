@@ -291,7 +291,9 @@ class Session:
                 self._old_servers = True
         return await asyncio.gather(*(self.get(path) for path in paths), return_exceptions=True)
 
-    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False) -> str:
+    async def create(
+        self, path: str, data: bytes | None = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
         client = self._live(path)
         asked = client.create_async(path, data, ephemeral=ephemeral, sequence=sequential)
         return str(await self._ask(path, asked))

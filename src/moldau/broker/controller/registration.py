@@ -14,7 +14,7 @@ from typing import Protocol
 
 from moldau.broker.controller.channel import ControllerChannel
 from moldau.broker.host import Host
-from moldau.controller.features import SUPPORTED
+from moldau.controller.features import REGISTERED
 from moldau.image.registration import Controller, Endpoint
 from moldau.model import Code
 from moldau.ports import Handle
@@ -66,7 +66,7 @@ class ControllerRegistration:
             node.config.node_id,
             self._incarnation_id,
             tuple(node.controller_endpoints()),
-            SUPPORTED,
+            REGISTERED,
             node.config.migrates,
         )
 

@@ -16,10 +16,10 @@ async def make_folders(zk: ZooKeeper) -> None:
         there = [await zk.exists(path) is not None for path in paths.PERSISTENT]
     for path, is_there in zip(paths.PERSISTENT, there, strict=True):
         if not is_there:
-            await make(zk, path, b"")
+            await make(zk, path, None)  # as Kafka: in /latest_producer_id_block its controller takes "" for broken JSON
 
 
-async def make(zk: ZooKeeper, path: str, data: bytes) -> bool:
+async def make(zk: ZooKeeper, path: str, data: bytes | None) -> bool:
     """Whether it was made by us."""
     with contextlib.suppress(NodeExists):
         await zk.create(path, data)
