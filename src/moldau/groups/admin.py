@@ -77,7 +77,7 @@ def delete(shard: ShardState, ask: DeleteGroup, token: Token) -> None:
     group = shard.groups.get(ask.group_id)
     if group is None or group.state is State.DEAD:
         shard.reply(token, refuse(ask, Code.GROUP_ID_NOT_FOUND))
-    elif group.state is not State.EMPTY:
+    elif group.state is not State.EMPTY or shard.has_other_members(ask.group_id):
         shard.reply(token, refuse(ask, Code.NON_EMPTY_GROUP))
     else:
         _delete(shard, group, Waiting(token, ask, DeleteGroupReply(Code.NONE)))
@@ -122,7 +122,8 @@ def expire_some(shard: ShardState) -> None:
         shard.sweep = list(shard.groups)
     for _ in range(min(SWEEP_GROUPS, len(shard.sweep))):
         group = shard.groups.get(shard.sweep.pop())
-        if group is not None and group.state is not State.DEAD:
+        # Those of a group of another protocol are its coordinator's to forget: here is not known what is read still.
+        if group is not None and group.state is not State.DEAD and group.group_id not in shard.others:
             _expire(shard, group)
     delay_ms = 0 if shard.sweep else shard.config.offsets_retention_check_interval_ms
     shard.schedule(TimerKey(Timer.EXPIRY), delay_ms)

@@ -2,12 +2,21 @@
 
 Keys start with an int16 that names the kind: 0 and 1 an offset, 2 a group. Values start with their version. Values are
 written in the versions that every Kafka since 2.3 reads (KIP-915): 3, or 1 for an offset with an expiry of its own.
-Record kinds that this coordinator does not keep (KIP-848 and later) decode to None. Read next: records.py.
+Of groups that this coordinator does not serve (KIP-848 and later) it only notes that they are. Read next: records.py.
 """
 
 from __future__ import annotations
 
-from moldau.groups.records import GroupRecord, OffsetRecord, Record, StoredGroup, StoredMember, StoredOffset
+from moldau.groups.records import (
+    GroupRecord,
+    Loaded,
+    OffsetRecord,
+    OtherGroupRecord,
+    Record,
+    StoredGroup,
+    StoredMember,
+    StoredOffset,
+)
 from moldau.wire.codec import Buffer, Malformed, decode_from
 from moldau.wire.records.framing import pack_versioned, version_of
 from moldau.wire.records.groups import (
@@ -20,6 +29,9 @@ from moldau.wire.records.groups import (
 
 OFFSET_KEYS = (0, 1)
 GROUP_KEY = 2
+OTHER_KEYS = range(3, 24)
+MEMBER_KEYS = frozenset({5, 10, 19})
+"""Of groups of the consumer protocol, share groups and streams groups; those among them that stand for a member."""
 VALUE_VERSION = 3
 EXPIRING_OFFSET_VERSION = 1
 
@@ -38,8 +50,8 @@ def pack(record: Record) -> tuple[bytes, bytes | None]:
             return key, None if group is None else _pack_group(group)
 
 
-def unpack(key: Buffer, value: Buffer | None) -> Record | None:
-    """The record behind a key and value; None for kinds that are not kept here. Malformed when the bytes are broken."""
+def unpack(key: Buffer, value: Buffer | None) -> Loaded | None:
+    """The record behind a key and value; None for kinds that are not known. Malformed when the bytes are broken."""
     kind = version_of(key)
     if kind in OFFSET_KEYS:
         name = decode_from(OffsetCommitKey, memoryview(key), 2, kind)[0]
@@ -47,6 +59,9 @@ def unpack(key: Buffer, value: Buffer | None) -> Record | None:
     if kind == GROUP_KEY:
         group_id = decode_from(GroupMetadataKey, memoryview(key), 2, kind)[0].group
         return GroupRecord(group_id, None if value is None else _unpack_group(value))
+    if kind in OTHER_KEYS:  # all of them begin as the key of a group does
+        group_id = decode_from(GroupMetadataKey, memoryview(key), 2, GROUP_KEY)[0].group
+        return OtherGroupRecord(group_id, bytes(key), kind in MEMBER_KEYS, None if value is None else True)
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from moldau.groups.facts import Append, Commit, Effect, Reply, Timer, TimerKey, Token
 from moldau.groups.group import Group, State
 from moldau.groups.pending import StaticMember, StoredAssignment
-from moldau.groups.records import GroupRecord, OffsetRecord, StoredOffset
+from moldau.groups.records import GroupRecord, Loaded, OffsetRecord, OtherGroupRecord, StoredOffset
 from moldau.groups.shard import Shard
 from moldau.groups.state import Phase
 from moldau.model import TopicPartition
@@ -115,10 +115,11 @@ class Audit:
         self.generations: dict[str, int] = {}
         self.assignments: dict[tuple[str, int], tuple[bytes, ...]] = {}
 
-    def loaded(self, log: Iterable[OffsetRecord | GroupRecord]) -> None:
+    def loaded(self, log: Iterable[Loaded]) -> None:
         """The shard starts from these records."""
         for record in log:
-            self._fold(record)
+            if not isinstance(record, OtherGroupRecord):
+                self._fold(record)
 
     def asked(self, token: Token) -> None:
         assert token not in self.waiting

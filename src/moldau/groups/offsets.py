@@ -42,6 +42,8 @@ def commit(shard: ShardState, ask: Commit, token: Token) -> None:
     """Store offsets; answered when they are committed. Items whose metadata is too long are refused one by one."""
     group = shard.groups.get(ask.group_id)
     code = _check_commit(group, ask)
+    if code is Code.NONE and shard.has_other_members(ask.group_id):
+        code = Code.UNKNOWN_MEMBER_ID  # as for every outsider: it has members, of another protocol
     if code is not Code.NONE:
         shard.reply(token, refuse(ask, code))
         return
@@ -119,11 +121,13 @@ def delete(shard: ShardState, ask: DeleteOffsets, token: Token) -> None:
     if group is None or group.state is State.DEAD:
         shard.reply(token, refuse(ask, Code.GROUP_ID_NOT_FOUND))
         return
+    has_others = shard.has_other_members(ask.group_id)
     if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
         shard.reply(token, refuse(ask, Code.NON_EMPTY_GROUP))
         return
     codes = tuple(
-        Code.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(where.topic) else Code.NONE for where in ask.items
+        Code.GROUP_SUBSCRIBED_TO_TOPIC if has_others or group.is_subscribed(where.topic) else Code.NONE
+        for where in ask.items
     )
     gone = [
         where

@@ -66,4 +66,16 @@ class GroupRecord(NamedTuple):
     value: StoredGroup | None
 
 
+class OtherGroupRecord(NamedTuple):
+    """Something of a group of another protocol, which only Apache Kafka coordinates (KIP-848, KIP-932, KIP-1071): it is
+    there (True) or gone (None)."""
+
+    group_id: str
+    key: bytes
+    of_member: bool
+    value: bool | None
+
+
 Record = OffsetRecord | GroupRecord
+Loaded = Record | OtherGroupRecord
+"""What is found in a log; only a ``Record`` is ever written."""

@@ -50,7 +50,7 @@ from moldau.groups.pending import (
     StaticMember,
     StoredAssignment,
 )
-from moldau.groups.records import GroupRecord, OffsetRecord, Record
+from moldau.groups.records import GroupRecord, Loaded, OffsetRecord, OtherGroupRecord
 from moldau.groups.state import Phase, ShardState
 from moldau.model import Code, TopicPartition
 
@@ -62,7 +62,7 @@ class Shard(ShardState):
 
     # --- the life of a shard
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: Loaded) -> None:
         """Replay one record of the log, in order, while loading."""
         assert self.phase is Phase.LOADING
         match record:
@@ -76,6 +76,11 @@ class Shard(ShardState):
                     group.is_stored = True
                 elif group is not None:
                     group.offsets.pop(where, None)
+            case OtherGroupRecord(group_id, key, of_member, value):
+                if value is not None:
+                    self.others.setdefault(group_id, {})[key] = of_member
+                elif self.others.get(group_id, {}).pop(key, None) is not None and not self.others[group_id]:
+                    del self.others[group_id]
             case GroupRecord(group_id, None):
                 # Of its offsets it says nothing: Apache Kafka writes it where a group changes its protocol (KIP-848).
                 gone = self.groups.pop(group_id, None)
@@ -84,7 +89,7 @@ class Shard(ShardState):
             case GroupRecord(group_id, stored) if stored is not None:
                 self.groups.setdefault(group_id, Group(group_id)).load(stored)
 
-    def apply_open(self, producer_id: int, records: Sequence[Record]) -> None:
+    def apply_open(self, producer_id: int, records: Sequence[Loaded]) -> None:
         """After all others: the records of a transaction that was open at the log's end."""
         assert self.phase is Phase.LOADING
         transactional.load(self, producer_id, records)
@@ -116,6 +121,7 @@ class Shard(ShardState):
         self.groups.clear()
         self.pending.clear()
         self.held.clear()
+        self.others.clear()
         self.deadlines.clear()
         self._armed.clear()
         return self.end()

@@ -48,6 +48,7 @@ class ShardState:
         "groups",
         "held",
         "now",
+        "others",
         "pending",
         "phase",
         "sweep",
@@ -60,12 +61,18 @@ class ShardState:
         self.pending: dict[int, Pending] = {}
         self.held: dict[int, list[tuple[int, SettledOffsets]]] = {}
         """Offsets in open transactions, by producer id, each with the number of its append."""
+        self.others: dict[str, dict[bytes, bool]] = {}
+        """What there is of groups of another protocol, by group and key, and whether it stands for a member."""
         self.deadlines: dict[TimerKey, int] = {}
         self.sweep: list[str] = []
         self.now = Now(0, 0)
         self._armed: dict[TimerKey, int] = {}
         self._effects: list[Effect] = []
         self._seq = 0
+
+    def has_other_members(self, group_id: str) -> bool:
+        """Whether the group has members of a protocol that only Apache Kafka coordinates."""
+        return any(self.others.get(group_id, {}).values())
 
     def begin(self, now: Now) -> None:
         """Begin a step at this time."""

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.groups.codec import pack, subscribed_topics, unpack
-from moldau.groups.records import GroupRecord, OffsetRecord, Record, StoredGroup, StoredMember, StoredOffset
+from moldau.groups.records import (
+    GroupRecord,
+    OffsetRecord,
+    OtherGroupRecord,
+    Record,
+    StoredGroup,
+    StoredMember,
+    StoredOffset,
+)
 from moldau.wire.codec import Malformed
 
 
@@ -59,7 +67,7 @@ def test_values_of_older_and_newer_brokers_are_read() -> None:
 def test_tombstones_and_unknown_kinds() -> None:
     assert unpack(pack(OffsetRecord("g", "t", 7, None))[0], None) == OffsetRecord("g", "t", 7, None)
     assert unpack(pack(GroupRecord("g", None))[0], None) == GroupRecord("g", None)
-    assert unpack(b"\x00\x03" + string("g"), b"\x00\x00") is None
+    assert unpack(b"\x00\x63" + string("g"), b"\x00\x00") is None
 
 
 @pytest.mark.parametrize("broken", [b"", b"\x00", b"\x00\x01\x00\x05g", b"\x00\x02\x00\x09g"])
@@ -99,3 +107,12 @@ def test_a_subscription_of_any_version_shows_its_topics_and_rubbish_shows_none()
     assert subscribed_topics(v0) == subscribed_topics(v3) == ("a", "b")
     assert subscribed_topics(b"") is None
     assert subscribed_topics(b"\x00\x00\x7f\xff\xff\xff") is None
+
+
+def test_of_groups_of_other_protocols_it_is_noted_that_they_are() -> None:
+    """Keys of Kafka 4: 3 a consumer group's epoch, 5 its member, 10 a share group's, 19 a streams group's."""
+    for kind, of_member in ((3, False), (5, True), (8, False), (10, True), (19, True)):
+        key = number(kind, 2) + string("g") + string("member")
+        assert unpack(key, b"\0\0") == OtherGroupRecord("g", key, of_member, True)
+        assert unpack(key, None) == OtherGroupRecord("g", key, of_member, None)
+    assert unpack(number(99, 2) + string("g"), b"") is None

@@ -6,7 +6,8 @@ import pytest
 
 from moldau.groups.codec import pack
 from moldau.groups.facts import Commit, CommitItem, DeleteOffsets, FetchOffsets, ListGroups, Protocol
-from moldau.groups.records import Record
+from moldau.groups.records import Loaded, OffsetRecord, OtherGroupRecord, Record, StoredOffset
+from moldau.groups.state import Phase
 from moldau.model import Code, TopicPartition
 from moldau.simulator.machines.groups_world import GroupSimulation
 
@@ -303,3 +304,36 @@ def test_a_described_group_shows_what_members_sent_only_while_stable() -> None:
     assert (described.state, described.protocol_name) == ("PreparingRebalance", "")
     assert described.members[0].metadata == b""
     assert (world.describe("nobody").state, world.describe("nobody").found) == ("Dead", False)
+
+
+# ---- groups of other protocols, which only Apache Kafka coordinates
+
+
+def of_another_protocol(*members: str) -> GroupSimulation:
+    """A group with an old offset of t-0 and what a group of the consumer protocol (KIP-848) has in the log."""
+    kept: list[Loaded] = [
+        OffsetRecord("g", "t", 0, StoredOffset(5, -1, "", 1_000)),
+        OtherGroupRecord("g", b"epoch", False, True),
+        *(OtherGroupRecord("g", member.encode(), True, True) for member in members),
+    ]
+    return GroupSimulation(log=kept)
+
+
+def test_offsets_of_a_group_of_another_protocol_do_not_expire_here() -> None:
+    """Its members read on under Apache Kafka's coordinator, and would begin again."""
+    world = of_another_protocol("a")
+    world.wait(2 * WEEK_MS)
+    assert world.offset() == 5
+
+
+def test_a_group_with_members_of_another_protocol_is_not_empty() -> None:
+    world = of_another_protocol("a")
+    assert world.delete() == Code.NON_EMPTY_GROUP
+    assert world.commit_offset(9) == Code.UNKNOWN_MEMBER_ID
+    assert world.ask(DeleteOffsets("g", (T0,))).codes == (Code.GROUP_SUBSCRIBED_TO_TOPIC,)
+    assert world.offset() == 5
+    world.shard.phase = Phase.LOADING
+    world.shard.apply(OtherGroupRecord("g", b"a", True, None))
+    world.shard.phase = Phase.ACTIVE
+    assert world.commit_offset(9) == Code.NONE
+    assert world.delete() == Code.NONE

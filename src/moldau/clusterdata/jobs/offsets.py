@@ -13,7 +13,7 @@ from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs.wish import Wish
 from moldau.clusterdata.segments import Segment, scan, segments
 from moldau.groups.codec import unpack
-from moldau.groups.records import GroupRecord, OffsetRecord
+from moldau.groups.records import GroupRecord, OffsetRecord, OtherGroupRecord
 from moldau.model.named import NamedTuple
 from moldau.wire.batch import HEADER_SIZE, BatchHeader, ControlType, Record, control_type, records_of
 from moldau.wire.codec import Malformed
@@ -140,7 +140,7 @@ def _entry(record: Record) -> Entry | None:
         return Entry(record.offset, None, str(error) or repr(error))
     if record.key is None:
         return Entry(record.offset, None, "a record without a key")
-    return None if found is None else Entry(record.offset, found, None)
+    return None if found is None or isinstance(found, OtherGroupRecord) else Entry(record.offset, found, None)
 
 
 def _newest(task: Sequence[Segment]) -> tuple[dict[object, Entry], list[Entry]]:

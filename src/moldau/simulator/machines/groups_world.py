@@ -37,7 +37,7 @@ from moldau.groups.facts import (
     TimerKey,
     TopicsDeleted,
 )
-from moldau.groups.records import Record
+from moldau.groups.records import Loaded, Record
 from moldau.model import Code, TopicPartition
 from moldau.simulator.machines.record import RunRecord
 
@@ -53,7 +53,7 @@ class GroupSimulation:
         self,
         *,
         auto_commit: bool = True,
-        log: Iterable[Record] = (),
+        log: Iterable[Loaded] = (),
         at_ms: int = 1_000,
         record: RunRecord | None = None,
         **config: Any,
