@@ -297,7 +297,7 @@ def put_aside(disk: Disk, path: str, error: OSError) -> str:
 class Folder:
     """A partition's folder; ``names`` are those of its files."""
 
-    __slots__ = ("dir", "disk", "names", "path", "small_version", "small_written")
+    __slots__ = ("damaged_topic", "dir", "disk", "names", "path", "small_version", "small_written")
 
     def __init__(self, dir: LogDir, path: str) -> None:
         self.dir = dir
@@ -306,6 +306,8 @@ class Folder:
         self.names = Names()
 
         self.small_version = self.small_written = 0
+        self.damaged_topic = b""
+        """What the file that should say the topic's id holds, if that is no such thing."""
 
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"

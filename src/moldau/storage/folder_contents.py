@@ -150,7 +150,11 @@ def topic_id_in(folder: Folder, names: list[str], findings: list[str]) -> bytes 
         return None
     path = folder.file(PARTITION_METADATA)
     try:
-        return parse_partition_metadata(folder.read(path), path)
+        data = folder.read(path)
+        folder.damaged_topic = data
+        found = parse_partition_metadata(data, path)
+        folder.damaged_topic = b""
+        return found
     except BrokenFile as error:
         findings.append(str(error))
         return None

@@ -200,8 +200,11 @@ class DirLoad:
             self.findings += outcome.findings
             if outcome.lost:
                 self.epoch = -1  # the stop was clean, and what it vouched for is not there
-            log.high_watermark = min(max(marks.get(found.partition, 0), log.log_start_offset), log.log_end_offset)
-            log.cleaned_to = cleaned.get(found.partition, -1)
+            mark = 0 if log.restarted else marks.get(found.partition, 0)
+            log.high_watermark = min(max(mark, log.log_start_offset), log.log_end_offset)
+            if not log.restarted:
+                # Not above what is known to be durable: there it may have been cut since, and written anew.
+                log.cleaned_to = min(cleaned.get(found.partition, -1), log.recovery_point)
             if log.recovery_point < log.log_end_offset:
                 self.dir.rolled.append(log)  # flushed soon: another start need not read all of it again
             if log.known_producers is None:

@@ -26,7 +26,8 @@ Gathered = dict[str, dict[TopicPartition, int]]
 """Offsets by checkpoint file."""
 GATHERED_AT_ONCE = 500
 """Logs of which the offsets are taken in one step of the loop."""
-OFFSET_FILES = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
+OFFSET_FILES = (CLEANED_TO, RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
+"""In the order in which they are written: a log that was cut below what was compacted says so before it is durable."""
 
 
 class OffsetFiles:

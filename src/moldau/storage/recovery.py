@@ -87,7 +87,9 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
     """Load the log in ``folder``; OSError when the disk fails. ``interval``: bytes between index entries made again."""
     findings: list[str] = []
     names = folder.disk.list_dir(folder.path)
-    if RESTARTED in names or not names:
+    if RESTARTED in names:  # what the checkpoints have of it is of another log
+        known = known._replace(log_start_offset=None, recovery_point=known.recovery_point and 0)
+    elif not names:
         known = known._replace(log_start_offset=None)
     if names == [PARTITION_METADATA] and not (known.recovery_point or known.log_start_offset):
         # Of ten thousand partitions most may never have had a record: nothing below would find anything.

@@ -12,13 +12,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from moldau.model import TopicPartition
+from moldau.model.ids import uuid_text
 from moldau.storage import names
+from moldau.storage.checkpoints import format_partition_metadata
 from moldau.storage.errors import DirOffline, LogError
 from moldau.storage.offset_files import OFFSET_FILES, note_offsets
 
 if TYPE_CHECKING:
+    from moldau.storage.log import Log
     from moldau.storage.log_dirs import LogDirs
 
+NEARLY = 2
+"""Bytes of the file with the topic id in which it may differ from what it should be, and still be meant."""
 NAMED = 10
 """So many of the logs that were set aside are named in the one line that tells of them."""
 
@@ -88,24 +93,42 @@ def remove_strays(
     """Set aside each log (``among`` some) that ``wanted`` (partition to topic id) does not list with its id; which.
 
     A log whose folder does not say its topic id is believed if it is empty, or if it holds flushed data (a broker from
-    before KIP-516 wrote it); what was never flushed may be a former topic's of the same name.
+    before KIP-516 wrote it); what was never flushed may be a former topic's of the same name. One whose folder says
+    nearly the wanted id is believed, and the file made again: a bit of it has changed. Where the file is damaged beyond
+    that the log is left as it is, out of use.
     """
     strays = []
     for partition in list(dirs.logs) if among is None else among:
         log, topic_id = dirs.logs[partition], wanted.get(partition)
-        if topic_id is None or (log.topic_id is not None and log.topic_id != topic_id):
+        if topic_id is None:
             strays.append(partition)
-        elif log.topic_id is None:
-            if log.recovery_point or not log.size:
-                log.topic_id, log.topic_id_saved = topic_id, False
-                if log.dir.offline is None:
-                    with suppress(LogError), log.dir.watch:
-                        log.folder.say_topic(topic_id)
-            else:
-                strays.append(partition)
+        elif log.topic_id == topic_id:
+            continue
+        elif _says_nearly(log, topic_id) or (log.topic_id is None and (log.recovery_point or not log.size)):
+            log.topic_id, log.topic_id_saved = topic_id, False
+            if log.dir.offline is None:
+                with suppress(LogError), log.dir.watch:
+                    log.folder.say_topic(topic_id)
+        elif log.topic_id is None and log.folder.damaged_topic:
+            put_out_of_use(dirs, partition)
+            dirs.damaged.on_found(
+                f"{log.folder.path} has records, and whose they are cannot be read in {names.PARTITION_METADATA}: it is"
+                f" left as it is, out of use. If they are of topic id {uuid_text(topic_id)}, write that there"
+            )
+        else:
+            strays.append(partition)
     with suppress(DirOffline):  # whoever listens to ``on_offline`` knows; other directories are looked through
         dirs.delete_all(strays, now_ms, strays=strays)
     return strays
+
+
+def _says_nearly(log: Log, topic_id: bytes) -> bool:
+    """Whether the folder said this topic id before a bit or a byte of the file was damaged: ids that were drawn differ
+    in nearly every letter."""
+    said = log.folder.damaged_topic if log.topic_id is None else format_partition_metadata(log.topic_id)
+    meant = format_partition_metadata(topic_id)
+    said = said.rstrip(b"\n")
+    return len(said) == len(meant) and sum(one != other for one, other in zip(said, meant, strict=True)) <= NEARLY
 
 
 def make_way(dirs: LogDirs, partition: TopicPartition) -> None:

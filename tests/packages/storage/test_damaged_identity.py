@@ -1,0 +1,115 @@
+"""Files that say what a log is, damaged or outdated: no empty log takes the place of one that has records."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.storage import Log, LogDirs, LogError
+from moldau.storage.checkpoints import format_offsets
+from moldau.storage.names import CLEANED_TO, HIGH_WATERMARKS, RECOVERY_POINTS
+from moldau.storage.strays import remove_strays
+from tests.packages.storage.faulty_disk import FaultyDisk
+from tests.packages.storage.test_cleaning import COMPACT, begin, read_all, reopen, settle, write
+from tests.packages.storage.test_log import TOPIC_ID, P
+
+FILE = "/d/t-0/partition.metadata"
+ANOTHER = bytes(range(100, 116))
+
+
+def killed() -> FaultyDisk:
+    """A log that was never flushed, as a killed process leaves it."""
+    disk = FaultyDisk()
+    _, log = begin(COMPACT, disk)
+    write(log, [(b"k", b"v")])
+    return disk.process_killed()
+
+
+def start(disk: FaultyDisk) -> tuple[LogDirs, list[str]]:
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: COMPACT)
+    told: list[str] = []
+    dirs.damaged.on_found = told.append
+    assert remove_strays(dirs, {P: TOPIC_ID}, 0) == []
+    return dirs, told
+
+
+def flip(disk: FaultyDisk, at: int, bit: int) -> None:
+    data = bytearray(disk.read(FILE))
+    data[at] ^= 1 << bit
+    disk.write_atomic(FILE, bytes(data))
+
+
+@pytest.mark.parametrize("bit", [0, 4, 7])
+def test_a_bit_of_the_topic_s_id_is_mended_and_the_log_served(bit: int) -> None:
+    """An empty log served in its place at offset 0, and followers cut theirs to nothing."""
+    for at in range(len(killed().read(FILE))):
+        disk = killed()
+        flip(disk, at, bit)
+        dirs, _ = start(disk)
+        assert [entry[2] for entry in read_all(dirs.logs[P])] == [b"v"], f"byte {at}"
+        assert dirs.logs[P].topic_id == TOPIC_ID
+        dirs.close()
+        _, log = reopen(disk, COMPACT)
+        assert log.topic_id == TOPIC_ID
+
+
+def test_a_file_that_says_nothing_puts_its_log_out_of_use_and_none_in_its_place() -> None:
+    disk = killed()
+    disk.write_atomic(FILE, b"\xffgarbage" * 5)
+    dirs, told = start(disk)
+    assert P not in dirs.logs
+    (sentence,) = told
+    assert "out of use" in sentence
+    with pytest.raises(LogError):
+        dirs.create(P, TOPIC_ID, COMPACT)
+    assert not any(name.endswith("-stray") for name in disk.list_dir("/d"))
+
+
+def test_a_log_of_another_topic_is_set_aside_still() -> None:
+    dirs = LogDirs(killed(), ["/d"])
+    dirs.load(lambda _: COMPACT)
+    assert remove_strays(dirs, {P: ANOTHER}, 0) == [P]
+
+
+def again(disk: FaultyDisk) -> tuple[LogDirs, Log]:
+    """Another topic of the name, after one that was compacted and checkpointed."""
+    dirs, log = begin(COMPACT, disk)
+    for number in range(30):
+        write(log, [(b"k%d" % (number % 2), b"%d" % number), (b"u%d" % number, bytes(60))])
+    settle(dirs, log)
+    dirs.compactions.run_one(0)
+    dirs.checkpoint()
+    assert log.cleaned_to > 10
+    dirs.delete_all((P,), 0)
+    return dirs, dirs.create(P, ANOTHER, COMPACT)
+
+
+def test_a_topic_that_is_made_again_inherits_no_line_of_a_checkpoint() -> None:
+    """Its deletions were undone: what the former one had compacted counted as compacted."""
+    disk = FaultyDisk()
+    _, log = again(disk)
+    write(log, [(b"secret", b"value"), (b"x", b"")])
+    write(log, [(b"secret", None)])
+    _, log = reopen(disk.process_killed(), COMPACT)
+    assert (log.cleaned_to, log.high_watermark, log.recovery_point) == (-1, 0, 0)
+
+
+def test_what_was_cut_below_what_was_compacted_is_compacted_again() -> None:
+    disk = FaultyDisk()
+    dirs, log = begin(COMPACT, disk)
+    for number in range(30):
+        write(log, [(b"k%d" % (number % 2), b"%d" % number), (b"u%d" % number, bytes(60))])
+    settle(dirs, log)
+    dirs.compactions.run_one(0)
+    dirs.checkpoint()
+    log.truncate_to(12)
+    write(log, [(b"new", b"1")])
+    log.flush()
+    disk = disk.process_killed()
+    _, found = reopen(disk, COMPACT)
+    assert found.cleaned_to <= 12
+    disk.write_atomic(f"/d/{RECOVERY_POINTS}", format_offsets({P: 5}))
+    disk.write_atomic(f"/d/{CLEANED_TO}", format_offsets({P: 40}))
+    disk.write_atomic(f"/d/{HIGH_WATERMARKS}", format_offsets({P: 5}))
+    _, found = reopen(disk.process_killed(), COMPACT)
+    assert found.cleaned_to <= 5
