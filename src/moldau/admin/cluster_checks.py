@@ -155,15 +155,10 @@ def _names(parts: Sequence[PartitionState]) -> str:
 
 def _placement(parts: Sequence[PartitionState]) -> Iterator[Finding]:
     """Topics that are made so that they cannot stay available."""
-    never = sorted({one.topic for one in parts if one.min_isr > one.factor})
-    for name in never[:3]:
-        what = "min.insync.replicas is more than it has replicas: acks=all is always refused"
-        yield Finding(
-            ERROR, name, what, f"`moldau config alter --topic {name} --set min.insync.replicas=1`, or more replicas"
-        )
-    tight = sorted({one.topic for one in parts if one.min_isr == one.factor > 1})
+    # More than there are counts as all of them, as in Apache Kafka.
+    tight = sorted({one.topic for one in parts if one.min_isr >= one.factor > 1})
     if tight:
-        what = "min.insync.replicas is as many as there are replicas: while any broker is down acks=all is refused"
+        what = "min.insync.replicas is no less than there are replicas: while any broker is down acks=all is refused"
         mend = f"`moldau config alter --topic {tight[0]} --set min.insync.replicas=N`, one less than replicas"
         yield Finding(WARNING, some(tight), what, mend)
     single = sorted({one.topic for one in parts if one.factor == 1})

@@ -148,10 +148,9 @@ def _durability(path: str, config: NodeConfig) -> Iterator[Finding]:
         return
     needed, made = int(config["min.insync.replicas"]), int(config["default.replication.factor"])
     if needed > made > 1:
-        what = (
-            f"min.insync.replicas={needed} is more than default.replication.factor={made}: acks=all is always refused"
-        )
-        yield Finding(ERROR, path, what, "lower the first or raise the second")
+        what = f"min.insync.replicas={needed} is more than default.replication.factor={made}: acks=all waits for all"
+        mend = "lower the first or raise the second, or no broker may be down"
+        yield Finding(WARNING, path, what, mend)
     if config["unclean.leader.election.enable"]:
         what = "unclean.leader.election.enable=true: acknowledged records are given up for availability"
         yield Finding(WARNING, path, what, "set it to false, and for single topics where loss does not matter")

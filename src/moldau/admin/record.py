@@ -163,7 +163,7 @@ def delete(places: tuple[str, ...], bootstrap: str, place: Place, dry_run: bool,
 
     with Talk(bootstrap) as talk:
         asked = sorted({one for text in places for one in talk.partitions(text)})
-        before = offsets(talk, asked, place)
+        before = offsets(talk, asked, place, destroys=True)
         starts, _ = talk.ask(bounds, asked)
         doomed = {one: offset for one, offset in before.items() if offset > starts.get(one, offset)}
         rows = [

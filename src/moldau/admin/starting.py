@@ -56,8 +56,11 @@ class _Place(click.ParamType[Place]):
 PLACE = _Place()
 
 
-def offsets(talk: Talk, asked: Collection[TopicPartition], place: Place) -> dict[TopicPartition, int]:
-    """The offset of each partition at that place, no further than the partition's ends; says when it had to move."""
+def offsets(
+    talk: Talk, asked: Collection[TopicPartition], place: Place, *, destroys: bool = False
+) -> dict[TopicPartition, int]:
+    """The offset of each partition at that place, no further than the partition's ends; says when it had to move. Where
+    that ``destroys`` what is before, an offset beyond the end is refused: it may be meant as a time."""
     from moldau.client.group_lags import bounds, offsets_at
 
     starts, ends = talk.ask(bounds, asked)
@@ -74,6 +77,8 @@ def offsets(talk: Talk, asked: Collection[TopicPartition], place: Place) -> dict
             "last": max(start, end - place.number),
             "time": at_time.get(one, end),
         }[place.kind]
+        if destroys and place.kind == "offset" and wanted > end:
+            fail(f"{one} ends at {end}, and has no offset {wanted}: nothing is deleted. A time in ms is @{wanted}", 2)
         found[one] = min(max(wanted, start), end)
         if found[one] != wanted:
             has = f"has offsets {start} to {end - 1}" if end > start else "is empty"
