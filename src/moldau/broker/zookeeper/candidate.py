@@ -179,12 +179,13 @@ class Candidate:
         the newer epoch stands in the znode, and the next one is the one after it (Z2).
         """
         try:
+            # Before the znode: read after it, from a server that lagged, the version would be the next controller's.
+            _, version = await self._epoch()
             _, stat = await self._zk.get(paths.CONTROLLER)
             refused, self._refused = self._refused, False
             if stat.ephemeral_owner == self._zk.session_id:
                 if refused:
                     self._ahead = min(max(1, 2 * self._ahead), EPOCH_MAX // 4)
-                _, version = await self._epoch()
                 await self._zk.multi(
                     [
                         Check(path=paths.CONTROLLER_EPOCH, version=version),
