@@ -7,6 +7,7 @@ giving the folder its name back. When the metadata knows no topic at all, even t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from moldau.storage.log import Log
     from moldau.storage.log_dirs import LogDirs
 
+_HEAD = b"version: 0\ntopic_id: "
+_TORN = re.compile(b"|".join((_HEAD + rb"[\w-]{0,22}", *(re.escape(_HEAD[:end]) for end in range(len(_HEAD))))))
 NEARLY = 2
 """Bytes of the file with the topic id in which it may differ from what it should be, and still be meant."""
 NAMED = 10
@@ -109,7 +112,7 @@ def remove_strays(
             if log.dir.offline is None:
                 with suppress(LogError), log.dir.watch:
                     log.folder.say_topic(topic_id)
-        elif log.topic_id is None and log.folder.damaged_topic:
+        elif log.topic_id is None and not _is_torn(log.folder.damaged_topic):
             put_out_of_use(dirs, partition)
             dirs.damaged.on_found(
                 f"{log.folder.path} has records, and whose they are cannot be read in {names.PARTITION_METADATA}: it is"
@@ -129,6 +132,11 @@ def _says_nearly(log: Log, topic_id: bytes) -> bool:
     meant = format_partition_metadata(topic_id)
     said = said.rstrip(b"\n")
     return len(said) == len(meant) and sum(one != other for one, other in zip(said, meant, strict=True)) <= NEARLY
+
+
+def _is_torn(said: bytes) -> bool:
+    """Whether that much of the file is what a power cut leaves of one that was never flushed."""
+    return _TORN.fullmatch(said.rstrip(b"\0\n")) is not None
 
 
 def make_way(dirs: LogDirs, partition: TopicPartition) -> None:

@@ -65,6 +65,18 @@ def test_a_file_that_says_nothing_puts_its_log_out_of_use_and_none_in_its_place(
     assert not any(name.endswith("-stray") for name in disk.list_dir("/d"))
 
 
+@pytest.mark.parametrize("length", [0, 5, 21, 30])
+@pytest.mark.parametrize("filled", [False, True], ids=["short", "filled with zeros"])
+def test_a_file_that_a_power_cut_tore_is_no_damage_and_its_log_was_never_flushed(length: int, filled: bool) -> None:
+    """Such a log may be a former topic's of the name, and is set aside."""
+    disk = killed()
+    data = disk.read(FILE)
+    disk.write_atomic(FILE, data[:length] + bytes(len(data) - length if filled else 0))
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: COMPACT)
+    assert remove_strays(dirs, {P: TOPIC_ID}, 0) == [P]
+
+
 def test_a_log_of_another_topic_is_set_aside_still() -> None:
     dirs = LogDirs(killed(), ["/d"])
     dirs.load(lambda _: COMPACT)
