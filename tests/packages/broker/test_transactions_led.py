@@ -187,8 +187,8 @@ def test_a_transaction_that_ends_while_its_coordinator_is_asked_is_not_begun_aga
             transactions = cluster.brokers[0].replicas.transactions
             asks, going = transactions.ask, asyncio.Event()
 
-            async def slowly(who: Any, partitions: Any) -> Any:
-                found = await asks(who, partitions)
+            async def slowly(who: Any, partitions: Any, again: Any) -> Any:
+                found = await asks(who, partitions, again)
                 await going.wait()
                 return found
 
@@ -202,6 +202,25 @@ def test_a_transaction_that_ends_while_its_coordinator_is_asked_is_not_begun_aga
             assert await producing == [Code.INVALID_TXN_STATE]
             assert stable(cluster) == (1, 1), "nothing is open, though no marker will ever come"
             assert transactions.waiting_bytes == 0
+
+    run(work)
+
+
+def test_the_end_of_the_transaction_before_is_not_that_of_the_one_that_begins(tmp_path: Path) -> None:
+    """The client begins the next one while the markers of the last are written (transaction.version 2)."""
+
+    async def work() -> None:
+        async with mixed(tmp_path) as (cluster, coordinator):
+            assert await produce(cluster, batch(), version=12) == [Code.NONE]
+            coordinator.says = [Code.CONCURRENT_TRANSACTIONS, Code.CONCURRENT_TRANSACTIONS]
+            another = await cluster.connect_another(0)
+            line = cluster.lines[0]
+            producing = asyncio.ensure_future(produce(cluster, batch(epoch=1), version=12))
+            await until(lambda: len(coordinator.asked) == 2, "the coordinator says that another has to end")
+            cluster.lines[0] = another
+            assert await mark(cluster, epoch=1, level=2) == [Code.NONE]
+            cluster.lines[0] = line
+            assert await producing == [Code.NONE]
 
     run(work)
 

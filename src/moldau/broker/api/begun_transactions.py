@@ -99,8 +99,12 @@ class Permits:
                 asked[replica.partition] = replica
                 begun = self._transactions.begin(replica, who.producer_id)
                 self._begun[replica.key] = replica, who.producer_id, begun
-        for partition, verdict in (await self._transactions.ask(who, list(asked))).items():
+        for partition, verdict in (await self._transactions.ask(who, list(asked), self._renew)).items():
             self._verdicts[asked[partition].key] = verdict
+
+    def _renew(self) -> None:
+        for key, (replica, producer_id, _) in self._begun.items():
+            self._begun[key] = replica, producer_id, self._transactions.renewed(replica, producer_id)
 
     def appended(self, turn: asyncio.Future[None]) -> None:
         """All that could be appended at once is: the producer's next request may be."""

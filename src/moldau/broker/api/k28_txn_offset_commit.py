@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Sequence
 from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.broker.network.context import Context
 from moldau.broker.replicas.replica import Replica
-from moldau.broker.replicas.transactions import ABORTABLE_SINCE, TELLS_SINCE, Producing
+from moldau.broker.replicas.transactions import ABORTABLE_SINCE, TELLS_SINCE, Begun, Producing
 from moldau.broker.services import BrokerServices
 from moldau.groups.facts import CommitItem, CommitReply, Producer, TxnCommit
 from moldau.model import Code
@@ -42,10 +42,10 @@ async def handle(node: BrokerServices, request: TxnOffsetCommitRequest, context:
         return _refused(answer, slots, Code.NOT_COORDINATOR)
     if known is not None and known.txn_first_offset >= 0 and known.epoch == request.producer_epoch:
         return await _put(node, request, answer, items, slots)
-    begun = transactions.begin(replica, request.producer_id)
+    begun = [transactions.begin(replica, request.producer_id)]
     try:
-        code = await _permitted(node, request, replica, context.api_version)
-        if code is Code.NONE and not transactions.holds(replica, request.producer_id, begun):
+        code = await _permitted(node, request, replica, context.api_version, begun)
+        if code is Code.NONE and not transactions.holds(replica, request.producer_id, begun[-1]):
             code = Code.INVALID_TXN_STATE
         if code is not Code.NONE:
             return _refused(answer, slots, code)
@@ -74,10 +74,16 @@ def _sorted_out(
     return answer, items, slots
 
 
-async def _permitted(node: BrokerServices, request: TxnOffsetCommitRequest, replica: Replica, version: int) -> Code:
+async def _permitted(
+    node: BrokerServices, request: TxnOffsetCommitRequest, replica: Replica, version: int, begun: list[Begun]
+) -> Code:
+    """What the coordinator says; the last of ``begun`` is how the partition was when it was asked."""
     produce = PRODUCE_VERSIONS.get(version, ABORTABLE_SINCE - 1)
     who = Producing(request.transactional_id, request.producer_id, request.producer_epoch, produce)
-    found = await node.replicas.transactions.ask(who, [replica.partition])
+    transactions = node.replicas.transactions
+    found = await transactions.ask(
+        who, [replica.partition], lambda: begun.append(transactions.renewed(replica, request.producer_id))
+    )
     code = found[replica.partition].code
     # That is what tells a consumer's client to try again.
     return Code.COORDINATOR_LOAD_IN_PROGRESS if code is Code.NOT_ENOUGH_REPLICAS else code

@@ -9,7 +9,7 @@ committed records would stop there for good. No broker of Moldau coordinates tra
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.broker.loop import sleep
@@ -108,7 +108,11 @@ class Transactions:
         """A coordinator is about to be asked; to be given to ``holds``, and to ``end``."""
         asked = self._asked.setdefault((replica.key, producer_id), [0, 0])
         asked[1] += 1
-        return Begun(replica.machine.leader_epoch, asked[0])
+        return self.renewed(replica, producer_id)
+
+    def renewed(self, replica: Replica, producer_id: int) -> Begun:
+        """A coordinator that was asked already is asked again: what has ended up to now was another transaction."""
+        return Begun(replica.machine.leader_epoch, self._asked[replica.key, producer_id][0])
 
     def holds(self, replica: Replica, producer_id: int, begun: Begun) -> bool:
         """Whether nothing has ended the transaction in the partition since then."""
@@ -128,8 +132,11 @@ class Transactions:
         if asked is not None:
             asked[0] += 1
 
-    async def ask(self, who: Producing, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Verdict]:
-        """What the coordinator of the transaction says of each partition."""
+    async def ask(
+        self, who: Producing, partitions: Sequence[TopicPartition], again: Callable[[], object]
+    ) -> dict[TopicPartition, Verdict]:
+        """What the coordinator of the transaction says of each partition; ``again`` is called before it is asked once
+        more."""
         clock, verdicts = self._manager.deps.world.clock, dict[TopicPartition, Verdict]()
         until_ms, rest = clock.monotonic_ms() + RETRIED_FOR_MS, list(partitions)
         while rest:
@@ -140,6 +147,7 @@ class Transactions:
                 break
             rest = ends
             await sleep(self._manager.deps.world.tasks, RETRY_MS)
+            again()
         return {partition: _told(verdict) for partition, verdict in verdicts.items()}
 
     async def _ask_once(self, who: Producing, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Verdict]:
