@@ -16,7 +16,7 @@ from moldau.controller.asks import Restate, Tick
 from moldau.controller.batched import Rest
 from moldau.controller.bounds import too_large, too_many
 from moldau.controller.facts import Decision, Facts, Session, Settings, SoftState
-from moldau.controller.features import bootstrap_records, is_empty
+from moldau.controller.features import bootstrap_records, is_empty, with_agreed_min_isr
 from moldau.controller.ledger import decide
 from moldau.controller.replies import Done, Refused
 from moldau.image import Image
@@ -92,7 +92,9 @@ class ActiveController:
             self.soft.sessions[broker.id] = Session(facts.now_ms)
         records: Sequence[Message] = []
         if is_empty(self.working):
-            records = bootstrap_records(self.settings) if bootstrap is None else bootstrap
+            records = (
+                bootstrap_records(self.settings) if bootstrap is None else with_agreed_min_isr(self.settings, bootstrap)
+            )
         return self._take(Decision(records, Done()), facts)
 
     def ask(self, ask: Any, facts: Facts) -> Outcome:  # Any: each request's own kind

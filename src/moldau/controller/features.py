@@ -5,6 +5,8 @@ Source: KIP-584, KIP-778 (metadata.version), KIP-966 (ELR), KIP-730 (producer id
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from moldau.controller import failures
 from moldau.controller.asks import AllocateProducerIds, FeatureUpdate, UpdateFeatures
 from moldau.controller.facts import ELR_FEATURE, FINE, Decision, DecisionContext, Problem, Settings
@@ -27,6 +29,10 @@ METADATA_LEVEL = 25
 """metadata.version 4.0-IV3: what a new cluster begins with, so that Kafka 4.0 can join it."""
 NEWEST_LEVEL = 30
 """metadata.version 4.3-IV0: the newest whose records are all known here."""
+
+NEW_METADATA = frozenset({23, 30})
+"""Levels of metadata.version that brought metadata which a lower level cannot hold (ELR, KIP-966; cordoned directories,
+KIP-1066): once in force there is no way down, or brokers of Apache Kafka end at what they find."""
 
 CARRIED: tuple[FeatureRange, ...] = (
     FeatureRange("group.version", 0, 1),
@@ -70,6 +76,14 @@ def bootstrap_records(settings: Settings, features: dict[str, int] | None = None
     if settings.migrating:
         records.append(ZkMigrationStateRecord(zk_migration_state=MigrationState.PRE_MIGRATION))
     return records
+
+
+def with_agreed_min_isr(settings: Settings, records: Sequence[Message]) -> list[Message]:
+    """First records that somebody else has chosen, with the min.insync.replicas that all must agree on where an ELR is
+    kept."""
+    elr = any(isinstance(one, FeatureLevelRecord) and one.name == ELR_FEATURE and one.feature_level for one in records)
+    agreed = any(isinstance(one, ConfigRecord) and one.name == "min.insync.replicas" for one in records)
+    return [*records, *([_agreed_min_isr(settings)] if elr and not agreed else ())]
 
 
 def _agreed_min_isr(settings: Settings) -> ConfigRecord:
@@ -140,6 +154,12 @@ def _refusal(view: DecisionContext, update: FeatureUpdate) -> Problem:
         return Problem(Code.INVALID_UPDATE_VERSION, "Can't downgrade to a newer version.")
     if feature in CARRIED and update.level > now:
         why = f"{update.feature} promises what Moldau does not serve yet: only a controller of Apache Kafka raises it."
+        return Problem(Code.INVALID_UPDATE_VERSION, why)
+    if update.feature == METADATA_VERSION and any(update.level < level <= now for level in NEW_METADATA):
+        what = f"Unsupported metadata.version downgrade from {now} to {update.level}."
+        if update.upgrade_type == _UNSAFE_DOWNGRADE:
+            return Problem(Code.INVALID_UPDATE_VERSION, f"{what} Unsafe metadata downgrade is not supported.")
+        why = f"{what} Refusing to perform the requested downgrade because it might delete metadata information."
         return Problem(Code.INVALID_UPDATE_VERSION, why)
     if not feature.low <= update.level <= feature.high:
         why = f"The controller supports {feature.low} to {feature.high} of {update.feature}, not {update.level}."

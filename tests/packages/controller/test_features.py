@@ -71,3 +71,14 @@ def made(desk: Desk, name: str) -> bytes:
     (result,) = desk.ask(CreateTopics(topics=(NewTopic(name=name, partitions=1, replication_factor=1),))).topics
     assert result.problem.code == 0, result
     return desk.image.names[name]
+
+
+@pytest.mark.parametrize(("how", "said"), [(2, "might delete metadata"), (3, "not supported")], ids=["safe", "unsafe"])
+def test_metadata_version_goes_down_over_no_level_that_brought_metadata(how: int, said: str) -> None:
+    """Kafka's nodes ended at their next start: what the log has could not be told in the lower level."""
+    desk = at_defaults_of_kafka()
+    for target in (29, 25, 23):
+        asked = FeatureUpdate(feature="metadata.version", level=target, upgrade_type=how)
+        refused = desk.ask(UpdateFeatures(updates=(asked,)))
+        assert refused.code is Code.INVALID_UPDATE_VERSION
+        assert said in refused.message

@@ -12,15 +12,17 @@ import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
+from moldau.broker.config.bootstrap_file import first_records
 from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.host import Host, WithClusterId, WithIncarnation, WithPeers
 from moldau.broker.loop import yield_to_loop
 from moldau.controller import asks
 from moldau.controller.active import ActiveController, Outcome
 from moldau.controller.facts import Facts, Settings
+from moldau.controller.features import is_empty
 from moldau.controller.migration import MigrationState
 from moldau.controller.replies import Refused
-from moldau.image import Endpoint
+from moldau.image import Endpoint, Image
 from moldau.image.registration import Broker
 from moldau.model import Code
 from moldau.ports import Handle
@@ -188,7 +190,8 @@ class ControllerService:
         log.info("[Controller id=%d epoch=%d] becomes active", self._node.config.node_id, epoch)
         image = self._node.metadata.image
         has_log = not self._node.config.on_zookeeper  # which begins with records, and shows by no-ops how far it is
-        answer = self._controller.claim(epoch, image, self._facts(), None if has_log else ())
+        first = self._first_records(image) if has_log else ()
+        answer = self._controller.claim(epoch, image, self._facts(), first)
         self._propose(answer)
         self._every("tick", TICK_MS, self._tick)
         idle_ms = self._node.config["metadata.max.idle.interval.ms"]
@@ -202,6 +205,12 @@ class ControllerService:
         # Whoever died together with the last controller is silent towards this one: probe every broker.
         for broker in image.live_brokers():
             self.probe(broker.id)
+
+    def _first_records(self, image: Image) -> Sequence[Message] | None:
+        """What the format tool wrote for a new cluster, None: nothing of its own."""
+        config = self._node.config
+        is_new = is_empty(image) and not config.migrates
+        return first_records(config.metadata_dir, self._world.disk) if is_new else None
 
     def lost_active(self) -> None:
         for timer in self._timers.values():
