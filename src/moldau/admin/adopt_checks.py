@@ -171,7 +171,7 @@ def _topics(talk: Talk) -> Iterator[Finding]:
         for key, entry in entries.items():
             if entry.source is not Source.TOPIC or entry.value is None:
                 continue
-            if key.startswith("remote.") and entry.value == "true":
+            if key == "remote.storage.enable" and entry.value == "true":
                 wrong.setdefault(
                     "its old segments are in remote storage, which Moldau's brokers cannot read", []
                 ).append(place.name)
@@ -228,7 +228,7 @@ async def _list_transactions(client: Client) -> list[str]:
     found: set[str] = set()
     for node_id in sorted(client.view.brokers):
         response: ListTransactionsResponse = await client.ask(ListTransactionsRequest(), Node(node_id))
-        found.update(one.transactional_id for one in response.transaction_states)
+        found.update(one.transactional_id for one in response.transaction_states if one.transaction_state != "Dead")
     return sorted(found)
 
 

@@ -79,7 +79,7 @@ def roll_foreign(
     """Restart every broker in turn by a command; the next one only when all replicas are in sync again."""
     with Talk(bootstrap) as talk:
         brokers = talk.cluster.brokers()
-        rolled = Rolled(state, talk.cluster.cluster_id() or "")
+        rolled = Rolled(state, talk.cluster.cluster_id() or "", command)
         order = safe_order(brokers, (), active_controller(talk, talk.ask(admin.describe_cluster).controller_id))
         if rolled.done:
             note(f"going on with the roll of which {state} tells: restarted before: {listed(rolled.done)}")

@@ -22,15 +22,22 @@ def safe_order(brokers: Collection[int], controllers: Collection[int], active: i
 
 
 class Rolled:
-    """Which nodes of a roll were restarted, in a file; the file is there while the roll is not done."""
+    """Which nodes of a roll were restarted, in a file, which is there while the roll is not done. ``command`` restarts
+    them, where the nodes are not ours: a roll by another one is another roll."""
 
-    def __init__(self, path: Path, cluster: str) -> None:
-        self._path, self._cluster = path, cluster
+    def __init__(self, path: Path, cluster: str, command: str | None = None) -> None:
+        self._path, self._cluster, self._command = path, cluster, command
         self.done: list[int] = []
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
             if told["cluster"] != cluster:
                 fail(f"{path} is of a roll of cluster {told['cluster']}, and this is {cluster}; --state names another")
+            if (other := told.get("command", command)) != command:
+                nodes = ", ".join(map(str, told["done"]))
+                fail(
+                    f"{path} is of a roll by another command, `{other}`, which restarted {nodes}: give that one to go"
+                    " on, or remove the file, or name another by --state"
+                )
             self.done = [int(id) for id in told["done"]]
         except FileNotFoundError:
             pass
@@ -40,7 +47,8 @@ class Rolled:
     def restarted(self, id: int) -> None:
         """Note one more."""
         self.done.append(id)
-        write_whole(self._path, json.dumps({"cluster": self._cluster, "done": self.done}) + "\n")
+        told = {"cluster": self._cluster, "done": self.done, "command": self._command}
+        write_whole(self._path, json.dumps(told) + "\n")
 
     def finished(self) -> None:
         """All are: the next roll begins anew."""

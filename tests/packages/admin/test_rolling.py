@@ -43,3 +43,14 @@ def test_a_state_of_another_cluster_or_none_at_all_is_refused(
 def test_only_what_is_named_is_filled_in_and_hosts_are_quoted() -> None:
     command = "ssh {host} 'kill $(cat /run/kafka-{id}.pid) && echo ${HOME} {port} {}'"
     assert filled(command, 7, "h;rm", 9) == "ssh 'h;rm' 'kill $(cat /run/kafka-7.pid) && echo ${HOME} 9 {}'"
+
+
+def test_a_roll_by_another_command_is_another_roll(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kafka's nodes replaced in part, and then the way back in the same folder: the replaced ones were passed over."""
+    state = tmp_path / "roll.json"
+    Rolled(state, "c", "to-moldau {id}").restarted(1)
+    assert Rolled(state, "c", "to-moldau {id}").done == [1]
+    with pytest.raises(SystemExit):
+        Rolled(state, "c", "to-kafka {id}")
+    said = capsys.readouterr().err
+    assert "`to-moldau {id}`, which restarted 1" in said
