@@ -27,7 +27,6 @@ from moldau.broker.controller.suspects import SuspectedBrokers
 from moldau.broker.data import DataSide
 from moldau.broker.groups.coordinator import Coordinator
 from moldau.broker.kraft.answers import WrongCluster
-from moldau.broker.kraft.batches import NewerLevel
 from moldau.broker.kraft.files import BrokenQuorumState
 from moldau.broker.kraft.plane import QuorumPlane
 from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
@@ -47,6 +46,7 @@ from moldau.broker.quotas.clients import ClientQuotas
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.client.connection import ConnectionOptions
+from moldau.controller.feature_support import UnsupportedLevel
 from moldau.image import Endpoint
 from moldau.ports import Listener as BoundListener
 from moldau.ports import PlaneEvents, World
@@ -139,7 +139,7 @@ class Node:
             if self.lifecycle is not None:
                 self.lifecycle.start()
                 await self.lifecycle.running.wait()
-        except (FormatRefused, LogError, BrokenQuorumState, NewerLevel) as error:
+        except (FormatRefused, LogError, BrokenQuorumState, UnsupportedLevel) as error:
             raise StartRefused(str(error)) from error
 
     async def _open_pages(self) -> None:
@@ -386,7 +386,7 @@ class Node:
 
     def failed(self, task: str, error: BaseException) -> None:
         """A background task raised: the node stops rather than live on half dead (law X7)."""
-        if isinstance(error, (StartRefused, RegistrationRefused, WrongCluster, NewerLevel)):
+        if isinstance(error, (StartRefused, RegistrationRefused, WrongCluster, UnsupportedLevel)):
             log.critical("%s", error)
             print(f"moldau node {self.config.node_id}: {error}", flush=True)
         else:

@@ -8,9 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from moldau.controller.features import SUPPORTED
+from moldau.image.snapshot import METADATA_VERSION
 
 _RANGES = {feature.name: (feature.low, feature.high) for feature in SUPPORTED}
 ADVICE = "run this node with a version that supports it, or lower the level from a node that does"
+
+
+class UnsupportedLevel(Exception):
+    """The cluster is at a level of a feature that this version of Moldau does not support: the node ends with its
+    name."""
+
+
+def demand_to_lead(levels: Mapping[str, int]) -> None:
+    """UnsupportedLevel when a controller would have to write records as they were before the lowest level here."""
+    level, (low, high) = levels.get(METADATA_VERSION, 0), _RANGES[METADATA_VERSION]
+    if 0 < level < low:
+        raise UnsupportedLevel(
+            f"the cluster is at level {level} of {METADATA_VERSION}, at which this node would lead it, and this version"
+            f" of Moldau supports {low} to {high}: have a controller of Kafka 4 raise it, then start this node again"
+        )
 
 
 def newer_than_supported(name: str, level: int) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from moldau.controller.feature_support import newer_than_supported, unsupported
+import pytest
+
+from moldau.controller.feature_support import UnsupportedLevel, demand_to_lead, newer_than_supported, unsupported
 from moldau.controller.features import SUPPORTED
 
 
@@ -25,3 +27,11 @@ def test_a_broker_that_has_read_no_levels_yet_names_what_it_supports() -> None:
     (told,) = unsupported({})
     assert "this version of Moldau supports" in told
     assert "eligible.leader.replicas.version 0 to 1" in told
+
+
+def test_no_controller_leads_where_it_would_have_to_write_older_records_than_it_can() -> None:
+    """A quorum of Kafka 3.9 at level 21: its brokers could not read what a controller of ours writes."""
+    demand_to_lead({})
+    demand_to_lead({"metadata.version": 23})
+    with pytest.raises(UnsupportedLevel, match="level 21 of metadata.version.*supports 23 to"):
+        demand_to_lead({"metadata.version": 21})

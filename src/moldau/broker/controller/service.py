@@ -19,6 +19,7 @@ from moldau.broker.loop import yield_to_loop
 from moldau.controller import asks
 from moldau.controller.active import ActiveController, Outcome
 from moldau.controller.facts import Facts, Settings
+from moldau.controller.feature_support import demand_to_lead
 from moldau.controller.features import is_empty
 from moldau.controller.migration import MigrationState
 from moldau.controller.replies import Refused
@@ -190,6 +191,8 @@ class ControllerService:
         log.info("[Controller id=%d epoch=%d] becomes active", self._node.config.node_id, epoch)
         image = self._node.metadata.image
         has_log = not self._node.config.on_zookeeper  # which begins with records, and shows by no-ops how far it is
+        if has_log:
+            demand_to_lead(image.features)
         first = self._first_records(image) if has_log else ()
         answer = self._controller.claim(epoch, image, self._facts(), first)
         self._propose(answer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from moldau.controller.feature_support import newer_than_supported
+from moldau.controller.feature_support import UnsupportedLevel, newer_than_supported
 from moldau.image.prepared import Prepared
 from moldau.model import Code
 from moldau.model.named import NamedTuple
@@ -31,7 +31,7 @@ RECORDS_PER_BATCH = 500
 """In snapshots; the log has one batch per proposal, because a proposal is atomic."""
 
 
-class NewerLevel(Exception):
+class NewerLevel(UnsupportedLevel):
     """The metadata log has a feature level whose records this version may not know; the text says what to do."""
 
 
