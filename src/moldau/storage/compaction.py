@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from moldau.model.named import NamedTuple
 from moldau.ports import Disk
+from moldau.storage.aborted import Aborted
 from moldau.storage.cleanable import LONG_MAX, Dirt, is_due, measure
 from moldau.storage.decided import Decided
 from moldau.storage.errors import CorruptLog
@@ -25,7 +26,7 @@ from moldau.storage.folder import Folder, LogDir
 from moldau.storage.names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, offset_name
 from moldau.storage.raw_records import Scanned, scan
 from moldau.storage.segment import Mark, Segment
-from moldau.storage.transactions import Aborted, aborted_within, pack
+from moldau.storage.transactions import aborted_within, pack
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, headers, payload
 from moldau.wire.compression import BatchError, compress
 from moldau.wire.crc import crc32c

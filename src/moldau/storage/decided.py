@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moldau.storage.transactions import Aborted
+from moldau.storage.aborted import Aborted
 from moldau.wire.batch import BatchHeader
 
 _TRANSACTIONAL = 0x10

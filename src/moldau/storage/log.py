@@ -17,6 +17,7 @@ from moldau.model import Code, TopicPartition
 from moldau.ports.disk import Stretch
 from moldau.replication.epochs import EpochTable
 from moldau.storage import flushing, truncation
+from moldau.storage.aborted import Aborted
 from moldau.storage.admission import Admission, Appended, Given, Refused, take
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import CorruptLog, DiskFull, LogError, OffsetOutOfRange
@@ -31,7 +32,7 @@ from moldau.storage.rolling import Limits
 from moldau.storage.segment import Mark, Segment
 from moldau.storage.slow import at_once
 from moldau.storage.timestamps import TimedOffset, first_since, newest
-from moldau.storage.transactions import Aborted, is_abort, save_aborted
+from moldau.storage.transactions import is_abort, save_aborted
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, patch
 
 if TYPE_CHECKING:
@@ -81,9 +82,8 @@ class Log:
         self.known_producers: Producers | None = loaded.producers
         self.kept_aborted: list[Aborted] | None = loaded.aborted
         """The aborted transactions that stood in the files at the start, or were known as the log was cut."""
-        self.changed = False
-        """Batches were written or cut since the log was loaded or closed."""
-        self.truncations = 0
+        self.changed, self.truncations = False, 0
+        """Batches were written or cut since the log was loaded or closed; how often it was cut."""
         self.sealed: list[Segment] = []
         """Segments closed since the last flush began: their last index entries are not durable."""
         self.findings: list[str] = []

@@ -12,8 +12,8 @@ from struct import Struct
 
 from moldau.model import Code
 from moldau.model.named import NamedTuple
+from moldau.storage.aborted import Aborted
 from moldau.storage.errors import BrokenFile
-from moldau.storage.transactions import Aborted
 from moldau.wire.batch import BatchHeader
 from moldau.wire.crc import crc32c
 

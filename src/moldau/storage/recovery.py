@@ -12,6 +12,7 @@ from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.model.value import field, value
 from moldau.replication.epochs import EpochTable
+from moldau.storage.aborted import Aborted
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
 from moldau.storage.folder_contents import (
@@ -37,7 +38,7 @@ from moldau.storage.names import (
 from moldau.storage.producer_state import drop_snapshots, load_producers, newest_snapshot
 from moldau.storage.producers import Producers
 from moldau.storage.segment import FEW_ENTRIES, Segment
-from moldau.storage.transactions import Aborted, aborted_on_disk, is_abort
+from moldau.storage.transactions import aborted_on_disk, is_abort
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, read_header
 
 _SCAN_BYTES = 4 << 20

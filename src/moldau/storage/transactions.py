@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from moldau.model.named import NamedTuple
+from moldau.storage.aborted import Aborted
 from moldau.storage.errors import BrokenFile
 from moldau.storage.names import TXN_INDEX, parse_offset_name
 from moldau.storage.raw_records import scan
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 
 _ENTRY = Struct(">hqqqq")
 _ABORT = 0
-
-
-class Aborted(NamedTuple):
-    """A transaction that was aborted: its first record's offset, its marker's, and the first offset that was not
-    decided once it had ended."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    stable_offset: int
 
 
 def is_abort(records: bytes | bytearray | memoryview) -> bool:

@@ -8,8 +8,9 @@ from struct import pack
 import pytest
 
 from moldau.storage import Log, LogConfig
+from moldau.storage.aborted import Aborted
 from moldau.storage.log_dirs import LogDirs
-from moldau.storage.transactions import Aborted, aborted_within, all_aborted
+from moldau.storage.transactions import aborted_within, all_aborted
 from moldau.wire.batch import build, control_key
 from tests.packages.storage.test_log import SMALL, again, fresh
 

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from moldau.broker.loop import sleep
+from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.broker.replicas.replica import Key, Replica
 from moldau.client.lines import Line, UnsupportedApi
 from moldau.groups import partition_for
+from moldau.image import Image
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.wire.batch import BatchHeader
 from moldau.wire.codec import Malformed
 from moldau.wire.messages.k24_add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-
-if TYPE_CHECKING:
-    from moldau.broker.replicas.manager import ReplicaManager
 
 STATE = "__transaction_state"
 TELLS_SINCE = 12
@@ -39,6 +38,19 @@ _UNKNOWN = frozenset({
     Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR, Code.REQUEST_TIMED_OUT,
 })  # fmt: skip
 """What a producer is told as NOT_ENOUGH_REPLICAS, upon which every client tries again."""
+
+
+class Around(Protocol):
+    """The broker's replicas, as this needs them."""
+
+    @property
+    def deps(self) -> ReplicaManagerDeps: ...
+
+    @property
+    def me(self) -> int: ...
+
+    @property
+    def image(self) -> Image: ...
 
 
 class Producing(NamedTuple):
@@ -71,7 +83,7 @@ class Begun(NamedTuple):
 class Transactions:
     """Of one broker. ``waiting_bytes``: of batches whose coordinators are being asked."""
 
-    def __init__(self, manager: ReplicaManager) -> None:
+    def __init__(self, manager: Around) -> None:
         self._manager = manager
         self._lines: dict[int, Line] = {}
         self._turns: dict[str, asyncio.Future[None]] = {}
