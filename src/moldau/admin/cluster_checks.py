@@ -159,7 +159,8 @@ def _placement(parts: Sequence[PartitionState]) -> Iterator[Finding]:
     tight = sorted({one.topic for one in parts if one.min_isr >= one.factor > 1})
     if tight:
         what = "min.insync.replicas is no less than there are replicas: while any broker is down acks=all is refused"
-        mend = f"`moldau config alter --topic {tight[0]} --set min.insync.replicas=N`, one less than replicas"
+        less = next(one.factor for one in parts if one.topic == tight[0]) - 1
+        mend = f"`moldau config alter --topic {tight[0]} --set min.insync.replicas={less}`, or more replicas"
         yield Finding(WARNING, some(tight), what, mend)
     single = sorted({one.topic for one in parts if one.factor == 1})
     if single and len({id for one in parts for id in one.replicas}) > 1:

@@ -16,7 +16,7 @@ RESERVED = 200
 def is_one_of_the_last(transport: Any) -> str:  # Any: asyncio gives any transport, uvloop its own
     """Why a connection that was just made is to be closed, "" when it may stay."""
     socket = transport.get_extra_info("socket")
-    if socket is None:
+    if not hasattr(socket, "fileno"):
         return ""  # of a simulated network
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most == resource.RLIM_INFINITY:
