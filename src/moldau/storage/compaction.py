@@ -111,8 +111,6 @@ def plan(log: Log, now_ms: int) -> Compaction | None:
     dirt = measure(log, now_ms)
     if dirt is None or not is_due(log, dirt):
         return None
-    if log.known_producers is None and log.dir.on_cut is not None:
-        return None  # they are being read again, in steps (``producer_state.restore``)
     return Compaction(log, dirt, now_ms)
 
 

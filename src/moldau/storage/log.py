@@ -80,7 +80,7 @@ class Log:
         self.epochs: EpochTable = loaded.epochs
         self.epochs_changed = loaded.epochs_changed
         self.known_producers: Producers | None = loaded.producers
-        self.kept_aborted: list[Aborted] | None = loaded.aborted
+        self.kept_aborted: list[Aborted] = loaded.aborted
         """The aborted transactions that stood in the files at the start, or were known as the log was cut."""
         self.changed, self.truncations = False, 0
         """Batches were written or cut since the log was loaded or closed; how often it was cut."""

@@ -73,8 +73,8 @@ class Loaded:
     epochs: EpochTable = field(default_factory=EpochTable)
     epochs_changed: bool = False
     producers: Producers | None = field(default_factory=Producers)
-    aborted: list[Aborted] | None = None
-    """The aborted transactions that the files name; None when they are to be read when they are needed."""
+    aborted: list[Aborted] = field(default_factory=list)
+    """The aborted transactions that the files name."""
     topic_id: bytes | None = None
     findings: list[str] = field(default_factory=list)
     restarted: bool = False

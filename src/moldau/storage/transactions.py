@@ -57,7 +57,7 @@ def parse(data: bytes, base_offset: int, what: str) -> list[Aborted]:
 
 
 def all_aborted(log: Log) -> list[Aborted]:
-    """The aborted transactions of the log whose markers it holds, in the order of those. OSError, LogError."""
+    """The aborted transactions of the log whose markers it holds, in the order of those. LogError."""
     older, newer = _parts(log)
     return older + newer if older else newer
 
@@ -65,10 +65,7 @@ def all_aborted(log: Log) -> list[Aborted]:
 def _parts(log: Log) -> tuple[list[Aborted], list[Aborted]]:
     producers = log.producers
     if producers.older_aborted is None:
-        if log.kept_aborted is not None:
-            producers.older_aborted = [one for one in log.kept_aborted if one.last_offset < producers.began_at]
-        else:
-            producers.older_aborted = from_files_or_log(log.folder, log.segments, producers.began_at)
+        producers.older_aborted = [one for one in log.kept_aborted if one.last_offset < producers.began_at]
     return producers.older_aborted, producers.aborted
 
 
@@ -112,12 +109,9 @@ def save_aborted(log: Log) -> None:
 
 
 def aborted_on_disk(folder: Folder, names: list[str], segments: Sequence[Segment], up_to: int) -> list[Aborted]:
-    """What the files of a log that is being loaded say, of which there are usually none. OSError, LogError."""
-    return from_files_or_log(folder, segments, up_to) if any(name.endswith(TXN_INDEX) for name in names) else []
-
-
-def from_files_or_log(folder: Folder, segments: Sequence[Segment], up_to: int) -> list[Aborted]:
-    """The aborted transactions with markers below ``up_to``, read from the disk. OSError, LogError."""
+    """The aborted transactions with markers below ``up_to`` of a log that is being loaded. OSError, LogError."""
+    if not any(name.endswith(TXN_INDEX) for name in names):
+        return []
     try:
         return _from_files(folder, segments, up_to)
     except (BrokenFile, OSError) as error:

@@ -11,6 +11,7 @@ from moldau.storage.log_starts import mark_restarted
 from moldau.storage.producer_state import drop_snapshots
 from moldau.storage.producers import Producers
 from moldau.storage.segment import UNBOUNDED, Segment
+from moldau.storage.transactions import all_aborted
 
 if TYPE_CHECKING:
     from moldau.storage.log import Log
@@ -62,11 +63,8 @@ def truncate(log: Log, offset: int) -> None:
 
 def _keep_aborted(log: Log, offset: int) -> None:
     """What ended below the cut stays known: neither the cut nor what follows it reads files for that."""
-    producers = log.known_producers
-    if producers is not None and producers.older_aborted is not None:
-        log.kept_aborted = producers.older_aborted + producers.aborted
-    if log.kept_aborted is not None:
-        log.kept_aborted = [one for one in log.kept_aborted if one.last_offset < offset]
+    known = log.kept_aborted if log.known_producers is None else all_aborted(log)
+    log.kept_aborted = [one for one in known if one.last_offset < offset]
 
 
 def restart_at(log: Log, offset: int, start: int) -> None:

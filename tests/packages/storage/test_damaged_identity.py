@@ -83,14 +83,19 @@ def test_a_log_of_another_topic_is_set_aside_still() -> None:
     assert remove_strays(dirs, {P: ANOTHER}, 0) == [P]
 
 
-def again(disk: FaultyDisk) -> tuple[LogDirs, Log]:
-    """Another topic of the name, after one that was compacted and checkpointed."""
+def compacted(disk: FaultyDisk) -> tuple[LogDirs, Log]:
     dirs, log = begin(COMPACT, disk)
     for number in range(30):
         write(log, [(b"k%d" % (number % 2), b"%d" % number), (b"u%d" % number, bytes(60))])
     settle(dirs, log)
     dirs.compactions.run_one(0)
     dirs.checkpoint()
+    return dirs, log
+
+
+def again(disk: FaultyDisk) -> tuple[LogDirs, Log]:
+    """Another topic of the name, after one that was compacted and checkpointed."""
+    dirs, log = compacted(disk)
     assert log.cleaned_to > 10
     dirs.delete_all((P,), 0)
     return dirs, dirs.create(P, ANOTHER, COMPACT)
@@ -108,12 +113,7 @@ def test_a_topic_that_is_made_again_inherits_no_line_of_a_checkpoint() -> None:
 
 def test_what_was_cut_below_what_was_compacted_is_compacted_again() -> None:
     disk = FaultyDisk()
-    dirs, log = begin(COMPACT, disk)
-    for number in range(30):
-        write(log, [(b"k%d" % (number % 2), b"%d" % number), (b"u%d" % number, bytes(60))])
-    settle(dirs, log)
-    dirs.compactions.run_one(0)
-    dirs.checkpoint()
+    _dirs, log = compacted(disk)
     log.truncate_to(12)
     write(log, [(b"new", b"1")])
     log.flush()
