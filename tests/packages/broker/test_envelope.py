@@ -14,6 +14,7 @@ from moldau.wire.frames import read_response_body, request_frame
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from moldau.wire.messages.k51_alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from moldau.wire.messages.k58_envelope import EnvelopeRequest, EnvelopeResponse
 from moldau.wire.schema import Message
 from tests.packages.broker.data_cluster import until
@@ -81,8 +82,18 @@ def test_a_request_in_an_envelope_is_answered_with_its_own_header(tmp_path: Path
         (inside(CreateTopicsRequest(), 7)[:-3], LOOPBACK, Code.INVALID_REQUEST),
         (inside(CreateTopicsRequest(), 7), b"127.0.0.1", Code.INVALID_REQUEST),
         (b"\x00\x13\x00\x63" + inside(CreateTopicsRequest(), 7)[4:], LOOPBACK, Code.UNSUPPORTED_VERSION),
+        (inside(AlterUserScramCredentialsRequest(), 0), LOOPBACK, Code.UNSUPPORTED_VERSION),
     ],
-    ids=["empty", "no header", "not forwarded", "envelope in envelope", "cut off", "no address", "newer version"],
+    ids=[
+        "empty",
+        "no header",
+        "not forwarded",
+        "envelope in envelope",
+        "cut off",
+        "no address",
+        "newer version",
+        "of a SCRAM user",
+    ],
 )
 def test_an_envelope_that_holds_no_request_of_a_client_is_refused(
     tmp_path: Path, data: bytes, host: bytes, code: Code

@@ -22,6 +22,9 @@ from moldau.wire.messages.k58_envelope import EnvelopeRequest, EnvelopeResponse
 
 FORWARDED = frozenset({19, 20, 29, 30, 31, 32, 33, 37, 43, 44, 45, 46, 49, 55, 57, 60, 64, 80, 81})
 """Requests of clients that brokers pass on, as far as controllers answer them here."""
+KAFKAS_ALONE = frozenset({38, 39, 40, 51})
+"""Requests that it passes on, too, and that only its own controllers answer: delegation tokens, SCRAM users. Its broker
+tells the client UNSUPPORTED_VERSION, and on any other code that the server has met something unexpected."""
 ITEMS_MAX = 1_000_000
 """Items of arrays in a request inside: what a controller's listener takes from anybody else."""
 SIZE_BYTES = 4
@@ -61,6 +64,8 @@ async def control(node: ControllerServices, request: EnvelopeRequest, context: R
         return EnvelopeResponse(error_code=Code.INVALID_REQUEST)
     try:
         header = read_request_header(frame)
+        if header.api_key in KAFKAS_ALONE:
+            return EnvelopeResponse(error_code=Code.UNSUPPORTED_VERSION)
         if header.api_key not in FORWARDED:
             return EnvelopeResponse(error_code=Code.INVALID_REQUEST)
         served = ON_CONTROLLER[header.api_key]
