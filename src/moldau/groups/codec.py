@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from moldau.groups.records import (
     GroupRecord,
-    Loaded,
     OffsetRecord,
     OtherGroupRecord,
     Record,
+    ReplayedRecord,
     StoredGroup,
     StoredMember,
     StoredOffset,
@@ -50,7 +50,7 @@ def pack(record: Record) -> tuple[bytes, bytes | None]:
             return key, None if group is None else _pack_group(group)
 
 
-def unpack(key: Buffer, value: Buffer | None) -> Loaded | None:
+def unpack(key: Buffer, value: Buffer | None) -> ReplayedRecord | None:
     """The record behind a key and value; None for kinds that are not known. Malformed when the bytes are broken."""
     kind = version_of(key)
     if kind in OFFSET_KEYS:

@@ -13,7 +13,7 @@ from typing import Any
 from moldau.groups.facts import Append, Commit, Effect, Reply, Timer, TimerKey, Token
 from moldau.groups.group import Group, State
 from moldau.groups.pending import StaticMember, StoredAssignment
-from moldau.groups.records import GroupRecord, Loaded, OffsetRecord, OtherGroupRecord, StoredOffset
+from moldau.groups.records import GroupRecord, OffsetRecord, OtherGroupRecord, ReplayedRecord, StoredOffset
 from moldau.groups.shard import Shard
 from moldau.groups.state import Phase
 from moldau.model import TopicPartition
@@ -115,7 +115,7 @@ class Audit:
         self.generations: dict[str, int] = {}
         self.assignments: dict[tuple[str, int], tuple[bytes, ...]] = {}
 
-    def loaded(self, log: Iterable[Loaded]) -> None:
+    def loaded(self, log: Iterable[ReplayedRecord]) -> None:
         """The shard starts from these records."""
         for record in log:
             if not isinstance(record, OtherGroupRecord):

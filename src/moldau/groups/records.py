@@ -77,5 +77,5 @@ class OtherGroupRecord(NamedTuple):
 
 
 Record = OffsetRecord | GroupRecord
-Loaded = Record | OtherGroupRecord
-"""What is found in a log; only a ``Record`` is ever written."""
+ReplayedRecord = Record | OtherGroupRecord
+"""What a log may hold; only a ``Record`` is ever written."""

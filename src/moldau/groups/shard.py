@@ -50,7 +50,7 @@ from moldau.groups.pending import (
     StaticMember,
     StoredAssignment,
 )
-from moldau.groups.records import GroupRecord, Loaded, OffsetRecord, OtherGroupRecord
+from moldau.groups.records import GroupRecord, OffsetRecord, OtherGroupRecord, ReplayedRecord
 from moldau.groups.state import Phase, ShardState
 from moldau.model import Code, TopicPartition
 
@@ -62,7 +62,7 @@ class Shard(ShardState):
 
     # --- the life of a shard
 
-    def apply(self, record: Loaded) -> None:
+    def apply(self, record: ReplayedRecord) -> None:
         """Replay one record of the log, in order, while loading."""
         assert self.phase is Phase.LOADING
         match record:
@@ -89,7 +89,7 @@ class Shard(ShardState):
             case GroupRecord(group_id, stored) if stored is not None:
                 self.groups.setdefault(group_id, Group(group_id)).load(stored)
 
-    def apply_open(self, producer_id: int, records: Sequence[Loaded]) -> None:
+    def apply_open(self, producer_id: int, records: Sequence[ReplayedRecord]) -> None:
         """After all others: the records of a transaction that was open at the log's end."""
         assert self.phase is Phase.LOADING
         transactional.load(self, producer_id, records)
@@ -170,11 +170,10 @@ class Shard(ShardState):
         self.cancel(TimerKey(Timer.APPEND, seq=event.seq))
         code = append_code(event.code)
         match pending.change:
-            case HeldOffsets():
-                offsets.unsettle(self, pending.change.offsets)
-            case SettledOffsets():
-                offsets.unsettle(self, pending.change)
-                if event.code in _TOO_LARGE and pending.waiting is not None and isinstance(pending.waiting.ask, Commit):
+            case SettledOffsets() | HeldOffsets() as change:
+                offsets.unsettle(self, change.offsets if isinstance(change, HeldOffsets) else change)
+                waiting = pending.waiting
+                if event.code in _TOO_LARGE and waiting is not None and isinstance(waiting.ask, (Commit, TxnCommit)):
                     code = Code.INVALID_COMMIT_OFFSET_SIZE
             case StoredAssignment():
                 rebalance.assignment_refused(self, pending.change, code)

@@ -12,7 +12,7 @@ from moldau.groups import offsets
 from moldau.groups.facts import CommitReply, Token, TransactionEnded, TxnCommit, refuse
 from moldau.groups.group import Group, State
 from moldau.groups.pending import HeldOffsets, SettledOffsets, Waiting
-from moldau.groups.records import Loaded, OffsetRecord
+from moldau.groups.records import OffsetRecord, ReplayedRecord
 from moldau.groups.state import ShardState
 from moldau.model import Code, TopicPartition
 
@@ -55,7 +55,7 @@ def hold(shard: ShardState, change: HeldOffsets, seq: int) -> None:
     shard.held.setdefault(change.producer_id, []).append((seq, change.offsets))
 
 
-def load(shard: ShardState, producer_id: int, records: Sequence[Loaded]) -> None:
+def load(shard: ShardState, producer_id: int, records: Sequence[ReplayedRecord]) -> None:
     """Hold what a log has of a transaction that was open at its end."""
     for record in records:
         if isinstance(record, OffsetRecord):

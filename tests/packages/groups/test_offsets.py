@@ -6,7 +6,7 @@ import pytest
 
 from moldau.groups.codec import pack
 from moldau.groups.facts import Commit, CommitItem, DeleteOffsets, FetchOffsets, ListGroups, Protocol
-from moldau.groups.records import Loaded, OffsetRecord, OtherGroupRecord, Record, StoredOffset
+from moldau.groups.records import OffsetRecord, OtherGroupRecord, Record, ReplayedRecord, StoredOffset
 from moldau.groups.state import Phase
 from moldau.model import Code, TopicPartition
 from moldau.simulator.machines.groups_world import GroupSimulation
@@ -311,7 +311,7 @@ def test_a_described_group_shows_what_members_sent_only_while_stable() -> None:
 
 def of_another_protocol(*members: str) -> GroupSimulation:
     """A group with an old offset of t-0 and what a group of the consumer protocol (KIP-848) has in the log."""
-    kept: list[Loaded] = [
+    kept: list[ReplayedRecord] = [
         OffsetRecord("g", "t", 0, StoredOffset(5, -1, "", 1_000)),
         OtherGroupRecord("g", b"epoch", False, True),
         *(OtherGroupRecord("g", member.encode(), True, True) for member in members),

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from moldau.groups.codec import pack, unpack
 from moldau.groups.facts import Producer
-from moldau.groups.records import GroupRecord, Loaded, OffsetRecord, OtherGroupRecord, Record
+from moldau.groups.records import GroupRecord, OffsetRecord, OtherGroupRecord, Record, ReplayedRecord
 from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.storage import Log
@@ -84,13 +84,13 @@ class Replay:
         self._log = partition_log
         self._at = partition_log.log_start_offset
         self._end = end
-        self._open: dict[int, dict[object, tuple[int, Loaded]]] = {}
+        self._open: dict[int, dict[object, tuple[int, ReplayedRecord]]] = {}
         """Records of transactions whose end was not met yet, by producer id and what they are about, with their
         offsets in the log."""
         self.left_out = 0
         """How many records and batches could not be read."""
 
-    def records(self) -> Iterator[Loaded | Slow | None]:
+    def records(self) -> Iterator[ReplayedRecord | Slow | None]:
         """Every record in order; None in place of one that is not kept or cannot be read, and after each batch: the
         reader may pause at any of them. A ``Slow`` is called, anywhere, before the next is asked for: a batch that
         unpacks to much. LogError when the disk fails."""
@@ -113,7 +113,7 @@ class Replay:
         if self.left_out == LEFT_OUT_SHOWN:
             log.warning("what else cannot be read of this group log is only counted")
 
-    def _batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Loaded | Slow | None]:
+    def _batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[ReplayedRecord | Slow | None]:
         code = batch.check(data, position, header)
         if code is not Code.NONE:
             self.leave_out(header.base_offset, code.name, "batch")
@@ -136,7 +136,7 @@ class Replay:
         else:
             yield from self._records(data, position, header)
 
-    def _overtake(self, record: Loaded, offset: int) -> None:
+    def _overtake(self, record: ReplayedRecord, offset: int) -> None:
         """What a transaction holds about the same from before ``offset`` will not count. A removal leaves it."""
         if record.value is not None:
             about = _about(record)
@@ -144,12 +144,12 @@ class Replay:
                 if about in held and held[about][0] < offset:
                     del held[about]
 
-    def still_open(self) -> list[tuple[int, Loaded]]:
+    def still_open(self) -> list[tuple[int, ReplayedRecord]]:
         """(producer id, record) of transactions that are open at the end, in the order of the log."""
         found = [(at, id, record) for id, held in self._open.items() for at, record in held.values()]
         return [(id, record) for _, id, record in sorted(found, key=lambda one: one[0])]
 
-    def _marker(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Loaded]:
+    def _marker(self, data: bytes, position: int, header: BatchHeader) -> Iterator[ReplayedRecord]:
         held = self._open.pop(header.producer_id, {})
         try:
             first = next(iter(batch.records(data, position)), None)
@@ -162,7 +162,7 @@ class Replay:
                 self._overtake(record, at)
                 yield record
 
-    def _records(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Loaded | Slow | None]:
+    def _records(self, data: bytes, position: int, header: BatchHeader) -> Iterator[ReplayedRecord | Slow | None]:
         try:
             _, packed = batch.packed_payload(data, position)
             plain = yield from unpacked(header.codec, packed, output_cap(len(packed)))
@@ -179,14 +179,14 @@ class Replay:
             self.leave_out(header.base_offset, error, "rest of the batch")
 
 
-def _about(record: Loaded) -> object:
+def _about(record: ReplayedRecord) -> object:
     """The key under which a record stands in the log."""
     if isinstance(record, OtherGroupRecord):
         return record.key
     return (record.group_id, record.topic, record.partition) if isinstance(record, OffsetRecord) else record.group_id
 
 
-def _possible(record: Loaded | None) -> Loaded | None:
+def _possible(record: ReplayedRecord | None) -> ReplayedRecord | None:
     """The record; Malformed when it says what no group can be: whoever wrote it was not a coordinator."""
     if isinstance(record, GroupRecord) and record.value is not None and (flaw := record.value.flaw()):
         raise Malformed(flaw)

@@ -37,7 +37,7 @@ from moldau.groups.facts import (
     TimerKey,
     TopicsDeleted,
 )
-from moldau.groups.records import Loaded, Record
+from moldau.groups.records import Record, ReplayedRecord
 from moldau.model import Code, TopicPartition
 from moldau.simulator.machines.record import RunRecord
 
@@ -53,7 +53,7 @@ class GroupSimulation:
         self,
         *,
         auto_commit: bool = True,
-        log: Iterable[Loaded] = (),
+        log: Iterable[ReplayedRecord] = (),
         at_ms: int = 1_000,
         record: RunRecord | None = None,
         **config: Any,
