@@ -76,17 +76,21 @@ def SERVERS(command: F) -> F:
         callback=_take_config,
         help="A client's settings: Java's properties or librdkafka's names.",
     )
-    servers = click.option(
+    return BOOTSTRAP("Brokers to ask (or MOLDAU_BOOTSTRAP).", of="of --command-config, ")(config(command))
+
+
+def BOOTSTRAP(text: str, *, of: str = "") -> Callable[[F], F]:
+    """--bootstrap-server alone, for a command that takes no client's file; ``of``: where else it may stand."""
+    return click.option(
         "-b",
         "--bootstrap-server",
         "bootstrap",
         metavar="HOST:PORT,..",
         envvar="MOLDAU_BOOTSTRAP",
         default=default_bootstrap,
-        show_default=f"of --command-config, the cluster in ./{DATA}, or {NOWHERE}",
-        help="Brokers to ask (or MOLDAU_BOOTSTRAP).",
+        show_default=f"{of}the cluster in ./{DATA}, or {NOWHERE}",
+        help=text,
     )
-    return servers(config(command))
 
 
 # ---- how to print, how to change

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.admin.main import fail
-from moldau.admin.options import DATA, IN_PROGRESS, MISMATCH, NOWHERE, OUTPUT, default_bootstrap
+from moldau.admin.options import BOOTSTRAP, IN_PROGRESS, MISMATCH, OUTPUT
 from moldau.admin.output import note, show, show_one, watch
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
 from moldau.admin.pipeline_ranges import backfill, replay
@@ -51,16 +51,7 @@ pipeline.add_command(replay)
 @pipeline.command()
 @click.argument("name")
 @click.option("--topic", help="The topic that is read (default: NAME). Its newest records tell what fields there are.")
-@click.option(
-    "-b",
-    "--bootstrap-server",
-    "bootstrap",
-    metavar="HOST:PORT,..",
-    envvar="MOLDAU_BOOTSTRAP",
-    default=default_bootstrap,
-    show_default=f"the cluster in ./{DATA}, or {NOWHERE}",
-    help="Brokers to ask, which the file names then (or MOLDAU_BOOTSTRAP).",
-)
+@BOOTSTRAP("Brokers to ask, which the file names then (or MOLDAU_BOOTSTRAP).")
 @click.option("--out", type=click.Path(path_type=Path), help="The file (default: NAME.yaml).")
 def init(name: str, topic: str | None, bootstrap: str, out: Path | None) -> None:
     """Write a file to begin with: its cluster, and the format and fields of the topic's newest records.
