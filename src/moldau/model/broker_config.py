@@ -233,6 +233,13 @@ REPLICATION = table(
           doc=TOPIC_KEYS["unclean.leader.election.enable"].doc),
     _long("unclean.leader.election.interval.ms", default=300_000, low=1, internal=True,
           doc="How often leaderless partitions that allow an unclean election are looked for."),
+    _bool("transaction.partition.verification.enable", default=True, importance=LOW,
+          doc="Whether the coordinator of a transaction is asked before its first batch is in a log, also where the"
+              " client has told it of the partition itself."),
+    _int("add.partitions.to.txn.retry.backoff.ms", default=20, low=1, importance=HIGH,
+         doc="How long a transaction coordinator in which the transaction before is ending is left alone."),
+    _int("add.partitions.to.txn.retry.backoff.max.ms", default=100, low=0, importance=HIGH,
+         doc="For how long it is asked again; then the client tries again."),
     _long("replica.lag.time.max.ms", default=30_000, importance=HIGH,
           doc="A follower that has not caught up with the leader for this long leaves the ISR."),
     _int("num.replica.fetchers", default=1, low=1, importance=HIGH,

@@ -151,7 +151,6 @@ TRANSACTIONS = _without_effect(
     "Transactions, which have no coordinator here yet.",
     _int("transaction.abort.timed.out.transaction.cleanup.interval.ms", 10000, low=1, importance=LOW),
     _int("transaction.max.timeout.ms", 900000, low=1, importance=HIGH),
-    _bool("transaction.partition.verification.enable", True, importance=LOW),
     _int("transaction.remove.expired.transaction.cleanup.interval.ms", 3600000, low=1, importance=LOW),
     _int("transaction.state.log.load.buffer.size", 5242880, low=1, importance=HIGH),
     _int("transaction.state.log.min.isr", 2, low=1, importance=HIGH),
@@ -160,8 +159,6 @@ TRANSACTIONS = _without_effect(
     _int("transaction.state.log.segment.bytes", 104857600, low=1, importance=HIGH),
     _bool("transaction.two.phase.commit.enable", False, importance=LOW),
     _int("transactional.id.expiration.ms", 604800000, low=1, importance=HIGH),
-    _int("add.partitions.to.txn.retry.backoff.max.ms", 100, low=0, importance=HIGH),
-    _int("add.partitions.to.txn.retry.backoff.ms", 20, low=1, importance=HIGH),
 )
 
 SASL = _without_effect(

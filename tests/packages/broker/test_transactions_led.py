@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import moldau.broker.replicas.transactions
 from moldau.model import Code, TopicPartition
 from moldau.wire.batch import build
 from moldau.wire.messages.k00_produce import ProduceRequest
@@ -206,6 +207,78 @@ def test_a_transaction_that_ends_while_its_coordinator_is_asked_is_not_begun_aga
     run(work)
 
 
+def test_what_waits_for_coordinators_is_bounded_for_the_whole_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request that waits is copied: a client that sends without end would take all memory."""
+
+    async def work() -> None:
+        async with mixed(tmp_path) as (cluster, _):
+            transactions = cluster.brokers[0].replicas.transactions
+            asks, going = transactions.ask, asyncio.Event()
+
+            async def slowly(who: Any, partitions: Any, again: Any) -> Any:
+                await going.wait()
+                return await asks(who, partitions, again)
+
+            transactions.ask = slowly  # type: ignore[method-assign]
+            monkeypatch.setattr(moldau.broker.replicas.transactions, "WAITING_BYTES_MAX", 10_000)
+            lines = [await cluster.connect_another(0) for _ in range(4)]
+            asked = []
+            for number, line in enumerate(lines):
+                cluster.lines[0] = line
+                asked.append(asyncio.ensure_future(produce(cluster, batch(producer=number), id=f"x{number}")))
+                await asyncio.sleep(0)
+            refused = await until(lambda: [one for one in asked if one.done()], "those beyond are refused")
+            assert {code for one in refused for code in one.result()} == {Code.NOT_ENOUGH_REPLICAS}
+            assert 0 < transactions.waiting_bytes <= 10_000
+            going.set()
+            codes = [code for one in asked for code in await one]
+            assert sorted(codes) == [Code.NONE] * 2 + [Code.NOT_ENOUGH_REPLICAS] * 2
+            assert transactions.waiting_bytes == 0
+
+    run(work)
+
+
+def test_all_who_wait_for_a_coordinator_share_one_connection(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with mixed(tmp_path) as (cluster, coordinator):
+            wanted = [produce(cluster, batch(producer=number), id=f"x{number}") for number in range(8)]
+            assert await asyncio.gather(*wanted) == [[Code.NONE]] * 8
+            assert (len(coordinator.asked), coordinator.peer.connections) == (8, 1)
+            coordinator.peer.close()
+            await until(lambda: transactions_line_is_closed(cluster), "the connection has ended")
+            assert await produce(cluster, batch(producer=9), id="y") == [Code.NOT_ENOUGH_REPLICAS]
+            await coordinator.peer.listen()
+            endpoint = records.RegisterBrokerRecord.BrokerEndpoint(
+                name="PLAINTEXT", host="127.0.0.1", port=coordinator.peer.port
+            )
+            cluster.commit(
+                records.RegisterBrokerRecord(
+                    broker_id=COORDINATOR, broker_epoch=78, end_points=[endpoint], fenced=False
+                )
+            )
+            assert await produce(cluster, batch(producer=9), id="y") == [Code.NONE]
+
+    run(work)
+
+
+def transactions_line_is_closed(cluster: GroupCluster) -> bool:
+    return all(made.result().closed for made in cluster.brokers[0].replicas.transactions._lines.values())
+
+
+def test_verification_can_be_left_out_but_not_the_telling(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with mixed(tmp_path) as (cluster, coordinator):
+            cluster.brokers[0].config.adopt({"transaction.partition.verification.enable": "false"})
+            assert await produce(cluster, batch(), version=11) == [Code.NONE]
+            assert coordinator.asked == []
+            assert await produce(cluster, batch(producer=8), version=12) == [Code.NONE]
+            assert coordinator.asked == [(False, TOPIC, [0])]
+
+    run(work)
+
+
 def test_the_end_of_the_transaction_before_is_not_that_of_the_one_that_begins(tmp_path: Path) -> None:
     """The client begins the next one while the markers of the last are written (transaction.version 2)."""
 
@@ -230,6 +303,7 @@ def test_markers_of_deposed_coordinators_and_producers_are_refused(tmp_path: Pat
         async with mixed(tmp_path) as (cluster, _):
             assert await produce(cluster, batch(epoch=4)) == [Code.NONE]
             assert await mark(cluster, epoch=3) == [Code.INVALID_PRODUCER_EPOCH]
+            assert await mark(cluster, epoch=4, producer=-1) == await mark(cluster, epoch=-1) == [Code.INVALID_REQUEST]
             assert await mark(cluster, epoch=4, level=2) == [Code.INVALID_PRODUCER_EPOCH], "KIP-1228"
             assert stable(cluster)[0] == 0
             assert await mark(cluster, epoch=5, level=2, coordinator=8) == [Code.NONE]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.broker.replicas.replica import Key, Replica
-from moldau.broker.replicas.transactions import MOVED_ON, WAITING_BYTES_MAX, Begun, Producing, Verdict
+from moldau.broker.replicas.transactions import MOVED_ON, REQUEST_BYTES, Begun, Producing, Verdict
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.storage import LogError
@@ -42,6 +42,8 @@ class Permits:
         self._find = find
         self._verdicts: dict[Key, Verdict] = {}
         self._begun: dict[Key, tuple[Replica, int, Begun]] = {}
+        self._size = 0
+        self._is_refused = False
 
     @property
     def has_to_wait(self) -> bool:
@@ -64,13 +66,25 @@ class Permits:
                     continue  # the append tells
         return found
 
+    def hold(self) -> bool:
+        """Have the request's records stay as they are while it waits; False when there is no room for more of those,
+        and nothing of it may be appended. At once, for the records are the connection's."""
+        parts = [part for data in self._request.topic_data for part in data.partition_data]
+        size = REQUEST_BYTES + sum(len(part.records) for part in parts if part.records is not None)
+        self._is_refused = not self._transactions.hold(size)
+        if self._is_refused:
+            return False
+        self._size = size
+        for part in parts:
+            if part.records is not None:
+                part.records, part.records_at = memoryview(bytearray(part.records)), 0
+        return True
+
     async def ask(self) -> asyncio.Future[None]:
         """Ask, after the producer's earlier requests. What is returned is the turn to be given to ``appended``."""
         transactions, id = self._transactions, self._request.transactional_id
         assert id is not None, "a transactional request"
         earlier, turn = transactions.turn_of(id), transactions.take_turn(id)
-        size = _own_records(self._request)
-        transactions.waiting_bytes += size
         try:
             if earlier is not None:
                 await asyncio.wait([earlier])
@@ -79,8 +93,6 @@ class Permits:
             self.over()
             transactions.end_turn(id, turn)
             raise
-        finally:
-            transactions.waiting_bytes -= size
         return turn
 
     async def _verify(self, id: str) -> None:
@@ -93,8 +105,6 @@ class Permits:
         for replica, header, _ in found:
             if (header.producer_id, header.producer_epoch) != (who.producer_id, who.epoch):
                 self._verdicts[replica.key] = ANOTHER
-            elif self._transactions.waiting_bytes > WAITING_BYTES_MAX:
-                self._verdicts[replica.key] = BUSY
             else:
                 asked[replica.partition] = replica
                 begun = self._transactions.begin(replica, who.producer_id)
@@ -113,6 +123,8 @@ class Permits:
 
     def over(self) -> None:
         """Nothing more of it will be appended."""
+        self._transactions.release(self._size)
+        self._size = 0
         for replica, producer_id, _ in self._begun.values():
             self._transactions.end(replica, producer_id)
         self._begun.clear()
@@ -121,6 +133,8 @@ class Permits:
         """Whether a batch may be appended now. LogError."""
         if not _is_of_transaction(header):
             return ALLOWED
+        if self._is_refused:
+            return BUSY
         verdict = self._verdicts.get(replica.key)
         if verdict is not None and verdict.code is not Code.NONE:
             return verdict
@@ -134,14 +148,3 @@ class Permits:
 
 def _is_of_transaction(header: BatchHeader) -> bool:
     return header.is_transactional and not header.is_control
-
-
-def _own_records(request: ProduceRequest) -> int:
-    """Have the request's records stay as they are when the next request is read; how many bytes they are."""
-    size = 0
-    for data in request.topic_data:
-        for part in data.partition_data:
-            if part.records is not None:
-                part.records, part.records_at = memoryview(bytearray(part.records)), 0
-                size += len(part.records)
-    return size

@@ -56,7 +56,7 @@ def handle(
 ) -> ProduceResponse | Awaitable[Message | None] | Slices | None:
     """Append, and answer now, later or not at all. What takes long is appended in turns of the loop."""
     produce = _Produce(node, request, context)
-    if produce.permits is not None and produce.permits.has_to_wait:
+    if produce.permits is not None and produce.permits.has_to_wait and produce.permits.hold():
         return _append_when_permitted(node, request, produce, produce.permits)
     if _is_long(request, node.world.step):
         return produce.append_in_slices(request, node.world.step)

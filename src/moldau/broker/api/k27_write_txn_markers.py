@@ -98,6 +98,8 @@ def _write(node: BrokerServices, replica: Replica, marker: Marker, promise: Dela
 
 
 def _refusal(replica: Replica, marker: Marker) -> Code:
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        return Code.INVALID_REQUEST
     known = replica.log.producers.get(marker.producer_id)
     if known is None:
         return Code.NONE

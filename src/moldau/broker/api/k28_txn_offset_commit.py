@@ -8,14 +8,15 @@ that a member may commit while its group rebalances.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import Iterator
 
+from moldau.broker.api.committing import Asked, commit
 from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.broker.network.context import Context
 from moldau.broker.replicas.replica import Replica
 from moldau.broker.replicas.transactions import ABORTABLE_SINCE, TELLS_SINCE, Begun, Producing
 from moldau.broker.services import BrokerServices
-from moldau.groups.facts import CommitItem, CommitReply, Producer, TxnCommit
+from moldau.groups.facts import CommitItem, Producer, TxnCommit
 from moldau.model import Code
 from moldau.storage import LogError
 from moldau.wire.messages.k28_txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -29,49 +30,24 @@ PRODUCE_VERSIONS = {5: TELLS_SINCE, 4: ABORTABLE_SINCE}
 
 async def handle(node: BrokerServices, request: TxnOffsetCommitRequest, context: Context) -> Message:
     """Have the coordinator of the transaction agree, then put the offsets to the group."""
-    answer, items, slots = _sorted_out(node, request)
-    if not items:
-        return answer
     replica = node.replicas.find(OFFSETS, node.coordinator.partition_of(request.group_id))
     if isinstance(replica, Code):
-        return _refused(answer, slots, Code.NOT_COORDINATOR)
+        return _refused(request, Code.NOT_COORDINATOR)
     transactions = node.replicas.transactions
     try:
         known = replica.log.producers.get(request.producer_id)
     except LogError:
-        return _refused(answer, slots, Code.NOT_COORDINATOR)
+        return _refused(request, Code.NOT_COORDINATOR)
     if known is not None and known.txn_first_offset >= 0 and known.epoch == request.producer_epoch:
-        return await _put(node, request, answer, items, slots)
+        return await _put(node, request)
     begun = [transactions.begin(replica, request.producer_id)]
     try:
         code = await _permitted(node, request, replica, context.api_version, begun)
         if code is Code.NONE and not transactions.holds(replica, request.producer_id, begun[-1]):
             code = Code.INVALID_TXN_STATE
-        if code is not Code.NONE:
-            return _refused(answer, slots, code)
-        return await _put(node, request, answer, items, slots)
+        return await _put(node, request) if code is Code.NONE else _refused(request, code)
     finally:
         transactions.end(replica, request.producer_id)
-
-
-def _sorted_out(
-    node: BrokerServices, request: TxnOffsetCommitRequest
-) -> tuple[TxnOffsetCommitResponse, list[CommitItem], list[Partition]]:
-    """The answer with a refusal for each partition that is not there, and the others with their places in it."""
-    answer, items, slots = TxnOffsetCommitResponse(), list[CommitItem](), list[Partition]()
-    for topic in request.topics:
-        known = node.metadata.image.topic(topic.name)
-        shown = Topic(name=topic.name)
-        answer.topics.append(shown)
-        for asked in topic.partitions:
-            slot = Partition(partition_index=asked.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
-            shown.partitions.append(slot)
-            if known is not None and asked.partition_index in known.partitions:
-                slots.append(slot)
-                metadata = asked.committed_metadata or ""
-                epoch = asked.committed_leader_epoch
-                items.append(CommitItem(topic.name, asked.partition_index, asked.committed_offset, epoch, metadata))
-    return answer, items, slots
 
 
 async def _permitted(
@@ -89,27 +65,34 @@ async def _permitted(
     return Code.COORDINATOR_LOAD_IN_PROGRESS if code is Code.NOT_ENOUGH_REPLICAS else code
 
 
-async def _put(
-    node: BrokerServices,
-    request: TxnOffsetCommitRequest,
-    answer: TxnOffsetCommitResponse,
-    items: list[CommitItem],
-    slots: list[Partition],
-) -> Message:
-    def finish(replies: Sequence[CommitReply]) -> Message:
-        for slot, code in zip(slots, replies[0].codes, strict=True):
-            slot.error_code = code
-        return answer
+async def _put(node: BrokerServices, request: TxnOffsetCommitRequest) -> Message:
+    answer = TxnOffsetCommitResponse()
+    producer = Producer(request.producer_id, request.producer_epoch)
 
-    ask = TxnCommit(
-        request.group_id, request.member_id, request.group_instance_id, request.generation_id, tuple(items),
-        Producer(request.producer_id, request.producer_epoch),
-    )  # fmt: skip
-    done: Message | Awaitable[Message] = node.coordinator.ask([ask], finish)
+    def ask_of(items: tuple[CommitItem, ...]) -> TxnCommit:
+        return TxnCommit(
+            request.group_id, request.member_id, request.group_instance_id, request.generation_id, items, producer
+        )
+
+    done = commit(node, answer, _asked(node, request, answer), ask_of)
     return await done if inspect.isawaitable(done) else done
 
 
-def _refused(answer: TxnOffsetCommitResponse, slots: list[Partition], code: Code) -> Message:
-    for slot in slots:
-        slot.error_code = code
+def _asked(node: BrokerServices, request: TxnOffsetCommitRequest, answer: TxnOffsetCommitResponse) -> Iterator[Asked]:
+    """The request's partitions, each with its place in the answer."""
+    for topic in request.topics:
+        known = node.metadata.image.topic(topic.name)
+        shown = Topic(name=topic.name)
+        answer.topics.append(shown)
+        for asked in topic.partitions:
+            slot = Partition(partition_index=asked.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
+            shown.partitions.append(slot)
+            yield Asked(known, asked, slot)
+
+
+def _refused(request: TxnOffsetCommitRequest, code: Code) -> Message:
+    answer = TxnOffsetCommitResponse()
+    for topic in request.topics:
+        slots = [Partition(partition_index=one.partition_index, error_code=code) for one in topic.partitions]
+        answer.topics.append(Topic(name=topic.name, partitions=slots))
     return answer

@@ -29,10 +29,13 @@ TELLS_SINCE = 12
 """The first version of Produce whose client leaves it to the leader to add partitions (transaction.version 2)."""
 ABORTABLE_SINCE = 11
 """The first whose client understands TRANSACTION_ABORTABLE."""
-RETRY_MS, RETRIED_FOR_MS = 20, 100
-"""The transaction before may be ending still (add.partitions.to.txn.retry.backoff.ms, ...max.ms)."""
+RETRY = "add.partitions.to.txn.retry.backoff.ms"
+RETRY_MAX = "add.partitions.to.txn.retry.backoff.max.ms"
+VERIFICATION = "transaction.partition.verification.enable"
 WAITING_BYTES_MAX = 32 << 20
-"""Bytes of batches that wait for coordinators, of the whole broker."""
+"""Bytes of requests that wait for coordinators, of the whole broker."""
+REQUEST_BYTES = 4096
+"""What a waiting request takes beside its records, generously."""
 _UNKNOWN = frozenset({
     Code.CONCURRENT_TRANSACTIONS, Code.NETWORK_EXCEPTION, Code.COORDINATOR_LOAD_IN_PROGRESS,
     Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR, Code.REQUEST_TIMED_OUT,
@@ -40,7 +43,7 @@ _UNKNOWN = frozenset({
 """What a producer is told as NOT_ENOUGH_REPLICAS, upon which every client tries again."""
 
 
-class Around(Protocol):
+class ReplicaContext(Protocol):
     """The broker's replicas, as this needs them."""
 
     @property
@@ -83,13 +86,24 @@ class Begun(NamedTuple):
 class Transactions:
     """Of one broker. ``waiting_bytes``: of batches whose coordinators are being asked."""
 
-    def __init__(self, manager: Around) -> None:
+    def __init__(self, manager: ReplicaContext) -> None:
         self._manager = manager
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, asyncio.Task[Line]] = {}
         self._turns: dict[str, asyncio.Future[None]] = {}
         self._asked: dict[tuple[Key, int], list[int]] = {}
         """How many markers of a producer a partition has got while its coordinator is asked, and how many ask."""
         self.waiting_bytes = 0
+
+    def hold(self, size: int) -> bool:
+        """Count a request of so many bytes that is to wait; False when there are too many already."""
+        if self.waiting_bytes + size > WAITING_BYTES_MAX:
+            return False
+        self.waiting_bytes += size
+        return True
+
+    def release(self, size: int) -> None:
+        """It waits no longer."""
+        self.waiting_bytes -= size
 
     # ---- the order of a producer's requests
 
@@ -149,8 +163,11 @@ class Transactions:
     ) -> dict[TopicPartition, Verdict]:
         """What the coordinator of the transaction says of each partition; ``again`` is called before it is asked once
         more."""
-        clock, verdicts = self._manager.deps.world.clock, dict[TopicPartition, Verdict]()
-        until_ms, rest = clock.monotonic_ms() + RETRIED_FOR_MS, list(partitions)
+        deps, verdicts = self._manager.deps, dict[TopicPartition, Verdict]()
+        if who.version < TELLS_SINCE and not deps.config[VERIFICATION]:
+            return dict.fromkeys(partitions, Verdict(Code.NONE))
+        clock = deps.world.clock
+        until_ms, rest = clock.monotonic_ms() + deps.config[RETRY_MAX], list(partitions)
         while rest:
             found = await self._ask_once(who, rest)
             verdicts.update(found)
@@ -158,7 +175,7 @@ class Transactions:
             if not ends or who.version < TELLS_SINCE or clock.monotonic_ms() >= until_ms:
                 break
             rest = ends
-            await sleep(self._manager.deps.world.tasks, RETRY_MS)
+            await sleep(deps.world.tasks, deps.config[RETRY])
             again()
         return {partition: _told(verdict) for partition, verdict in verdicts.items()}
 
@@ -212,21 +229,27 @@ class Transactions:
         return None if leader == self._manager.me else leader
 
     async def _line(self, broker_id: int) -> Line:
-        line = self._lines.get(broker_id)
-        if line is not None and not line.closed:
-            return line
+        """The connection to a coordinator; one attempt to make it serves everybody who waits for it."""
+        made = self._lines.get(broker_id)
+        if made is None or (made.done() and (made.cancelled() or made.exception() or made.result().closed)):
+            made = self._lines[broker_id] = asyncio.ensure_future(self._connect(broker_id))
+        return await asyncio.shield(made)
+
+    async def _connect(self, broker_id: int) -> Line:
         deps = self._manager.deps
         broker = self._manager.image.brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoint(deps.config.inter_broker_listener)
         if endpoint is None:
             raise ConnectionError(f"broker {broker_id}, which coordinates the transaction, is not there")
-        line = self._lines[broker_id] = await deps.connect(endpoint.host, endpoint.port)
-        return line
+        return await deps.connect(endpoint.host, endpoint.port)
 
     def stop(self) -> None:
         """Hang up."""
-        for line in self._lines.values():
-            line.close()
+        for made in self._lines.values():
+            if not made.done():
+                made.cancel()
+            elif not made.cancelled() and made.exception() is None:
+                made.result().close()
         self._lines.clear()
 
 
