@@ -81,13 +81,14 @@ def test_brokers_are_stopped_with_reasons_and_progress_and_rolled(folder: Path) 
 
 
 RESTART = """
+import os
 import sys
 from moldau import Cluster
 
-data, id, marker = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+data, id, marker, refused = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 with open(marker, "a") as told:
     told.write(f"{id}\\n")
-if sys.argv[4:] == [str(id)]:
+if os.path.exists(refused) and open(refused).read() == str(id):
     sys.exit(7)
 Cluster(data=data).restart(id, wait=False)
 """
@@ -98,7 +99,8 @@ def test_brokers_of_another_cluster_are_stopped_and_rolled_by_a_command(folder: 
     cluster.wait_until_in_sync()
     (tmp_path / "restart.py").write_text(RESTART)
     marker, state = tmp_path / "restarted", tmp_path / "state.json"
-    script = f"{sys.executable} {tmp_path / 'restart.py'} {folder} {{id}} {marker}"
+    fails = tmp_path / "fails"
+    script = f"{sys.executable} {tmp_path / 'restart.py'} {folder} {{id}} {marker} {fails}"
 
     def foreign(verb: str, *words: object) -> Result:
         return run("broker", verb, *words, "--bootstrap-server", cluster.bootstrap_servers)
@@ -114,11 +116,14 @@ def test_brokers_of_another_cluster_are_stopped_and_rolled_by_a_command(folder: 
 
     order = [*(id for id in (1, 2, 3) if id != cluster.controller()), cluster.controller()]
     words = ("--force", "--state", state, "--command")
-    broken = foreign("roll", *words, f"{script} {order[1]}")
+    fails.write_text(str(order[1]))
+    broken = foreign("roll", *words, script)
     assert broken.exit_code == 1, broken.output
     assert f"the roll ends at broker {order[1]}" in broken.stderr
     assert "ended with 7" in broken.stderr
     assert json.loads(state.read_text())["done"] == order[:1]
+    assert "of a roll by another command" in foreign("roll", *words, f"{script} other").stderr
+    fails.unlink()
     going_on = foreign("roll", *words, script)
     assert going_on.exit_code == 0, going_on.output
     assert f"restarted before: {order[0]}" in going_on.stderr

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -35,7 +36,12 @@ def topic_through(peer: MixedPeer, node_id: int, name: str) -> None:
 
     def shown() -> bool:
         described = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)])
-        found = next(iter(described.values())).result(60)
+        try:
+            found = next(iter(described.values())).result(60)
+        except KafkaException as error:  # the broker that was asked has not replayed the topic's records yet
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+            return False
         return bool(found["retention.ms"].value == "86400000")
 
     wait_until(shown, f"node {node_id} shows the setting of {name}")

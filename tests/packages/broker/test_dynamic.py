@@ -142,6 +142,7 @@ SHOWN_ELSEWHERE = {
     "log.cleaner.backoff.ms", "log.cleaner.dedupe.buffer.size", "log.cleaner.io.buffer.load.factor",
     "log.cleaner.io.buffer.size", "log.cleaner.io.max.bytes.per.second", "log.cleaner.threads",
     "num.replica.fetchers", "producer.id.expiration.ms",  # below, and above
+    "transaction.partition.verification.enable",  # test_transactions_led.py
 }  # fmt: skip
 
 
