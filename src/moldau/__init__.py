@@ -7,12 +7,11 @@ need. docs/architecture.md says how the packages hang together.
 
 from __future__ import annotations
 
-import typing
-
 if not __debug__:
     raise SystemExit("moldau: asserts are part of the broker; run Python without -O")
 
-if typing.TYPE_CHECKING:
+TYPE_CHECKING = False  # not the typing module's: that would be loaded before an interrupt can be told as one
+if TYPE_CHECKING:
     from moldau.cluster import Cluster as Cluster
 
 __version__ = "0.1.0"

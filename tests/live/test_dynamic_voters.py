@@ -144,7 +144,7 @@ class Quorum:
                 change("add-controller", "--config", self.config_file(id))
             for id in sorted(voters - set(wanted) if voters >= set(wanted) else ()):
                 words = ("--controller-id", id, "--controller-directory-id", self.directory_id(id))
-                change("remove-controller", *words)
+                change("remove-controller", "--yes", *words)
             return False
 
         wait_until(vote, f"controllers {wanted} vote", WAIT_S)

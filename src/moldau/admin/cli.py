@@ -3,7 +3,10 @@ each."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -51,8 +54,34 @@ COMMANDS = {
 }
 
 
+class _Interrupted(BaseException):
+    """An interrupt on its way past click, which would print an empty line for it, whatever stderr is."""
+
+
+@contextlib.contextmanager
+def _interrupts_pass() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise _Interrupted from None
+
+
 class _Tree(Noun):
     """All commands; a word that is none may also be nearly the name of one of Kafka's scripts."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # Any: as click has it
+    ) -> click.Context:
+        with _interrupts_pass():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:  # Any: as click has it
+        with _interrupts_pass():
+            return super().invoke(ctx)
 
     def known_words(self, ctx: click.Context) -> list[str]:
         return [*self.list_commands(ctx), *SCRIPTS]
@@ -71,6 +100,10 @@ def run() -> None:
     """Run what the command line asks for, and end the process; KeyboardInterrupt when it was interrupted."""
     try:
         sys.exit(cli.main(prog_name="moldau", standalone_mode=False))
+    except _Interrupted:
+        if sys.stderr.isatty():  # the terminal has shown ^C
+            click.echo(err=True)
+        raise KeyboardInterrupt from None
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

@@ -112,12 +112,46 @@ def _restart(talk: Talk, broker: Broker, command: str, *, force: bool, timeout_s
     text = filled(command, id, broker.host, broker.port)
     say(f"broker {id}: {text}")
     started = time.monotonic()
-    status = run_command(text)
-    if status != 0:
-        fail(f"the roll ends at broker {id}: `{text}` ended with {status}; the same command goes on with it")
+    with _held(broker) as process:
+        status = run_command(text)
+        if status != 0:
+            fail(f"the roll ends at broker {id}: `{text}` ended with {status}; the same command goes on with it")
+        if not _until(process.ended, timeout_s):
+            fail(f"the roll ends at broker {id}: `{text}` ended, and the broker's process still runs", IN_PROGRESS)
     if not _until(lambda: _is_back(talk, broker), timeout_s):
         fail(f"the roll ends at broker {id}: it is not back, or not in sync, after {timeout_s:g} s", IN_PROGRESS)
     say(f"broker {id}: back and in sync after {time.monotonic() - started:.1f} s")
+
+
+class _Process:
+    """The process behind a broker's address, held by a connection, which ends with it; ``None``: none listened."""
+
+    def __init__(self, connection: socket.socket | None) -> None:
+        self._connection = connection
+
+    def ended(self) -> bool:
+        """Whether it closed the connection (or there was none). A broker that was not asked anything says nothing."""
+        if self._connection is None:
+            return True
+        try:
+            return self._connection.recv(1) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+
+@contextlib.contextmanager
+def _held(broker: Broker) -> Iterator[_Process]:
+    """The process that listens there now: a command may return before it has ended what it restarts."""
+    try:
+        connection = socket.create_connection((broker.host, broker.port), timeout=5)
+    except OSError:
+        yield _Process(None)
+        return
+    connection.setblocking(False)
+    with connection:
+        yield _Process(connection)
 
 
 def _is_back(talk: Talk, broker: Broker) -> bool:

@@ -10,7 +10,10 @@ import errno
 import os
 import sys
 from importlib import import_module
-from typing import NoReturn
+
+TYPE_CHECKING = False  # not the typing module's: what is loaded here is loaded before an interrupt is caught
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 INTERRUPTED = 130
 _LOCAL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from moldau.admin.main import fail
+from moldau.admin.options import OUTPUT
+from moldau.admin.output import show, show_one
 from moldau.admin.up import DATA
 from moldau.cluster.cluster import Cluster, ClusterError
 from moldau.cluster.migration.steps import LEADS, Migration, Mode, Progress
@@ -79,7 +80,7 @@ def rollback(data: Path, force: bool) -> None:
 
 @migrate.command()
 @data_option
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+@OUTPUT
 def status(data: Path, output: str) -> None:
     """How far it is, in which mode each broker runs, and what comes next."""
     migration = _found(data)
@@ -89,12 +90,11 @@ def status(data: Path, output: str) -> None:
         fail(str(error))
         return
     rows = {broker.id: migration.mode(broker).value for broker in migration.brokers}
-    if output == "json":
-        print(
-            json.dumps(
-                {"progress": progress.name.lower(), "brokers": rows, "next": next_step(migration, progress)}, indent=2
-            )
-        )
+    if output == "tsv":
+        show([{"broker": id, "mode": mode} for id, mode in rows.items()], output, ("broker", "mode"))
+        return
+    whole = {"progress": progress.name.lower(), "brokers": rows, "next": next_step(migration, progress)}
+    if show_one(whole, output):
         return
     print(progress.value)
     for id, mode in rows.items():

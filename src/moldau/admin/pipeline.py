@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
-from moldau.admin.options import BOOTSTRAP, IN_PROGRESS, MISMATCH, OUTPUT
+from moldau.admin.options import BOOTSTRAP, IN_PROGRESS, MISMATCH, OUTPUT, WATCH
 from moldau.admin.output import note, show, show_one, watch
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
 from moldau.admin.pipeline_ranges import backfill, replay
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from moldau.pipeline.folder import Folder
     from moldau.pipeline.replays import Group
     from moldau.pipeline.spec import Pipeline
-
-EVERY = click.option(
-    "--watch", "every_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Show it again and again."
-)
 
 
 @click.group()
@@ -50,7 +47,10 @@ pipeline.add_command(replay)
 
 @pipeline.command()
 @click.argument("name")
-@click.option("--topic", help="The topic that is read (default: NAME). Its newest records tell what fields there are.")
+@click.option(
+    "--topic", shell_complete=complete_topics,
+    help="The topic that is read (default: NAME). Its newest records tell what fields there are.",
+)  # fmt: skip
 @BOOTSTRAP("Brokers to ask, which the file names then (or MOLDAU_BOOTSTRAP).")
 @click.option("--out", type=click.Path(path_type=Path), help="The file (default: NAME.yaml).")
 def init(name: str, topic: str | None, bootstrap: str, out: Path | None) -> None:
@@ -220,7 +220,7 @@ def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, 
 @pipeline.command()
 @FILE
 @click.option("--verify", is_flag=True, help="Count the rows of the tables and hold them against the books.")
-@EVERY
+@WATCH
 @OUTPUT
 def status(file: Path, verify: bool, every_s: float | None, output: str) -> None:
     """Show what became of every record that was read. Exit 4 when the books do not balance."""
@@ -237,7 +237,7 @@ def status(file: Path, verify: bool, every_s: float | None, output: str) -> None
 
 @pipeline.command()
 @FILE
-@EVERY
+@WATCH
 @OUTPUT
 def lag(file: Path, every_s: float | None, output: str) -> None:
     """Show where the pipeline is in each partition, and how many offsets are left."""

@@ -9,12 +9,16 @@ from pathlib import Path
 
 import click
 
+from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
 from moldau.admin.output import note
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
 
 POSITIONS = 'earliest, latest, -10m, group:ID, {"topic":{"0":23}}, 2026-11-23T12:00:00Z'
-TOPICS = click.option("--topic", "topics", multiple=True, help="Only this topic; may be given several times.")
+TOPICS = click.option(
+    "--topic", "topics", multiple=True, shell_complete=complete_topics,
+    help="Only this topic; may be given several times.",
+)  # fmt: skip
 
 
 @click.command()

@@ -15,7 +15,7 @@ import click
 
 from moldau.admin.asking import CONTROLLER_S, OUTPUT, SERVERS, Talk
 from moldau.admin.main import fail, reason
-from moldau.admin.options import DRY_RUN, SECONDS, WATCH
+from moldau.admin.options import DRY_RUN, SECONDS, WATCH, YES, confirm
 from moldau.admin.output import show, show_one, watch
 
 if TYPE_CHECKING:
@@ -187,7 +187,10 @@ def _config(path: str) -> NodeConfig:
 @click.option("--controller-id", type=int, required=True, help="Its node.id.")
 @click.option("--controller-directory-id", required=True, help="The directory.id in its folder's meta.properties.")
 @DRY_RUN
-def remove_controller(bootstrap: str, controller_id: int, controller_directory_id: str, dry_run: bool) -> None:
+@YES
+def remove_controller(
+    bootstrap: str, controller_id: int, controller_directory_id: str, dry_run: bool, yes: bool
+) -> None:
     """Let a controller vote no more; the active one hands over. It goes on as an observer until it is stopped.
 
     Needs kraft.version 1; Kafka's kafka-features.sh upgrade --feature kraft.version=1 raises it. `status` shows the
@@ -201,9 +204,10 @@ def remove_controller(bootstrap: str, controller_id: int, controller_directory_i
     except ValueError as error:
         fail(f"--controller-directory-id {controller_directory_id}: {error}", 2)
         return
+    left = ", ".join(str(id) for id in _voters(bootstrap) if id != controller_id) or "none"
     if dry_run:
-        left = [id for id in _voters(bootstrap) if id != controller_id]
-        print(f"controller {controller_id} would vote no more; left would be {', '.join(map(str, left)) or 'nobody'}")
+        print(f"controller {controller_id} would vote no more; left would be {left}")
         return
+    confirm(f"Let controller {controller_id} vote no more? Left would be {left}.", yes)
     outcome = _ask(bootstrap, lambda client: admin.remove_voter(client, controller_id, directory_id))
     _end(outcome, f"Controller {controller_id} votes no more.")

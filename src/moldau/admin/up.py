@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import time
@@ -16,6 +15,8 @@ from click.core import ParameterSource
 
 from moldau.admin.asking import DATA as DATA
 from moldau.admin.main import INTERRUPTED, fail, reason
+from moldau.admin.options import OUTPUT
+from moldau.admin.output import show, show_one
 from moldau.cluster.cluster import EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
 from moldau.cluster.layout import COMBINED, PAGES
 from moldau.cluster.nodes import ClusterSpec, is_alive, setting
@@ -269,7 +270,7 @@ def _stop(cluster: Cluster, data: Path) -> bool:
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True, help="Folder of the cluster.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+@OUTPUT
 def status(data: Path, output: str) -> None:
     """Nodes, who leads how much, what is not in sync.
 
@@ -281,14 +282,10 @@ def status(data: Path, output: str) -> None:
     if trouble is not None:
         print(f"moldau: {trouble}", file=sys.stderr)
     rows = _rows(cluster)
-    if output == "json":
-        print(
-            json.dumps(
-                {"cluster_id": cluster.cluster_id, "bootstrap_servers": cluster.bootstrap_servers, "nodes": rows},
-                indent=2,
-            )
-        )
-    else:
+    whole = {"cluster_id": cluster.cluster_id, "bootstrap_servers": cluster.bootstrap_servers, "nodes": rows}
+    if output == "tsv":
+        show(rows, output, rows[0])
+    elif not show_one(whole, output):
         print(f"cluster {cluster.cluster_id}    bootstrap servers: {cluster.bootstrap_servers}")
         _table(rows)
     well = all(row["state"] == "serving" for row in rows) and any(row["controller"] for row in rows)

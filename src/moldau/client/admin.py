@@ -416,7 +416,8 @@ async def add_voter(
         voter_directory_id=directory_id,
         listeners=listeners,
     )
-    response = await client.ask(wish, CONTROLLER)
+    patient_ms = timeout_ms + 5_000  # asked again before the answer comes, it would find its first request in the way
+    response = await client.ask(wish, CONTROLLER, timeout_ms=patient_ms, request_timeout_ms=patient_ms)
     return Outcome(Code(response.error_code), response.error_message)
 
 

@@ -100,7 +100,9 @@ class View:
         named: set[str] = set()
         for found in response.topics:
             name = found.name if found.name is not None else self.names.get(found.topic_id, "")
-            if found.error_code in (Code.NONE, Code.LEADER_NOT_AVAILABLE):
+            if found.error_code == Code.LEADER_NOT_AVAILABLE and not found.partitions and not whole:  # being made
+                troubles[name] = Code.LEADER_NOT_AVAILABLE
+            elif found.error_code in (Code.NONE, Code.LEADER_NOT_AVAILABLE):
                 self._take(name, found)
                 named.add(name)
             else:

@@ -588,7 +588,7 @@ def test_who_interrupts_gets_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == INTERRUPTED
-    assert capsys.readouterr().err.strip() == "moldau: interrupted"
+    assert capsys.readouterr().err == "moldau: interrupted\n"
 
 
 def test_an_interrupt_in_an_evaluated_string_ends_with_the_exit_code_too(tmp_path: Path) -> None:

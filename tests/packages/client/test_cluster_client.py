@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from moldau.client import groups, reading, writing
-from moldau.client.admin import NewTopic, create_topics
+from moldau.client.admin import NewTopic, add_voter, create_topics
 from moldau.client.client import Client, ClientOptions, Coordinator, CoordinatorKind, Refused, Unreachable, addresses
 from moldau.client.groups import Committed
-from moldau.client.lines import WorldLines
+from moldau.client.lines import ConnectionOptions, WorldLines
 from moldau.client.reading import FetchOptions
 from moldau.model import Code, TopicPartition
 from moldau.model.value import replace
@@ -22,6 +22,7 @@ from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorResponse
 from moldau.wire.messages.k19_create_topics import CreateTopicsResponse
+from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterResponse
 from tests.packages.client.fake_broker import ALL_VERSIONS, HANG_UP, run
 from tests.packages.client.mini_cluster import MiniCluster
 
@@ -170,6 +171,54 @@ def test_a_topic_that_appears_within_the_grace_is_written_to():
         assert (await writing.produce(client, T0, one())).code is Code.NONE
 
     scene_with(1, {"t": 1}, play, options=replace(QUICK, unknown_topic_grace_ms=60_000))
+
+
+def test_a_named_topic_that_is_being_made_is_waited_for_and_among_all_it_is_not():
+    async def play(cluster, client):
+        def still_being_made(node, message, serve):
+            if not isinstance(message, MetadataRequest):
+                return None
+            answer = serve()
+            for topic in answer.topics:
+                topic.error_code, topic.partitions = Code.LEADER_NOT_AVAILABLE, []
+            return answer
+
+        def the_first_two(node, message, serve):
+            return still_being_made(node, message, serve) if len(cluster.asked) <= 2 else None
+
+        cluster.mischief = the_first_two
+        assert await client.know(["t"]) == {}
+        assert len(cluster.asked) == 3
+        assert len(client.view.topics["t"].partitions) == 3
+        cluster.mischief, before = still_being_made, len(cluster.asked)
+        await client.know(None)
+        assert len(cluster.asked) == before + 1
+
+    scene_with(1, {"t": 3}, play)
+
+
+def test_a_controller_that_catches_up_for_longer_than_a_request_may_take_is_asked_to_vote_once():
+    async def scene(world):
+        asked = []
+
+        def script(message, header):
+            if isinstance(message, MetadataRequest):
+                return cluster._Metadata(0, message)
+            asked.append(message)
+            answer = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(0.2, answer.set_result, AddRaftVoterResponse())
+            return answer
+
+        cluster = await MiniCluster(1, {}).start()
+        cluster.nodes[0].script = script
+        client = Client(WorldLines(world, ConnectionOptions(request_timeout_ms=50)), cluster.bootstrap, QUICK)
+        outcome = await add_voter(client, 4, b"d" * 16, [("CONTROLLER", "127.0.0.1", 9)], timeout_ms=10_000)
+        assert outcome.ok
+        assert [message.timeout_ms for message in asked] == [10_000]
+        client.close()
+        await cluster.stop()
+
+    run(scene)
 
 
 def test_a_group_is_followed_to_its_new_coordinator():
