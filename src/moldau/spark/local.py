@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_SOCKET_FOLDER_MAX = 50
+"""How long a folder's path may be: that of a Unix socket in it has 107 bytes at most."""
 _QUIET_LOG = """\
 rootLogger.level = error
 logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
@@ -79,6 +81,19 @@ def session(
 
     os.environ.setdefault(DEFAULTS, str(home / "bootstrap-servers"))
 
+    settings = _settings(home, log, cores)
+    builder = SparkSession.builder.master(f"local[{cores}]").appName(app)
+    for name, value in {**settings, **(conf or {})}.items():
+        builder = builder.config(name, value)
+    with _messages_to(home / "spark.log"):
+        found: SparkSession = builder.getOrCreate()
+    if bootstrap_servers is not None:
+        _name_cluster(found, bootstrap_servers)
+    return found
+
+
+def _settings(home: Path, log: Path, cores: int) -> dict[str, str]:
+    """What a session has unless it is told otherwise."""
     settings = {
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
@@ -94,15 +109,12 @@ def session(
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
+        # Over TCP, what the JVM sends a task in two writes waits 40 ms for the worker's delayed acknowledgement.
+        "spark.python.unix.domain.socket.enabled": "true",
     }
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(app)
-    for name, value in {**settings, **(conf or {})}.items():
-        builder = builder.config(name, value)
-    with _messages_to(home / "spark.log"):
-        found: SparkSession = builder.getOrCreate()
-    if bootstrap_servers is not None:
-        _name_cluster(found, bootstrap_servers)
-    return found
+    if len(str(home)) <= _SOCKET_FOLDER_MAX:  # else Spark's default, Java's temporary folder
+        settings["spark.python.unix.domain.socket.dir"] = str(home.resolve())
+    return settings
 
 
 def _name_cluster(spark: SparkSession, bootstrap_servers: str) -> None:
