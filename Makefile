@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test unit quick interchange test-zookeeper test-classic check up down kills migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
+.PHONY: help setup java demo test unit quick interchange ecosystem test-zookeeper test-classic check up down kills migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -77,6 +77,10 @@ interchange: setup jars  ## clusters of Apache Kafka's and our nodes together, e
 	MOLDAU_INTERCHANGE=1 $(PYTEST) -q tests/live/test_mixed_kraft.py tests/live/test_mixed_zookeeper.py \
 		tests/live/test_mixed_exactly_once.py $(ARGS)
 	$(PY) -m tests.interchange
+
+ecosystem: setup jars  ## Kafka's Streams, Connect and MirrorMaker 2 on Moldau, nodes killed meanwhile (3 minutes)
+	sh bench/jars/get.sh ecosystem
+	$(PYTEST) -q tests/live/test_ecosystem.py $(ARGS)
 
 test-classic: setup jars  ## Kafka's command line tools and ours, on all three systems (15 minutes)
 	for system in moldau moldau-zookeeper kafka; do \

@@ -14,6 +14,10 @@ fetch() { # folder, list of jars, size
     touch "$target/.complete"
 }
 
+if [ "$1" = ecosystem ]; then # of Connect, MirrorMaker 2 and Streams: for `make ecosystem` alone
+    fetch ecosystem-4.3.1 ecosystem.xml 105
+    exit
+fi
 fetch kafka-4.3.1 pom.xml 150
 fetch tools-2.8.2 tools-2.8.2.xml 25
 fetch tools-3.9.1 tools-3.9.1.xml 30
