@@ -109,7 +109,8 @@ def segments_of(folder: Folder, names: list[str], findings: list[str], known: Kn
     check_start(folder, bases[0] if bases else None, known.log_start_offset, known.recovery_point or 0)
     for offset, kind, name in indexes if settled else ():
         if kind == INDEX and not (bases and bases[0] <= offset) and is_filled(folder, name):
-            raise LostRecords(f"{folder.file(name)} has entries, and the segment that it is of is gone")
+            gone = folder.file(offset_name(offset, LOG))
+            raise LostRecords(f"{gone} is gone, whose index {name} has entries")
     segments = [Segment(folder, base, size(folder.file(offset_name(base, LOG)))) for base in bases]
     empty = {segment.base_offset: segment for segment in segments[:-1] if not segment.size}
     for offset, kind, name in indexes:

@@ -358,3 +358,15 @@ def test_a_real_disk_frees_what_retention_let_go(tmp_path: Path) -> None:
     assert dirs.retention_pass(0) > 0
     assert log.segments[0].base_offset > 0
     assert parse_offsets((tmp_path / LOG_STARTS).read_bytes(), "")[P] == 30
+
+
+def test_of_a_segment_that_is_gone_and_whose_index_is_there_the_segment_is_named(tmp_path: Path) -> None:
+    """What is to be brought back is the segment: the fuzz (seed 521257) met a sentence that named the index alone."""
+    world = stopped(tmp_path)
+    logs = sorted(tmp_path.glob("t-0/*.log"))
+    for file in (*logs, tmp_path / LOG_STARTS, tmp_path / RECOVERY_POINTS):
+        file.unlink()
+    world.start()
+    assert P not in world.dirs.logs
+    (told,) = [sentence for sentence in world.told if "cannot be loaded" in sentence]
+    assert f"{logs[0]} is gone, whose index {logs[0].stem}.index has entries" in told
