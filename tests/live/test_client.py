@@ -22,11 +22,11 @@ from moldau.client import admin, groups
 from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType
 from moldau.client.client import Client
 from moldau.client.consumer import Consumer, ConsumerOptions
-from moldau.client.lines import WorldLines
 from moldau.client.membership import GroupOptions
 from moldau.client.producer import Delivery, Producer, ProducerOptions
 from moldau.client.reading import EARLIEST, LATEST, READ_COMMITTED, FetchOptions, visible
 from moldau.client.sync import Cluster
+from moldau.client.world_lines import WorldLines
 from moldau.model import Code, TopicPartition
 from moldau.runtime.world import new_loop, real_world
 from moldau.wire import batch

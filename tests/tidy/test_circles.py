@@ -13,24 +13,10 @@ from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 CIRCLES = {
-    "moldau.admin.classic.argparse4j": 2,
-    "moldau.admin.classic.configs": 2,
-    "moldau.admin.classic.reassign_partitions": 3,
-    "moldau.admin.classic.run": 2,
-    "moldau.admin.classic.topics": 3,
-    "moldau.broker.api": 2,
-    "moldau.broker.kraft.driver": 2,
-    "moldau.broker.network.charging": 7,
     "moldau.broker.replicas.alter_log_dirs": 17,
     "moldau.broker.zookeeper.admin_znodes": 14,
-    "moldau.client.connection": 2,
-    "moldau.image.delta": 2,
-    "moldau.quorum.effects": 2,
-    "moldau.simulator.controller_replacement": 4,
-    "moldau.spark.own.source": 2,
     "moldau.storage.admission": 20,
     "moldau.storage.compactions": 5,
-    "moldau.wire.codec": 5,
 }
 """The first module of each circle, in the order of the alphabet -> how many modules are in it."""
 

@@ -36,10 +36,14 @@ def main() -> None:
     except KeyboardInterrupt:  # also while it was still loading
         fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # whoever read our output has gone
+        from moldau.admin.output import drop_output
+
         drop_output()
         raise SystemExit(1) from None
     except OSError as error:
         if is_local(error):
+            from moldau.admin.output import drop_output
+
             drop_output()
         fail(reason(error))
     finally:
@@ -65,14 +69,6 @@ def _demand_streams() -> None:
         sys.stdin = open(os.devnull)  # noqa: SIM115
     if sys.stdout is None:
         fail("standard output is closed")
-
-
-def drop_output() -> None:
-    """Forget what could not be written, so that the interpreter does not fail at it again when it ends."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # it is no file
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 
 def is_local(error: BaseException) -> bool:

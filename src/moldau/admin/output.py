@@ -196,3 +196,11 @@ def _painted(text: str, cells: Iterable[str], head: bool) -> str:
     words = set(cells)
     colour = "bold" if head else next((name for name, alarms in _ALARMS.items() if words & alarms), None)
     return text if colour is None else f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
+def drop_output() -> None:
+    """Forget what could not be written, so that the interpreter does not fail at it again when it ends."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # it is no file
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115

@@ -120,8 +120,8 @@ async def _produced(bootstrap: str, topic: str, config: ClientConfig, wish: Writ
     import asyncio
 
     from moldau.client.client import Client
-    from moldau.client.lines import WorldLines
     from moldau.client.producer import Producer, ProducerOptions
+    from moldau.client.world_lines import WorldLines
     from moldau.runtime.world import real_world
     from moldau.wire.compression import Codec
 

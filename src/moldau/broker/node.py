@@ -1,4 +1,4 @@
-"""One node: its rooms wired together, started, and stopped in order. Two screens; everything else is in the rooms.
+"""One node: its subsystems wired together, started, and stopped in order. Two screens; everything else is in them.
 
 Receives its ports (``World``) and never builds any, so that the simulator runs this very file. Roles decide what is
 wired: a controller has a seat in the quorum and a controller role, a broker has logs, replicas and coordinators; both
@@ -38,7 +38,8 @@ from moldau.broker.metadata.state_change_log import StateChangeLog
 from moldau.broker.network.connection_quotas import KEYS as LIMITS
 from moldau.broker.network.connection_quotas import ConnectionQuotas
 from moldau.broker.network.idle import IdleSweep
-from moldau.broker.network.listener import EARLY, SocketListener
+from moldau.broker.network.listener import SocketListener
+from moldau.broker.network.listener_state import EARLY
 from moldau.broker.network.memory import RequestMemory
 from moldau.broker.network.peers import Peers
 from moldau.broker.network.requests import BROKER, CONTROLLER, ZOOKEEPER, Outcome, RequestRead

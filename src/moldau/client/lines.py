@@ -1,6 +1,6 @@
 """What the client needs of a connection and of the world around it, so that one client serves both ways of waiting.
 
-A ``Line`` is a connection; ``Lines`` opens them and waits. ``WorldLines`` does so on the event loop with connection.py;
+A ``Line`` is a connection; ``Lines`` opens them and waits. ``world_lines.WorldLines`` does so on the event loop;
 ``sockets.SocketLines`` does so with blocking sockets and no loop at all: every await in the client then returns at
 once, because the wait has happened inside. Also here: the version table a peer shows in its handshake.
 Source: KIP-35, KIP-511. Read next: client.py.
@@ -9,18 +9,12 @@ Source: KIP-35, KIP-511. Read next: client.py.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from moldau.model import Code
 from moldau.model.value import value
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.schema import Message
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from moldau.ports import World
 
 API_VERSIONS = ApiVersionsRequest.api_key
 
@@ -91,55 +85,6 @@ class Lines(Protocol):
 
     def below(self, n: int) -> int:
         """A random number in [0, n)."""
-
-
-class WorldLines:
-    """Lines on the event loop, over the ports of a world."""
-
-    def __init__(self, world: World, options: ConnectionOptions = DEFAULTS) -> None:
-        self.world = world
-        self.options = options
-
-    async def connect(self, host: str, port: int) -> Line:
-        from moldau.client.connection import connect
-
-        return await connect(self.world, host, port, self.options)
-
-    def now_ms(self) -> int:
-        return self.world.clock.monotonic_ms()
-
-    async def pause(self, wait_ms: float) -> None:
-        import asyncio  # not by whoever has no loop: a command would start 60 ms later
-
-        over = asyncio.get_running_loop().create_future()
-        timer = self.world.tasks.call_later(wait_ms, partial(_finish, over))
-        try:
-            await over
-        finally:
-            timer.cancel()
-
-    async def first(self, answers: Sequence[Any], wait_ms: float) -> list[int]:
-        import asyncio
-
-        if wait_ms <= 0:
-            await asyncio.sleep(0)  # or a caller that polls without waiting would never let an answer in
-        elif not any(answer.done() for answer in answers):
-            over = asyncio.get_running_loop().create_future()
-            timer = self.world.tasks.call_later(wait_ms, partial(_finish, over))
-            try:
-                await asyncio.wait([*answers, over], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                timer.cancel()
-                over.cancel()
-        return [i for i, answer in enumerate(answers) if answer.done()]
-
-    def below(self, n: int) -> int:
-        return self.world.random.below(n)
-
-
-def _finish(over: asyncio.Future[None]) -> None:
-    if not over.done():
-        over.set_result(None)
 
 
 class Served(dict[int, tuple[int, int]]):

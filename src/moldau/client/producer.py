@@ -16,8 +16,9 @@ from contextlib import suppress
 from typing import Any
 
 from moldau.client.client import Client
-from moldau.client.lines import UnsupportedApi, WorldLines
+from moldau.client.lines import UnsupportedApi
 from moldau.client.partitioner import partition_of
+from moldau.client.world_lines import WorldLines
 from moldau.client.writing import Written, produce_request, producer_id, read_written
 from moldau.model import Code, TopicPartition
 from moldau.model.value import value

@@ -6,15 +6,29 @@ state-change log can say from what to what. A thing absent from a table did not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from moldau.image.partition import Key, Partition
 from moldau.image.registration import Broker, Controller
 from moldau.model.named import NamedTuple
 
-if TYPE_CHECKING:
-    from moldau.image.image import Image
+
+class ChangedTopic(Protocol):
+    """A topic as it is after the records."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def partitions(self) -> Mapping[int, Partition]: ...
+
+
+class ChangedTopics(Protocol):
+    """The image after the records, as far as a delta reads it: topics by id."""
+
+    @property
+    def topics(self) -> Mapping[bytes, ChangedTopic]: ...
 
 
 class PartitionDelta(NamedTuple):
@@ -47,19 +61,19 @@ class Delta:
             (self.topics, self.partitions, self.brokers, self.controllers, self.configs, self.features, self.opaque)
         )
 
-    def created_topics(self, image: Image) -> dict[str, bytes]:
+    def created_topics(self, image: ChangedTopics) -> dict[str, bytes]:
         """Name -> id of topics that are new and still there."""
         return {name: id for id, (name, was) in self.topics.items() if not was and id in image.topics}
 
-    def deleted_topics(self, image: Image) -> dict[bytes, str]:
+    def deleted_topics(self, image: ChangedTopics) -> dict[bytes, str]:
         """Id -> name of topics that are gone. A name deleted and created again stands in both lists, with two ids."""
         return {id: name for id, (name, was) in self.topics.items() if was and id not in image.topics}
 
-    def partition_changes(self, image: Image) -> list[PartitionDelta]:
+    def partition_changes(self, image: ChangedTopics) -> list[PartitionDelta]:
         """Every partition touched, with before and after; those created and deleted within the batch are left out."""
         return list(self.changes(image))
 
-    def changes(self, image: Image) -> Iterator[PartitionDelta]:
+    def changes(self, image: ChangedTopics) -> Iterator[PartitionDelta]:
         """The same one by one, for who pauses in between; the image may not change before the end."""
         for key, before in self.partitions.items():
             topic = image.topics.get(key[0])

@@ -5,9 +5,10 @@ no I/O: the time and random bits arrive in ``At``. It reads only those records t
 ``changes.py``). Read next: ``state.py`` (the state of a replica), ``step.py`` (its events), ``laws.py`` (invariants).
 """
 
+from moldau.quorum.election_state import ElectionState
 from moldau.quorum.log_view import LogView, OffsetAndEpoch
 from moldau.quorum.roles import Candidate, Follower, Leader, Progress, Prospective, Resigned, Role, Unattached
-from moldau.quorum.state import At, ElectionState, Quorum, Timing
+from moldau.quorum.state import At, Quorum, Timing
 from moldau.quorum.step import deadline_ms, start, step
 from moldau.quorum.voters import Endpoint, ReplicaKey, Voter, VoterLog, VotersAt, VoterSet
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.model.named import NamedTuple
+from moldau.quorum.election_state import ElectionState
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import Answer, Ask, BatchSpan, FetchAnswer, SnapshotAnswer
-from moldau.quorum.state import ElectionState
 from moldau.quorum.voters import VoterSet
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from moldau.model.named import NamedTuple
 from moldau.quorum import effects as do
+from moldau.quorum.election_state import ElectionState
 from moldau.quorum.messages import VoteAnswer
 from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned
-from moldau.quorum.state import ElectionState, Quorum
+from moldau.quorum.state import Quorum
 from moldau.quorum.tally import reached_by_majority
 from moldau.quorum.voters import VoterSet
 

@@ -6,16 +6,15 @@ emit effects through it, and keep no reference to it. The rules are in ``step.py
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moldau.model.named import NamedTuple
 from moldau.model.value import replace, value
+from moldau.quorum.effects import Effect
+from moldau.quorum.election_state import ElectionState
 from moldau.quorum.log_view import LogView
 from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned, Role
 from moldau.quorum.voters import ReplicaKey, VoterLog, VoterSet
-
-if TYPE_CHECKING:
-    from moldau.quorum.effects import Effect
 
 
 class At(NamedTuple):
@@ -23,14 +22,6 @@ class At(NamedTuple):
 
     now_ms: int
     random_bits: int
-
-
-class ElectionState(NamedTuple):
-    """What must survive a restart. ``leader`` and ``voted`` are of ``epoch``."""
-
-    epoch: int = 0
-    leader: int | None = None
-    voted: ReplicaKey | None = None
 
 
 @value(kw_only=True)

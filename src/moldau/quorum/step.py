@@ -11,6 +11,7 @@ from moldau.model.value import replace
 from moldau.quorum import changes, election, follower, leader
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
+from moldau.quorum.election_state import ElectionState
 from moldau.quorum.messages import (
     AddVoterAsk,
     Answer,
@@ -39,7 +40,7 @@ from moldau.quorum.moves import (
     learn,
 )
 from moldau.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from moldau.quorum.state import At, ElectionState, Quorum, StepContext
+from moldau.quorum.state import At, Quorum, StepContext
 
 
 def start(quorum: Quorum, election: ElectionState, at: At) -> tuple[Quorum, list[do.Effect]]:

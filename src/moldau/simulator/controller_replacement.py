@@ -20,7 +20,7 @@ from moldau.simulator.load import EXPECTED_ERRORS, Actor
 
 if TYPE_CHECKING:
     from moldau.simulator.cluster import SimulatedHost
-    from moldau.simulator.faults import FaultInjector
+    from moldau.simulator.fault_injector import FaultInjector
 
 OPPORTUNITY_S = 10.0
 AGAIN_S = 0.5

@@ -12,7 +12,8 @@ from moldau.simulator.cluster import SimulatedHost
 from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver, plane_of
 from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
 from moldau.simulator.damage_zookeeper import ZnodeDamage
-from moldau.simulator.faults import FAULTS, LASTING_S, FaultInjector
+from moldau.simulator.fault_injector import LASTING_S, FaultInjector
+from moldau.simulator.faults import FAULTS
 from moldau.simulator.tools_zookeeper import Tools
 from moldau.simulator.zookeeper_servers import ELECTION_S
 from moldau.zookeeper import paths

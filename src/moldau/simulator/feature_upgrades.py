@@ -21,7 +21,7 @@ from moldau.simulator.load import EXPECTED_ERRORS, Actor
 from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest
 
 if TYPE_CHECKING:
-    from moldau.simulator.faults import FaultInjector
+    from moldau.simulator.fault_injector import FaultInjector
 
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 KRAFT_VERSION = "kraft.version"

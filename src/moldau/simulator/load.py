@@ -13,10 +13,10 @@ from typing import Any
 from moldau.client.client import Client, Refused
 from moldau.client.consumer import NO_RESET, Chunk, Consumer, ConsumerOptions
 from moldau.client.groups import committed
-from moldau.client.lines import WorldLines
 from moldau.client.membership import GroupOptions
 from moldau.client.producer import Producer, ProducerOptions
 from moldau.client.reading import EARLIEST
+from moldau.client.world_lines import WorldLines
 from moldau.history.rows import INFO, OK, Read, Send, is_tombstone, key_of
 from moldau.model import Code, TopicPartition
 from moldau.simulator.cluster import CLIENTS, SimCluster

@@ -12,7 +12,8 @@ from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver
 from moldau.simulator.cluster_zookeeper import ZooKeeperCluster
 from moldau.simulator.coverage_points import CoveragePoints
 from moldau.simulator.coverage_points_zookeeper import ZooKeeperCoveragePoints
-from moldau.simulator.faults import FaultInjector
+from moldau.simulator.fault_injector import FaultInjector
+from moldau.simulator.faults import QuorumFaultInjector
 from moldau.simulator.faults_zookeeper import ZooKeeperFaultInjector
 from moldau.simulator.laws.control import ControlLaws
 from moldau.simulator.laws.quorum import QuorumLaws
@@ -61,5 +62,5 @@ def parts_of(plan: Plan) -> Parts:
     control, quorum = ControlLaws(observer), QuorumLaws(observer)
     coverage = CoveragePoints(observer)
     return Parts(
-        nodes, observer, FaultInjector(nodes, observer), control, quorum, lambda: coverage.hit | quorum.coverage
+        nodes, observer, QuorumFaultInjector(nodes, observer), control, quorum, lambda: coverage.hit | quorum.coverage
     )

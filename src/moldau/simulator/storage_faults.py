@@ -19,7 +19,7 @@ from moldau.wire import batch
 
 if TYPE_CHECKING:
     from moldau.simulator.cluster import SimulatedHost
-    from moldau.simulator.faults import FaultInjector
+    from moldau.simulator.fault_injector import FaultInjector
 
 MANY = (".log", ".index", ".timeindex", ".snapshot")
 """Kinds of which a partition has several; seven of ten bits are of these."""

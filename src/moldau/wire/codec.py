@@ -9,14 +9,14 @@ decoded and encoded in slices. Source: protocol guide; KIP-482. Read next: ``dec
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import cache
 from typing import Any, TypeVar
 
 from moldau.wire.decoder import decoder
 from moldau.wire.encoder import CUT_BYTES, Packed, encoder
-from moldau.wire.schema import Message, Struct
-from moldau.wire.source import STRING_BYTES_MAX, Buffer, Malformed, Steps, put_uvarint, uvarint
+from moldau.wire.schema import Buffer, Message, Struct, use
+from moldau.wire.source import STRING_BYTES_MAX, Malformed, Steps, put_uvarint, uvarint
 
 S = TypeVar("S", bound=Struct)
 Cuts = list[tuple[int, Any]]
@@ -103,33 +103,6 @@ def _check_version(cls: type[Message], version: int) -> None:
         raise ValueError(f"{cls.__name__} has versions {low} to {high}, not {version}")
 
 
-def make_init(cls: type[Struct]) -> Callable[..., None]:
-    """The ``__init__`` of a message class: keywords only, fresh lists and structs."""
-    env: dict[str, Any] = {}
-    args, body = [], []
-    for i, field in enumerate(cls.fields):
-        if isinstance(field.default, type):
-            env[f"D{i}"] = field.default
-            args.append(f"{field.name}=None")
-            # A struct left out is a default one; None stays None only where the field's own default is None.
-            body.append(f"self.{field.name} = D{i}() if {field.name} is None else {field.name}")
-        elif field.default == ():
-            env[f"D{i}"] = _LEFT_OUT
-            args.append(f"{field.name}=D{i}")
-            body.append(f"self.{field.name} = [] if {field.name} is D{i} else {field.name}")
-        else:
-            env[f"D{i}"] = field.default
-            args.append(f"{field.name}=D{i}")
-            body.append(f"self.{field.name} = {field.name}")
-    star = "*, " if args else ""
-    source = f"def __init__(self, {star}{', '.join(args)}):\n    " + ("\n    ".join(body) or "pass")
-    exec(source, env)
-    return env["__init__"]  # type: ignore[no-any-return]
-
-
-_LEFT_OUT = object()
-
-
 __all__ = [
     "CUT_BYTES",
     "STRING_BYTES_MAX",
@@ -143,7 +116,8 @@ __all__ = [
     "decode_in_slices",
     "encode",
     "encode_in_slices",
-    "make_init",
     "put_uvarint",
     "uvarint",
 ]
+
+use(decode, encode)

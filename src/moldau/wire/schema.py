@@ -1,17 +1,17 @@
 """How a message says what it is: fields that know the versions they live in.
 
 One class serves all versions of a message. A field is declared with ``at(first_version, type)``; the codec for a
-(class, version) pair is generated on first use by ``moldau.wire.codec``. Nothing here reads or writes bytes.
+(class, version) pair is generated on first use by ``moldau.wire.codec``. Nothing here reads or writes bytes: the codec
+gives its two functions to ``use`` when it is imported, as the package itself does.
 Source of the type system: the Kafka protocol guide and KIP-482 (flexible versions, tagged fields).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
-if TYPE_CHECKING:
-    from moldau.wire.codec import Buffer
-
+Buffer = bytes | bytearray | memoryview
 M = TypeVar("M", bound="Struct")
 
 FIXED = {
@@ -111,11 +111,36 @@ def at(since: int, type: Any, **options: Any) -> Any:
 
 def _first_init(self: Struct, **values: Any) -> None:
     """Stands in for ``__init__`` until a class is first used: most classes of the protocol never are in one process."""
-    from moldau.wire.codec import make_init
-
     cls = self.__class__
     cls.__init__ = make_init(cls)  # type: ignore[method-assign]
     cls.__init__(self, **values)
+
+
+def make_init(cls: type[Struct]) -> Callable[..., None]:
+    """The ``__init__`` of a message class: keywords only, fresh lists and structs."""
+    env: dict[str, Any] = {}
+    args, body = [], []
+    for i, field in enumerate(cls.fields):
+        if isinstance(field.default, type):
+            env[f"D{i}"] = field.default
+            args.append(f"{field.name}=None")
+            # A struct left out is a default one; None stays None only where the field's own default is None.
+            body.append(f"self.{field.name} = D{i}() if {field.name} is None else {field.name}")
+        elif field.default == ():
+            env[f"D{i}"] = _LEFT_OUT
+            args.append(f"{field.name}=D{i}")
+            body.append(f"self.{field.name} = [] if {field.name} is D{i} else {field.name}")
+        else:
+            env[f"D{i}"] = field.default
+            args.append(f"{field.name}=D{i}")
+            body.append(f"self.{field.name} = {field.name}")
+    star = "*, " if args else ""
+    source = f"def __init__(self, {star}{', '.join(args)}):\n    " + ("\n    ".join(body) or "pass")
+    exec(source, env)
+    return env["__init__"]  # type: ignore[no-any-return]
+
+
+_LEFT_OUT = object()
 
 
 class Struct:
@@ -180,15 +205,20 @@ class Message(Struct):
     @classmethod
     def decode(cls: type[M], buffer: Buffer, version: int) -> M:
         """The message in ``buffer`` (exactly its bytes), or Malformed. Records fields are views into the buffer."""
-        from moldau.wire.codec import decode
-
-        return decode(cls, buffer, version)
+        message: M = _codec[0](cls, buffer, version)
+        return message
 
     def encode(self, version: int) -> bytes:
         """The bytes of this message (no header, no frame)."""
-        from moldau.wire.codec import encode
+        return bytes(_codec[1](self, version, bytearray(), None))
 
-        return bytes(encode(self, version, bytearray(), None))
+
+_codec: list[Callable[..., Any]] = []  # Any: a message or its bytes
+
+
+def use(decode: Callable[..., Any], encode: Callable[..., Any]) -> None:  # Any: a message or its bytes
+    """Have ``Message.decode`` and ``Message.encode`` done by these functions of the codec."""
+    _codec[:] = decode, encode
 
 
 def _default(field: Field) -> object:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.wire.schema import FIXED, Field, Struct
-
-Buffer = bytes | bytearray | memoryview
+from moldau.wire.schema import FIXED, Buffer, Field, Struct
 
 STRING_BYTES_MAX = 0x7FFF
 """The longest string of the protocol, in both of its forms, as in Kafka's generated code."""

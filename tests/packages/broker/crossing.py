@@ -12,7 +12,7 @@ from moldau.broker.config.storage_format import format_storage
 from moldau.broker.migration.stages import Stage
 from moldau.broker.node import Node
 from moldau.client.client import Client
-from moldau.client.lines import WorldLines
+from moldau.client.world_lines import WorldLines
 from moldau.cluster.nodes import free_ports
 from moldau.controller.migration import MigrationState
 from moldau.image import Image

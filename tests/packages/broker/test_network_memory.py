@@ -16,6 +16,7 @@ import pytest
 
 from moldau.broker.api import ANSWERS, BROKER, handler
 from moldau.broker.network import memory as limits
+from moldau.broker.network.connection import Connection
 from moldau.broker.network.listener import SocketListener
 from moldau.broker.network.memory import RequestMemory
 from moldau.broker.network.receiving import SHARED_BYTES
@@ -47,6 +48,13 @@ class Node:
 
     def handler_failed(self, header: Any, error: BaseException) -> None:
         self.failures.append(error)
+
+
+def connections_of(scene: Scene) -> list[Connection]:
+    """The connections of the scene's listener."""
+    found = [one for one in scene.listener.connections if isinstance(one, Connection)]
+    assert len(found) == len(scene.listener.connections)
+    return found
 
 
 class Scene:
@@ -190,7 +198,7 @@ def test_idle_connections_own_no_buffers_even_after_a_large_request() -> None:
         assert scene.memory.request_bytes == 0
         assert sum(len(buffer) for buffer in scene.memory._free) <= 4 * limits.LARGEST_BUFFER
         gc.collect()
-        for connection in scene.listener.connections:
+        for connection in connections_of(scene):
             assert connection._receiving.held == 0
 
     play(work)
@@ -254,7 +262,7 @@ def test_half_frames_wait_for_memory_and_the_one_that_began_first_is_never_stuck
         streams = [await scene.connect() for _ in range(8)]
         for _, writer in streams:
             writer.write(large[:-1])
-        await scene.until(lambda: sum(c._receiving.starved for c in scene.listener.connections) >= 6)
+        await scene.until(lambda: sum(one._receiving.starved for one in connections_of(scene)) >= 6)
         await scene.settled(lambda: scene.memory.request_bytes)
         assert scene.memory.request_bytes < 4 << 20
         await scene.somebody_else_is_answered()

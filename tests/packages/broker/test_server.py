@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from moldau.broker.api import ANSWERS, BROKER, ZOOKEEPER, handler
-from moldau.broker.network.listener import EARLY, SocketListener
+from moldau.broker.network.listener import SocketListener
+from moldau.broker.network.listener_state import EARLY
 from moldau.broker.network.requests import ServedApi
 from moldau.model import Code
 from moldau.runtime.world import new_loop, real_world
@@ -326,8 +327,8 @@ def test_everything_that_is_advertised_has_a_file_that_answers() -> None:
 def test_the_handlers_of_all_requests_can_be_imported_before_the_first_one_comes() -> None:
     """The first request of each kind waited until its handler was read from the disk, and so did everybody else's."""
     imported = (
-        "import sys, moldau.broker.api as api; api.import_handlers(); "
+        "import sys, moldau.broker.api as api; from moldau.wire.apis import APIS; api.import_handlers(); "
         "left = [key for kind in api.ANSWERS.values() for key in kind "
-        "if f'moldau.broker.api.{api.APIS[key].module}' not in sys.modules]; assert not left, left"
+        "if f'moldau.broker.api.{APIS[key].module}' not in sys.modules]; assert not left, left"
     )
     subprocess.run([sys.executable, "-c", imported], check=True)

@@ -12,7 +12,7 @@ from typing import Any
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.node import Node
 from moldau.client.client import Client
-from moldau.client.lines import WorldLines
+from moldau.client.world_lines import WorldLines
 from moldau.image import image_from
 from moldau.ports import World
 from moldau.ports.zookeeper import Check, Create, Set

@@ -10,8 +10,9 @@ from moldau.client import groups, reading, writing
 from moldau.client.admin import NewTopic, add_voter, create_topics
 from moldau.client.client import Client, ClientOptions, Coordinator, CoordinatorKind, Refused, Unreachable, addresses
 from moldau.client.groups import Committed
-from moldau.client.lines import ConnectionOptions, WorldLines
+from moldau.client.lines import ConnectionOptions
 from moldau.client.reading import FetchOptions
+from moldau.client.world_lines import WorldLines
 from moldau.model import Code, TopicPartition
 from moldau.model.value import replace
 from moldau.wire import batch

@@ -10,9 +10,9 @@ import pytest
 from moldau.client import groups
 from moldau.client.client import Client, ClientOptions, Refused, Unreachable
 from moldau.client.consumer import NO_RESET, Consumer, ConsumerOptions, NoOffset
-from moldau.client.lines import WorldLines
 from moldau.client.membership import GroupOptions, _read_subscription, read_assignment
 from moldau.client.reading import EARLIEST, LATEST
+from moldau.client.world_lines import WorldLines
 from moldau.model import Code, TopicPartition
 from moldau.wire import batch
 from moldau.wire.messages.k01_fetch import FetchRequest

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.client.client import Client, ClientOptions
-from moldau.client.lines import WorldLines
 from moldau.client.partitioner import murmur2, partition_of
 from moldau.client.producer import BufferFull, Producer, ProducerOptions
+from moldau.client.world_lines import WorldLines
 from moldau.model import Code, TopicPartition
 from moldau.wire import batch
 from moldau.wire.compression import Codec

@@ -10,7 +10,8 @@ import pytest
 
 from moldau.simulator.cluster import SimCluster
 from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
-from moldau.simulator.faults import FaultInjector
+from moldau.simulator.fault_injector import FaultInjector
+from moldau.simulator.faults import QuorumFaultInjector
 from moldau.simulator.faults_zookeeper import ZooKeeperFaultInjector
 from moldau.simulator.loop import Owner
 from moldau.simulator.plan import draw
@@ -31,7 +32,7 @@ class OnePartition:
 def injector_of(*, flush: bool) -> FaultInjector:
     plan = next(plan for plan in map(draw, range(50)) if len(plan.hosts) == 3)
     cluster = SimCluster(replace(plan, flush=flush))  # nobody was started: nobody catches up by itself
-    return FaultInjector(cluster, OnePartition())  # type: ignore[arg-type]
+    return QuorumFaultInjector(cluster, OnePartition())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("flush", [False, True], ids=["not synced", "synced"])

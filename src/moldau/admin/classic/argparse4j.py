@@ -12,71 +12,12 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
+from moldau.admin.classic.argparse4j_help import error_text, help_text
+from moldau.admin.classic.argparse4j_parsers import HELP, Argument, Parser
 from moldau.admin.classic.options import java_integer
-from moldau.model.named import NamedTuple
 
 INTEGER, LONG, DOUBLE = "Integer", "Long", "Double"
 _DECIMAL = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)\Z")
-
-
-class Argument(NamedTuple):
-    """An option by its flags. ``takes``: None for one without a value; "" for one whose value is named after it.
-
-    ``kind`` is Java's word for the type of a value that is no text; ``group`` the title under which help lists it, or
-    the name of one of the parser's ``Group``s.
-    """
-
-    flags: tuple[str, ...]
-    help: str
-    takes: str | None = ""
-    kind: str = ""
-    required: bool = False
-    default: str | None = None
-    repeats: bool = False
-    several: str = ""
-    choices: tuple[str, ...] = ()
-    group: str = ""
-    mutex: str = ""
-
-    @property
-    def name(self) -> str:
-        """Its name without hyphens: that of its first long flag."""
-        flag = next((flag for flag in self.flags if flag.startswith("--")), self.flags[0])
-        return flag.lstrip("-")
-
-    @property
-    def shown(self) -> str:
-        """How messages name it."""
-        return "/".join(self.flags)
-
-
-class Group(NamedTuple):
-    """Options that help lists apart, with a text about them; ``title`` may be empty."""
-
-    name: str
-    title: str
-    about: str
-
-
-class Parser(NamedTuple):
-    """A tool, or one of its subcommands. ``required_mutexes``: of each of these one option must be given."""
-
-    prog: str
-    description: str = ""
-    arguments: tuple[Argument, ...] = ()
-    commands: tuple[Parser, ...] = ()
-    help: str = ""
-    shows_defaults: bool = True
-    required_mutexes: tuple[str, ...] = ()
-    groups: tuple[Group, ...] = ()
-
-    @property
-    def all(self) -> tuple[Argument, ...]:
-        """Its options with --help."""
-        return (HELP, *self.arguments)
-
-
-HELP = Argument(("-h", "--help"), "show this help message and exit", takes=None)
 
 
 class Rejected(Exception):
@@ -236,8 +177,6 @@ class _Reader:
             if embedded is not None:
                 self._reject(f"argument {argument.shown}: ignore implicit argument '{embedded}'")
             if argument is HELP:
-                from moldau.admin.classic.argparse4j_help import help_text
-
                 raise HelpShown(help_text(self.path))
             self.found.take(argument, [""])
             return
@@ -292,8 +231,6 @@ class _Reader:
         raise self._rejected(message, near)
 
     def _rejected(self, message: str, near: tuple[str, Iterable[str]] | None = None) -> Rejected:
-        from moldau.admin.classic.argparse4j_help import error_text
-
         return Rejected(error_text(self.path, message, near), message)
 
 
@@ -320,8 +257,6 @@ def run_tool(parser: Parser, arguments: Sequence[str], work: Callable[[Words], i
 def run_flat_tool(parser: Parser, arguments: Sequence[str], work: Callable[[Words], int]) -> int:
     """The same for a tool without subcommands: given nothing it prints its help; after --help it ends with 1."""
     if not arguments:
-        from moldau.admin.classic.argparse4j_help import help_text
-
         sys.stdout.write(help_text([parser]))
         return 0
     return run_tool(parser, arguments, work, helped=1)
@@ -329,6 +264,4 @@ def run_flat_tool(parser: Parser, arguments: Sequence[str], work: Callable[[Word
 
 def reject(parser: Parser, message: str) -> NoReturn:
     """Rejected: a tool without subcommands found itself that its words cannot be."""
-    from moldau.admin.classic.argparse4j_help import error_text
-
     raise Rejected(error_text([parser], message), message)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from moldau.admin.classic.argparse4j import Argument, Group, Parser
+from moldau.admin.classic.argparse4j_parsers import Argument, Group, Parser
 from moldau.admin.classic.usage import pieces
 
 WIDTH = 75

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.admin.classic.argparse4j import Argument
+from moldau.admin.classic.argparse4j_parsers import Argument
 
 
 def places(controllers: str) -> tuple[Argument, Argument]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from moldau.admin.classic.argparse4j import INTEGER, Argument, Parser, Words, run_tool
+from moldau.admin.classic.argparse4j import INTEGER, Words, run_tool
+from moldau.admin.classic.argparse4j_parsers import Argument, Parser
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.run import tell

@@ -14,7 +14,7 @@ from moldau.admin.classic.configs_options import OPTIONS
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
-from moldau.admin.classic.options import Given, asks_zookeeper
+from moldau.admin.classic.options import Given
 from moldau.admin.classic.run import help_or_version
 from moldau.admin.classic.session import Session, checked, executed, no_controllers, read_config
 from moldau.client import admin, groups
@@ -50,10 +50,6 @@ _PLAIN = ("java.lang.IllegalArgumentException", INVALID)
 
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
-    if asks_zookeeper(arguments):
-        from moldau.admin.classic.zookeeper_configs import main as main_of_2_8
-
-        return main_of_2_8(arguments)
     try:
         given = Given(OPTIONS, arguments)
         help_or_version(given, ABOUT)

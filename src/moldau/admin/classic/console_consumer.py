@@ -13,7 +13,7 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.record_reader import LOGGER, Reader, call_ms
 from moldau.admin.classic.run import ending_softly
 from moldau.admin.classic.session import Session
-from moldau.admin.main import drop_output
+from moldau.admin.output import drop_output
 from moldau.client.consumer import Consumer
 
 NEW_PROTOCOL = (

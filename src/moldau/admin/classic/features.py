@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from moldau.admin.classic.argparse4j import INTEGER, Argument, HelpShown, Parser, Rejected, Words, read_words
+from moldau.admin.classic.argparse4j import INTEGER, HelpShown, Rejected, Words, read_words
+from moldau.admin.classic.argparse4j_parsers import Argument, Parser
 from moldau.admin.classic.bootstrap import places
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_order import hash_order, string_hash

@@ -12,7 +12,8 @@ from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.options import Given, Option, OptionError, java_integer
 from moldau.admin.classic.run import Finished, help_or_version, print_usage
 from moldau.admin.classic.session import Session, executed, is_address, read_config
-from moldau.admin.classic.topics import include_list, java_split
+from moldau.admin.classic.topics import java_split
+from moldau.admin.classic.topics_named import include_list
 from moldau.client import reading
 from moldau.model import Code, TopicPartition
 

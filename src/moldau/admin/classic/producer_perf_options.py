@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from moldau.admin.classic.argparse4j import DOUBLE, INTEGER, LONG, Argument, Group, Parser
+from moldau.admin.classic.argparse4j import DOUBLE, INTEGER, LONG
+from moldau.admin.classic.argparse4j_parsers import Argument, Group, Parser
 
 _ONE_PAYLOAD = "Note that you must provide exactly one of --record-size, --payload-file or --payload-monotonic."
 _PROPERTIES = (

@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from moldau.admin.classic.argparse4j import INTEGER, Argument, Parser, Words, run_tool
+from moldau.admin.classic.argparse4j import INTEGER, Words, run_tool
+from moldau.admin.classic.argparse4j_parsers import Argument, Parser
 from moldau.admin.classic.bootstrap import places
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import kafka_error

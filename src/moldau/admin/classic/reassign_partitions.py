@@ -15,7 +15,7 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_json import read_file
 from moldau.admin.classic.java_order import hash_order, partition_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
-from moldau.admin.classic.options import Given, asks_zookeeper
+from moldau.admin.classic.options import Given
 from moldau.admin.classic.reassign_files import Moves, Replica, brokers_in, executable, moves_in, text_of, topics_in
 from moldau.admin.classic.reassign_options import OPTIONS, action_of
 from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, checked, executed, read_config
@@ -48,10 +48,6 @@ class Terse(Exception):
 
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
-    if asks_zookeeper(arguments):
-        from moldau.admin.classic.zookeeper_reassign import main as main_of_2_8
-
-        return main_of_2_8(arguments)
     return run(Given(OPTIONS, arguments))
 
 

@@ -25,8 +25,8 @@ from moldau.admin.classic.producer_config import (
 )
 from moldau.admin.classic.session import CONFIG_ERROR, Session, empty_servers
 from moldau.client.client import Client, ClientOptions
-from moldau.client.lines import WorldLines
 from moldau.client.producer import Delivery, Producer, ProducerOptions
+from moldau.client.world_lines import WorldLines
 from moldau.client.writing import Written
 from moldau.model import Code
 from moldau.model.named import NamedTuple

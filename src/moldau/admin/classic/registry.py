@@ -60,6 +60,11 @@ CLASSES: dict[str, str] = {
 }
 """Class, as `kafka-run-class.sh` is given it -> module of this package."""
 
+OF_ZOOKEEPER = {
+    "topics": "zookeeper_topics", "configs": "zookeeper_configs", "reassign_partitions": "zookeeper_reassign",
+}  # fmt: skip
+"""Module -> the one that answers in its place when --zookeeper is given: a tool of Kafka 2.8.2."""
+
 RUN_CLASS = "kafka-run-class.sh"
 
 KAFKA_VERSION = "4.3.1"

@@ -5,7 +5,8 @@ Facts of org.apache.kafka.server.common.MetadataVersion and Feature of Kafka 4.3
 
 from __future__ import annotations
 
-from moldau.admin.classic.argparse4j import Argument, Parser, Words
+from moldau.admin.classic.argparse4j import Words
+from moldau.admin.classic.argparse4j_parsers import Argument, Parser
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.options import java_integer
 

@@ -15,7 +15,7 @@ from moldau.admin.classic.java_order import hash_order, partition_hash, string_h
 from moldau.admin.classic.options import Given, Option
 from moldau.admin.classic.run import Finished, help_or_version, tell
 from moldau.admin.classic.session import Session, is_address
-from moldau.admin.classic.topics import include_list
+from moldau.admin.classic.topics_named import include_list
 from moldau.client.client import Node
 from moldau.client.reading import LATEST, list_offsets
 from moldau.model import TopicPartition

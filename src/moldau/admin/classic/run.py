@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from importlib import import_module
 
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.options import Given, Option, UsageError
-from moldau.admin.classic.registry import CLASSES, KAFKA_VERSION, RUN_CLASS, SCRIPTS
-from moldau.admin.main import drop_output
+from moldau.admin.classic.options import Given, Option, UsageError, asks_zookeeper
+from moldau.admin.classic.registry import CLASSES, KAFKA_VERSION, OF_ZOOKEEPER, RUN_CLASS, SCRIPTS
+from moldau.admin.output import drop_output
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 
@@ -70,6 +70,8 @@ def _main(name: str, arguments: list[str]) -> int:
         print(f"Error: Could not find or load main class {name}", file=sys.stderr)
         print(f"Caused by: java.lang.ClassNotFoundException: {name}", file=sys.stderr)
         return 1
+    if asks_zookeeper(arguments):
+        module = OF_ZOOKEEPER.get(module, module)
     tool: Callable[[list[str]], int] = import_module(f"moldau.admin.classic.{module}").main
     try:
         return tool(arguments)

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from moldau.admin.classic.argparse4j import Argument, Parser, Words, run_tool
+from moldau.admin.classic.argparse4j import Words, run_tool
+from moldau.admin.classic.argparse4j_parsers import Argument, Parser
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.releases import (

@@ -13,17 +13,18 @@ from functools import partial
 
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
-from moldau.admin.classic.options import Given, asks_zookeeper, java_integer
+from moldau.admin.classic.options import Given, java_integer
 from moldau.admin.classic.run import Finished, help_or_version, print_usage, tell
 from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, checked, read_config
 from moldau.admin.classic.topic_values import refuse_bad_values
+from moldau.admin.classic.topics_described import describe
+from moldau.admin.classic.topics_named import REPORTS, existing, matching
 from moldau.admin.classic.topics_options import OPTIONS
 from moldau.client import admin
 from moldau.client.described import describe_topics
 from moldau.model import Code
 
 ACTIONS = ("create", "list", "alter", "describe", "delete")
-REPORTS = ("under-replicated-partitions", "under-min-isr-partitions", "at-min-isr-partitions", "unavailable-partitions")
 COLLISION = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
@@ -33,10 +34,6 @@ OTHER_TOOL = " (To alter topic configurations, the kafka-configs tool can be use
 
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
-    if asks_zookeeper(arguments):
-        from moldau.admin.classic.zookeeper_topics import main as main_of_2_8
-
-        return main_of_2_8(arguments)
     try:
         given = Given(OPTIONS, arguments)
         _check(given)
@@ -60,8 +57,6 @@ def _act(session: Session, given: Given) -> None:
     elif given.has("list"):
         print("\n".join(matching(session, given)))
     elif given.has("describe"):
-        from moldau.admin.classic.topics_described import describe
-
         describe(session, given)
     else:
         names = existing(session, given)
@@ -174,37 +169,6 @@ def configs_of(given: Given, known: Collection[str] | None = None) -> dict[str, 
 
 
 # ---- which topics
-
-
-def matching(session: Session, given: Given) -> list[str]:
-    """The topics that --topic, a regular expression, names, or all; without internal ones when asked."""
-    session.know("listTopics", None)
-    topics = session.cluster.client.view.topics
-    hide = given.has("exclude-internal")
-    text = given.value("topic")
-    names = sorted(name for name, topic in topics.items() if not (hide and topic.internal))
-    if text is None:
-        return names
-    pattern = include_list(text)
-    return [name for name in names if pattern.fullmatch(name)]
-
-
-def include_list(text: str) -> re.Pattern[str]:
-    """The pattern of Kafka's include list: commas separate alternatives, blanks and quotes around it are nothing."""
-    pattern = text.strip().replace(",", "|").replace(" ", "").lstrip("\"'").rstrip("\"'")
-    try:
-        return re.compile(pattern)
-    except re.error:
-        raise JavaError("java.lang.RuntimeException", f"{pattern} is an invalid regex.") from None
-
-
-def existing(session: Session, given: Given) -> list[str]:
-    """The topics that --topic names; JavaError when there is none, but for --if-exists."""
-    names = matching(session, given)
-    topic = given.value("topic")
-    if topic and not names and not given.has("if-exists"):
-        raise illegal_argument(f"Topic '{topic}' does not exist as expected")
-    return names
 
 
 # ---- changes

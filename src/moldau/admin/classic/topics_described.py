@@ -10,7 +10,7 @@ from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.options import Given
 from moldau.admin.classic.session import Session, checked
-from moldau.admin.classic.topics import REPORTS, existing
+from moldau.admin.classic.topics_named import REPORTS, existing
 from moldau.admin.classic.uuids import java_uuid
 from moldau.client import admin
 from moldau.client.admin import ConfigEntry, Reassignment, Resource, ResourceType

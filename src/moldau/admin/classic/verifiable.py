@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from moldau.admin.classic.argparse4j import Argument, Group, Parser, Words, reject
+from moldau.admin.classic.argparse4j import Words, reject
+from moldau.admin.classic.argparse4j_parsers import Argument, Group, Parser
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_json import compact
 from moldau.admin.classic.java_values import java_decimal

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from moldau.admin.classic.argparse4j import INTEGER, Argument, Parser, Words, run_flat_tool
+from moldau.admin.classic.argparse4j import INTEGER, Words, run_flat_tool
+from moldau.admin.classic.argparse4j_parsers import Argument, Parser
 from moldau.admin.classic.java import illegal_argument
 from moldau.admin.classic.verifiable import COMMAND_CONFIG, CONNECTION, config_files
 

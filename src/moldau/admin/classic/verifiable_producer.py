@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from moldau.admin.classic.argparse4j import INTEGER, LONG, Argument, Parser, Words, run_flat_tool
+from moldau.admin.classic.argparse4j import INTEGER, LONG, Words, run_flat_tool
+from moldau.admin.classic.argparse4j_parsers import Argument, Parser
 from moldau.admin.classic.console_properties import tell_unused
 from moldau.admin.classic.verifiable import COMMAND_CONFIG, CONNECTION, config_files
 

@@ -12,15 +12,8 @@ from functools import partial
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.kafka_errors import PACKAGE
 from moldau.admin.classic.options import Given
-from moldau.admin.classic.topics import (
-    COLLISION,
-    REPORTS,
-    assignment_of,
-    configs_of,
-    demand_one_action,
-    exclude_others,
-    include_list,
-)
+from moldau.admin.classic.topics import COLLISION, assignment_of, configs_of, demand_one_action, exclude_others
+from moldau.admin.classic.topics_named import REPORTS, include_list
 from moldau.admin.classic.zookeeper_placing import live_brokers, place_replicas
 from moldau.admin.classic.zookeeper_session import ADMIN_OPERATION, fitting, in_zookeeper
 from moldau.admin.classic.zookeeper_settings import change_settings, read_settings, read_topic, write_settings

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from moldau.broker.network.requests import BROKER, CONTROLLER, ZOOKEEPER, Dispatch, Handler, Outcome, ServedApi
-from moldau.wire.apis import APIS
+from moldau.broker.api.functions import Unbound, control_of, function_of, module_of
+from moldau.broker.api.refusing import guarded
+from moldau.broker.network.requests import BROKER, CONTROLLER, ZOOKEEPER, Dispatch, Handler, ServedApi
 
 if TYPE_CHECKING:
     from moldau.broker.services import BrokerServices, ControllerServices
@@ -41,9 +40,6 @@ __all__ = [
     "import_handlers",
     "is_controllers",
 ]
-
-Unbound = Callable[[Any, Any, Any], Outcome]  # Any: each function takes services and a request of its own type
-"""A function of a request's file: it takes services, the request and its context."""
 
 
 def _answers(*rows: tuple[int, int, int]) -> dict[int, ServedApi]:
@@ -87,17 +83,15 @@ QUORUMS_OWN = frozenset({1, 18, 52, 53, 54, 55, 59})
 def handler(key: int, kind: str) -> Unbound:
     """The function that answers ``key`` on a kind of listener."""
     if not is_controllers(key, kind):
-        return _function(key, "handle")
+        return function_of(key, "handle")
     if key in QUORUMS_OWN:
         return control_of(key)
-    from moldau.broker.api.refusing import guarded  # imports this module
-
     return guarded(control_of(key))
 
 
 def is_controllers(key: int, kind: str) -> bool:
     """Whether a controller answers ``key`` on a kind of listener; in ZooKeeper mode brokers' listeners are its own."""
-    return kind == CONTROLLER or (kind == ZOOKEEPER and not hasattr(_module(key), "handle"))
+    return kind == CONTROLLER or (kind == ZOOKEEPER and not hasattr(module_of(key), "handle"))
 
 
 def dispatch(kind: str, broker: Callable[[], BrokerServices], controller: Callable[[], ControllerServices]) -> Dispatch:
@@ -113,18 +107,4 @@ def dispatch(kind: str, broker: Callable[[], BrokerServices], controller: Callab
 def import_handlers() -> None:
     """Import whatever answers a request; for a thread, since a module that is not in memory may take its time."""
     for key in ON_BROKER.keys() | ON_CONTROLLER.keys() | ON_ZOOKEEPER.keys():
-        _module(key)
-
-
-def control_of(key: int) -> Unbound:
-    """The function that answers ``key`` at a controller, unguarded."""
-    return _function(key, "control")
-
-
-def _function(key: int, name: str) -> Unbound:
-    found: Unbound = getattr(_module(key), name)
-    return found
-
-
-def _module(key: int) -> ModuleType:
-    return import_module(f"moldau.broker.api.{APIS[key].module}")
+        module_of(key)

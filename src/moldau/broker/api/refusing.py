@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Hashable
 from typing import Any
 
-from moldau.broker.api import Unbound, control_of
+from moldau.broker.api.functions import Unbound, control_of
 from moldau.broker.network.requests import Outcome, RequestContext
 from moldau.broker.services import ControllerServices, NodeServices
 from moldau.controller.replies import Refused

@@ -11,7 +11,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Awaitable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from moldau.broker.kraft.answers import to_response
 from moldau.broker.kraft.batches import leader_change, snapshot, voter_change, voters_in
@@ -28,16 +28,13 @@ from moldau.quorum import ElectionState, LogView, OffsetAndEpoch, Quorum, Unatta
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.log_view import EpochStart
-from moldau.quorum.messages import Answer, SnapshotAnswer
+from moldau.quorum.messages import Answer, Ask, SnapshotAnswer
 from moldau.storage import Log, LogConfig, open_alone
 from moldau.storage.errors import LostRecords
 from moldau.storage.names import METADATA_TOPIC
 from moldau.wire.batch import headers
 from moldau.wire.records.control import LeaderChangeMessage
 from moldau.wire.schema import Message
-
-if TYPE_CHECKING:
-    from moldau.broker.kraft.driver import Driver
 
 logger = logging.getLogger("moldau.quorum")
 
@@ -49,10 +46,27 @@ HEAD_BYTES = 1 << 16
 """Enough for what a snapshot begins with, its voters (KIP-853)."""
 
 
+class MachineDriver(Protocol):
+    """What the effects need of the driver of their machine."""
+
+    @property
+    def quorum(self) -> Quorum: ...
+
+    def feed(self, event: on.Event) -> None: ...
+
+    def send(self, peer: int, ask: Ask) -> None: ...
+
+    def flush_soon(self) -> None: ...
+
+    def fail(self, error: Exception) -> None: ...
+
+    def address(self, id: int | None) -> tuple[str, int] | None: ...
+
+
 class EffectExecutor:
     """The hands of one machine. Tokens of asks are (future, wanted bytes) pairs."""
 
-    def __init__(self, settings: SeatSettings, driver: Driver) -> None:
+    def __init__(self, settings: SeatSettings, driver: MachineDriver) -> None:
         self._settings = settings
         self._driver = driver
         self._world = settings.world

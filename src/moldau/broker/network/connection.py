@@ -14,10 +14,11 @@ import logging
 import struct
 from collections.abc import Awaitable, Callable, Generator
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moldau.broker.network.charging import Charge, charge
 from moldau.broker.network.context import Context
+from moldau.broker.network.listener_state import ListenerState
 from moldau.broker.network.regulating import UNANSWERED_MAX, Regulated
 from moldau.broker.network.serving import (
     SLICES_FROM_BYTES,
@@ -36,9 +37,6 @@ from moldau.ports.buggify import CLOSED_CONNECTION
 from moldau.wire.codec import Malformed
 from moldau.wire.frames import RequestHeader, read_request, read_request_header, read_request_in_slices
 from moldau.wire.schema import Message
-
-if TYPE_CHECKING:
-    from moldau.broker.network.listener import SocketListener
 
 log = logging.getLogger("moldau.server")
 
@@ -59,7 +57,7 @@ class Connection(Regulated):
         "_written", "heard", "since_ms", "waiting",
     )  # fmt: skip
 
-    def __init__(self, listener: SocketListener) -> None:
+    def __init__(self, listener: ListenerState) -> None:
         super().__init__(listener)
         self.since_ms = listener.world.clock.monotonic_ms()
         """When it was made, on the monotonic clock."""

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Mapping
+from typing import Protocol
 
+from moldau.broker.network.charging import Charge
+from moldau.broker.network.requests import ServedApi
+from moldau.broker.network.waits import Waits
 from moldau.wire.frames import RequestHeader
 
-if TYPE_CHECKING:
-    from moldau.broker.network.charging import Charge
-    from moldau.broker.network.connection import Connection
+
+class ContextListener(Protocol):
+    """The listener that a request came to, as far as handlers ask about it."""
+
+    @property
+    def answers(self) -> Mapping[int, ServedApi]: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+
+class ContextConnection(Hashable, Protocol):
+    """The connection that a request came over, as far as handlers use it."""
+
+    @property
+    def listener(self) -> ContextListener: ...
+
+    @property
+    def peer(self) -> tuple[str | int, ...] | None: ...
+
+    @property
+    def since_ms(self) -> int: ...
+
+    @property
+    def waiting(self) -> Waits: ...
+
+    def close(self) -> None: ...
 
 
 class Context:
@@ -16,7 +47,7 @@ class Context:
 
     __slots__ = ("api_key", "api_version", "charge", "client_id", "connection", "correlation_id", "kind", "listener")
 
-    def __init__(self, connection: Connection, header: RequestHeader) -> None:
+    def __init__(self, connection: ContextConnection, header: RequestHeader) -> None:
         self.connection = connection
         self.api_key = header.api_key
         self.api_version = header.api_version

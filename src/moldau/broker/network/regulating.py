@@ -11,14 +11,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Generator
-from typing import TYPE_CHECKING
 
+from moldau.broker.network.listener_state import ListenerState
 from moldau.broker.network.receiving import Receiving
 from moldau.broker.network.serving import Slot
 from moldau.ports import Handle, Transport
-
-if TYPE_CHECKING:
-    from moldau.broker.network.listener import SocketListener
 
 log = logging.getLogger("moldau.server")
 
@@ -33,7 +30,7 @@ class Regulated(asyncio.BufferedProtocol):
         "_throttled_until_ms", "_transport", "_turn_over", "_work", "listener", "peer",
     )  # fmt: skip
 
-    def __init__(self, listener: SocketListener) -> None:
+    def __init__(self, listener: ListenerState) -> None:
         self.listener = listener
         self.peer: tuple[str | int, ...] | None = None  # as the socket names it
         self._transport: Transport | None = None

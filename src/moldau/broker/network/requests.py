@@ -7,22 +7,15 @@ Which function answers which request is ``broker/api``, which imports this; noth
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Hashable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from moldau.model.named import NamedTuple
 from moldau.wire.schema import Message
-
-if TYPE_CHECKING:
-    from moldau.broker.network.context import Context
 
 Slices = Generator[None, None, Message | Awaitable[Message | None] | None]
 """Work on a long request that pauses where everybody else should have a turn, and returns as a handler does."""
 Outcome = Message | None | Awaitable[Message | None] | Slices
 """What a handler returns: the response, None when nothing is sent, a response to come, or work in slices."""
-Handler = Callable[[Message, "Context"], Outcome]
-"""Answers one kind of request; its services are bound already."""
-Dispatch = Callable[[int], Handler]
-"""Finds the handler of an api key; asked once for each key and listener."""
 
 BROKER = "broker"
 CONTROLLER = "controller"
@@ -63,6 +56,12 @@ class RequestContext(Protocol):
 
     @property
     def peer_host(self) -> str: ...
+
+
+Handler = Callable[[Message, RequestContext], Outcome]
+"""Answers one kind of request; its services are bound already."""
+Dispatch = Callable[[int], Handler]
+"""Finds the handler of an api key; asked once for each key and listener."""
 
 
 class RequestRead(Protocol):

@@ -16,9 +16,9 @@ from moldau.quorum import Leader, Quorum
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum import laws as room
+from moldau.quorum.election_state import ElectionState
 from moldau.quorum.laws import Entry, History, Sight
 from moldau.quorum.messages import FetchAsk, SnapshotAsk
-from moldau.quorum.state import ElectionState
 from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.machines.quorum_coverage import coverage
 from moldau.wire import batch

@@ -6,17 +6,17 @@ Only batch reads: these files are looked at as they are, and not followed.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from moldau.clusterdata.columns import Column
     from moldau.spark.given import Given
+    from moldau.spark.own.table import Table
 
 
 class TaskPartition(InputPartition):
@@ -25,22 +25,6 @@ class TaskPartition(InputPartition):
     def __init__(self, tasks: Sequence[object]) -> None:
         super().__init__(None)
         self.tasks = tasks
-
-
-class Table(ABC):
-    """What a source reads: columns, tasks that share nothing, and the batches of a task. Spark sends it to workers."""
-
-    columns: tuple[Column, ...]
-    split_bytes: int = 32 << 20
-    """How much a partition of Spark's has to read, about."""
-
-    @abstractmethod
-    def tasks(self) -> Sequence[object]:
-        """The work, cut up."""
-
-    @abstractmethod
-    def batches(self, task: Any) -> Iterator[pyarrow.RecordBatch]:  # Any: each table has tasks of its own
-        """The rows of a task."""
 
 
 class TableReader(DataSourceReader):

@@ -15,7 +15,7 @@ from moldau.clusterdata.state_changes import lines
 from moldau.clusterdata.state_changes.arrow import batches as state_log_batches
 from moldau.spark.given import Given, OptionError, duration_ms, size_bytes
 from moldau.spark.own.options import choice, names_of, time_ms, whole
-from moldau.spark.own.source import Table
+from moldau.spark.own.table import Table
 
 if TYPE_CHECKING:
     import pyarrow
