@@ -1,9 +1,8 @@
 """One node: its subsystems wired together, started, and stopped in order. Two screens; everything else is in them.
 
 Receives its ports (``World``) and never builds any, so that the simulator runs this very file. Roles decide what is
-wired: a controller has a seat in the quorum and a controller role, a broker has logs, replicas and coordinators; both
-hold the committed metadata. Read next: ``network/`` (requests), ``lifecycle.py`` (life with the controller),
-``replicas/manager.py`` (data).
+wired: a controller has a seat in the quorum and a controller role, a broker logs, replicas and coordinators; both hold
+the committed metadata. Read next: ``network/``, ``lifecycle.py`` (life with the controller), ``replicas/manager.py``.
 """
 
 from __future__ import annotations

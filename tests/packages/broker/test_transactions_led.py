@@ -182,25 +182,52 @@ def test_batches_of_a_producer_stay_in_order_while_its_coordinator_is_asked(tmp_
     run(work)
 
 
+@asynccontextmanager
+async def asking(cluster: GroupCluster) -> AsyncIterator[asyncio.Event]:
+    """The coordinator's answers are kept back until the event is set."""
+    transactions = cluster.brokers[0].replicas.transactions
+    asks, going = transactions.ask, asyncio.Event()
+
+    async def slowly(who: Any, partitions: Any, again: Any) -> Any:
+        found = await asks(who, partitions, again)
+        await going.wait()
+        return found
+
+    transactions.ask = slowly  # type: ignore[method-assign]
+    yield going
+    transactions.ask = asks  # type: ignore[method-assign]
+
+
+def test_a_leader_epoch_that_begins_while_the_coordinator_is_asked_has_the_client_try_again(tmp_path: Path) -> None:
+    """INVALID_TXN_STATE would end the producer's life, though nothing has ended its transaction."""
+
+    async def work() -> None:
+        async with mixed(tmp_path) as (cluster, coordinator):
+            async with asking(cluster) as going:
+                producing = asyncio.ensure_future(produce(cluster, batch()))
+                await until(lambda: coordinator.asked, "the coordinator is asked")
+                cluster.elect(1, (0, 1))
+                cluster.elect(0, (0, 1))
+                going.set()
+                assert await producing == [Code.NOT_LEADER_OR_FOLLOWER]
+            assert await produce(cluster, batch()) == [Code.NONE]
+            assert len(coordinator.asked) == 2
+
+    run(work)
+
+
 def test_a_transaction_that_ends_while_its_coordinator_is_asked_is_not_begun_again(tmp_path: Path) -> None:
     async def work() -> None:
         async with mixed(tmp_path) as (cluster, _):
             transactions = cluster.brokers[0].replicas.transactions
-            asks, going = transactions.ask, asyncio.Event()
-
-            async def slowly(who: Any, partitions: Any, again: Any) -> Any:
-                found = await asks(who, partitions, again)
-                await going.wait()
-                return found
-
-            transactions.ask = slowly  # type: ignore[method-assign]
-            producing = asyncio.ensure_future(produce(cluster, batch()))
-            another = await cluster.connect_another(0)
-            await until(lambda: transactions.waiting_bytes, "the coordinator is asked")
-            cluster.lines[0] = another
-            assert await mark(cluster, commits=False) == [Code.NONE]
-            going.set()
-            assert await producing == [Code.INVALID_TXN_STATE]
+            async with asking(cluster) as going:
+                producing = asyncio.ensure_future(produce(cluster, batch()))
+                another = await cluster.connect_another(0)
+                await until(lambda: transactions.waiting_bytes, "the coordinator is asked")
+                cluster.lines[0] = another
+                assert await mark(cluster, commits=False) == [Code.NONE]
+                going.set()
+                assert await producing == [Code.INVALID_TXN_STATE]
             assert stable(cluster) == (1, 1), "nothing is open, though no marker will ever come"
             assert transactions.waiting_bytes == 0
 

@@ -11,14 +11,13 @@ from collections.abc import Callable
 
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.broker.replicas.replica import Key, Replica
-from moldau.broker.replicas.transactions import MOVED_ON, REQUEST_BYTES, Begun, Producing, Verdict
+from moldau.broker.replicas.transactions import ALLOWED, MOVED_ON, REQUEST_BYTES, Begun, Producing, Verdict
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.storage import LogError
 from moldau.wire.batch import HEADER_SIZE, BatchHeader, read_header
 from moldau.wire.messages.k00_produce import ProduceRequest
 
-ALLOWED = Verdict(Code.NONE)
 BUSY = Verdict(Code.NOT_ENOUGH_REPLICAS, "too many batches wait for transaction coordinators")
 ANOTHER = Verdict(Code.INVALID_PRODUCER_ID_MAPPING, "a transactional request has one producer id and epoch")
 Find = Callable[[ProduceRequest.TopicProduceData, int], Replica | Code]
@@ -143,7 +142,7 @@ class Permits:
         begun = self._begun.get(replica.key)
         if verdict is None or begun is None:
             return MOVED_ON
-        return ALLOWED if self._transactions.holds(replica, begun[1], begun[2]) else MOVED_ON
+        return self._transactions.holds(replica, begun[1], begun[2])
 
 
 def _is_of_transaction(header: BatchHeader) -> bool:

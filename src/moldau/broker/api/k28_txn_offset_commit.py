@@ -43,8 +43,10 @@ async def handle(node: BrokerServices, request: TxnOffsetCommitRequest, context:
     begun = [transactions.begin(replica, request.producer_id)]
     try:
         code = await _permitted(node, request, replica, context.api_version, begun)
-        if code is Code.NONE and not transactions.holds(replica, request.producer_id, begun[-1]):
-            code = Code.INVALID_TXN_STATE
+        if code is Code.NONE:
+            code = transactions.holds(replica, request.producer_id, begun[-1]).code
+        if code is Code.NOT_LEADER_OR_FOLLOWER:
+            code = Code.NOT_COORDINATOR
         return await _put(node, request) if code is Code.NONE else _refused(request, code)
     finally:
         transactions.end(replica, request.producer_id)

@@ -72,6 +72,8 @@ class Verdict(NamedTuple):
     why: str = ""
 
 
+ALLOWED = Verdict(Code.NONE)
+LED_ANEW = Verdict(Code.NOT_LEADER_OR_FOLLOWER, "another leader epoch began while the coordinator was asked")
 NO_COORDINATOR = Verdict(Code.INVALID_TXN_STATE, "this cluster has no transaction coordinator")
 MOVED_ON = Verdict(Code.INVALID_TXN_STATE, "the transaction has ended while its coordinator was asked")
 
@@ -140,10 +142,13 @@ class Transactions:
         """A coordinator that was asked already is asked again: what has ended up to now was another transaction."""
         return Begun(replica.machine.leader_epoch, self._asked[replica.key, producer_id][0])
 
-    def holds(self, replica: Replica, producer_id: int, begun: Begun) -> bool:
-        """Whether nothing has ended the transaction in the partition since then."""
+    def holds(self, replica: Replica, producer_id: int, begun: Begun) -> Verdict:
+        """Whether the partition is as it was then. Clients try again upon ``LED_ANEW``, and the coordinator is asked
+        again: another leader may have had a marker meanwhile. ``MOVED_ON`` ends a producer's life."""
+        if replica.machine.leader_epoch != begun.leader_epoch:
+            return LED_ANEW
         asked = self._asked.get((replica.key, producer_id), [begun.markers, 0])
-        return asked[0] == begun.markers and replica.machine.leader_epoch == begun.leader_epoch
+        return ALLOWED if asked[0] == begun.markers else MOVED_ON
 
     def end(self, replica: Replica, producer_id: int) -> None:
         """The batch is in the log, or refused."""
