@@ -1,12 +1,11 @@
-"""What many partitions cost: ``python -m bench.scale [--rooms 1000,..] [--simulated 1000,..] [--processes 1000,..]``.
+"""What many partitions cost: ``python -m bench.scale [--machines 1000,..] [--simulated ..] [--processes ..]``.
 
-In rooms (one process, no network, no disk: the controller's decisions, the records' bytes, two nodes' images) and on
-three simulated brokers (whole nodes, virtual time) there are a hundred thousand partitions; in real processes, three
-combined nodes on this machine, ten thousand. For each size: how long it takes, for each partition, how large the
-largest step of a loop was, and how much memory there is. Rooms and simulated brokers are timed in processor time, so
-that a busy machine counts little. Writes bench/results/scale-DATE.json and its own table in docs/performance.md.
-Read next: bench/simulated.py, bench/timed_node.py (steps), bench/controller.py (against Apache Kafka).
-"""
+In machines alone (one process, no network, no disk: the controller's decisions, the records' bytes, two nodes' images)
+and on three simulated brokers (whole nodes, virtual time) there are a hundred thousand partitions; in real processes,
+three combined nodes on this machine, ten thousand. For each size: how long it takes, for each partition, how large the
+largest step of a loop was, and how much memory there is. Machines and simulated brokers are timed in processor time, so
+that a busy machine counts little. Writes bench/results/scale-DATE.json and its own table in docs/performance.md. Read
+next: bench/simulated.py, bench/timed_node.py (steps), bench/controller.py (against Apache Kafka)."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ from moldau.runtime.memory import collect_seldom
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- scale:begin -->", "<!-- scale:end -->"
-PLACES = ("rooms", "simulated", "processes")
+PLACES = ("machines", "simulated", "processes")
 IN_A_TOPIC = 1_000
 CLUSTER_ID = "a-cluster-of-the-bench"
 
@@ -60,7 +59,7 @@ class Row(NamedTuple):
         return self.seconds / self.partitions * 1e6
 
 
-# ---- in rooms
+# ---- machines alone
 
 
 class Rooms:
@@ -153,10 +152,10 @@ class Rooms:
             act()
             took = time.thread_time() - began
             memory = (resident_bytes([os.getpid()]) - empty) / 2**20
-            yield Row("rooms", deed, self.partitions, took, max(self.steps) * 1000, memory)
+            yield Row("machines", deed, self.partitions, took, max(self.steps) * 1000, memory)
 
 
-def rooms(partitions: int) -> list[Row]:
+def machines(partitions: int) -> list[Row]:
     """Measure in this process, which does nothing else."""
     collect_seldom()  # as a node does
     return list(Rooms(partitions).measure())
@@ -281,11 +280,11 @@ def write_docs(result: dict[str, Any], rows: list[Row]) -> None:
     page.write_text(before + "\n".join([BEGIN, line, "", table(rows), END]) + rest.partition(END)[2])
 
 
-def measured(in_rooms: list[int], in_simulation: list[int], in_processes: list[int]) -> Iterator[Row]:
+def measured(in_machines: list[int], in_simulation: list[int], in_processes: list[int]) -> Iterator[Row]:
     """Each row as soon as there is one."""
-    for partitions in in_rooms:
+    for partitions in in_machines:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-            yield from alone.submit(rooms, partitions).result()
+            yield from alone.submit(machines, partitions).result()
     for partitions in in_simulation:
         yield from on_simulated_brokers(partitions)
     for partitions in in_processes:
@@ -301,13 +300,13 @@ def sizes(text: str) -> list[int]:
 
 def main() -> int:
     ask = argparse.ArgumentParser(description="Measure what many partitions cost.")
-    ask.add_argument("--rooms", type=sizes, default=[1_000, 10_000, 100_000], help="thousands, comma separated")
+    ask.add_argument("--machines", type=sizes, default=[1_000, 10_000, 100_000], help="thousands, comma separated")
     ask.add_argument("--simulated", type=sizes, default=[1_000, 10_000, 100_000], help="thousands, comma separated")
     ask.add_argument("--processes", type=sizes, default=[1_000, 10_000], help="hundreds, comma separated")
     ask.add_argument("--no-docs", action="store_true", help="leave docs/performance.md and bench/results as they are")
     wish = ask.parse_args()
     rows: list[Row] = []
-    for row in measured(wish.rooms, wish.simulated, wish.processes):
+    for row in measured(wish.machines, wish.simulated, wish.processes):
         rows.append(row)
         print(f"{row.where} {row.partitions:,} {row.deed}: {row.seconds:.3g} s; {row.step}", flush=True)
     print(table(rows))

@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Who runs live tests beside others is not kept waiting: rooms have no clock of their own that minds."""
+    """Who runs live tests beside others is not kept waiting: packages' tests have no clock of their own that minds."""
     if "PYTEST_XDIST_WORKER" in os.environ and os.nice(0) == 0 and not item.nodeid.startswith("tests/live/"):
         os.nice(10)
 

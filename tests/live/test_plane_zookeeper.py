@@ -155,7 +155,7 @@ def test_nothing_is_lost_when_the_controller_is_killed(cluster: Cluster, topic: 
 
 
 def test_nothing_is_lost_when_sessions_expire(cluster: Cluster, topic: str) -> None:
-    """A process that sleeps beyond its session wakes up without registration and without office."""
+    """A process that sleeps beyond its session wakes up registered no more, and controller no more."""
     with Proof(cluster, topic, PARTITIONS) as load:
         wait_until(lambda: named_as_in_zookeeper(cluster), "brokers name the controller of ZooKeeper", WAIT_S)
         before = znode(cluster, "/controller")

@@ -416,7 +416,7 @@ class Node:
         if isinstance(error, AssertionError):
             self._ended(1)
 
-    # ---- what rooms ask of the node
+    # ---- what subsystems ask of the node
 
     @property
     def is_running(self) -> bool:

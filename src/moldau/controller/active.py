@@ -2,8 +2,8 @@
 commit.
 
 Decisions are made on what was *proposed* and told when it is *committed* (C4). A read that saw proposed state waits
-for it too. Leaving office forgets all of it: whoever waits is told NOT_CONTROLLER, and nothing of the old session acts
-afterwards (C10). Pure: the shell proposes the records to a plane and feeds back offsets.
+for it too. Who is deposed forgets all of it: whoever waits is told NOT_CONTROLLER, and nothing of the old session
+acts afterwards (C10). Pure: the shell proposes the records to a plane and feeds back offsets.
 """
 
 from __future__ import annotations

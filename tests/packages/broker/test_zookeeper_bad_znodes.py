@@ -92,7 +92,7 @@ def test_a_foreign_topic_that_appears_under_a_controller_is_left_alone(
     run(scenario)
 
 
-def test_foreign_data_in_the_office_s_znode_is_waited_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_foreign_data_in_the_controllers_znode_is_waited_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
             nodes.server.apply(0, [Delete(path="/controller")])
@@ -191,7 +191,7 @@ def test_a_broker_that_may_not_register_does_not_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("path", "left"), [("/", "r"), ("/controller_epoch", "r")])
-def test_an_office_that_may_not_be_taken_is_tried_again_and_brokers_live_on(
+def test_a_controller_znode_that_may_not_be_made_is_tried_again_and_brokers_live_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, left: str
 ) -> None:
     async def scenario() -> None:
@@ -268,7 +268,7 @@ def test_a_topic_of_a_tool_that_cannot_be_read_does_not_keep_others_from_their_l
     run(scenario)
 
 
-def test_a_decision_that_may_not_be_written_ends_the_office_and_no_other_suffers(
+def test_a_decision_that_may_not_be_written_deposes_the_controller_and_no_other_suffers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:

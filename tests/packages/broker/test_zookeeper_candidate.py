@@ -75,7 +75,7 @@ def test_who_was_refused_and_is_asked_to_stand_again_before_it_has_resigned_stan
     candidates(2, scenario)
 
 
-def test_who_was_refused_and_holds_the_office_passes_over_more_and_more_epochs_until_it_is_heeded() -> None:
+def test_who_was_refused_and_is_the_controller_passes_over_more_and_more_epochs_until_it_is_heeded() -> None:
     async def scenario(server: Server, first: Candidate) -> None:
         stood = []
         for _ in range(4):

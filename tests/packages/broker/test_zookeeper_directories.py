@@ -82,7 +82,7 @@ def test_a_broker_that_loses_one_of_two_directories_serves_what_is_in_the_other(
             assert node.lifecycle.stage is Stage.RUNNING
 
             nodes.server.expire(nodes.controller.plane.zk.session_id)  # type: ignore[union-attr]
-            await until(lambda: nodes.controllers == [2], "another office")
+            await until(lambda: nodes.controllers == [2], "another controller")
             await until(
                 lambda: sorted(marked(nodes, id)) == sorted(lost), "which has heard of it by the broker's answer"
             )

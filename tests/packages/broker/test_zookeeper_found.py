@@ -93,7 +93,7 @@ def test_who_waits_for_a_broker_s_word_hears_that_it_is_gone(alive: list[Any], m
     assert closed == ["7", "told"]
 
 
-def test_who_leaves_the_office_serves_by_nothing_that_it_read_there(tmp_path: Path) -> None:
+def test_who_is_controller_no_more_serves_by_nothing_that_it_read_there(tmp_path: Path) -> None:
     """Seed 37: elected and deposed before it had decided anything, it took what it had read for what it was told."""
 
     async def scenario() -> None:

@@ -207,7 +207,7 @@ def test_a_broken_connection_only_makes_a_controller_wait(tmp_path: Path) -> Non
     run(scenario)
 
 
-def test_a_write_whose_answer_is_lost_is_done_once_and_costs_no_office(tmp_path: Path) -> None:
+def test_a_write_whose_answer_is_lost_is_done_once_and_deposes_no_controller(tmp_path: Path) -> None:
     """An ensemble that lost its majority commits what it had taken when the majority is back: after the break."""
 
     async def scenario() -> None:
@@ -226,7 +226,7 @@ def test_a_write_whose_answer_is_lost_is_done_once_and_costs_no_office(tmp_path:
     run(scenario)
 
 
-def test_a_write_that_somebody_else_overtook_while_its_answer_was_lost_ends_the_office(tmp_path: Path) -> None:
+def test_a_write_that_somebody_else_overtook_while_its_answer_was_lost_deposes_the_controller(tmp_path: Path) -> None:
     """The same refusal, another cause: then nobody knows what stands, and it is read anew."""
 
     async def scenario() -> None:
@@ -375,7 +375,7 @@ def test_requests_of_an_old_controller_or_for_an_old_life_are_refused(tmp_path: 
     run(scenario)
 
 
-def test_a_newer_controller_s_request_ends_an_office(tmp_path: Path) -> None:
+def test_a_newer_controller_s_request_deposes_a_controller(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Nodes(tmp_path, 1) as nodes:
             (node,) = nodes.nodes.values()
@@ -391,7 +391,7 @@ def test_a_newer_controller_s_request_ends_an_office(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("epoch", [2**17, 2**31 - 1])
-def test_an_epoch_to_which_nobody_was_elected_ends_no_office(tmp_path: Path, epoch: int) -> None:
+def test_an_epoch_to_which_nobody_was_elected_deposes_no_controller(tmp_path: Path, epoch: int) -> None:
     """The next candidacy passes over every epoch that its node has heard of: it would stand for one that no request and
     no znode can hold, and nobody could be controller any more."""
 
@@ -540,7 +540,7 @@ def test_a_state_that_a_leader_wrote_itself_is_read_anew(tmp_path: Path) -> None
     run(scenario)
 
 
-def test_a_controller_that_takes_office_leads_whatever_can_be_led(tmp_path: Path) -> None:
+def test_a_controller_that_becomes_active_leads_whatever_can_be_led(tmp_path: Path) -> None:
     """All were told to stop at once, so partitions were left to the last one, who was leaving as well."""
 
     async def scenario() -> None:

@@ -67,7 +67,7 @@ def test_others_have_their_turn_in_between_and_the_next_batch_waits() -> None:
     assert [each for each in heard if each != "another"] == whole(1, 2)
 
 
-def test_who_loses_office_has_carried_out_what_was_under_way() -> None:
+def test_who_is_deposed_has_carried_out_what_was_under_way() -> None:
     async def scene(telling: MetadataPublisher, ear: Ear) -> None:
         task = asyncio.ensure_future(telling.committed((), 1, 1))
         await asyncio.sleep(0)

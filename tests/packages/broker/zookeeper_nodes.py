@@ -150,7 +150,7 @@ def node_state(node: Node) -> str:
     )
     return (
         f"node {node.config.node_id}: {None if lifecycle is None else lifecycle.stage.name},"
-        f" office {controller.epoch if controller.active else None},"
+        f" controller {controller.epoch if controller.active else None},"
         f" live brokers {sorted(broker.id for broker in image.live_brokers())}, {len(image.topics)} topics: {states}"
     )
 

@@ -133,7 +133,7 @@ def test_what_vanished_between_two_parts_is_not_decided_on() -> None:
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_an_ask_ends_with_the_office_that_began_it(again: bool) -> None:
+def test_an_ask_ends_with_the_controller_that_began_it(again: bool) -> None:
     made = desk(AT_ONCE)
     answer = part(made, DeleteTopics(topics=NAMES))
     left = len(made.image.topics)

@@ -74,7 +74,7 @@ class Governing(Host, WithClusterId, WithPeers, Protocol):
 
 
 class ControllerService:
-    """One node's office; a ``PlaneEvents`` listener that must come after the node's ``Metadata``."""
+    """One node's part in being the active controller: a ``PlaneEvents`` listener, after the node's ``Metadata``."""
 
     def __init__(self, node: Governing) -> None:
         self._node = node
@@ -230,7 +230,7 @@ class ControllerService:
 
     def denied(self, offset: int, why: str, code: Code) -> None:
         """What was proposed up to ``offset`` cannot be written, now or later: whoever asked is told, for asking again
-        would end the next office too."""
+        would end the next controller too."""
         for token, reply in self._controller.deny(offset, Refused(code, why)):
             self._settle(token, reply)
 

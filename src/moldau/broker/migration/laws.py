@@ -1,7 +1,7 @@
 """What must hold between two steps of a migration, one function each: before, event, after, effects -> a fault or None.
 
-Run in tests after every event. Sources: KIP-866; invariants C4 (decided under one office only), Z1 and Z4 (every write
-fenced), C10 (nothing of an old office acts afterwards).
+Run in tests after every event. Sources: KIP-866; invariants C4 (decided by one controller only), Z1 and Z4 (every write
+fenced), C10 (nothing of an old controller acts afterwards).
 """
 
 from __future__ import annotations

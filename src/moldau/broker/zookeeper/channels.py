@@ -156,7 +156,7 @@ class Channels:
         """Called with a broker that knows a newer controller epoch than ours, and heeds us no more."""
 
     def open(self, controller_epoch: int, offset: int) -> None:
-        """Take office: every live broker is told everything, before any decision is made."""
+        """Begin as controller: every live broker is told everything, before any decision is made."""
         self.close()
         self._sender = batch.Sender(
             controller_id=self._node.config.node_id,
@@ -171,7 +171,7 @@ class Channels:
             self._channel(image.brokers[id]).say(messages, offset)
 
     def close(self) -> None:
-        """Leave office: what is queued is not said any more."""
+        """Be controller no longer: what is queued is not said any more."""
         self._sender = None
         for channel in self._open.values():
             channel.close()

@@ -1,4 +1,4 @@
-"""Taking office: everything that stands in ZooKeeper, as records for this node's image.
+"""What a new controller reads: everything that stands in ZooKeeper, as records for this node's image.
 
 Topics from before topic ids are given one first. Brokers that partitions name and that are not registered are loaded as
 if they lived, and named: the controller role is told of their death, and does what it does at any death. So are those

@@ -81,7 +81,7 @@ class ZooKeeperPlane:
         self._task = self._world.tasks.spawn(self._live(), "zookeeper plane")
 
     async def stop(self) -> None:
-        """Leave: the session is closed, and registration and office go with it."""
+        """Leave: the session is closed; the registration and the controller's znode go with it."""
         self._retired = True
         if self._task is not None:
             self._task.cancel()
@@ -277,7 +277,7 @@ class ZooKeeperPlane:
         self.watching.open()
 
     def _step_down(self) -> None:
-        """Leave office here, at once: nothing of it acts afterwards."""
+        """Be the controller no longer, at once: nothing of it acts afterwards."""
         if self.claimed_epoch is None:
             return
         self.claimed_epoch = None

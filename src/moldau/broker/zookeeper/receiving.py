@@ -1,12 +1,11 @@
-"""The broker's ear on the ZooKeeper plane: a controller's requests, fenced, one after the other, into the image.
+"""What a broker is told on the ZooKeeper plane: a controller's requests, fenced, one after the other, into the image.
 
 Fences: a controller epoch older than the newest seen is STALE_CONTROLLER_EPOCH, as is one far ahead to which nobody was
-elected; another life of this broker is STALE_BROKER_EPOCH (law Z3). A newer controller epoch ends this node's own
-office. What a request means is ``translation.py``; this file adds what no request says and ZooKeeper knows: epochs of
-brokers, settings of new topics. Once everything has been told, the image is complete and the replicas may act on it.
-Our controllers say so (type FULL). Kafka's do not (type UNKNOWN): the first that they tell a broker that registered is
-the whole cluster, and then, in one request, what it leads and follows (KafkaController.onBrokerStartup).
-"""
+elected; another life of this broker is STALE_BROKER_EPOCH (law Z3). A newer controller epoch deposes this node's own.
+What a request means is ``translation.py``; this file adds what no request says and ZooKeeper knows: epochs of brokers,
+settings of new topics. Once everything has been told, the image is complete and the replicas may act on it. Our
+controllers say so (type FULL). Kafka's do not (type UNKNOWN): the first that they tell a broker that registered is the
+whole cluster, and then, in one request, what it leads and follows (KafkaController.onBrokerStartup)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from moldau.broker.node import Node
 from moldau.broker.replicas.replica import Replica
 from moldau.image import NO_LEADER, Delta, Recovery
 from moldau.model import TopicPartition
-from moldau.replication import laws as room
+from moldau.replication import laws as machine_laws
 from moldau.replication.facts import Assignment
 from moldau.replication.laws import Memory, ReplicaSight, Sight
 from moldau.replication.roles import Role
@@ -28,7 +28,12 @@ from moldau.wire import batch
 
 TAIL = 20
 """How many committed batches of a new leader are read again at its election."""
-CHECKS = (room.watermark_rule, room.quorum_superset, room.shown_never_goes_back, room.watermark_in_log)
+CHECKS = (
+    machine_laws.watermark_rule,
+    machine_laws.quorum_superset,
+    machine_laws.shown_never_goes_back,
+    machine_laws.watermark_in_log,
+)
 
 
 class Piece(NamedTuple):
@@ -183,7 +188,7 @@ class DataLaws:
         if machine.role in (Role.LEADER, Role.FOLLOWER) and same < high <= log.log_end_offset:
             same = self._compare(past, id, name, past.read(log, same, high)) or same
         if machine.role is Role.LEADER:
-            wrong = room.one_writer(id, machine.leader_epoch, past.memory)
+            wrong = machine_laws.one_writer(id, machine.leader_epoch, past.memory)
             if wrong:
                 self._violated(f"S13: {name}: {wrong}")
         past.seen[id] = SeenReplica(log, same, state)
@@ -256,7 +261,7 @@ class DataLaws:
         for broker in sorted(joined & set(here)):
             replica = here[broker]
             if replica.machine.role in _RUNNING and replica.log.dir.offline is None:
-                wrong = room.isr_join_rule(ReplicaSight(replica.machine, replica.log), leader)
+                wrong = machine_laws.isr_join_rule(ReplicaSight(replica.machine, replica.log), leader)
                 if wrong:
                     self._violated(f"S10: n{broker} in {topic}: {wrong}")
 

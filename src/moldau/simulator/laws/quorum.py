@@ -15,7 +15,7 @@ from moldau.broker.node import Node
 from moldau.quorum import Leader, Quorum
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
-from moldau.quorum import laws as room
+from moldau.quorum import laws as machine_laws
 from moldau.quorum.election_state import ElectionState
 from moldau.quorum.laws import Entry, History, Sight
 from moldau.quorum.messages import FetchAsk, SnapshotAsk
@@ -24,21 +24,21 @@ from moldau.simulator.machines.quorum_coverage import coverage
 from moldau.wire import batch
 
 CHECKS: tuple[Callable[[History, Sight], None], ...] = (
-    room.one_leader_per_epoch,
-    room.a_vote_is_never_changed,
-    room.epochs_never_go_back,
-    room.an_epoch_is_opened_once,
-    room.a_leader_holds_all_that_is_committed,
-    room.committed_is_the_same_everywhere,
-    room.the_exposed_high_watermark_never_goes_back,
-    room.observers_never_vote,
+    machine_laws.one_leader_per_epoch,
+    machine_laws.a_vote_is_never_changed,
+    machine_laws.epochs_never_go_back,
+    machine_laws.an_epoch_is_opened_once,
+    machine_laws.a_leader_holds_all_that_is_committed,
+    machine_laws.committed_is_the_same_everywhere,
+    machine_laws.the_exposed_high_watermark_never_goes_back,
+    machine_laws.observers_never_vote,
 )
 AT_EACH_STEP: tuple[Callable[[History, Sight], None], ...] = (
-    room.nothing_committed_is_truncated,
-    room.nothing_is_exposed_before_the_leaders_own_record,
-    room.voters_change_one_at_a_time,
-    room.what_the_log_decides_counts_at_once,
-    room.a_removed_leader_steps_down,
+    machine_laws.nothing_committed_is_truncated,
+    machine_laws.nothing_is_exposed_before_the_leaders_own_record,
+    machine_laws.voters_change_one_at_a_time,
+    machine_laws.what_the_log_decides_counts_at_once,
+    machine_laws.a_removed_leader_steps_down,
 )
 CLOCKS_DIFFER = 1.03
 LATE_MS = 100
@@ -126,7 +126,7 @@ class QuorumLaws:
         sight = Sight(id, quorum, persisted, quorum.log.flushed, entry, {}, effects, now_ms, 0)
         self._ask(CHECKS, sight)
         # By which voters a commit was counted was noted when it was made: they may be others by now.
-        self._ask((room.a_majority_has_flushed_what_is_committed,), sight._replace(effects=[]))
+        self._ask((machine_laws.a_majority_has_flushed_what_is_committed,), sight._replace(effects=[]))
         self._epochs_rise()
 
     def _ask(self, checks: Iterable[Callable[[History, Sight], None]], sight: Sight) -> None:
@@ -185,7 +185,7 @@ class QuorumLaws:
             self._history.fetch_timeout_ms = int(driver.quorum.timing.fetch_timeout_ms * CLOCKS_DIFFER) + LATE_MS
             awake_ms = self._awake_ms.get(id, 0)
             sight = Sight(id, driver.quorum, _NOTHING, 0, _no_entry, {}, [], self._now_ms(), awake_ms)
-            self._ask((room.a_leader_without_a_majority_resigns,), sight)
+            self._ask((machine_laws.a_leader_without_a_majority_resigns,), sight)
 
     def _has_its_snapshot(self, id: int, driver: Any) -> None:
         """R7: a log that starts late has the snapshot that ends there, in its memory and on its disk."""

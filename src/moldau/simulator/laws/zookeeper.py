@@ -26,7 +26,7 @@ from moldau.zookeeper.znodes import parse_controller_epoch, parse_state
 
 T = TypeVar("T")
 
-OFFICE, EPOCH = CHROOT + paths.CONTROLLER, CHROOT + paths.CONTROLLER_EPOCH
+CONTROLLER, EPOCH = CHROOT + paths.CONTROLLER, CHROOT + paths.CONTROLLER_EPOCH
 RULED = tuple(
     CHROOT + path
     for path in (
@@ -80,7 +80,7 @@ class ZooKeeperLaws:
         version = self._observer.ensemble.tree.at(EPOCH).version
         if not epochs or epochs[0].version != version:
             self._violated(f"Z1: {what} without a check of the controller epoch")
-        controller = self._observer.ensemble.tree.znodes.get(OFFICE)
+        controller = self._observer.ensemble.tree.znodes.get(CONTROLLER)
         if controller is None or controller.owner != session:
             self._violated(f"Z6: {what} by {self._who(session)}, which does not hold the controller role")
 
@@ -107,7 +107,7 @@ class ZooKeeperLaws:
 
     def _election(self, session: int, ops: Sequence[Op], changes: Sequence[ZnodeChange]) -> None:
         """Z2: the transaction that creates /controller takes the next controller epoch too, and no other one does."""
-        taken = any(change.path == OFFICE and change.new for change in changes)
+        taken = any(change.path == CONTROLLER and change.new for change in changes)
         epochs = [parse_controller_epoch(change.data) for change in changes if change.path == EPOCH]
         if not epochs and not taken:
             return

@@ -204,8 +204,8 @@ def a_reply_follows_its_commit(reply: Any, saw: int, hw: int) -> None:
 def a_deposed_controller_changes_nothing(answer: Any) -> None:
     """C5: a controller that is not active decides nothing."""
     refused = isinstance(answer.reply, Refused) and answer.reply.code is Code.NOT_CONTROLLER
-    assert refused, f"a controller out of office decides: {answer}"
-    assert not answer.records, f"a controller out of office decides: {answer}"
+    assert refused, f"a controller that is not active decides: {answer}"
+    assert not answer.records, f"a controller that is not active decides: {answer}"
 
 
 def a_new_controller_decides_on_the_log(controller: ActiveController, committed: bytes) -> None:

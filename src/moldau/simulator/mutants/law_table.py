@@ -23,7 +23,7 @@ CHECKS = (
     "moldau.simulator.machines.active_controller_swarm", "moldau.simulator.machines.quorum_swarm",
     "moldau.simulator.machines.replication_world", "moldau.simulator.machines.voters_swarm", "moldau.simulator.run",
 )  # fmt: skip
-"""Where laws are judged: machines' rooms, their worlds, whole clusters, what clients saw."""
+"""Where laws are judged: machines alone, their worlds, whole clusters, what clients saw."""
 
 LAWS = (
     *(f"C{number}" for number in range(1, 14)),

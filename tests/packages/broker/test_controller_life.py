@@ -63,7 +63,7 @@ class Seat:
         return [change.broker_id for change in changes if change.fenced == 1]
 
     def settle(self) -> None:
-        """Take office and forget that it knocked at every door then."""
+        """Become active and forget which addresses it tried then."""
         self.controller.stands_for("first connection", 7)
         self.controller.became_active(1)
 

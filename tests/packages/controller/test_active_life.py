@@ -37,7 +37,7 @@ def facts(next_offset: int, now_ms: int = 0) -> Facts:
 
 
 class Log:
-    """An office over a log whose commits are by hand."""
+    """A controller over a log whose commits are by hand."""
 
     def __init__(self) -> None:
         self.controller = ActiveController(Settings(cluster_id="c"))
@@ -104,7 +104,7 @@ def test_an_ask_sees_what_was_proposed_before_it_and_is_told_when_that_is_commit
     assert image_hash(log.image) == image_hash(log.controller.working)  # type: ignore[arg-type]
 
 
-def test_whoever_waits_when_the_office_is_lost_is_told_and_nothing_proposed_survives_in_it() -> None:
+def test_whoever_waits_when_the_controller_is_deposed_is_told_and_nothing_proposed_survives_in_it() -> None:
     log = started()
     before = image_hash(log.image)
     waiting = log.ask(CreateTopics(topics=(NewTopic(name="a"),)))
@@ -121,7 +121,7 @@ def test_whoever_waits_when_the_office_is_lost_is_told_and_nothing_proposed_surv
     assert log.controller.committed(10_000) == [], "an old commit answers nobody"
 
 
-def test_taking_office_again_forgets_the_first_time() -> None:
+def test_becoming_active_again_forgets_the_first_time() -> None:
     """KAFKA-5310: a re-elected controller must not go on with what it had in mind before."""
     log = started()
     log.ask(CreateTopics(topics=(NewTopic(name="a"),)), now_ms=5)
@@ -144,7 +144,7 @@ def test_a_new_controller_gives_brokers_a_whole_session_before_it_fences_them() 
     assert log.controller.next_deadline_ms() is None
 
 
-def test_epochs_of_office_grow_and_offsets_are_not_given_twice() -> None:
+def test_controller_epochs_grow_and_offsets_are_not_given_twice() -> None:
     log = started()
     with pytest.raises(AssertionError, match="epoch 1 after 1"):
         log.take(1)
@@ -153,7 +153,7 @@ def test_epochs_of_office_grow_and_offsets_are_not_given_twice() -> None:
         log.controller.ask(Idle(), facts(len(log.log) - 1))
 
 
-def test_two_offices_fed_the_same_decide_the_same() -> None:
+def test_two_controllers_fed_the_same_decide_the_same() -> None:
     logs = [started(), started()]
     for log in logs:
         log.ask(CreateTopics(topics=(NewTopic(name="a", partitions=20), NewTopic(name="b"))))
