@@ -14,9 +14,7 @@ from pathlib import Path
 SRC = Path(__file__).resolve().parents[2] / "src"
 CIRCLES = {
     "moldau.broker.replicas.alter_log_dirs": 17,
-    "moldau.broker.zookeeper.admin_znodes": 14,
     "moldau.storage.admission": 20,
-    "moldau.storage.compactions": 5,
 }
 """The first module of each circle, in the order of the alphabet -> how many modules are in it."""
 

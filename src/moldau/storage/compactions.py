@@ -20,8 +20,8 @@ from moldau.storage.errors import DirOffline
 from moldau.storage.swap import FolderSync, discard, in_place
 
 if TYPE_CHECKING:
+    from moldau.storage.directories import LogsOfDirectories
     from moldau.storage.log import Log
-    from moldau.storage.log_dirs import LogDirs
 
 AT_ONCE = 100
 """Logs measured before the loop turns."""
@@ -56,7 +56,7 @@ def nobody_listens(log: Log, reason: str) -> None:
 class Compactions:
     """The compactions of all logs of a broker; at most one of a partition at a time."""
 
-    def __init__(self, logs: LogDirs) -> None:
+    def __init__(self, logs: LogsOfDirectories) -> None:
         self._logs = logs
         self.uncleanable: dict[TopicPartition, Uncleanable] = {}
         self.running: set[TopicPartition] = set()

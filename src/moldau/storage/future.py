@@ -18,7 +18,7 @@ from moldau.storage.folder import Folder, LogDir
 from moldau.storage.log import Log
 
 if TYPE_CHECKING:
-    from moldau.storage.log_dirs import LogDirs
+    from moldau.storage.directories import CopiedDirectories
 
 
 class Future:
@@ -35,7 +35,7 @@ class Future:
 class Futures:
     """All copies of a broker's logs, by partition (``logs``). Their logs are in ``LogDirs.logs``, and in use."""
 
-    def __init__(self, dirs: LogDirs) -> None:
+    def __init__(self, dirs: CopiedDirectories) -> None:
         self._dirs = dirs
         self.logs: dict[TopicPartition, Future] = {}
         self._found: list[Future] = []

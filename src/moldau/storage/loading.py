@@ -23,7 +23,7 @@ from moldau.storage.offset_files import OFFSET_FILES
 from moldau.storage.recovery import Known, Loaded, load
 
 if TYPE_CHECKING:
-    from moldau.storage.log_dirs import LogDirs
+    from moldau.storage.directories import LoadedDirectories
 
 ConfigOf = Callable[[TopicPartition], LogConfig]
 
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 class DirLoad:
     """The load of one directory. ``epoch`` is the broker epoch of its clean stop, or -1."""
 
-    def __init__(self, dirs: LogDirs, dir: LogDir, config_of: ConfigOf, now_ms: int) -> None:
+    def __init__(self, dirs: LoadedDirectories, dir: LogDir, config_of: ConfigOf, now_ms: int) -> None:
         self.dir = dir
         self.epoch = -1
         self.findings: list[str] = []

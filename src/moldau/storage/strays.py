@@ -20,8 +20,8 @@ from moldau.storage.errors import DirOffline, LogError
 from moldau.storage.offset_files import OFFSET_FILES, note_offsets
 
 if TYPE_CHECKING:
+    from moldau.storage.directories import LoadedDirectories
     from moldau.storage.log import Log
-    from moldau.storage.log_dirs import LogDirs
 
 _HEAD = b"version: 0\ntopic_id: "
 _TORN = re.compile(b"|".join((_HEAD + rb"[\w-]{0,22}", *(re.escape(_HEAD[:end]) for end in range(len(_HEAD))))))
@@ -32,7 +32,7 @@ NAMED = 10
 
 
 def sort_out(
-    dirs: LogDirs,
+    dirs: LoadedDirectories,
     topics: Collection[bytes],
     assigned: Callable[[TopicPartition], bytes | None],
     now_ms: int,
@@ -66,7 +66,7 @@ def sort_out(
     return told
 
 
-def leave_alone(dirs: LogDirs, topics: Collection[bytes]) -> list[TopicPartition]:
+def leave_alone(dirs: LoadedDirectories, topics: Collection[bytes]) -> list[TopicPartition]:
     """Take every log out of use and leave its folder as it is, if the metadata knows no topic at all; which."""
     if topics:
         return []
@@ -80,7 +80,7 @@ def leave_alone(dirs: LogDirs, topics: Collection[bytes]) -> list[TopicPartition
     return left
 
 
-def put_out_of_use(dirs: LogDirs, partition: TopicPartition) -> None:
+def put_out_of_use(dirs: LoadedDirectories, partition: TopicPartition) -> None:
     """Use the log no more and leave its folder as it is; the checkpoints keep what they have of it."""
     dirs.futures.forget(partition)
     log = dirs.logs.pop(partition)
@@ -91,7 +91,10 @@ def put_out_of_use(dirs: LogDirs, partition: TopicPartition) -> None:
 
 
 def remove_strays(
-    dirs: LogDirs, wanted: Mapping[TopicPartition, bytes], now_ms: int, among: Iterable[TopicPartition] | None = None
+    dirs: LoadedDirectories,
+    wanted: Mapping[TopicPartition, bytes],
+    now_ms: int,
+    among: Iterable[TopicPartition] | None = None,
 ) -> list[TopicPartition]:
     """Set aside each log (``among`` some) that ``wanted`` (partition to topic id) does not list with its id; which.
 
@@ -139,7 +142,7 @@ def _is_torn(said: bytes) -> bool:
     return _TORN.fullmatch(said.rstrip(b"\0\n")) is not None
 
 
-def make_way(dirs: LogDirs, partition: TopicPartition) -> None:
+def make_way(dirs: LoadedDirectories, partition: TopicPartition) -> None:
     """Set the folder aside in which a log lies that is not in use. LogError when it cannot be renamed."""
     path = dirs.unusable[partition]
     dir = next(dir for dir in dirs.dirs if path.startswith(f"{dir.path}/") and "/" not in path[len(dir.path) + 1 :])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
-from moldau.broker.zookeeper.host import Plane, ZooKeeperHost
+from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.controller import asks
 from moldau.controller.replies import Refused
 from moldau.image import Delta, Image
@@ -35,7 +35,7 @@ Moves = dict[TopicPartition, tuple[int, ...]]
 class AdminZnodes:
     """The part of ``Watching`` that heeds tools. ``mark`` has a look repeated."""
 
-    def __init__(self, node: ZooKeeperHost, plane: Plane, mark: Callable[[str], None]) -> None:
+    def __init__(self, node: ZooKeeperNode, plane: Plane, mark: Callable[[str], None]) -> None:
         self._node = node
         self._plane = plane
         self._mark = mark

@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from moldau.broker.zookeeper.host import ZooKeeperHost
+from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.model.named import NamedTuple
 from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NoAuth, NodeExists, NoNode, Set, ZooKeeper
 from moldau.zookeeper import paths
@@ -54,7 +54,7 @@ class Candidate:
 
     def __init__(
         self,
-        node: ZooKeeperHost,
+        node: ZooKeeperNode,
         zk: ZooKeeper,
         changed: Callable[[], object],
         newest_epoch: Callable[[], int] = lambda: 0,

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from moldau.broker.host import Host
 from moldau.broker.node_parts import WithController, WithReplicas
-from moldau.broker.zookeeper.host import Plane
+from moldau.broker.zookeeper.parts import Plane
 from moldau.controller import asks
 from moldau.image.partition import LOST, UNASSIGNED, Key
 from moldau.model import Code

@@ -1,4 +1,4 @@
-"""A node in ZooKeeper mode, as the parts of that mode see it; and its plane, as the plane's own parts see it.
+"""A node in ZooKeeper mode.
 
 ``node.py`` makes one ``ZooKeeperHost`` for a node in this mode: it holds what is particular to the mode, and tells the
 rest of the node on.
@@ -6,14 +6,11 @@ rest of the node on.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from moldau.broker.host import Host, WithOwnEndpoints, WithPeers
 from moldau.broker.node_parts import WithChannel, WithChannels, WithReplicas
-from moldau.model import Code
-from moldau.ports.zookeeper import ZooKeeper
-from moldau.wire.schema import Message
+from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
 
 if TYPE_CHECKING:
     from moldau.broker.config.node_config import NodeConfig
@@ -24,71 +21,10 @@ if TYPE_CHECKING:
     from moldau.broker.network.listener import SocketListener
     from moldau.broker.network.peers import Peers
     from moldau.broker.replicas.manager import ReplicaManager
-    from moldau.broker.zookeeper.channels import Channels
-    from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
     from moldau.broker.zookeeper.plane import ZooKeeperPlane
-    from moldau.broker.zookeeper.publishing import MetadataPublisher
-    from moldau.broker.zookeeper.receiving import Receiving
-    from moldau.broker.zookeeper.settings import ZnodeSettings
-    from moldau.broker.zookeeper.watching import Watching
-    from moldau.broker.zookeeper.writer import Writer
     from moldau.client.connection import ConnectionOptions
     from moldau.image import Endpoint
     from moldau.ports import World
-
-T = TypeVar("T")
-
-
-class WriterPlane(Protocol):
-    """Whose writes to ZooKeeper a ``Writer`` carries out."""
-
-    @property
-    def zk(self) -> ZooKeeper: ...
-
-    async def connected(self) -> bool:
-        """Wait while the link is SUSPENDED; whether the session lives."""
-
-    async def deliver(
-        self,
-        records: Sequence[Message],  # Any: messages of the metadata log
-        offset: int,
-        epoch: int,
-    ) -> None:
-        """Records are in the znodes."""
-
-    def deposed(self, why: str) -> None:
-        """A write was overtaken by another controller."""
-
-    def denied(self, offset: int, why: str, code: Code = ...) -> None:
-        """What was proposed up to ``offset`` cannot be written."""
-
-
-class Plane(Protocol):
-    """The ZooKeeper plane, as its own parts see it."""
-
-    channels: Channels
-    claimed_epoch: int | None
-    receiving: Receiving
-    settings: ZnodeSettings
-    telling: MetadataPublisher
-    watching: Watching
-    writer: Writer
-    zk: ZooKeeper
-
-    @property
-    def next_offset(self) -> int: ...
-
-    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Repeat what may be repeated until it is answered."""
-
-    async def connected(self) -> bool:
-        """Wait while the link is SUSPENDED; whether the session lives."""
-
-    async def feed(self, records: Sequence[Message]) -> None:  # Any: messages of the metadata log
-        """What another controller decided, or what stands in a znode."""
-
-    def deposed(self, why: str) -> None:
-        """This node may not be controller any more."""
 
 
 class AnyNode(Host, WithChannel, WithChannels, WithPeers, WithReplicas, WithOwnEndpoints, Protocol):
@@ -106,8 +42,6 @@ class ZooKeeperHost:
     """One node in ZooKeeper mode. ``plane`` is there from the joining on."""
 
     def __init__(self, node: AnyNode) -> None:
-        from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle  # imports this module
-
         self._node = node
         self.plane: ZooKeeperPlane
         self.lifecycle: ZooKeeperLifecycle = ZooKeeperLifecycle(self)

@@ -13,7 +13,7 @@ import logging
 from moldau.broker.lifecycle import Stage
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.directories import tell
-from moldau.broker.zookeeper.host import ZooKeeperHost
+from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.broker.zookeeper.registration import register
 from moldau.model import Code
 from moldau.ports.zookeeper import ZooKeeper
@@ -32,7 +32,7 @@ LOOK_MS = 200
 class ZooKeeperLifecycle:
     """What ``broker/lifecycle.py`` is on the quorum's plane, with the same surface."""
 
-    def __init__(self, node: ZooKeeperHost) -> None:
+    def __init__(self, node: ZooKeeperNode) -> None:
         self._node = node
         self.stage = Stage.STARTING
         self.epoch = -1

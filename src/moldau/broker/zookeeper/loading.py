@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 
 from moldau.broker.loop import InWorld, run_in_slices
-from moldau.broker.zookeeper.host import ZooKeeperHost
+from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.image import Image
 from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
@@ -52,7 +52,7 @@ async def read_all(node: InWorld, zk: ZooKeeper) -> Reading:
     return found
 
 
-def keep(node: ZooKeeperHost, found: Loaded) -> None:
+def keep(node: ZooKeeperNode, found: Loaded) -> None:
     """Before all that was read becomes this node's image: what it knows and could not read stays as it is, and what is
     gone without anybody's decision is only set aside."""
     image = node.metadata.image
@@ -96,7 +96,7 @@ def _known_settings(image: Image, found: Reading) -> list[ConfigRecord]:
     return kept
 
 
-async def load(node: ZooKeeperHost, zk: ZooKeeper, epoch_version: int) -> Loaded:
+async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch_version: int) -> Loaded:
     """Read everything; what cannot be read is named in the log, and left out. ZooKeeperError as the port says."""
     found = await read_all(node, zk)
     if found.repairs:

@@ -17,8 +17,8 @@ from typing import TypeVar
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.candidate import Candidate, Held, Nobody, Ours
 from moldau.broker.zookeeper.channels import Channels
-from moldau.broker.zookeeper.host import ZooKeeperHost
 from moldau.broker.zookeeper.loading import keep, load
+from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.broker.zookeeper.presenting import Presenting
 from moldau.broker.zookeeper.publishing import MetadataPublisher
 from moldau.broker.zookeeper.receiving import Receiving
@@ -46,7 +46,7 @@ DENIED_REST_MS = 1_000
 class ZooKeeperPlane:
     """One node's plane. ``claimed_epoch`` is the controller epoch while this node is active, None else."""
 
-    def __init__(self, node: ZooKeeperHost, zk: ZooKeeper, listeners: Sequence[PlaneEvents]) -> None:
+    def __init__(self, node: ZooKeeperNode, zk: ZooKeeper, listeners: Sequence[PlaneEvents]) -> None:
         self._node = node
         self._world = node.world
         self.telling = MetadataPublisher(listeners, node.world.tasks)

@@ -11,7 +11,7 @@ import logging
 
 from moldau.broker.lifecycle import RegistrationRefused
 from moldau.broker.loop import sleep
-from moldau.broker.zookeeper.host import ZooKeeperHost
+from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.model import Code
 from moldau.ports import Handle
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest
@@ -26,7 +26,7 @@ TIMEOUT_MS = 2_000
 class Presenting:
     """One broker's. Runs from the first registration until the node stops."""
 
-    def __init__(self, node: ZooKeeperHost) -> None:
+    def __init__(self, node: ZooKeeperNode) -> None:
         self._node = node
         self._task: Handle | None = None
         self._leader: int | None = None

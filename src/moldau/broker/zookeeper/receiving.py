@@ -17,7 +17,7 @@ from moldau.broker.loop import sleep
 from moldau.broker.metadata.state_change_log import Line
 from moldau.broker.zookeeper import request_lines, translation
 from moldau.broker.zookeeper.batch import FULL, UNKNOWN
-from moldau.broker.zookeeper.host import Plane, ZooKeeperHost
+from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.broker.zookeeper.request_lines import Request
 from moldau.model import Code, TopicPartition
 from moldau.ports.zookeeper import ZooKeeperError
@@ -43,7 +43,7 @@ class Said:
 
     def __init__(
         self,
-        node: ZooKeeperHost,
+        node: ZooKeeperNode,
         request: Request,
         correlation_id: int,
     ) -> None:
@@ -70,7 +70,7 @@ class Said:
 class Receiving:
     """One broker's. ``controller_epoch`` is the newest that was seen, in a request or won here."""
 
-    def __init__(self, node: ZooKeeperHost, plane: Plane) -> None:
+    def __init__(self, node: ZooKeeperNode, plane: Plane) -> None:
         self._node = node
         self._plane = plane
         self._order = asyncio.Lock()

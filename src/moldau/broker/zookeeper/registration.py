@@ -14,7 +14,7 @@ from moldau.broker.controller.failure_detector import is_refused, reaches_us
 from moldau.broker.lifecycle import RegistrationRefused
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.folders import make_folders
-from moldau.broker.zookeeper.host import ZooKeeperHost
+from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.ports.zookeeper import BadVersion, NoAuth, NodeExists, NoNode, Stat, ZooKeeper
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -26,7 +26,7 @@ RETRY_MS = 200
 MARGIN_MS = 5_000
 
 
-async def register(node: ZooKeeperHost, zk: ZooKeeper, incarnation_id: bytes, first_epoch: int) -> int:
+async def register(node: ZooKeeperNode, zk: ZooKeeper, incarnation_id: bytes, first_epoch: int) -> int:
     """The broker epoch; ``first_epoch`` is that of this process's first registration, -1 before it.
 
     RegistrationRefused when another process lives under the id; errors of the session.
@@ -66,7 +66,7 @@ async def _create(zk: ZooKeeper, path: str, data: bytes) -> None:
         raise RegistrationRefused(f"ZooKeeper does not let this broker register: {error}") from error
 
 
-async def deregister(node: ZooKeeperHost, zk: ZooKeeper) -> None:
+async def deregister(node: ZooKeeperNode, zk: ZooKeeper) -> None:
     """Take our own registration away, if it is there and ours."""
     path = paths.broker(node.config.node_id)
     found = await _read(zk, path)
@@ -83,7 +83,7 @@ async def _read(zk: ZooKeeper, path: str) -> tuple[bytes, Stat] | None:
     return found
 
 
-async def _make_way(node: ZooKeeperHost, zk: ZooKeeper, found: tuple[str, bytes, Stat], deadline_ms: int) -> None:
+async def _make_way(node: ZooKeeperNode, zk: ZooKeeper, found: tuple[str, bytes, Stat], deadline_ms: int) -> None:
     """A registration of another session is in the way: remove it, wait for its end, or be refused."""
     path, data, stat = found
     id = node.config.node_id

@@ -14,7 +14,7 @@ from functools import partial
 
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.folders import make_folders
-from moldau.broker.zookeeper.host import Plane, ZooKeeperHost
+from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.controller import asks
 from moldau.image import Image
 from moldau.image.quotas import quota, quota_record, quotas
@@ -41,7 +41,7 @@ _KINDS = {folder: kind for kind, folder in RESOURCES.items()}
 class ZnodeSettings:
     """One node's ear for settings, in one session after the other."""
 
-    def __init__(self, node: ZooKeeperHost, plane: Plane) -> None:
+    def __init__(self, node: ZooKeeperNode, plane: Plane) -> None:
         self._node = node
         self._plane = plane
         self._news = asyncio.Event()

@@ -16,7 +16,7 @@ from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.admin_znodes import AdminZnodes
 from moldau.broker.zookeeper.directories import Directories
-from moldau.broker.zookeeper.host import Plane, ZooKeeperHost
+from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks
 from moldau.controller.replies import Refused
@@ -45,7 +45,7 @@ SECOND_LOOK_MS = 1_000
 class Watching:
     """An active controller's eyes; closed while this node is not active."""
 
-    def __init__(self, node: ZooKeeperHost, plane: Plane) -> None:
+    def __init__(self, node: ZooKeeperNode, plane: Plane) -> None:
         self._node = node
         self._plane = plane
         self._news = asyncio.Event()

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from moldau.broker.host import Host
-from moldau.broker.zookeeper.host import WriterPlane
+from moldau.broker.zookeeper.parts import WriterPlane
 from moldau.image import Image
 from moldau.model import Code
 from moldau.model.named import NamedTuple

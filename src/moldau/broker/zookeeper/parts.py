@@ -1,0 +1,215 @@
+"""What the parts of the ZooKeeper plane ask of each other, of the plane and of the node; ``host.py`` is that node."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from moldau.broker.config.node_config import NodeConfig
+from moldau.broker.controller.channel import ControllerChannel
+from moldau.broker.controller.service import ControllerService
+from moldau.broker.metadata.cache import MetadataCache
+from moldau.broker.metadata.state_change_log import StateChangeLog
+from moldau.broker.network.listener import SocketListener
+from moldau.broker.network.peers import Peers
+from moldau.broker.replicas.manager import ReplicaManager
+from moldau.broker.zookeeper.publishing import MetadataPublisher
+from moldau.client.connection import ConnectionOptions
+from moldau.image import Endpoint
+from moldau.image.partition import Key
+from moldau.model import Code
+from moldau.ports import World
+from moldau.ports.zookeeper import Check, ZooKeeper
+from moldau.wire.schema import Message
+from moldau.zookeeper.standing import Standing
+
+T = TypeVar("T")
+
+
+class PlaneChannels(Protocol):
+    """A controller's channels to brokers."""
+
+    @property
+    def answered(self) -> list[Callable[[int, int, dict[Key, Code]], object]]: ...
+
+    @property
+    def settled(self) -> list[Callable[[], object]]: ...
+
+    def is_deleting(self, topic: str) -> bool:
+        """Whether a live broker has yet to answer that it deletes replicas of a topic."""
+
+    def roles_again(self, broker_id: int) -> object:
+        """Tell a broker its roles once more."""
+
+
+class PlaneReceiving(Protocol):
+    """What a controller tells this broker."""
+
+    @property
+    def complete(self) -> bool: ...
+
+
+class PlaneSettings(Protocol):
+    """Settings that stand in znodes."""
+
+    async def of_topics(self, names: Iterable[str]) -> list[Message]:
+        """Records of all settings that topics have."""
+
+
+class PlaneWatching(Protocol):
+    """What a controller watches."""
+
+    def mark(self, what: str) -> None:
+        """Something is to be looked at."""
+
+
+class PlaneWriter(Protocol):
+    """A controller's writes."""
+
+    @property
+    def guard(self) -> Check | None: ...
+
+    @property
+    def idle(self) -> bool: ...
+
+    @property
+    def standing(self) -> Standing: ...
+
+
+class PlaneLifecycle(Protocol):
+    """This broker's registration."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def registered(self) -> bool: ...
+
+    @property
+    def incarnation_id(self) -> bytes: ...
+
+    async def register(self, zk: ZooKeeper) -> None:
+        """Register in a session."""
+
+    def lost(self) -> None:
+        """The session expired."""
+
+    def heard(self) -> None:
+        """The image may have changed."""
+
+
+class WriterPlane(Protocol):
+    """Whose writes to ZooKeeper a ``Writer`` carries out."""
+
+    @property
+    def zk(self) -> ZooKeeper: ...
+
+    async def connected(self) -> bool:
+        """Wait while the link is SUSPENDED; whether the session lives."""
+
+    async def deliver(
+        self,
+        records: Sequence[Message],  # Any: messages of the metadata log
+        offset: int,
+        epoch: int,
+    ) -> None:
+        """Records are in the znodes."""
+
+    def deposed(self, why: str) -> None:
+        """A write was overtaken by another controller."""
+
+    def denied(self, offset: int, why: str, code: Code = ...) -> None:
+        """What was proposed up to ``offset`` cannot be written."""
+
+
+class Plane(Protocol):
+    """The ZooKeeper plane, as its own parts see it."""
+
+    claimed_epoch: int | None
+    telling: MetadataPublisher
+    zk: ZooKeeper
+
+    @property
+    def channels(self) -> PlaneChannels: ...
+
+    @property
+    def receiving(self) -> PlaneReceiving: ...
+
+    @property
+    def settings(self) -> PlaneSettings: ...
+
+    @property
+    def watching(self) -> PlaneWatching: ...
+
+    @property
+    def writer(self) -> PlaneWriter: ...
+
+    @property
+    def next_offset(self) -> int: ...
+
+    @property
+    def cut_off_ms(self) -> int: ...
+
+    async def retire(self) -> None:
+        """Be controller no longer, for this broker stops."""
+
+    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Repeat what may be repeated until it is answered."""
+
+    async def connected(self) -> bool:
+        """Wait while the link is SUSPENDED; whether the session lives."""
+
+    async def feed(self, records: Sequence[Message]) -> None:  # Any: messages of the metadata log
+        """What another controller decided, or what stands in a znode."""
+
+    def deposed(self, why: str) -> None:
+        """This node may not be controller any more."""
+
+
+class ZooKeeperNode(Protocol):
+    """One node in ZooKeeper mode."""
+
+    @property
+    def plane(self) -> Plane: ...
+
+    @property
+    def lifecycle(self) -> PlaneLifecycle: ...
+
+    @property
+    def config(self) -> NodeConfig: ...
+
+    @property
+    def world(self) -> World: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def peers(self) -> Peers: ...
+
+    @property
+    def asking(self) -> ControllerChannel: ...
+
+    @property
+    def controller(self) -> ControllerService: ...
+
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+    @property
+    def connection_options(self) -> ConnectionOptions: ...
+
+    @property
+    def state_change_log(self) -> StateChangeLog: ...
+
+    @property
+    def listeners(self) -> list[SocketListener]: ...
+
+    def own_endpoints(self) -> list[Endpoint]:
+        """Where clients and brokers reach this broker."""
+
+    async def settle_in(self) -> None:
+        """The controller has told this broker everything: act on it, and let clients in."""
