@@ -32,8 +32,11 @@ def test_a_paused_node_is_not_answering_and_a_roll_ends_before_it_tells_it_to_st
                 assert refused.exit_code == 1, refused.output
                 assert "node 2 does not answer, and was not told to stop" in refused.stderr
             assert not (tmp_path / "roll.json").exists()
-            words = ["--bootstrap-server", cluster.bootstrap_servers, "--state", tmp_path / "state", "--command"]
-            rolled = run("broker", "roll", "--timeout", 60, *words, f"test {{id}} != 2 || touch {tmp_path / 'begun'}")
+            state, command = tmp_path / "state", f"touch {tmp_path / 'begun'}"
+            gone_on = {"cluster": cluster.cluster_id, "done": [1], "command": command}
+            state.write_text(json.dumps(gone_on))
+            words = ["--bootstrap-server", cluster.bootstrap_servers, "--state", state, "--command"]
+            rolled = run("broker", "roll", "--timeout", 60, *words, command)
             assert rolled.exit_code == 1, rolled.output
             assert not (tmp_path / "begun").exists(), "the command was run for a broker that does not answer"
         finally:

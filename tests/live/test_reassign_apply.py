@@ -313,8 +313,25 @@ def test_what_is_wrong_is_told_in_one_line_and_nothing_is_begun(cluster: Cluster
 
 
 SSH = """#!/bin/sh
-# Stands for a way to the machine of a broker: a stop is one, a restart has been done before anybody looks.
-case "$*" in *stop*) exec moldau broker stop 2 --force ;; esac
+# Stands for a way to the machine of a broker: a restart is that of the next one in a roll's order.
+case "$*" in
+*stop*) exec moldau broker stop 2 --force ;;
+*restart*) exec PYTHON restart.py ;;
+esac
+"""
+RESTART = """
+import json
+from pathlib import Path
+from moldau import Cluster
+
+cluster, left = Cluster(data="moldau-data"), Path("left.json")
+if not left.exists():
+    active = cluster.controller()
+    ids = [node.id for node in cluster.spec.nodes if "broker" in node.roles]
+    left.write_text(json.dumps(sorted(ids, key=lambda id: (id == active, id))))
+id, *rest = json.loads(left.read_text())
+left.write_text(json.dumps(rest))
+cluster.restart(id, wait=False)
 """
 
 
@@ -334,7 +351,8 @@ def test_the_examples_that_the_help_shows_run(cluster: Cluster, tmp_path: Path) 
     (tmp_path / "moldau-data").symlink_to(cluster.folder)
     for id in (1, 2, 3):
         (tmp_path / f"node-{id}").symlink_to(cluster.node(id).folder)
-    (tmp_path / "ssh").write_text(SSH)
+    (tmp_path / "ssh").write_text(SSH.replace("PYTHON", sys.executable))
+    (tmp_path / "restart.py").write_text(RESTART)
     (tmp_path / "moldau").write_text(f'#!/bin/sh\nexec {sys.executable} -m moldau "$@"\n')
     for name in ("ssh", "moldau"):
         (tmp_path / name).chmod(0o755)

@@ -134,8 +134,8 @@ def roll(
 
     Waits before a node while partitions would suffer from its stop. Ends when one is not back, or not in sync, in time
     (exit 3). Cut off, the same command goes on where it was: how far it is stands in a file until it is done, roll.json
-    in the cluster's folder, or ./moldau-roll.json. --command is to end when the broker has been restarted; controllers
-    that are no brokers are not rolled by it.
+    in the cluster's folder, or ./moldau-roll.json. --command may end before the broker's process has: that is
+    waited for. Controllers that are no brokers are not rolled by it.
     """
     if bootstrap is not None:
         if command is None:
