@@ -172,3 +172,71 @@ def test_what_cannot_be_planned_is_refused() -> None:
         plan_decode(Decode(), ["t"])
     with pytest.raises(DecodeError, match="id: 'lng' is no type"):
         plan_decode(Decode(fields={"id": "lng"}), ["t"])
+
+
+KINDS = (
+    "byte", "int", "long", "float", "double", "boolean", "string", "binary", "date", "timestamp", "decimal(9,2)",
+    "decimal(38,0)", "decimal(38,10)", "array<string>", "map<string,long>", "map<int,string>", "map<date,long>",
+    "map<double,long>", "map<decimal(9,2),long>", "struct<a: int, b: decimal(5,0)>",
+)  # fmt: skip
+NUMBERS = st.from_regex(
+    r"-?(0|[1-9][0-9]{0,45})(\.[0-9]{1,45})?([eE][+-]?[0-9]{1,10})?",
+    fullmatch=True,
+    alphabet=st.characters(codec="ascii"),
+)
+TEXTS = (
+    st.text(max_size=12)
+    | NUMBERS
+    | st.sampled_from(["\ud800", "NaN", "Infinity", "[" * 5000, "1_0", "\u0661", "0001-01-01"])
+)
+
+
+def written(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Lists and objects of JSON texts."""
+    fields = st.lists(st.tuples(TEXTS, values), max_size=3)
+    return st.lists(values, max_size=3).map(lambda found: f"[{','.join(found)}]") | fields.map(
+        lambda found: "{" + ",".join(f"{json.dumps(name)}:{value}" for name, value in found) + "}"
+    )
+
+
+JSON = st.recursive(NUMBERS | TEXTS.map(json.dumps) | st.sampled_from(["null", "true", "NaN"]), written, max_leaves=5)
+
+
+@given(st.sampled_from(KINDS), JSON, TEXTS)
+def test_whatever_stands_in_a_value_fails_no_more_than_that_value(kind: str, value: str, name: str) -> None:
+    bad = f'{{"f":{value},{json.dumps(name)}:1}}'.encode()
+    found = decoded(bad, {"f": None}, fields={"f": kind})
+    assert (len(found.rows), found.errors[1].as_py()) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "read"),
+    [
+        ("decimal(9,2)", "1e-999999999", None),  # that was a SIGSEGV
+        ("decimal(9,2)", '"1e999999999"', None),
+        ("decimal(9,2)", "0e999999999", Decimal(0)),
+        ("decimal(9,2)", '"1_000"', None),
+        ("decimal(9,2)", "1.100", Decimal("1.1")),
+        ("decimal(9,2)", "1.101", None),
+        ("decimal(38,10)", "9223372036854775807", Decimal(9223372036854775807)),
+        ("decimal(38,10)", '"1234567890123456789.5"', Decimal("1234567890123456789.5")),
+        ("decimal(38,0)", "12345678901234567890123456789", Decimal(12345678901234567890123456789)),
+        ("double", "1e400", None),
+        ("float", "1e308", None),
+        ("map<int,long>", '{"' + "[" * 5000 + '":1}', None),
+        ("map<string,long>", '{"\\ud800":"x"}', None),
+        ("map<double,long>", '{"NaN":1}', None),
+    ],
+)  # fmt: skip
+def test_numbers_are_read_exactly_or_refused(kind: str, value: str, read: object) -> None:
+    found = decoded(f'{{"f":{value}}}'.encode(), {"f": None}, fields={"f": kind})
+    if read is None:
+        assert found.errors[0].as_py().startswith("f")
+    else:
+        assert (found.errors[0].as_py(), found.rows[0].as_py()["f"]) == (None, read)
+
+
+def test_a_field_that_is_no_column_may_have_any_name() -> None:
+    found = decoded(b'{"f":1,"\\ud800":2}', fields={"f": "int"})
+    assert found.rows.to_pylist() == [{"f": 1}]
+    assert found.drift.to_pylist() == ["fields that are no columns: \\ud800"]

@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal
 from typing import NamedTuple, NoReturn
 
 import pyarrow as pa
@@ -22,6 +24,11 @@ from moldau.pipeline.decode import Decoded
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = 60
 _FIELDS_SHOWN = 10
+_FLOAT_MAX = 3.4028235677973366e38
+"""From here on a number is infinite as a float of 32 bits."""
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_DECIMALS = Context(prec=100)
+"""For more digits than the widest decimal has (76); Python's own context has 28."""
 
 
 class _Wrong(Exception):
@@ -69,14 +76,14 @@ class JsonDecoder:
         rows = [self._row(value) for value in values.to_pylist()]
         try:
             taken = pa.array([row.fields for row in rows], self._type)
-        except UnicodeEncodeError:  # half of a surrogate pair, in one value or in several
-            rows = [self._without_halves(row) for row in rows]
+        except (ValueError, ArithmeticError, pa.ArrowException):  # of one value or of several
+            rows = [self._that_fits(row) for row in rows]
             taken = pa.array([row.fields for row in rows], self._type)
         return Decoded(
             rows=taken,
-            errors=pa.array([row.error for row in rows], pa.string()),
+            errors=pa.array([_as_text(row.error) for row in rows], pa.string()),
             schema_ids=pa.nulls(len(rows), pa.int32()),
-            drift=pa.array([row.drift for row in rows], pa.string()),
+            drift=pa.array([_as_text(row.drift) for row in rows], pa.string()),
         )
 
     def _row(self, value: bytes | None) -> _Row:
@@ -103,12 +110,19 @@ class JsonDecoder:
         more = found.keys() - self._names
         return _Row(fields, None, _drift(more) if more else None)
 
-    def _without_halves(self, row: _Row) -> _Row:
+    def _that_fits(self, row: _Row) -> _Row:
         try:
             pa.array([row.fields], self._type)
         except UnicodeEncodeError:
             return _Row(None, "half of a surrogate pair is no text", None)
+        except (ValueError, ArithmeticError, pa.ArrowException) as error:
+            return _Row(None, f"it does not fit into its columns: {error}", None)
         return row
+
+
+def _as_text(said: str | None) -> str | None:
+    """Words about a value that can be written: names in it may have halves of surrogate pairs."""
+    return said if said is None else said.encode("utf-8", "backslashreplace").decode()
 
 
 def _has_decimals(kind: pa.DataType) -> bool:
@@ -189,13 +203,14 @@ def _key(kind: pa.DataType) -> Convert:
     """A map's key: JSON has texts there, which may stand for numbers."""
     if pa.types.is_string(kind):
         return _text
-    inner = converter(kind)
+    inner, parse = converter(kind), json.JSONDecoder(parse_float=_Number, parse_constant=_refuse).decode
 
     def convert(value: object, path: str) -> object:
         try:
-            return inner(json.loads(str(value)), path)
-        except ValueError:
-            return inner(value, path)
+            found = parse(str(value))
+        except (ValueError, RecursionError):
+            found = value
+        return inner(found, path)
 
     return convert
 
@@ -213,13 +228,19 @@ def _integer(bits: int) -> Convert:
     return convert
 
 
-def _float(value: object, path: str) -> object:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise _Wrong(f"{path}: a number is expected, not {_shown(value)}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise _Wrong(f"{path}: {_shown(value)} is too large for a number with a point") from None
+def _float(below: float) -> Convert:
+    def convert(value: object, path: str) -> object:
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise _Wrong(f"{path}: a number is expected, not {_shown(value)}")
+        try:
+            found = float(value)
+        except OverflowError:
+            found = math.inf
+        if not abs(found) < below:
+            raise _Wrong(f"{path}: {_shown(value)} is too large for a number with a point")
+        return found
+
+    return convert
 
 
 def _boolean(value: object, path: str) -> object:
@@ -261,29 +282,40 @@ def _timestamp(value: object, path: str) -> object:
 
 _SCALARS: Mapping[pa.DataType, Convert] = {
     pa.int8(): _integer(8), pa.int16(): _integer(16), pa.int32(): _integer(32), pa.int64(): _integer(64),
-    pa.float32(): _float, pa.float64(): _float, pa.bool_(): _boolean, pa.string(): _text, pa.binary(): _binary,
-    pa.date32(): _date, pa.timestamp("us", "UTC"): _timestamp,
+    pa.float32(): _float(_FLOAT_MAX), pa.float64(): _float(math.inf), pa.bool_(): _boolean, pa.string(): _text,
+    pa.binary(): _binary, pa.date32(): _date, pa.timestamp("us", "UTC"): _timestamp,
 }  # fmt: skip
 
 
 def _wide(kind: pa.DataType) -> Convert:
     """A decimal: a number or a text, which must fit without being rounded."""
     assert pa.types.is_decimal(kind), kind
-    unit = Decimal(1).scaleb(-kind.scale)
-    bound = Decimal(10) ** (kind.precision - kind.scale)
+    unit, whole = Decimal(1).scaleb(-kind.scale), kind.precision - kind.scale
 
     def convert(value: object, path: str) -> object:
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
             raise _Wrong(f"{path}: a number is expected, not {_shown(value)}")
-        try:
-            found = Decimal(value.text if isinstance(value, _Number) else str(value))
-            if not found.is_finite() or abs(found) >= bound or found % unit != 0:
-                raise _Wrong(f"{path}: {_shown(value)} does not fit into {kind}")
-        except InvalidOperation:
-            raise _Wrong(f"{path}: {_shown(value)} does not fit into {kind}") from None
+        text = value.text if isinstance(value, _Number) else str(value)
+        found = _exactly(text, unit, whole) if _NUMBER.fullmatch(text) else None
+        if found is None:
+            raise _Wrong(f"{path}: {_shown(value)} does not fit into {kind}")
         return found
 
     return convert
+
+
+def _exactly(text: str, unit: Decimal, whole: int) -> Decimal | None:
+    """A number as so many of ``unit``, with ``whole`` digits before the point at most; None when it is not that."""
+    try:
+        found = Decimal(text)
+        if not found:
+            return Decimal(0)
+        if not found.is_finite() or found.adjusted() >= whole or found.adjusted() < unit.adjusted():
+            return None  # before anything is computed, for an exponent may have nine digits
+        rounded = found.quantize(unit, context=_DECIMALS)
+    except ArithmeticError:
+        return None
+    return rounded if rounded == found else None
 
 
 def _refuse(name: str) -> NoReturn:
