@@ -274,6 +274,23 @@ def test_dead_letters_that_are_well_now_are_taken_up_once_and_a_reset_reads_agai
     assert totals.read == 26
 
 
+def test_dead_letters_whose_replay_is_refused_are_where_they_were_and_hold_up_no_others(orders: Orders) -> None:
+    orders.orders(range(3))
+    orders.write({"id": 100, "amount": -1}, b"garbage")
+    orders.run()
+    pipeline = orders.declare(on_error="fail")
+    replays = Replays(pipeline, orders.runner().folder)
+    before = replays.waiting()
+    assert {one.stage for one in before} == {"decode", "sound"}
+    with pytest.raises(Refused):
+        replays.replay(orders.spark, replays.waiting("sound"), modules=None, heard=orders.lines.append)
+    assert replays.waiting() == before
+    assert replays.planned() == []
+    replays = Replays(orders.declare(), orders.runner().folder)
+    replays.replay(orders.spark, replays.waiting("decode"), modules=None, heard=orders.lines.append)
+    assert {one.batch for one in replays.waiting("decode")} == {"replay-0"}
+
+
 def test_a_table_for_each_topic_can_be_added_later_and_is_reset_with_the_others(orders: Orders) -> None:
     orders.orders(range(5))
     orders.run()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.pipeline import books
-from moldau.pipeline.batches import Batches
+from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.books import Line
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.folder import Folder
@@ -106,8 +106,13 @@ class Replays:
             number = len(self.planned())
             chosen = Planned(number, [(one.batch, one.stage) for one in groups], False)
             content = {"number": number, "groups": [list(one) for one in chosen.groups]}
-            self._folder.store.put_if_absent(f"{_FOLDER}/{number:09d}.json", json.dumps(content).encode())
-            line = self._carry_out(spark, chosen, modules, heard)
+            plan = f"{_FOLDER}/{number:09d}.json"
+            self._folder.store.put_if_absent(plan, json.dumps(content).encode())
+            try:
+                line = self._carry_out(spark, chosen, modules, heard)
+            except Refused:  # before anything was written: the dead letters are as they were, and hold up no others
+                self._folder.store.delete(plan)
+                raise
         return line
 
     def _carry_out(
