@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -29,6 +30,8 @@ Columns = Mapping[str, str]
 """Names and SQL types; a type that is not known is an empty text."""
 
 _START = Place(1, 1)
+_RAISES = re.compile(r"(?<![\w.])(to_number|url_decode|parse_json|element_at)\s*\(", re.IGNORECASE)
+"""Functions that stop a batch for a value that they cannot take, ANSI mode or not; each has a ``try_`` form."""
 
 
 def lint_file(path: str | Path, variables: Mapping[str, str] | None = None) -> list[Problem]:
@@ -152,7 +155,10 @@ class _Linter:
         return dict(fields)
 
     def reserved(self, names: Iterable[str]) -> None:
+        seen: dict[str, str] = {}
         for name in names:
+            if (other := seen.setdefault(name.lower(), name)) != name:
+                self.say(f"fields.{name}", f"{name!r} and {other!r} differ in case only: tables take them for one")
             if name in RESERVED:
                 self.say(f"fields.{name}", f"{name!r} is a name of the pipeline's own: {', '.join(PLACES)}, ...")
 
@@ -167,6 +173,9 @@ class _Linter:
             self.say(path, f"{what}: one expression is expected, without FROM")
         elif columns is not None:
             self.demand((one.name for one in found.find_all(exp.Column)), columns, path, what)
+        for name in dict.fromkeys(match.group(1).lower() for match in _RAISES.finditer(sql)):
+            instead = f"{name} stops the batch where it cannot be computed; try_{name} does not"
+            self.say(path, f"{what}: {instead}", error=False)
         if found.find(exp.AggFunc):
             self.say(path, f"{what}: an aggregate is over many rows; this looks at one")
 
@@ -249,6 +258,10 @@ class _Linter:
         if columns is not None:
             named = (*sink.partition_by, *sink.keys, *sink.order_by)
             self.demand(named, columns, path, f"table {sink.table}")
+            for name in sink.partition_by:
+                kind = columns.get(name, "").partition("(")[0].strip().lower()
+                if kind in ("decimal", "binary"):
+                    self.say(path, f"table {sink.table}: partition_by {name}: a {kind} is not read back as it was")
             if "{topic}" in sink.table and not {"topic", "_topic"} & columns.keys():
                 self.say(path, f"table {sink.table}: the transformation must keep the column _topic for {{topic}}")
         if sink.delete_when is not None:

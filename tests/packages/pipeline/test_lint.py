@@ -53,6 +53,8 @@ def test_a_sound_pipeline_has_no_problem(tmp_path: Path) -> None:
     [
         ({"check": "{rule: amont > 0}"}, "4 error check 'amont > 0': there is no column 'amont'. Did you mean"),
         ({"check": "{rule: amount >}"}, "4 error check 'amount >': "),
+        ({"check": "{rule: 'TO_NUMBER (id, 9) > 0'}"}, "9) > 0': to_number stops the batch where"),
+        ({"transform": "{sql: 'SELECT id AS raw FROM records'}", "sinks": "{table: t, partition_by: row}"}, "'row'"),
         ({"check": "{rule: sum(amount) > 0}"}, "an aggregate is over many rows; this looks at one"),
         ({"check": "{rule: id > 0}, {rule: id > 0}"}, "a second check 'id > 0'"),
         ({"transform": "{sql: SELECT x FROM records}"}, "5 error transform: there is no column 'x'"),
@@ -110,6 +112,15 @@ def test_what_a_format_needs_is_asked_for(tmp_path: Path, decode: str, problem: 
     path.write_text(f"pipeline: a\nsource: {{topics: b}}\ndecode: {decode}\nsinks: [{{table: t}}]\n")
     found = [one.message for one in lint_file(path, {})]
     assert any(problem in one for one in found), found
+
+
+def test_what_a_table_does_not_give_back_as_it_was_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    fields = "decode: {format: json, fields: {id: long, ID: string, cut: 'decimal(9,2)'}}"
+    path.write_text(f"pipeline: o\nsource: {{topics: o}}\n{fields}\nsinks: [{{table: t, partition_by: cut}}]\n")
+    first, second = [one.message for one in lint_file(path, {})]
+    assert first == "'ID' and 'id' differ in case only: tables take them for one"
+    assert second.endswith("partition_by cut: a decimal is not read back as it was")
 
 
 def test_a_function_is_looked_for_beside_the_file_and_not_imported(tmp_path: Path) -> None:
