@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -205,6 +206,19 @@ def test_a_table_that_is_partitioned_otherwise_is_refused(make):
     add(make(), key(0, None, 1))
     with pytest.raises(TableError, match=r"partitioned by \[\], not by \['name'\]"):
         add(make(partition_by=["name"]), key(1, 1, 2))
+
+
+def test_a_decimal_with_a_point_is_no_partition(make, tmp_path):
+    """delta-rs reads -0.01 in a folder's name as 0.-1: the table could not be read, and was lost once it was merged."""
+    rows = pa.table({"cut": pa.array([Decimal("-0.01")], pa.decimal128(9, 2)), "n": [1]})
+    with pytest.raises(TableError, match="cut is a decimal128"):
+        add(make(partition_by=["cut"]), key(0, None, 1), rows)
+    whole = pa.table({"cut": pa.array([Decimal(-1)], pa.decimal128(9, 0)), "n": [1]})
+    assert add(make(partition_by=["cut"]), key(0, None, 1), whole)
+    there = DeltaTable.create(str(tmp_path / "old"), rows.schema, partition_by=["cut"])
+    with pytest.raises(TableError, match="cut is a decimal128"):
+        DeltaFormat(open_store(tmp_path / "old"), ["cut"]).maintain(target_bytes=1, retention_hours=1)
+    assert there.version() == 0
 
 
 def test_rows_that_the_driver_cannot_see_are_not_taken_for_no_rows(tmp_path):

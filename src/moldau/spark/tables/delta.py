@@ -49,6 +49,7 @@ class DeltaFormat:
 
     def prepare(self, schema: pa.Schema, *, evolve: bool) -> None:
         """See that there is a table with these columns: make it, or add the columns it lacks when ``evolve``."""
+        _refuse_decimals(str(self.store), schema, self.partition_by)
         wanted = Schema.from_arrow(schema)
         table = self._open()
         if table is None:
@@ -237,6 +238,7 @@ class DeltaFormat:
         table = self._open()
         if table is None:
             return {}
+        _refuse_decimals(str(self.store), pa.schema(table.schema().to_arrow()), table.metadata().partition_columns)
         merged = {} if dry_run else table.optimize.compact(target_size=target_bytes)
         table.update_incremental()
         gone = table.vacuum(retention_hours, dry_run=dry_run, enforce_retention_duration=False, full=True)
@@ -349,3 +351,12 @@ def _bare(kind: object) -> object:
     if isinstance(kind, list):
         return [_bare(part) for part in kind]
     return kind
+
+
+def _refuse_decimals(table: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+    """TableError for a partition column whose negative values would not be read back: delta-rs 1.x takes -0.01 in a
+    folder's name for 0.-1, and merging its files would write that into the log."""
+    kinds = {field.name: field.type for field in schema}
+    for name in partition_by:
+        if pa.types.is_decimal(kind := kinds.get(name, pa.null())) and kind.scale > 0:
+            raise TableError(f"table {table}: {name} is a {kind}, whose negative values would be lost as partitions")
