@@ -93,7 +93,7 @@ def _change(wishes: tuple[str, ...], bootstrap: str, how: Upgrade, dry_run: bool
     given = pairs(tuple(one if "=" in one else f"{one}=highest" for one in wishes), "FEATURE=LEVEL")
     for name, text in given.items():
         if text != "highest" and not (text.isdecimal() and len(text) < 5):
-            refuse(f"{name}={text}: a level is a number")
+            refuse(f"{name}={text}: a level is a number from 0 to 9999, or 'highest'")
     with Talk(bootstrap) as talk:
         found = _features(talk)
         for name in given:

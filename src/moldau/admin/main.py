@@ -35,6 +35,10 @@ def main() -> None:
             sys.stdout.flush()  # here, where it can still be told that nothing was written
     except KeyboardInterrupt:  # also while it was still loading
         fail("interrupted", INTERRUPTED)
+    except RuntimeError as error:  # Python 3.11 wraps an interrupt that comes while a class of an import is made
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            fail("interrupted", INTERRUPTED)
+        raise
     except BrokenPipeError:  # whoever read our output has gone
         from moldau.admin.output import drop_output
 

@@ -16,7 +16,7 @@ Row = Mapping[str, object]
 
 FORMATS = ("text", "wide", "json", "yaml", "tsv")
 _BARE = re.compile(r"[A-Za-z/_][A-Za-z0-9_./:+@-]*\Z")
-_WORDS_OF_YAML = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+_WORDS_OF_YAML = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "infinity"})
 _COLOURS = {"red": "31", "yellow": "33", "green": "32", "bold": "1"}
 _ALARMS = {
     "red": frozenset({"offline", "gone", "error", "failed", "under-min-isr", "DIVERGED", "MISSING", "UNREACHABLE"}),

@@ -69,7 +69,9 @@ ASSIGNMENT = click.option(
 
 @click.command()
 @click.argument("names", nargs=-1, required=True)
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="How many partitions (the cluster's default).")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1, 2**31 - 1), help="How many partitions (the cluster's default)."
+)
 @click.option(
     "-r", "--replication-factor", "factor", type=click.IntRange(1, 32767), help="How many replicas (default)."
 )
@@ -212,7 +214,7 @@ def _assignment(text: str | None) -> dict[int, list[int]] | None:
 
 @click.command()
 @click.argument("name", shell_complete=complete_topics)
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="How many partitions it is to have.")
+@click.option("-p", "--partitions", type=click.IntRange(1, 2**31 - 1), help="How many partitions it is to have.")
 @ASSIGNMENT
 @SET
 @click.option("--unset", metavar="KEY", multiple=True, help="Back to the cluster's default; repeat it.")

@@ -79,7 +79,7 @@ class Lines(Protocol):
 
     async def pause(self, wait_ms: float) -> None: ...
 
-    async def first(self, answers: Sequence[Any], wait_ms: float) -> list[int]:
+    async def first(self, answers: Sequence[Any], wait_ms: float) -> list[int]:  # Any: what a line's ask gave
         """Which of the answers (of ``Line.ask``) can be awaited without waiting; waits a while until one can."""
         ...
 

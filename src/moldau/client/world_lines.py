@@ -36,7 +36,7 @@ class WorldLines:
         finally:
             timer.cancel()
 
-    async def first(self, answers: Sequence[Any], wait_ms: float) -> list[int]:
+    async def first(self, answers: Sequence[Any], wait_ms: float) -> list[int]:  # Any: what a line's ask gave
         if wait_ms <= 0:
             await asyncio.sleep(0)  # or a caller that polls without waiting would never let an answer in
         elif not any(answer.done() for answer in answers):

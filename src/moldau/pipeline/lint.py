@@ -30,6 +30,8 @@ Columns = Mapping[str, str]
 """Names and SQL types; a type that is not known is an empty text."""
 
 _START = Place(1, 1)
+_HAS_POINT = re.compile(r"decimal\(\d+,0*[1-9]")
+"""A decimal with digits behind the point, which Delta's partitions do not give back when it is negative."""
 _RAISES = re.compile(r"(?<![\w.])(to_number|url_decode|parse_json|element_at)\s*\(", re.IGNORECASE)
 """Functions that stop a batch for a value that they cannot take, ANSI mode or not; each has a ``try_`` form."""
 
@@ -259,9 +261,10 @@ class _Linter:
             named = (*sink.partition_by, *sink.keys, *sink.order_by)
             self.demand(named, columns, path, f"table {sink.table}")
             for name in sink.partition_by:
-                kind = columns.get(name, "").partition("(")[0].strip().lower()
-                if kind in ("decimal", "binary"):
-                    self.say(path, f"table {sink.table}: partition_by {name}: a {kind} is not read back as it was")
+                kind = columns.get(name, "").replace(" ", "").lower()
+                if kind == "binary" or (_HAS_POINT.match(kind) and sink.format == "delta"):
+                    why = f"partition_by {name}: a {kind} cannot be kept in a folder's name"
+                    self.say(path, f"table {sink.table}: {why}")
             if "{topic}" in sink.table and not {"topic", "_topic"} & columns.keys():
                 self.say(path, f"table {sink.table}: the transformation must keep the column _topic for {{topic}}")
         if sink.delete_when is not None:

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SOCKET_FOLDER_MAX = 50
-"""How long a folder's path may be: that of a Unix socket in it has 107 bytes at most."""
 _QUIET_LOG = """\
 rootLogger.level = error
 logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
@@ -94,7 +92,7 @@ def session(
 
 def _settings(home: Path, log: Path, cores: int) -> dict[str, str]:
     """What a session has unless it is told otherwise."""
-    settings = {
+    return {
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -112,9 +110,6 @@ def _settings(home: Path, log: Path, cores: int) -> dict[str, str]:
         # Over TCP, what the JVM sends a task in two writes waits 40 ms for the worker's delayed acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
     }
-    if len(str(home)) <= _SOCKET_FOLDER_MAX:  # else Spark's default, Java's temporary folder
-        settings["spark.python.unix.domain.socket.dir"] = str(home.resolve())
-    return settings
 
 
 def _name_cluster(spark: SparkSession, bootstrap_servers: str) -> None:

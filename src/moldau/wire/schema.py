@@ -118,7 +118,7 @@ def _first_init(self: Struct, **values: Any) -> None:
 
 def make_init(cls: type[Struct]) -> Callable[..., None]:
     """The ``__init__`` of a message class: keywords only, fresh lists and structs."""
-    env: dict[str, Any] = {}
+    env: dict[str, Any] = {}  # Any: defaults of every type, and then the function
     args, body = [], []
     for i, field in enumerate(cls.fields):
         if isinstance(field.default, type):

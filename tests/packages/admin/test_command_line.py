@@ -466,6 +466,7 @@ JSON = st.recursive(
 
 @given(JSON)
 @example({"A:0": "B:1"})
+@example({"Infinity": "NaN"})
 def test_yaml_says_what_json_says(value: object) -> None:
     """Read back by the little of YAML that is written: no parser of YAML is among what the project needs."""
     assert read_yaml(output.yaml(value)) == value
@@ -589,6 +590,35 @@ def test_who_interrupts_gets_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
         main()
     assert ended.value.code == INTERRUPTED
     assert capsys.readouterr().err == "moldau: interrupted\n"
+
+
+def test_an_interrupt_that_an_import_wraps_is_one_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python 3.11 raises RuntimeError from what __set_name__ raises, while a class is made."""
+
+    def interrupted(arguments: object) -> None:
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr("moldau.admin.main._run", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (INTERRUPTED, "moldau: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("topic", "list", "-b", "127.0.0.1:65536"), "is not an address"),
+        (("topic", "list", "-b", "http://127.0.0.1:9"), "is not an address"),
+        (("topic", "create", "x", "-p", str(2**31), *NOBODY), "2147483647"),
+        (("feature", "upgrade", "metadata.version=99999", *NOBODY), "from 0 to 9999"),
+        (("reassign", "verify", "--plan", sys.executable, *NOBODY), "it is no text file"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anybody_is_asked(words: tuple[str, ...], said: str) -> None:
+    done = CliRunner().invoke(cli, [str(word) for word in words])
+    assert (done.exit_code, said in done.output + done.stderr) == (2, True), done.output
 
 
 def test_an_interrupt_in_an_evaluated_string_ends_with_the_exit_code_too(tmp_path: Path) -> None:

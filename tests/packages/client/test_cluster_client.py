@@ -450,7 +450,7 @@ def test_two_who_connect_at_once_end_up_with_one_connection():
 
 def test_bootstrap_addresses_are_read_or_named():
     assert addresses("a:1, [::1]:9092,b:65535") == [("a", 1), ("::1", 9092), ("b", 65535)]
-    for bad in ("", "a", "a:", ":1", "a:b"):
+    for bad in ("", "a", "a:", ":1", "a:b", "a:65536", "http://a:9092", "a:" + "9" * 5000):
         with pytest.raises(ValueError, match="host:port|no bootstrap"):
             addresses(bad)
 

@@ -69,6 +69,8 @@ def read(path: Path, parse: Callable[[str], Read]) -> Read:
         return parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         fail(reason(error), 2)
-    except (UnicodeDecodeError, BadPlan) as error:
+    except UnicodeDecodeError:
+        fail(f"{path}: it is no text file", 2)
+    except BadPlan as error:
         fail(f"{path}: {error}", 2)
     raise AssertionError

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from moldau.broker.host import Host
 from moldau.broker.node_parts import WithController, WithReplicas
-from moldau.broker.zookeeper.parts import Plane
+from moldau.broker.zookeeper.parts import Plane, Roles
 from moldau.controller import asks
 from moldau.image.partition import LOST, UNASSIGNED, Key
 from moldau.model import Code
@@ -52,17 +52,6 @@ async def tell(plane: Plane, broker_id: int) -> None:
         log.info("a failed directory is told of in the next session")
     except ZooKeeperError as error:
         log.error("nobody can be told of a failed directory: %s", error)
-
-
-class Roles(Protocol):
-    """Who tells brokers their roles, and hears what they answer."""
-
-    @property
-    def answered(self) -> list[Callable[[int, int, dict[Key, Code]], object]]:
-        """Called with broker, broker epoch and a code for each partition."""
-
-    def roles_again(self, broker_id: int) -> object:
-        """Tell a broker its roles once more."""
 
 
 class Holder(Host, WithController, WithReplicas, Protocol):

@@ -6,11 +6,10 @@ rest of the node on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from moldau.broker.host import Host, WithOwnEndpoints, WithPeers
-from moldau.broker.node_parts import WithChannel, WithChannels, WithReplicas
 from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
+from moldau.broker.zookeeper.parts import AnyNode
 
 if TYPE_CHECKING:
     from moldau.broker.config.node_config import NodeConfig
@@ -25,17 +24,6 @@ if TYPE_CHECKING:
     from moldau.client.connection import ConnectionOptions
     from moldau.image import Endpoint
     from moldau.ports import World
-
-
-class AnyNode(Host, WithChannel, WithChannels, WithPeers, WithReplicas, WithOwnEndpoints, Protocol):
-    """The node, in whichever mode."""
-
-    cluster_id: str
-
-    @property
-    def listeners(self) -> list[SocketListener]: ...
-
-    async def settle_in(self) -> None: ...
 
 
 class ZooKeeperHost:

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from moldau.broker.config.node_config import NodeConfig
-from moldau.broker.controller.channel import ControllerChannel
-from moldau.broker.controller.service import ControllerService
-from moldau.broker.metadata.cache import MetadataCache
-from moldau.broker.metadata.state_change_log import StateChangeLog
+from moldau.broker.host import Host, WithClusterId, WithOwnEndpoints, WithPeers
 from moldau.broker.network.listener import SocketListener
-from moldau.broker.network.peers import Peers
-from moldau.broker.replicas.manager import ReplicaManager
+from moldau.broker.node_parts import WithChannel, WithChannels, WithReplicas
 from moldau.broker.zookeeper.publishing import MetadataPublisher
-from moldau.client.connection import ConnectionOptions
-from moldau.image import Endpoint
 from moldau.image.partition import Key
 from moldau.model import Code
-from moldau.ports import World
 from moldau.ports.zookeeper import Check, ZooKeeper
 from moldau.wire.schema import Message
 from moldau.zookeeper.standing import Standing
@@ -26,20 +18,25 @@ from moldau.zookeeper.standing import Standing
 T = TypeVar("T")
 
 
-class PlaneChannels(Protocol):
-    """A controller's channels to brokers."""
+class Roles(Protocol):
+    """Who tells brokers their roles, and hears what they answer."""
 
     @property
-    def answered(self) -> list[Callable[[int, int, dict[Key, Code]], object]]: ...
+    def answered(self) -> list[Callable[[int, int, dict[Key, Code]], object]]:
+        """Called with broker, broker epoch and a code for each partition."""
+
+    def roles_again(self, broker_id: int) -> object:
+        """Tell a broker its roles once more."""
+
+
+class PlaneChannels(Roles, Protocol):
+    """A controller's channels to brokers."""
 
     @property
     def settled(self) -> list[Callable[[], object]]: ...
 
     def is_deleting(self, topic: str) -> bool:
         """Whether a live broker has yet to answer that it deletes replicas of a topic."""
-
-    def roles_again(self, broker_id: int) -> object:
-        """Tell a broker its roles once more."""
 
 
 class PlaneReceiving(Protocol):
@@ -109,7 +106,7 @@ class WriterPlane(Protocol):
 
     async def deliver(
         self,
-        records: Sequence[Message],  # Any: messages of the metadata log
+        records: Sequence[Message],
         offset: int,
         epoch: int,
     ) -> None:
@@ -159,14 +156,26 @@ class Plane(Protocol):
     async def connected(self) -> bool:
         """Wait while the link is SUSPENDED; whether the session lives."""
 
-    async def feed(self, records: Sequence[Message]) -> None:  # Any: messages of the metadata log
+    async def feed(self, records: Sequence[Message]) -> None:
         """What another controller decided, or what stands in a znode."""
 
     def deposed(self, why: str) -> None:
         """This node may not be controller any more."""
 
 
-class ZooKeeperNode(Protocol):
+class AnyNode(
+    Host, WithClusterId, WithChannel, WithChannels, WithPeers, WithReplicas, WithOwnEndpoints, Protocol
+):  # fmt: skip
+    """The node, in whichever mode."""
+
+    @property
+    def listeners(self) -> list[SocketListener]: ...
+
+    async def settle_in(self) -> None:
+        """The controller has told this broker everything: act on it, and let clients in."""
+
+
+class ZooKeeperNode(AnyNode, Protocol):
     """One node in ZooKeeper mode."""
 
     @property
@@ -174,42 +183,3 @@ class ZooKeeperNode(Protocol):
 
     @property
     def lifecycle(self) -> PlaneLifecycle: ...
-
-    @property
-    def config(self) -> NodeConfig: ...
-
-    @property
-    def world(self) -> World: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def cluster_id(self) -> str: ...
-
-    @property
-    def peers(self) -> Peers: ...
-
-    @property
-    def asking(self) -> ControllerChannel: ...
-
-    @property
-    def controller(self) -> ControllerService: ...
-
-    @property
-    def replicas(self) -> ReplicaManager: ...
-
-    @property
-    def connection_options(self) -> ConnectionOptions: ...
-
-    @property
-    def state_change_log(self) -> StateChangeLog: ...
-
-    @property
-    def listeners(self) -> list[SocketListener]: ...
-
-    def own_endpoints(self) -> list[Endpoint]:
-        """Where clients and brokers reach this broker."""
-
-    async def settle_in(self) -> None:
-        """The controller has told this broker everything: act on it, and let clients in."""
