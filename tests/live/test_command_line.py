@@ -207,7 +207,6 @@ def test_a_topic_that_is_not_there_is_answered_with_those_that_are_called_so(run
     "words",
     [
         f"topic create {'x' * 40_000}",
-        "topic create few -p 99999999999",
         f"config describe --group {'g' * 40_000}",
         f"group describe {'g' * 40_000}",
         f"produce {'x' * 40_000} -m v",
@@ -218,6 +217,12 @@ def test_what_no_request_can_hold_is_refused_in_one_line(run: Run, words: str) -
     said = run(*words.split())
     assert (said.exit_code, said.output.count("\n")) == (2, 1), said.output[-300:]
     assert "that cannot be asked of any broker" in said.output
+
+
+def test_more_partitions_than_a_request_can_name_are_refused_as_a_wrong_option(run: Run) -> None:
+    said = run("topic", "create", "few", "-p", 99999999999)
+    assert said.exit_code == 2
+    assert "'--partitions': 99999999999 is not in the range 1<=x<=2147483647" in said.output
 
 
 def test_replicas_are_placed_by_hand(run: Run, done: Run) -> None:

@@ -53,6 +53,12 @@ class Producer:
         """-1 when no batch of this epoch is known."""
         return self.batches[-1].last_sequence if self.batches else -1
 
+    def recall(self, again: Producer) -> None:
+        """Take over the batches before the last one, of an account of the same log that knows more of them."""
+        longer = len(again.batches) > len(self.batches) > 0
+        if longer and again.epoch == self.epoch and again.batches[-1].last_offset == self.batches[-1].last_offset:
+            self.batches[:] = again.batches
+
 
 class Producers:
     """All producers of one log, and the log offset up to which they are known (``end_offset``)."""

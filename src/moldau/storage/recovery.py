@@ -35,7 +35,7 @@ from moldau.storage.names import (
     offset_name,
     parse_offset_name,
 )
-from moldau.storage.producer_state import drop_snapshots, load_producers, newest_snapshot
+from moldau.storage.producer_state import drop_snapshots, load_producers, newest_snapshot, recall_now
 from moldau.storage.producers import Producers
 from moldau.storage.segment import FEW_ENTRIES, Segment
 from moldau.storage.transactions import aborted_on_disk, is_abort
@@ -108,6 +108,8 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
     found = _trusted_end(segments, known, findings) if known.clean else None
     if found is None:
         found = _recover(loaded, known, interval)
+        if loaded.producers is not None:
+            recall_now(loaded.producers, segments)
     else:
         _make_missing_indexes(folder, names, loaded, interval)
         loaded.producers = load_producers(folder, segments, found.offset, findings)

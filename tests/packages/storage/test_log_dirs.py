@@ -658,6 +658,31 @@ def test_a_producer_snapshot_above_the_recovery_point_is_not_believed() -> None:
     assert [id for id, _ in log.producers] == [7]
 
 
+@pytest.mark.parametrize("stop", ["clean", "killed", "killed after a clean one"])
+def test_all_batches_that_a_client_had_on_the_way_are_recognised_after_a_start(stop: str) -> None:
+    """A snapshot names the last one alone. A leader that was started anew refused the others as out of order, and
+    librdkafka's producers ended with a fatal error: all five are still sent again."""
+    disk = FaultyDisk()
+    dirs = loaded(disk)
+    log = dirs.create(P, TOPIC_ID, SMALL)
+    for number in range(8):
+        for id in (7, 9):
+            log.append_leader(batch(3, producer_id=id, producer_epoch=0, base_sequence=3 * number), 0, 0)
+    if stop == "killed":
+        log.flush()
+        dirs.checkpoint()
+    else:
+        dirs.close()
+    if stop == "killed after a clean one":
+        loaded(disk)
+    log = loaded(disk.process_killed()).logs[P]
+    for number in range(3, 8):
+        again = log.append_leader(batch(3, producer_id=7, producer_epoch=0, base_sequence=3 * number), 0, 0)
+        assert (again.duplicate, again.first_offset) == (True, 6 * number)
+    sixth = log.append_leader(batch(3, producer_id=7, producer_epoch=0, base_sequence=6), 0, 0)
+    assert sixth.code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_an_index_entry_is_due_when_more_than_its_interval_was_written() -> None:
     size = len(batch(1))
     config = LogConfig(index_interval_bytes=size)

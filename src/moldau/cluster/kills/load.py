@@ -59,6 +59,9 @@ class ProducerSession:
             self._producer.produce(self._plan.topic, text.encode(), partition=target, on_delivery=answer)
         except BufferError as error:
             self._close(number, FAIL, error=str(error))
+        except self._refusal as error:  # a fatal one, met before the callback told of it: nothing was handed over
+            self.broken = self.broken or str(error)
+            self._close(number, FAIL, error=str(error))
 
     def poll(self, wait_s: float) -> None:
         """Receive answers for a while."""
@@ -69,7 +72,12 @@ class ProducerSession:
 
     def finish(self, timeout_s: float) -> None:
         """Wait for the answers that are due."""
-        self._producer.flush(timeout_s)
+        until = time.monotonic() + timeout_s
+        while len(self._producer) and (left := until - time.monotonic()) > 0:
+            try:
+                self._producer.flush(left)
+            except (self._refusal, SystemError) as error:  # the second: a callback was called with the first pending
+                self.broken = self.broken or str(error)
 
     def _answered(self, number: int, error: Any, message: Any) -> None:
         if error is None:
