@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.storage.errors import BrokenFile
 from moldau.storage.producers import Producers
-from moldau.wire.batch import BatchHeader, headers, records
+from moldau.wire.batch import HEADER_SIZE, MIN_LENGTH, BatchHeader, read_header, records
 from moldau.wire.compression import BatchError
 
 INT_MAX = 0x7FFFFFFF
@@ -72,27 +71,42 @@ def _say(*lines: str) -> None:
     print(*lines, sep="\n", file=sys.stderr)
 
 
-class Window:
-    """A file as bytes that are read when they are looked at, up to a bound. A context manager."""
+class LogFile:
+    """A log file whose batches are read when they are asked for, up to a bound. A context manager.
+
+    Read and not mapped into memory: a broker that runs may cut the file meanwhile, and a mapping of what is gone ends
+    the process (SIGBUS).
+    """
 
     def __init__(self, file: Path, most: int = INT_MAX) -> None:
         try:
-            with file.open("rb") as opened:
-                size = opened.seek(0, 2)
-                self._map = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            self._file = file.open("rb", 1 << 18)
         except FileNotFoundError:
             raise JavaError("java.nio.file.NoSuchFileException", str(file)) from None
-        self._view = memoryview(self._map)
-        self._part = self._view[:most]
+        self.size = min(self._file.seek(0, 2), most)
 
-    def __enter__(self) -> memoryview:
-        return self._part
+    def __enter__(self) -> LogFile:
+        return self
 
     def __exit__(self, *_: object) -> None:
-        self._part.release()
-        self._view.release()
-        if isinstance(self._map, mmap.mmap):
-            self._map.close()
+        self._file.close()
+
+    def batches(self, start: int = 0, end: int = INT_MAX) -> Iterator[tuple[int, BatchHeader, bytes]]:
+        """Position, header and bytes of each whole batch between two positions; none after one that is cut short."""
+        position, end = start, min(end, self.size)
+        while position + HEADER_SIZE <= end:
+            self._file.seek(position)
+            head = self._file.read(HEADER_SIZE)
+            if len(head) < HEADER_SIZE:
+                return
+            header = read_header(head)
+            if header.length < MIN_LENGTH or position + header.size > end:
+                return
+            data = head + self._file.read(header.size - HEADER_SIZE)
+            if len(data) < header.size:
+                return
+            yield position, header, data
+            position += header.size
 
 
 # ---- indexes
@@ -101,7 +115,7 @@ class Window:
 def dump_index(file: Path, sanity: bool, quiet: bool, found: Findings, most: int) -> None:
     """An index of positions: its entries, or whether it is sane, or whether the log agrees."""
     base = base_of(file)
-    with Window(file.parent / f"{file.name.split('.')[0]}.log") as log:
+    with LogFile(file.parent / f"{file.name.split('.')[0]}.log") as log:
         data = _index_bytes(file)
         count = len(data) // _OFFSETS.size
         if not count:
@@ -116,7 +130,7 @@ def dump_index(file: Path, sanity: bool, quiet: bool, found: Findings, most: int
             delta, position = _OFFSETS.unpack_from(data, at * _OFFSETS.size)
             if delta == 0 and at > 0:
                 return  # the zeros at the end of an index in use
-            header = next((header for _, header in headers(log[: position + most], position)), None)
+            header = next((header for _, header, _ in log.batches(position, position + most)), None)
             if header is None:
                 raise JavaError("java.util.NoSuchElementException", None)
             if header.last_offset != base + delta:
@@ -129,7 +143,7 @@ def dump_time_index(file: Path, sanity: bool, quiet: bool, found: Findings) -> N
     """An index of times, in the same way."""
     base = base_of(file)
     stem = file.name.split(".")[0]
-    with Window(file.parent / f"{stem}.log") as log:
+    with LogFile(file.parent / f"{stem}.log") as log:
         positions = [(base + delta, at) for delta, at in _OFFSETS.iter_unpack(_whole(file.parent / f"{stem}.index"))]
         data = _index_bytes(file)
         entries = list(_TIMES.iter_unpack(data[: len(data) // _TIMES.size * _TIMES.size]))
@@ -143,11 +157,11 @@ def dump_time_index(file: Path, sanity: bool, quiet: bool, found: Findings) -> N
             if delta == 0 and number > 0:
                 return
             at = max((position for last, position in positions if last <= offset), default=0)
-            batch = next(((p, h) for p, h in headers(log, at) if h.last_offset >= offset), None)
-            if batch is None or batch[1].last_offset != offset:
-                put(found.not_found, file, offset, -1 if batch is None else batch[1].last_offset)
+            batch = next(((h, data) for _, h, data in log.batches(at) if h.last_offset >= offset), None)
+            if batch is None or batch[0].last_offset != offset:
+                put(found.not_found, file, offset, -1 if batch is None else batch[0].last_offset)
             else:
-                if (newest := _newest(log, *batch)) != time:
+                if (newest := _newest(batch[1])) != time:
                     put(found.wrong_times, file, time, newest)
                 if before >= time:
                     put(found.out_of_order, file, time, before)
@@ -156,9 +170,9 @@ def dump_time_index(file: Path, sanity: bool, quiet: bool, found: Findings) -> N
             before = time
 
 
-def _newest(log: memoryview, position: int, header: BatchHeader) -> int:
+def _newest(batch: bytes) -> int:
     try:
-        return max((record.timestamp for record in records(log, position)), default=NO_TIMESTAMP)
+        return max((record.timestamp for record in records(batch)), default=NO_TIMESTAMP)
     except BatchError as error:
         raise JavaError("org.apache.kafka.common.InvalidRecordException", str(error)) from None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from moldau.admin.classic.dump_decoders import Decoder, control_record, metadata, offsets, strings
 from moldau.admin.classic.dump_index import (
     Findings,
-    Window,
+    LogFile,
     base_of,
     dump_index,
     dump_producers,
@@ -23,7 +23,7 @@ from moldau.admin.classic.dump_index import (
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.options import Given, Option
 from moldau.admin.classic.run import help_or_version
-from moldau.wire.batch import BatchHeader, Record, check, headers, records
+from moldau.wire.batch import BatchHeader, Record, check, records
 from moldau.wire.compression import BatchError
 
 ABOUT = (
@@ -160,20 +160,20 @@ class Dump:
         else:
             offset, epoch = _part(file.name, 0, 20), _part(file.name, 21, 31)
             print(f"Snapshot end offset: {offset}, epoch: {epoch}")
-        with Window(file, most) as data:
+        with LogFile(file, most) as log:
             self._last = -1
             valid = 0
-            for position, header in headers(data):
+            for position, header, data in log.batches():
                 print(_batch(data, position, header))
                 if self._deep:
-                    self._records(file, data, position, header)
+                    self._records(file, data, header)
                 valid = position + header.size
-            rest = len(data) - valid
+            rest = log.size - valid
             if rest > 0 and most == INT_MAX:
                 print(f"Found {rest} invalid bytes at the end of {file.name}")
 
-    def _records(self, file: Path, data: memoryview, position: int, header: BatchHeader) -> None:
-        for number, record in enumerate(_readable(data, position)):
+    def _records(self, file: Path, data: bytes, header: BatchHeader) -> None:
+        for number, record in enumerate(_readable(data)):
             if record.offset != self._last + 1:  # Kafka's tells of a segment that begins above 0 as well
                 self._found.gap(file, self._last, record.offset)
             self._last = record.offset
@@ -199,14 +199,14 @@ def _part(name: str, begin: int, end: int) -> int:
     return int(name[begin:end])
 
 
-def _readable(data: memoryview, position: int) -> Iterator[Record]:
+def _readable(data: bytes) -> Iterator[Record]:
     try:
-        yield from records(data, position)
+        yield from records(data)
     except BatchError as error:
         raise JavaError("org.apache.kafka.common.InvalidRecordException", str(error)) from None
 
 
-def _batch(data: memoryview, position: int, header: BatchHeader) -> str:
+def _batch(data: bytes, position: int, header: BatchHeader) -> str:
     horizon = header.delete_horizon_ms
     shown = "OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]"
     codec = CODECS[header.codec] if header.codec < len(CODECS) else str(header.codec)
@@ -217,7 +217,7 @@ def _batch(data: memoryview, position: int, header: BatchHeader) -> str:
         f" isTransactional: {_bool(header.is_transactional)} isControl: {_bool(header.is_control)}"
         f" deleteHorizonMs: {shown} position: {position} {_stamped(header)}: {header.max_timestamp}"
         f" size: {header.size} magic: {header.magic} compresscodec: {codec} crc: {header.crc}"
-        f" isvalid: {_bool(not check(data, position, header))}"
+        f" isvalid: {_bool(not check(data, 0, header))}"
     )
 
 
