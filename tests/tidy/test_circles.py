@@ -13,7 +13,6 @@ from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 CIRCLES = {
-    "moldau.broker.replicas.alter_log_dirs": 17,
     "moldau.storage.admission": 20,
 }
 """The first module of each circle, in the order of the alphabet -> how many modules are in it."""

@@ -26,7 +26,8 @@ def test_batches_are_read_between_two_positions_and_never_in_part(tmp_path: Path
     batch = build([(0, None, b"x", ())])
     path.write_bytes(batch * 4)
     with LogFile(path) as log:
-        assert [position for position, _, _ in log.batches(len(batch), 3 * len(batch) + 1)] == [len(batch), 2 * len(batch)]
+        found = [position for position, _, _ in log.batches(len(batch), 3 * len(batch) + 1)]
+        assert found == [len(batch), 2 * len(batch)]
         assert all(data == batch for _, _, data in log.batches())
     with LogFile(path, most=len(batch) + 1) as log:
         assert len(list(log.batches())) == 1

@@ -81,9 +81,7 @@ def test_a_reader_has_one_such_read_under_way_and_comes_to_all_its_partitions(
                 asked = cluster.fetch_request(*at.items(), max_wait_ms=60_000)
                 answer = asyncio.ensure_future(cluster.ask(0, asked, 17))
                 await until(lambda now=before: device.reads > now, "the disk is asked")  # type: ignore[misc]
-                assert cluster.brokers[0].replicas.sessions.cold_reads.under_way <= 2, (
-                    "one of this fetch, one left by the last"
-                )
+                assert cluster.brokers[0].replicas.cold_reads.under_way <= 2, "one of this fetch, one left by the last"
                 device.goes_on.set()
                 for part in (await answer).responses[0].partitions:
                     at[part.partition_index] += 2 if part.records else 0

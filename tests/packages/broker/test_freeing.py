@@ -10,6 +10,7 @@ import pytest
 
 from moldau.broker.network.freeing import AT_ONCE, let_go, long_arrays
 from moldau.broker.replicas.fetch import reader as readings
+from moldau.broker.replicas.fetch.partition import FetchPartition
 from moldau.wire.frames import request_frame
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from tests.packages.broker.data_cluster import run, until
@@ -77,7 +78,7 @@ def test_no_turn_frees_very_many_partitions_of_a_fetch(
             connection, wire = one.connection("broker")
             frame = b"".join(bytes(part) for part in request_frame(fetch_of(*shape), 12, 1, "test"))
             loop = asyncio.get_running_loop()
-            for cls in (FetchRequest.FetchPartition, FetchResponse.PartitionData, readings.FetchPartition):
+            for cls in (FetchRequest.FetchPartition, FetchResponse.PartitionData, FetchPartition):
                 monkeypatch.setattr(cls, "__del__", gone, raising=False)
             tick()
             feed(connection, frame)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from moldau.broker.loop import InWorld
 from moldau.broker.network.requests import RequestContext
-from moldau.broker.replicas.fetch.reader import LOOK_AT_ONCE, FetchParams, FetchReader
+from moldau.broker.replicas.fetch.partition import FetchParams
+from moldau.broker.replicas.fetch.reader import LOOK_AT_ONCE, FetchReader
 from moldau.broker.replicas.fetch.sessions import INITIAL
 from moldau.broker.services import QuorumServices
 from moldau.model import Code

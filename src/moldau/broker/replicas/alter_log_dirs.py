@@ -9,9 +9,9 @@ copy is and how folders are swapped: ``moldau.storage.future``. The controller h
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from moldau.broker.loop import run_in_slices, sleep
+from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.replica import Replica
 from moldau.broker.replicas.throttles import Quota
 from moldau.model import Code, TopicPartition
@@ -20,9 +20,6 @@ from moldau.replication.roles import Role
 from moldau.storage import DirOffline, Log, LogError
 from moldau.storage.future import Future
 from moldau.storage.names import future_folder
-
-if TYPE_CHECKING:
-    from moldau.broker.replicas.manager import ReplicaManager
 
 log = logging.getLogger("moldau.replicas")
 
@@ -38,7 +35,7 @@ NAME_MAX = 255
 class AlterReplicaLogDirs:
     """What moves between this broker's directories. ``ask`` begins or calls off, ``wake`` goes on after a start."""
 
-    def __init__(self, replicas: ReplicaManager) -> None:
+    def __init__(self, replicas: ReplicaHost) -> None:
         self._replicas = replicas
         self._logs = replicas.logs
         self._futures = replicas.logs.futures
@@ -158,7 +155,7 @@ class AlterReplicaLogDirs:
     def _use(self, replica: Replica, now: Log) -> None:
         replica.log = now
         replica.machine.relocated(now)
-        self._replicas.flushes.settled(replica)
+        self._replicas.settled(replica)
         self._replicas.place(replica.key)
 
     def _failed(self, partition: TopicPartition, replica: Replica, error: LogError) -> None:

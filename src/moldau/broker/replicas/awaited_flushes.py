@@ -11,12 +11,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.broker.loop import sleep
+from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.lost import append_failed
 from moldau.ports import pools
 from moldau.storage.errors import LogError
 
 if TYPE_CHECKING:
-    from moldau.broker.replicas.manager import ReplicaManager
     from moldau.broker.replicas.replica import Replica
     from moldau.storage import Log
 
@@ -27,7 +27,7 @@ RETRY_MS = 1_000
 class AwaitedFlushes:
     """Those of one broker."""
 
-    def __init__(self, replicas: ReplicaManager) -> None:
+    def __init__(self, replicas: ReplicaHost) -> None:
         self._replicas = replicas
         self._logs = replicas.logs
         self._tasks, self._clock = replicas.deps.world.tasks, replicas.deps.world.clock
@@ -89,7 +89,7 @@ class AwaitedFlushes:
         if effects:
             self._replicas.act(replica, effects)
         replica.settle()
-        self._replicas.fetchers.flushed(replica)
+        self._replicas.flushed(replica)
 
     def _failed(self, log: Log, error: LogError) -> None:
         replica = self._replica_of(log)

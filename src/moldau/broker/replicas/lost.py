@@ -13,19 +13,19 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.replica import Replica
 from moldau.replication.roles import Role
 from moldau.storage.errors import CorruptLog, LogError, OffsetOutOfRange, UnusableFile
 from moldau.storage.strays import put_out_of_use
 
 if TYPE_CHECKING:
-    from moldau.broker.replicas.manager import ReplicaManager
     from moldau.storage.log import Log
 
 logger = logging.getLogger("moldau.replicas")
 
 
-def append_failed(replicas: ReplicaManager, replica: Replica, error: LogError) -> None:
+def append_failed(replicas: ReplicaHost, replica: Replica, error: LogError) -> None:
     """An append of a leader or a follower failed, or what else changes a log: see what it costs."""
     lasts = isinstance(error, CorruptLog) or (isinstance(error, UnusableFile) and not error.passing)
     is_last = replica.machine.role is not Role.FOLLOWER and len(replica.machine.isr) < 2
@@ -35,7 +35,7 @@ def append_failed(replicas: ReplicaManager, replica: Replica, error: LogError) -
     _go_offline(replicas, replica, error)
 
 
-def flush_failed(replicas: ReplicaManager, log: Log, error: UnusableFile) -> None:
+def flush_failed(replicas: ReplicaHost, log: Log, error: UnusableFile) -> None:
     """A log cannot be flushed: where the file that it is written to has no name any more, nothing of it is kept.
 
     It went on in files that only this process saw, was in sync by its own word, and doctor said that all is well.
@@ -46,7 +46,7 @@ def flush_failed(replicas: ReplicaManager, log: Log, error: UnusableFile) -> Non
         append_failed(replicas, replica, error)
 
 
-def read_failed(replicas: ReplicaManager, replica: Replica, error: LogError) -> None:
+def read_failed(replicas: ReplicaHost, replica: Replica, error: LogError) -> None:
     """A read from a leader's log failed: see what it costs.
 
     Every other member of the ISR has what was acknowledged, and may have it whole. What leaves the ISR with this one is
@@ -62,7 +62,7 @@ def read_failed(replicas: ReplicaManager, replica: Replica, error: LogError) -> 
         _go_offline(replicas, replica, error)
 
 
-def _go_offline(replicas: ReplicaManager, replica: Replica, error: LogError) -> None:
+def _go_offline(replicas: ReplicaHost, replica: Replica, error: LogError) -> None:
     partition = replica.partition
     logger.error("%s is offline here until this broker is started again: %s", partition, error)
     del replicas.by_key[replica.key], replicas.by_partition[partition]

@@ -23,6 +23,7 @@ from moldau.broker.replicas.assignments import AssignmentsManager
 from moldau.broker.replicas.awaited_flushes import AwaitedFlushes
 from moldau.broker.replicas.deps import BrokersSeen, ReplicaManagerDeps
 from moldau.broker.replicas.examinations import Examinations
+from moldau.broker.replicas.fetch.cold_reads import ColdReads
 from moldau.broker.replicas.fetch.sessions import FetchSessionCache
 from moldau.broker.replicas.follow.fetcher_manager import FetcherManager
 from moldau.broker.replicas.isr_updates import IsrUpdates
@@ -91,6 +92,7 @@ class ReplicaManager:
         self._configs = TopicConfigs(deps.me, deps.config)
         self._isr = IsrUpdates(deps, self.act)
         self.assignments = AssignmentsManager(deps)
+        self.cold_reads = ColdReads(deps.world.tasks)
         self.throttles = Throttles(deps.me, deps.world.clock, deps.world.tasks)
         self.fetchers = FetcherManager(self)
         self.flushes = AwaitedFlushes(self)
@@ -119,6 +121,11 @@ class ReplicaManager:
     @property
     def image(self) -> Image:
         return self.brokers.image
+
+    @property
+    def awaits_disk(self) -> bool:
+        """Whether a log's flush or recovery point is under way, which its next fetch waits for."""
+        return bool(self.flushes or self.recovery_points)
 
     def config_of(self, partition: TopicPartition) -> LogConfig:
         """What a log runs under; before the image is known, by the static settings."""
@@ -404,6 +411,14 @@ class ReplicaManager:
                 log.error("%s is offline: %s", replica.partition, error)
                 self.act(replica, replica.machine.fail())
                 replica.changed()
+
+    def settled(self, replica: Replica) -> None:
+        """The replica may answer for more of its log."""
+        self.flushes.settled(replica)
+
+    def flushed(self, replica: Replica) -> None:
+        """What the replica fetched is durable, as far as that is wanted: fetch on."""
+        self.fetchers.flushed(replica)
 
     def is_offline(self, key: Key) -> bool:
         """Whether a replica cannot be had here, for its directory has failed."""

@@ -12,10 +12,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.broker.loop import run_in_slices
+from moldau.broker.replicas.host import ReplicaHost
 from moldau.ports import pools
 
 if TYPE_CHECKING:
-    from moldau.broker.replicas.manager import ReplicaManager
     from moldau.storage import Log
     from moldau.storage.folder import LogDir
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class RecoveryPoints:
     """Those of one broker."""
 
-    def __init__(self, replicas: ReplicaManager) -> None:
+    def __init__(self, replicas: ReplicaHost) -> None:
         self._replicas = replicas
         self._logs = replicas.logs
         self._tasks = replicas.deps.world.tasks
@@ -75,4 +75,4 @@ class RecoveryPoints:
         """Have the log's replica fetch on."""
         replica = self._replicas.by_partition.get(log.partition)
         if replica is not None and replica.log is log and not self._stopped:
-            self._replicas.fetchers.flushed(replica)
+            self._replicas.flushed(replica)

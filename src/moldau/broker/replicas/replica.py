@@ -16,7 +16,6 @@ from moldau.storage import Log
 
 if TYPE_CHECKING:
     from moldau.broker.purgatory import DelayedResponse, Part
-    from moldau.broker.replicas.fetch.reader import FetchPartition
 
     class Deleted(Part, Protocol):
         """One partition of an answer to DeleteRecords."""
@@ -39,6 +38,26 @@ class CommitWaiter(Protocol):
         """The records are committed, or ``code`` says why they are not known to be."""
 
 
+class FetchWaiter(Protocol):
+    """A partition of a fetch, or of a session of fetches, that is told what happens here."""
+
+    @property
+    def replica_id(self) -> int:
+        """The follower that fetches; -1 for a consumer."""
+
+    def arrived(self, first_offset: int) -> None:
+        """Records were appended from ``first_offset`` on."""
+
+    def touch(self, *, urgent: bool = False) -> None:
+        """There may be something to read, or (``urgent``) something to say at once."""
+
+    def note(self) -> None:
+        """There is something new to tell, which nobody need be woken for."""
+
+    def heed(self) -> None:
+        """The leader counts this follower's next fetch, whether or not it names the partition."""
+
+
 class Replica:
     """``key`` names the partition for good, ``partition`` by its topic's name."""
 
@@ -58,9 +77,9 @@ class Replica:
         """acks=1 produces that wait for a flush, in the same form."""
         self.deletions: list[tuple[int, DelayedResponse, Deleted]] = []
         """DeleteRecords that wait for followers: (new log start, promise, part of its response)."""
-        self.consumers: dict[FetchPartition, None] = {}
+        self.consumers: dict[FetchWaiter, None] = {}
         """Fetches that a higher watermark would interest. A dict for its order: a simulated run must repeat."""
-        self.followers: dict[FetchPartition, None] = {}
+        self.followers: dict[FetchWaiter, None] = {}
         """Fetches of followers, which any new record interests."""
 
     def __repr__(self) -> str:
@@ -124,22 +143,22 @@ class Replica:
     def data_arrived(self, first_offset: int) -> None:
         """Records were appended from ``first_offset`` on: followers that wait here have something to fetch."""
         for asked in self.followers:
-            asked.reader.arrived(asked, first_offset)
+            asked.arrived(first_offset)
 
     def committed(self) -> None:
         """The watermark moved up: consumers may read further, produces may be acknowledged."""
         self.settle()
         for asked in self.consumers:
-            asked.reader.touch(asked)
+            asked.touch()
         for asked in self.followers:
-            asked.reader.note(asked)
+            asked.note()
 
     def left_isr(self, brokers: Collection[int]) -> None:
         """These were taken out of the ISR: their next fetch may bring them back, named or not. Not one that waits here
         already, for it says nothing of who died since."""
         for asked in self.followers:
-            if asked.reader.terms.replica_id in brokers:
-                asked.reader.unheeded[asked.key] = asked
+            if asked.replica_id in brokers:
+                asked.heed()
 
     def changed(self) -> None:
         """Role, epoch or log start changed: everybody who waits here looks again."""
@@ -147,4 +166,4 @@ class Replica:
         if self.deletions:
             self.settle_deletions()
         for asked in (*self.consumers, *self.followers):
-            asked.reader.touch(asked, urgent=True)
+            asked.touch(urgent=True)

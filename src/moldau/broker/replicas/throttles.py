@@ -8,17 +8,12 @@ leader, ``replicas/follow/fetcher.py`` as the follower.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from moldau.broker.replicas.replica import Replica
+from moldau.broker.replicas.replica import FetchWaiter, Replica
 from moldau.image import Image
 from moldau.image.configs import Resource, broker_setting
 from moldau.model.config_key import LONG_MAX
 from moldau.model.topic_config import TOPIC_KEYS
 from moldau.ports import Clock, Tasks
-
-if TYPE_CHECKING:
-    from moldau.broker.replicas.fetch.reader import FetchPartition
 
 BURST_S = 1
 """What was not used of the rate is kept for this long."""
@@ -112,7 +107,7 @@ class Throttles:
         self._tasks = tasks
         self.leading = Side(clock)
         self.following = Side(clock)
-        self._held: dict[FetchPartition, None] = {}
+        self._held: dict[FetchWaiter, None] = {}
         self._due = False
 
     def changed(self, image: Image, resources: set[tuple[int, str]]) -> None:
@@ -133,7 +128,7 @@ class Throttles:
 
     # ---- as the leader
 
-    def holds_back(self, asked: FetchPartition, replica: Replica, follower: int) -> bool:
+    def holds_back(self, asked: FetchWaiter, replica: Replica, follower: int) -> bool:
         """Whether a follower gets nothing of this partition now; it is looked at again as soon as it may."""
         side = self.leading
         if follower in replica.machine.isr or not side.throttles(replica):
@@ -156,9 +151,7 @@ class Throttles:
         self._due = False
         held, self._held = self._held, {}
         for asked in held:
-            reader = asked.reader
-            if reader.parts.get(asked.key) is asked:
-                reader.touch(asked)
+            asked.touch()
 
     # ---- as a follower
 

@@ -8,8 +8,7 @@ Source: KIP-207, KIP-320, KIP-392 (rack), KIP-595 (diverging epoch). Read next: 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from moldau.broker.replicas.fetch.partition import Data, FetchPartition, PartitionReader
 from moldau.broker.replicas.lost import read_failed
 from moldau.broker.replicas.replica import Replica
 from moldau.model import Code
@@ -21,15 +20,11 @@ from moldau.storage.transactions import aborted_within
 from moldau.storage.uncached import LOAD_BYTES, uncached
 from moldau.wire.messages.k01_fetch import FetchResponse
 
-if TYPE_CHECKING:
-    from moldau.broker.replicas.fetch.reader import FetchPartition, FetchReader
-
-Data = FetchResponse.PartitionData
 FOLLOWERS_SERVE_FROM = 11
 """The first Fetch version whose consumers may read from followers (KIP-392)."""
 
 
-def read(reader: FetchReader, asked: FetchPartition, left: int, *, first: bool) -> Data:
+def read(reader: PartitionReader, asked: FetchPartition, left: int, *, first: bool) -> Data:
     """Look at one partition: at most ``left`` bytes, unless this is the ``first`` that has any (KIP-74)."""
     replica = _replica(reader, asked)
     if isinstance(replica, Code):
@@ -95,7 +90,7 @@ def nothing_new(asked: FetchPartition) -> Data:
     return _told(asked, asked.replica, asked.reader.terms.committed)
 
 
-def _replica(reader: FetchReader, asked: FetchPartition) -> Replica | Code:
+def _replica(reader: PartitionReader, asked: FetchPartition) -> Replica | Code:
     """The replica, watched by the reader when that is a lasting one; a new one after delete and create."""
     replica = asked.replica
     if replica is not None and replica.machine.role is not Role.REMOVED:
@@ -113,7 +108,7 @@ def _replica(reader: FetchReader, asked: FetchPartition) -> Replica | Code:
     return found
 
 
-def _follower(reader: FetchReader, asked: FetchPartition, replica: Replica) -> tuple[Code, tuple[int, int] | None]:
+def _follower(reader: PartitionReader, asked: FetchPartition, replica: Replica) -> tuple[Code, tuple[int, int] | None]:
     if asked.reported:
         return replica.machine.check_epoch(asked.leader_epoch), None
     asked.reported = True
@@ -137,7 +132,7 @@ def _follower(reader: FetchReader, asked: FetchPartition, replica: Replica) -> t
     return verdict.code, verdict.diverging
 
 
-def _consumer(reader: FetchReader, asked: FetchPartition, replica: Replica) -> tuple[Code, tuple[int, int] | None]:
+def _consumer(reader: PartitionReader, asked: FetchPartition, replica: Replica) -> tuple[Code, tuple[int, int] | None]:
     machine = replica.machine
     code = machine.check_epoch(asked.leader_epoch, leader_only=reader.terms.version < FOLLOWERS_SERVE_FROM)
     if code is not Code.NONE:
@@ -145,7 +140,7 @@ def _consumer(reader: FetchReader, asked: FetchPartition, replica: Replica) -> t
     return machine.divergence(asked.last_fetched_epoch, asked.fetch_offset)
 
 
-def _preferred(reader: FetchReader, asked: FetchPartition, replica: Replica) -> int:
+def _preferred(reader: PartitionReader, asked: FetchPartition, replica: Replica) -> int:
     """A follower in the reader's rack that holds the offset, if the broker chooses by rack and is in another one."""
     replicas, machine = reader.replicas, replica.machine
     selector = replicas.deps.config["replica.selector.class"]

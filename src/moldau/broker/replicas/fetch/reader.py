@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
-from typing import TYPE_CHECKING
 
-from moldau.broker.replicas.replica import Replica
+from moldau.broker.replicas.fetch.partition import Data, FetchParams, FetchPartition, PartKey
+from moldau.broker.replicas.fetch.read import nothing_new, read
+from moldau.broker.replicas.host import ReplicaHost
 from moldau.model import Code
-from moldau.model.named import NamedTuple
 from moldau.storage import LogError
 from moldau.storage.uncached import Load
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
-
-if TYPE_CHECKING:
-    from moldau.broker.replicas.manager import ReplicaManager
 
 DISK_WAIT_MS = 10_000
 """How long a fetch waits for its disk, though its client would not wait for more records."""
@@ -30,76 +27,7 @@ IN_MEMORY_BYTES = 1 << 20
 count."""
 LOOK_AT_ONCE = 1000
 """Partitions that one turn of the loop looks at, when a request names more."""
-PartKey = tuple[bytes | str, int]
-"""(topic id, or topic name in versions before 13; partition number)."""
-Data = FetchResponse.PartitionData
 Topics = dict[bytes | str, FetchResponse.FetchableTopicResponse]
-
-
-class FetchParams(NamedTuple):
-    """What one fetch request asks of the whole. ``replica_id`` is -1 for consumers."""
-
-    version: int
-    replica_id: int
-    broker_epoch: int
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    committed: bool
-    rack: str
-    listener: str
-
-
-class FetchPartition:
-    """One partition of a reader: what was asked of it, and what its reader was last told."""
-
-    __slots__ = (
-        "fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "log_start_offset", "max_bytes", "number",
-        "loaded", "reader", "replica", "reported", "told_high_watermark", "told_log_start", "topic", "topic_id",
-    )  # fmt: skip
-
-    def __init__(self, reader: FetchReader, key: PartKey, topic: FetchRequest.FetchTopic) -> None:
-        self.reader = reader
-        self.key = key
-        self.topic = topic.topic
-        self.topic_id = bytes(topic.topic_id)
-        self.number = key[1]
-        self.replica: Replica | None = None
-        self.loaded = False
-        """What it reads next was brought into memory for it."""
-        self.told_high_watermark = -1
-        self.told_log_start = -1
-
-    def ask(self, part: FetchRequest.FetchPartition) -> None:
-        """What a request says of the partition."""
-        self.fetch_offset = part.fetch_offset
-        self.last_fetched_epoch = part.last_fetched_epoch
-        self.leader_epoch = part.current_leader_epoch
-        self.log_start_offset = part.log_start_offset
-        self.max_bytes = part.partition_max_bytes
-        self.reported = False  # a follower's position: told to the machine once, not at each look
-
-    def has_more(self, replica_id: int) -> bool:
-        """Whether there is something to read for this follower, or for a consumer (-1)."""
-        replica = self.replica
-        if replica is None:
-            return False
-        return self.fetch_offset < (replica.log.log_end_offset if replica_id >= 0 else replica.machine.high_watermark)
-
-    def told(self, data: Data) -> bool:
-        """Note what goes out; whether it is worth being in an incremental answer."""
-        news = bool(
-            data.records
-            or data.error_code
-            or data.high_watermark != self.told_high_watermark
-            or data.log_start_offset != self.told_log_start
-            or data.preferred_read_replica >= 0
-            or data.diverging_epoch.epoch >= 0
-        )
-        # Who is told where histories part takes nothing else from the answer: the watermark is told again (L3).
-        self.told_high_watermark = -1 if data.diverging_epoch.epoch >= 0 else data.high_watermark
-        self.told_log_start = data.log_start_offset
-        return news
 
 
 class FetchProgress:
@@ -119,7 +47,7 @@ class FetchProgress:
 class FetchReader:
     """The partitions of a fetch. ``unread`` are those that may have something new; the rest is not looked at."""
 
-    def __init__(self, replicas: ReplicaManager) -> None:
+    def __init__(self, replicas: ReplicaHost) -> None:
         self.replicas = replicas
         self.parts: dict[PartKey, FetchPartition] = {}
         self.unread: dict[PartKey, FetchPartition] = {}
@@ -166,6 +94,10 @@ class FetchReader:
                 self._unwatch(asked)
             yield
 
+    def asks_for(self, asked: FetchPartition) -> bool:
+        """Whether the partition is one of these, and was not forgotten."""
+        return self.parts.get(asked.key) is asked
+
     # ---- what happens to partitions
 
     def note(self, asked: FetchPartition) -> None:
@@ -189,6 +121,10 @@ class FetchReader:
         assert asked.replica is not None
         asked.replica.machine.heard_from(self.terms.replica_id, first_offset, self.asked_ms)
 
+    def heed(self, asked: FetchPartition) -> None:
+        """The partition's leader counts this follower's next fetch, whether or not it names it."""
+        self.unheeded[asked.key] = asked
+
     def heed_unnamed(self) -> None:
         """A fetch has come, which repeats what it does not name (KIP-227): tell the machines to which that is news."""
         for key, asked in self.unheeded.items():
@@ -206,7 +142,7 @@ class FetchReader:
             self.touch(asked, urgent=True)
 
         self.loading = True
-        self.replicas.sessions.cold_reads.begin(load, done)
+        self.replicas.cold_reads.begin(load, done)
 
     def watch(self, asked: FetchPartition) -> None:
         """Have appends (followers) or watermarks (consumers) mark the partition."""
@@ -264,8 +200,6 @@ class FetchReader:
 
         What there was no room for keeps its place before what was served: none starves, and none is forgotten.
         """
-        from moldau.broker.replicas.fetch.read import read
-
         for key in keys:
             asked = self.unread.get(key)
             if asked is None:  # forgotten during a pause
@@ -305,8 +239,6 @@ class FetchReader:
         """Parts that were not looked at this time, as a full answer must name them all."""
         if len(found) == len(self.parts):
             return []
-        from moldau.broker.replicas.fetch.read import nothing_new
-
         seen = {asked.key for asked, _ in found}
         return [(asked, nothing_new(asked)) for key, asked in self.parts.items() if key not in seen]
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
 
-from moldau.broker.replicas.fetch.cold_reads import ColdReads
-from moldau.broker.replicas.fetch.reader import Data, FetchPartition, FetchReader
+from moldau.broker.replicas.fetch.partition import Data, FetchPartition
+from moldau.broker.replicas.fetch.reader import FetchReader
+from moldau.broker.replicas.host import ReplicaHost
 from moldau.model import Code
 from moldau.ports import Clock, Random
 from moldau.ports.buggify import LOST_SESSION
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
-
-if TYPE_CHECKING:
-    from moldau.broker.replicas.manager import ReplicaManager
 
 FINAL, INITIAL = -1, 0
 EVICTABLE_AFTER_MS = 120_000
@@ -27,7 +24,7 @@ EVICTABLE_AFTER_MS = 120_000
 class FetchSession(FetchReader):
     """A reader that lasts. ``epoch`` is that of the next request."""
 
-    def __init__(self, replicas: ReplicaManager, id: int, *, by_id: bool, follower: bool) -> None:
+    def __init__(self, replicas: ReplicaHost, id: int, *, by_id: bool, follower: bool) -> None:
         super().__init__(replicas)
         self.session_id = id
         self.lasting = True
@@ -60,10 +57,9 @@ class FetchSession(FetchReader):
 class FetchSessionCache:
     """All fetch sessions of a broker."""
 
-    def __init__(self, replicas: ReplicaManager, clock: Clock, random: Random, slots: int) -> None:
+    def __init__(self, replicas: ReplicaHost, clock: Clock, random: Random, slots: int) -> None:
         self._replicas = replicas
         self._clock = clock
-        self.cold_reads = ColdReads(replicas.deps.world.tasks)
         self._random = random
         self._slots = slots
         self._by_id: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first

@@ -14,10 +14,11 @@ import logging
 from collections import deque
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moldau.broker.network.peers import ask_over
 from moldau.broker.replicas.follow.partition import FLUSHING, FollowedPartition, Sent, retry_wait_ms
+from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.lost import append_failed
 from moldau.broker.replicas.replica import Key, Replica
 from moldau.client.lines import Line
@@ -29,9 +30,6 @@ from moldau.replication.follower import Next
 from moldau.storage import LogError
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
-
-if TYPE_CHECKING:
-    from moldau.broker.replicas.manager import ReplicaManager
 
 log = logging.getLogger("moldau.fetcher")
 
@@ -45,7 +43,7 @@ _SESSION_ERRORS = frozenset(
 class Fetcher:
     """The conversation with one leader. ``followed`` holds what is fetched from it."""
 
-    def __init__(self, replicas: ReplicaManager, leader: int) -> None:
+    def __init__(self, replicas: ReplicaHost, leader: int) -> None:
         self.leader = leader
         self.followed: dict[Key, FollowedPartition] = {}
         self._replicas = replicas
@@ -188,7 +186,7 @@ class Fetcher:
             return
         if self._throttles.following.on:
             self._hold_back()
-        if self._replicas.flushes or self._replicas.recovery_points:
+        if self._replicas.awaits_disk:
             self._await_disk()
         if not self._in_flight:
             if self._told_epoch != self._deps.broker_epoch():

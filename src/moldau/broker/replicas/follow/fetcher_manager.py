@@ -7,14 +7,10 @@ nothing left to follow. Read next: ``replicas/follow/fetcher.py``, the conversat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from moldau.broker.replicas.follow.fetcher import Fetcher
+from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.replica import Key, Replica
-
-if TYPE_CHECKING:
-    from moldau.broker.replicas.manager import ReplicaManager
-
 
 Place = tuple[int, int]
 """(leader, which of its fetchers)."""
@@ -23,7 +19,7 @@ Place = tuple[int, int]
 class FetcherManager:
     """All fetchers of a broker, by leader and number."""
 
-    def __init__(self, replicas: ReplicaManager) -> None:
+    def __init__(self, replicas: ReplicaHost) -> None:
         self._replicas = replicas
         self._count: int = replicas.deps.config["num.replica.fetchers"]
         self._fetchers: dict[Place, Fetcher] = {}

@@ -1,0 +1,134 @@
+"""One partition of a fetch or of a fetch session: what was asked of it, and what its reader was last told.
+
+Decides nothing. A replica tells it of what happens, and it tells its reader (``replicas/fetch/reader.py``); what it is
+given is ``replicas/fetch/read.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from moldau.broker.replicas.host import ReplicaHost
+from moldau.broker.replicas.replica import Replica
+from moldau.model.named import NamedTuple
+from moldau.storage.uncached import Load
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+
+PartKey = tuple[bytes | str, int]
+"""(topic id, or topic name in versions before 13; partition number)."""
+Data = FetchResponse.PartitionData
+
+
+class FetchParams(NamedTuple):
+    """What one fetch request asks of the whole. ``replica_id`` is -1 for consumers."""
+
+    version: int
+    replica_id: int
+    broker_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    committed: bool
+    rack: str
+    listener: str
+
+
+class PartitionReader(Protocol):
+    """Who reads: a fetch, or a session of fetches."""
+
+    replicas: ReplicaHost
+    terms: FetchParams
+    asked_ms: int
+    loading: bool
+    lasting: bool
+
+    def asks_for(self, asked: FetchPartition) -> bool:
+        """Whether the partition is one of the fetch, and was not forgotten."""
+
+    def watch(self, asked: FetchPartition) -> None: ...
+
+    def load(self, asked: FetchPartition, load: Load) -> None: ...
+
+    def note(self, asked: FetchPartition) -> None: ...
+
+    def touch(self, asked: FetchPartition, *, urgent: bool = False) -> None: ...
+
+    def arrived(self, asked: FetchPartition, first_offset: int) -> None: ...
+
+    def heed(self, asked: FetchPartition) -> None: ...
+
+
+class FetchPartition:
+    """A partition and its reader; replicas know it as one of their ``FetchWaiter``."""
+
+    __slots__ = (
+        "fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "log_start_offset", "max_bytes", "number",
+        "loaded", "reader", "replica", "reported", "told_high_watermark", "told_log_start", "topic", "topic_id",
+    )  # fmt: skip
+
+    def __init__(self, reader: PartitionReader, key: PartKey, topic: FetchRequest.FetchTopic) -> None:
+        self.reader = reader
+        self.key = key
+        self.topic = topic.topic
+        self.topic_id = bytes(topic.topic_id)
+        self.number = key[1]
+        self.replica: Replica | None = None
+        self.loaded = False
+        """What it reads next was brought into memory for it."""
+        self.told_high_watermark = -1
+        self.told_log_start = -1
+
+    def ask(self, part: FetchRequest.FetchPartition) -> None:
+        """What a request says of the partition."""
+        self.fetch_offset = part.fetch_offset
+        self.last_fetched_epoch = part.last_fetched_epoch
+        self.leader_epoch = part.current_leader_epoch
+        self.log_start_offset = part.log_start_offset
+        self.max_bytes = part.partition_max_bytes
+        self.reported = False  # a follower's position: told to the machine once, not at each look
+
+    def has_more(self, replica_id: int) -> bool:
+        """Whether there is something to read for this follower, or for a consumer (-1)."""
+        replica = self.replica
+        if replica is None:
+            return False
+        return self.fetch_offset < (replica.log.log_end_offset if replica_id >= 0 else replica.machine.high_watermark)
+
+    def told(self, data: Data) -> bool:
+        """Note what goes out; whether it is worth being in an incremental answer."""
+        news = bool(
+            data.records
+            or data.error_code
+            or data.high_watermark != self.told_high_watermark
+            or data.log_start_offset != self.told_log_start
+            or data.preferred_read_replica >= 0
+            or data.diverging_epoch.epoch >= 0
+        )
+        # Who is told where histories part takes nothing else from the answer: the watermark is told again (L3).
+        self.told_high_watermark = -1 if data.diverging_epoch.epoch >= 0 else data.high_watermark
+        self.told_log_start = data.log_start_offset
+        return news
+
+    # ---- what its replica tells it
+
+    @property
+    def replica_id(self) -> int:
+        """The follower that reads; -1 for a consumer."""
+        return self.reader.terms.replica_id
+
+    def arrived(self, first_offset: int) -> None:
+        """Records were appended from ``first_offset`` on, while this follower was waiting for them."""
+        self.reader.arrived(self, first_offset)
+
+    def touch(self, *, urgent: bool = False) -> None:
+        """There may be something to read, or (``urgent``) something to say at once."""
+        if self.reader.asks_for(self):
+            self.reader.touch(self, urgent=urgent)
+
+    def note(self) -> None:
+        """There is something new to tell, which nobody need be woken for."""
+        self.reader.note(self)
+
+    def heed(self) -> None:
+        """The leader counts this follower's next fetch, whether or not it names the partition."""
+        self.reader.heed(self)
