@@ -1,8 +1,15 @@
-"""A transaction that was aborted, as ``.txnindex`` files tell it. Read next: ``transactions.py``."""
+"""A transaction that was aborted, as ``.txnindex`` files tell it, and the marker of its end. Read next:
+``transactions.py``.
+"""
 
 from __future__ import annotations
 
 from moldau.model.named import NamedTuple
+from moldau.storage.raw_records import scan
+from moldau.wire.batch import control_type
+from moldau.wire.compression import BatchError
+
+_ABORT = 0
 
 
 class Aborted(NamedTuple):
@@ -13,3 +20,11 @@ class Aborted(NamedTuple):
     first_offset: int
     last_offset: int
     stable_offset: int
+
+
+def is_abort(records: bytes | bytearray | memoryview) -> bool:
+    """Whether the records of a control batch are the marker of an abort."""
+    try:
+        return control_type(next(scan(bytes(records), 1))[5]) == _ABORT
+    except BatchError:
+        return False

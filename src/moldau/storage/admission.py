@@ -14,7 +14,7 @@ from moldau.model import Code, TopicPartition
 from moldau.model.config_key import LONG_MAX
 from moldau.model.named import NamedTuple
 from moldau.storage.config import LogConfig
-from moldau.storage.segment import Mark
+from moldau.storage.mark import Mark
 from moldau.storage.slow import PACKED_HERE_MAX, Pauses, Slow, at_once, unpacked
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, headers, read_header, renumbered
 from moldau.wire.common_form import is_one_record, read_common

@@ -7,14 +7,10 @@ what is read twice in a row is checked again. Who asks: ``segment.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from moldau.model import Code
 from moldau.storage.errors import CorruptLog
+from moldau.storage.segment_file import SegmentFile
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, check, read_header
-
-if TYPE_CHECKING:
-    from moldau.storage.segment import Segment
 
 COLD_BYTES = 1 << 20
 """The most that one read returns of bytes whose checksums have to be looked at."""
@@ -22,7 +18,7 @@ REPEATED_MAX = 16
 """So often is a batch read again that was written a moment ago, and that many read, before it is checked."""
 
 
-def is_doubted(segment: Segment, position: int) -> bool:
+def is_doubted(segment: SegmentFile, position: int) -> bool:
     """Whether a read that begins where the one before it did is to be checked."""
     if position >= segment.size:
         return False
@@ -35,7 +31,7 @@ def is_doubted(segment: Segment, position: int) -> bool:
     return True
 
 
-def read(segment: Segment, position: int, cap: int, up_to: int | None, *, at_least_one: bool, again: bool) -> bytes:
+def read(segment: SegmentFile, position: int, cap: int, up_to: int | None, *, at_least_one: bool, again: bool) -> bytes:
     """As ``Segment.lend``, with every header looked at, and every checksum once (or ``again``), no index trusted."""
     file = segment.open()
     end = min(cap, segment.size, position + COLD_BYTES)
@@ -68,7 +64,7 @@ def read(segment: Segment, position: int, cap: int, up_to: int | None, *, at_lea
     return data if at == len(data) else data[:at]
 
 
-def _checked(segment: Segment, start: int, end: int) -> None:
+def _checked(segment: SegmentFile, start: int, end: int) -> None:
     """The checksums between these positions are good: grow the known range if it touches, else begin another."""
     if start > segment.cold_end or end < segment.cold_start:
         segment.cold_start, segment.cold_end = start, end

@@ -23,9 +23,10 @@ from moldau.storage.decided import Decided
 from moldau.storage.errors import CorruptLog
 from moldau.storage.flush import sync_file
 from moldau.storage.folder import Folder, LogDir
+from moldau.storage.mark import Mark
 from moldau.storage.names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, offset_name
 from moldau.storage.raw_records import Scanned, scan
-from moldau.storage.segment import Mark, Segment
+from moldau.storage.segment import Segment
 from moldau.storage.transactions import aborted_within, pack
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, headers, payload
 from moldau.wire.compression import BatchError, compress

@@ -6,16 +6,12 @@ the log. Read next: ``moldau.broker.replicas.awaited_flushes`` (who runs those t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from moldau.storage.flush import Flush, small_files
+from moldau.storage.log_state import LogState
 from moldau.storage.segment import FEW_ENTRIES
 
-if TYPE_CHECKING:
-    from moldau.storage.log import Log
 
-
-def want(log: Log, first: int, now_ms: int) -> None:
+def want(log: LogState, first: int, now_ms: int) -> None:
     """As many records as flush.messages says are not durable: have what came from ``first`` on wait for a flush, or
     flush here and now where nobody does it elsewhere."""
     if log.dir.on_flush_wanted is None:
@@ -29,7 +25,7 @@ def want(log: Log, first: int, now_ms: int) -> None:
     log.dir.on_flush_wanted(log)
 
 
-def begin(log: Log, up_to: int | None, *, whole: bool) -> Flush | None:
+def begin(log: LogState, up_to: int | None, *, whole: bool) -> Flush | None:
     """See ``Log.begin_flush``."""
     log.dir.ensure_online()
     up_to = log.log_end_offset if up_to is None else min(up_to, log.log_end_offset)
@@ -54,7 +50,7 @@ def begin(log: Log, up_to: int | None, *, whole: bool) -> Flush | None:
         return flush
 
 
-def end(log: Log, flush: Flush) -> None:
+def end(log: LogState, flush: Flush) -> None:
     """See ``Log.end_flush``."""
     segments = flush.segments
     flush.release()

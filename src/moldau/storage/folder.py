@@ -24,7 +24,6 @@ from moldau.storage.names import LOCK, PARTITION_METADATA
 if TYPE_CHECKING:
     from moldau.storage.admission import Admission
     from moldau.storage.config import LogConfig
-    from moldau.storage.log import Log
 
 TOO_MANY_OPEN = frozenset({errno.EMFILE, errno.ENFILE})
 ONE_FILE = TOO_MANY_OPEN | {
@@ -155,17 +154,17 @@ class LogDir:
         """Of partition folders: new, renamed, gone."""
         self.doomed: list[tuple[int, str]] = []
         """(due ms, path) of files and folders that were taken out of use and wait to be removed."""
-        self.rolled: list[Any] = []
+        self.rolled: list[Any] = []  # Any: Logs
         """Logs that closed a segment since ``LogDirs.flush_pass`` last looked."""
         self.on_offline: Callable[[LogDir], None] | None = None
-        self.cut: list[Any] = []
+        self.cut: list[Any] = []  # Any: Logs
         """Logs whose producers' state has to be read again, since they were cut; ``on_cut`` is told when there are."""
         self.on_cut: Callable[[], object] | None = None
-        self.on_flush_wanted: Callable[[Log], object] | None = None
+        self.on_flush_wanted: Callable[[Any], object] | None = None  # Any: a Log, whose modules stand on this one
         """Told of a log that flush.messages wants to be flushed; None: the log does it itself, in the append."""
         self.on_repair: Callable[[str], object] = lambda sentence: None
         """Told of what stood in the place of a file and was put aside."""
-        self.on_checkpoint_wanted: Callable[[Log], object] | None = None
+        self.on_checkpoint_wanted: Callable[[Any], object] | None = None  # Any: a Log
         """Told of a log that was cut below what the recovery point checkpoint says of it (see ``Log.truncate_to``)."""
         self.restart_points: Callable[[], None] | None = None
         """Write that file now: such a log is appended to before anybody else has written it."""

@@ -8,13 +8,12 @@ KAFKA-12520). Read next: ``recovery.py``.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from moldau.replication.epochs import EpochTable
 from moldau.storage.checkpoints import parse_epochs, parse_partition_metadata
 from moldau.storage.errors import BrokenFile, CorruptLog, LostRecords
 from moldau.storage.folder import NO_FILE, Folder
-from moldau.storage.log_starts import check_start
+from moldau.storage.loaded import Known
 from moldau.storage.names import (
     CLEANED,
     DELETED,
@@ -30,10 +29,8 @@ from moldau.storage.names import (
     offset_name,
     parse_offset_name,
 )
+from moldau.storage.restarted import check_start
 from moldau.storage.segment import Segment
-
-if TYPE_CHECKING:
-    from moldau.storage.recovery import Known
 
 
 def tidy(folder: Folder, names: list[str], findings: list[str]) -> list[str]:

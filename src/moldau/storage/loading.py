@@ -18,9 +18,10 @@ from moldau.storage.checkpoints import format_offsets, parse_clean_shutdown, par
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import BrokenFile, DirOffline, LogError
 from moldau.storage.folder import Folder, LogDir
+from moldau.storage.loaded import Known, Loaded
 from moldau.storage.log import Log
 from moldau.storage.offset_files import OFFSET_FILES
-from moldau.storage.recovery import Known, Loaded, load
+from moldau.storage.recovery import load
 
 if TYPE_CHECKING:
     from moldau.storage.directories import LoadedDirectories

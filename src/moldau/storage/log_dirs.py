@@ -23,13 +23,13 @@ from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir, NameSync, OpenFiles
 from moldau.storage.future import Futures
 from moldau.storage.held import Held
+from moldau.storage.loaded import Known
 from moldau.storage.loading import ConfigOf, DirLoad
 from moldau.storage.log import Log
 from moldau.storage.offset_files import GATHERED_AT_ONCE, Checkpoint, OffsetFiles
-from moldau.storage.producer_state import restore
-from moldau.storage.recovery import Known
 from moldau.storage.retention import Deletion, passed
 from moldau.storage.slow import at_once
+from moldau.storage.truncation import restore
 
 FLUSHED_AT_ONCE = 50
 """Flushes begun in one piece: each opens and writes a few files."""

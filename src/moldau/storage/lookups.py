@@ -6,18 +6,14 @@ it was held against the log. Read next: ``index_file.py`` (the files), ``segment
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from moldau.storage import index_file
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.index import FOLLOWING_MAX
 from moldau.storage.names import INDEX, TIME_INDEX
-
-if TYPE_CHECKING:
-    from moldau.storage.segment import Segment
+from moldau.storage.segment_file import SegmentFile
 
 
-def read_largest_timestamp(segment: Segment) -> None:
+def read_largest_timestamp(segment: SegmentFile) -> None:
     """Have ``max_timestamp`` be that of all records; CorruptLog when neither indexes nor log can tell."""
     if segment.damage:
         raise CorruptLog(segment.path(), 0, segment.damage)
@@ -31,7 +27,7 @@ def read_largest_timestamp(segment: Segment) -> None:
         segment.max_timestamp, segment.max_timestamp_offset, segment.unread = largest, offset, False
 
 
-def _by_the_ends(segment: Segment) -> tuple[int, int]:
+def _by_the_ends(segment: SegmentFile) -> tuple[int, int]:
     """The largest timestamp and its offset by the last time entry, held against the batches after the last index entry.
 
     BrokenFile when either file lost its end, points beyond the log, or to no batch: then only the whole log can tell.
@@ -53,7 +49,7 @@ def _by_the_ends(segment: Segment) -> tuple[int, int]:
     return timestamp, offset
 
 
-def offset_before(segment: Segment, timestamp: int) -> int:
+def offset_before(segment: SegmentFile, timestamp: int) -> int:
     """An offset of the segment before which every record in it is older than ``timestamp``."""
     if segment.kept_index is None:
         try:
@@ -64,7 +60,7 @@ def offset_before(segment: Segment, timestamp: int) -> int:
     return segment.base_offset + segment.index.offset_before(timestamp)
 
 
-def position_before(segment: Segment, offset: int) -> int:
+def position_before(segment: SegmentFile, offset: int) -> int:
     """A batch start at or before the batch that holds ``offset``."""
     if segment.kept_index is None:
         try:
@@ -81,7 +77,7 @@ def position_before(segment: Segment, offset: int) -> int:
     return segment.index.position_before(offset - segment.base_offset)
 
 
-def entry_under(segment: Segment, position: int, offset: int) -> int:
+def entry_under(segment: SegmentFile, position: int, offset: int) -> int:
     """As ``Index.entry_under``; -1 also when the index file has no answer that agrees with the log."""
     if segment.kept_index is not None:
         return segment.kept_index.entry_under(position, offset)

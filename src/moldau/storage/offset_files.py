@@ -16,6 +16,7 @@ from moldau.ports import Disk
 from moldau.storage.checkpoints import format_offsets
 from moldau.storage.folder import put_aside
 from moldau.storage.names import CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from moldau.storage.restarted import unmark_restarted
 
 if TYPE_CHECKING:
     from moldau.storage.folder import LogDir
@@ -144,4 +145,5 @@ class Checkpoint:
         if starts is None or self.error is not None:
             return
         if self._files.is_newest(f"{self.dir.path}/{LOG_STARTS}", self.turn):
-            self.dir.starts.written(starts, self._restarted)
+            self.dir.starts.on_file = starts
+            unmark_restarted(self._restarted)

@@ -1,24 +1,20 @@
 """The producers' state of a log, read from the newest snapshot and the batch headers after it.
 
-A start reads it on a worker thread; after a truncation it is read in steps (``restore``), while the log goes on. What
-the state is: ``producers.py``.
+A start reads it on a worker thread; after a truncation it is read in steps (``truncation.restore``), while the log goes
+on. What the state is: ``producers.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING
 
+from moldau.storage.aborted import is_abort
 from moldau.storage.errors import BrokenFile, CorruptLog, NoFile
 from moldau.storage.folder import Folder
 from moldau.storage.names import SNAPSHOT, offset_name, parse_offset_name
 from moldau.storage.producers import KEPT_BATCHES, Producers
 from moldau.storage.segment import Segment
-from moldau.storage.transactions import is_abort
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD
-
-if TYPE_CHECKING:
-    from moldau.storage.log import Log
 
 AT_ONCE = 500
 """Batch headers read in one step of the loop, where it is the loop that reads them: under 5 ms."""
@@ -125,16 +121,3 @@ def _some(producers: Producers, segment: Segment, position: int, between: tuple[
         if number == AT_ONCE:
             return at + header.length + LENGTH_OVERHEAD
     return None
-
-
-def restore(log: Log) -> Generator[None, None, None]:
-    """Read the state of a log that was cut, with pauses in which it is read, appended to, or cut again. OSError."""
-    while log.known_producers is None:
-        cuts = log.truncations
-        producers = newest_snapshot(log.folder, log.segments[0].base_offset, log.log_end_offset)
-        missing: list[str] = []  # of a segment that retention took meanwhile nothing needs to be known
-        while log.truncations == cuts and log.known_producers is None and producers.end_offset < log.log_end_offset:
-            yield from follow(producers, list(log.segments), log.log_end_offset, missing)
-        yield from recall(producers, list(log.segments))
-        if log.truncations == cuts and log.known_producers is None:
-            log.known_producers = producers

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from moldau.model import Code
 from moldau.model.named import NamedTuple
-from moldau.model.value import field, value
 from moldau.replication.epochs import EpochTable
-from moldau.storage.aborted import Aborted
+from moldau.storage.aborted import is_abort
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
 from moldau.storage.folder_contents import (
@@ -26,6 +25,7 @@ from moldau.storage.folder_contents import (
     was_being_compacted,
 )
 from moldau.storage.index_file import last_entry
+from moldau.storage.loaded import Known, Loaded
 from moldau.storage.names import (
     EPOCHS,
     INDEX,
@@ -38,7 +38,7 @@ from moldau.storage.names import (
 from moldau.storage.producer_state import drop_snapshots, load_producers, newest_snapshot, recall_now
 from moldau.storage.producers import Producers
 from moldau.storage.segment import FEW_ENTRIES, Segment
-from moldau.storage.transactions import aborted_on_disk, is_abort
+from moldau.storage.transactions import aborted_on_disk
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, read_header
 
 _SCAN_BYTES = 4 << 20
@@ -46,42 +46,6 @@ _SMALL = 8192
 _MAX_RELATIVE = 0x7FFFFFFF
 _NO_ENTRY_YET = 1 << 20
 """A segment up to this size may have an index without entries: its batches may be few."""
-
-
-class Known(NamedTuple):
-    """What the log directory's checkpoints say of a log before it is loaded.
-
-    ``recovery_point`` is None when the file that would tell was lost: any part of the log may be durable then. So is
-    ``log_start_offset`` when the file has none of this log.
-    """
-
-    clean: bool = False
-    recovery_point: int | None = 0
-    log_start_offset: int | None = None
-    compacted: bool = False
-    """Whether it was compacted, by the checkpoint or by its settings, or there is no telling."""
-
-
-@value(frozen=False, kw_only=True)
-class Loaded:
-    """A log's parts as loaded. ``producers`` None: they have yet to be read, from more than what was recovered."""
-
-    segments: list[Segment]
-    log_start_offset: int = 0
-    log_end_offset: int = 0
-    recovery_point: int = 0
-    epochs: EpochTable = field(default_factory=EpochTable)
-    epochs_changed: bool = False
-    producers: Producers | None = field(default_factory=Producers)
-    aborted: list[Aborted] = field(default_factory=list)
-    """The aborted transactions that the files name."""
-    topic_id: bytes | None = None
-    findings: list[str] = field(default_factory=list)
-    restarted: bool = False
-    compacted: bool = False
-    """As ``Known`` says it."""
-    lost: bool = False
-    """Records are missing that a clean stop vouched for."""
 
 
 def load(folder: Folder, known: Known, interval: int) -> Loaded:
@@ -330,7 +294,7 @@ class _Scan:
     def _begin(self, offset: int) -> None:
         """Nothing below ``offset`` is doubted: take the producers' state there from the newest snapshot.
 
-        Not from the log before it, which is not read (``producer_state.restore`` does so later, in steps).
+        Not from the log before it, which is not read (``truncation.restore`` does so later, in steps).
         """
         self._began = True
         segments = self._loaded.segments

@@ -7,18 +7,14 @@ renamed at once and removed by ``LogDirs.deletion_pass`` after file.delete.delay
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
 
-from moldau.storage.folder import ONE_FILE
+from moldau.storage.folder import ONE_FILE, LogDir
+from moldau.storage.log_state import LogState
 from moldau.storage.names import DELETE_FOLDER, DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, TXN_INDEX, offset_name
-
-if TYPE_CHECKING:
-    from moldau.storage.folder import LogDir
-    from moldau.storage.log import Log
-    from moldau.storage.segment import Segment
+from moldau.storage.segment import Segment
 
 
-def retain(log: Log, now_ms: int, at_most: int | None = None) -> int:
+def retain(log: LogState, now_ms: int, at_most: int | None = None) -> int:
     """Move the log's start over the oldest segments that may go, and take away those (``at_most`` so many) that end at
     or below the start on the disk; how many bytes. A crash in between must not leave a log that seems to have lost
     records. OSError; CorruptLog when the age of a segment cannot be told: it stays, and so do those after it.
@@ -37,12 +33,12 @@ def retain(log: Log, now_ms: int, at_most: int | None = None) -> int:
     return freed
 
 
-def passed(log: Log) -> int:
+def passed(log: LogState) -> int:
     """How many of the oldest segments end at or below the log's start."""
     return bisect_right(log.bases, log.log_start_offset, 1) - 1
 
 
-def take_passed(log: Log, now_ms: int, at_most: int | None = None) -> int:
+def take_passed(log: LogState, now_ms: int, at_most: int | None = None) -> int:
     """Take away segments that lie below the log's start, as it is on the disk; how many bytes. OSError."""
     count = passed(log) if at_most is None else min(passed(log), at_most)
     while count and not log.dir.starts.may_go(log.partition, log.bases[count]):
@@ -56,7 +52,7 @@ def take_passed(log: Log, now_ms: int, at_most: int | None = None) -> int:
     return sum(segment.size for segment in gone)
 
 
-def removable(log: Log, now_ms: int) -> int:
+def removable(log: LogState, now_ms: int) -> int:
     """How many of the oldest segments may go now. All of them, when even the active one has expired."""
     config = log.config
     segments = log.segments

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from moldau.ports import Random
 from moldau.storage.config import LogConfig
 from moldau.storage.index import TIME_ENTRY_BYTES
-from moldau.storage.segment import Mark, Segment
+from moldau.storage.mark import Mark
+from moldau.storage.segment import Segment
 
 
 class Limits:

@@ -10,30 +10,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING
 
 from moldau.storage.aborted import Aborted
 from moldau.storage.errors import BrokenFile
+from moldau.storage.folder import Folder
+from moldau.storage.log_state import LogState
 from moldau.storage.names import TXN_INDEX, parse_offset_name
-from moldau.storage.raw_records import scan
-from moldau.wire.batch import control_type
-from moldau.wire.compression import BatchError
-
-if TYPE_CHECKING:
-    from moldau.storage.folder import Folder
-    from moldau.storage.log import Log
-    from moldau.storage.segment import Segment
+from moldau.storage.producer_state import follow
+from moldau.storage.producers import Producers
+from moldau.storage.segment import Segment
 
 _ENTRY = Struct(">hqqqq")
-_ABORT = 0
-
-
-def is_abort(records: bytes | bytearray | memoryview) -> bool:
-    """Whether the records of a control batch are the marker of an abort."""
-    try:
-        return control_type(next(scan(bytes(records), 1))[5]) == _ABORT
-    except BatchError:
-        return False
 
 
 def pack(entries: Sequence[Aborted]) -> bytes:
@@ -56,20 +43,20 @@ def parse(data: bytes, base_offset: int, what: str) -> list[Aborted]:
     return entries
 
 
-def all_aborted(log: Log) -> list[Aborted]:
+def all_aborted(log: LogState) -> list[Aborted]:
     """The aborted transactions of the log whose markers it holds, in the order of those. LogError."""
     older, newer = _parts(log)
     return older + newer if older else newer
 
 
-def _parts(log: Log) -> tuple[list[Aborted], list[Aborted]]:
+def _parts(log: LogState) -> tuple[list[Aborted], list[Aborted]]:
     producers = log.producers
     if producers.older_aborted is None:
         producers.older_aborted = [one for one in log.kept_aborted if one.last_offset < producers.began_at]
     return producers.older_aborted, producers.aborted
 
 
-def aborted_within(log: Log, start: int, end: int) -> list[Aborted]:
+def aborted_within(log: LogState, start: int, end: int) -> list[Aborted]:
     """Those that had not ended before ``start``, and had begun before ``end``."""
     found = []
     for entries in _parts(log):
@@ -82,7 +69,7 @@ def aborted_within(log: Log, start: int, end: int) -> list[Aborted]:
     return found
 
 
-def save_aborted(log: Log) -> None:
+def save_aborted(log: LogState) -> None:
     """Have the files say what ended since they were last written, durably. OSError."""
     producers = log.producers
     disk = log.dir.disk
@@ -133,9 +120,6 @@ def _from_files(folder: Folder, segments: Sequence[Segment], up_to: int) -> list
 
 
 def _from_log(segments: Sequence[Segment], up_to: int) -> list[Aborted]:
-    from moldau.storage.producer_state import follow
-    from moldau.storage.producers import Producers
-
     known = Producers(segments[0].base_offset)
     for _ in follow(known, list(segments), up_to, []):
         pass

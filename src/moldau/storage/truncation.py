@@ -5,22 +5,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator
 
-from moldau.storage.log_starts import mark_restarted
-from moldau.storage.producer_state import drop_snapshots
+from moldau.storage.log_state import LogState
+from moldau.storage.producer_state import drop_snapshots, follow, newest_snapshot, recall
 from moldau.storage.producers import Producers
+from moldau.storage.restarted import mark_restarted
 from moldau.storage.segment import UNBOUNDED, Segment
 from moldau.storage.transactions import all_aborted
 
-if TYPE_CHECKING:
-    from moldau.storage.log import Log
 
-
-def truncate(log: Log, offset: int) -> None:
+def truncate(log: LogState, offset: int) -> None:
     """Cut a log that ends above ``offset`` so that nothing at or above it is left: see ``Log.truncate_to``."""
     if offset < log.bases[0]:
-        log.truncate_fully_at(offset)
+        restart_at(log, offset, offset)
+        log.epochs_changed |= log.epochs.clear()
         return
     with log.dir.watch:
         if log.swap is not None:
@@ -61,13 +60,13 @@ def truncate(log: Log, offset: int) -> None:
     _check_recovery_point(log)
 
 
-def _keep_aborted(log: Log, offset: int) -> None:
+def _keep_aborted(log: LogState, offset: int) -> None:
     """What ended below the cut stays known: neither the cut nor what follows it reads files for that."""
     known = log.kept_aborted if log.known_producers is None else all_aborted(log)
     log.kept_aborted = [one for one in known if one.last_offset < offset]
 
 
-def restart_at(log: Log, offset: int, start: int) -> None:
+def restart_at(log: LogState, offset: int, start: int) -> None:
     """Make it a log without records that begins at ``start`` and whose next offset is ``offset``."""
     with log.dir.watch:
         if log.swap is not None:
@@ -95,15 +94,28 @@ def restart_at(log: Log, offset: int, start: int) -> None:
     _check_recovery_point(log)
 
 
-def _check_recovery_point(log: Log) -> None:
+def _check_recovery_point(log: LogState) -> None:
     """Have what the checkpoint says of the log written, if it is too much now."""
     if log.awaits_checkpoint:
         assert log.dir.on_checkpoint_wanted is not None
         log.dir.on_checkpoint_wanted(log)
 
 
-def _mark(log: Log) -> None:
+def _mark(log: LogState) -> None:
     """Say that what the checkpoint has of the log is outdated, before the log is so."""
     if not log.restarted and log.dir.starts.may_hold(log.partition):
         mark_restarted(log.folder)
         log.restarted = True
+
+
+def restore(log: LogState) -> Generator[None, None, None]:
+    """Read the state of a log that was cut, with pauses in which it is read, appended to, or cut again. OSError."""
+    while log.known_producers is None:
+        cuts = log.truncations
+        producers = newest_snapshot(log.folder, log.segments[0].base_offset, log.log_end_offset)
+        missing: list[str] = []  # of a segment that retention took meanwhile nothing needs to be known
+        while log.truncations == cuts and log.known_producers is None and producers.end_offset < log.log_end_offset:
+            yield from follow(producers, list(log.segments), log.log_end_offset, missing)
+        yield from recall(producers, list(log.segments))
+        if log.truncations == cuts and log.known_producers is None:
+            log.known_producers = producers

@@ -18,7 +18,7 @@ from moldau.simulator.laws.quorum import QuorumLaws
 from moldau.simulator.mutants import controller, quorum, voters
 from moldau.simulator.mutants.mutant import Patches
 from moldau.simulator.run import simulate
-from moldau.storage import checked_reads, recovery, segment
+from moldau.storage import checked_reads, recovery, segment_file
 from moldau.wire.batch import headers
 
 
@@ -33,7 +33,7 @@ def any_commit_answers_all_who_wait(patches: Patches) -> None:
 
 def no_checksum_is_looked_at(patches: Patches) -> None:
     patches.set(checked_reads, "check", lambda *_: Code.NONE)
-    patches.set(segment, "check", lambda *_: Code.NONE)
+    patches.set(segment_file, "check", lambda *_: Code.NONE)
     patches.set(recovery, "check", lambda *_: Code.NONE)
 
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from moldau.model.value import replace
 from moldau.storage import Log, LogDirs
+from moldau.storage.aborted import is_abort
 from moldau.storage.compaction import plan
 from moldau.storage.compactions import end_now
 from moldau.storage.swap import in_place
-from moldau.storage.transactions import aborted_within, all_aborted, is_abort
+from moldau.storage.transactions import aborted_within, all_aborted
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, build, control_key, headers, records
 from tests.packages.storage.faulty_disk import Crash, FaultyDisk
 from tests.packages.storage.test_cleaning import COMPACT, begin, reopen, settle
